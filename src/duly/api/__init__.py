@@ -1,0 +1,1 @@
+"""The HTTP door. Today it says whether duly lives and whether its database answers."""

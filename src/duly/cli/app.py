@@ -1,0 +1,114 @@
+"""What the command line offers; how it is done is imported on use, so that `duly --help` stays quick."""
+
+from typing import Annotated
+
+import typer
+
+import duly
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="duly",
+    help="Durable work on PostgreSQL: later, once, by one holder at a time, provable afterwards.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+WORKSHOP = "Working on duly itself"
+PASS_ARGUMENTS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+Port = Annotated[
+    int | None, typer.Option(help="Port of the API; 0 takes any free one. Default: DULY_PORT, else 8420 or a free one.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+
+
+def show_version(wanted: bool) -> None:
+    """`duly --version`."""
+    if wanted:
+        print(f"duly {duly.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def duly_command(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Durable work on PostgreSQL: later, once, by one holder at a time, provable afterwards."""
+
+
+@app.command()
+def up(port: Port = None, as_json: Json = False) -> None:
+    """Start everything here: PostgreSQL (embedded, or DATABASE_URL) and the API. Ctrl-C stops it.
+
+    Example: duly up --port 8500
+    """
+    from duly.cli.up import run_up
+
+    run_up(port=port, as_json=as_json)
+
+
+@app.command()
+def serve(
+    port: Port = None,
+    descriptor: Annotated[int | None, typer.Option("--fd", hidden=True, help="A listening socket we inherit.")] = None,
+) -> None:
+    """Run the HTTP API alone, on loopback.
+
+    Example: DATABASE_URL=postgresql://localhost/app duly serve --port 8500
+    """
+    from duly.cli.serve import run_serve
+
+    run_serve(port=port, descriptor=descriptor)
+
+
+@app.command(context_settings=PASS_ARGUMENTS_ON)
+def psql(context: typer.Context) -> None:
+    """Open psql on duly's database; further arguments go to psql.
+
+    Example: duly psql -c 'select version()'
+    """
+    from duly.cli.psql import run_psql
+
+    run_psql(context.args)
+
+
+@app.command(context_settings=PASS_ARGUMENTS_ON, rich_help_panel=WORKSHOP)
+def test(context: typer.Context) -> None:
+    """Run the tests on a real PostgreSQL, parallel and in random order; further arguments go to pytest.
+
+    Example: duly test tests/unit -k lock
+    """
+    from duly.cli.workshop import run_tests
+
+    run_tests(context.args)
+
+
+@app.command(rich_help_panel=WORKSHOP)
+def check() -> None:
+    """Run the static checks: ruff, pyright, the import rules, the lock.
+
+    Example: duly check
+    """
+    from duly.cli.workshop import run_checks
+
+    run_checks()
+
+
+@app.command(rich_help_panel=WORKSHOP)
+def lock(
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Take the newest versions instead of keeping ours.")
+    ] = False,
+) -> None:
+    """Regenerate requirements.lock, and the pins of uv, from pyproject.toml.
+
+    Example: duly lock --upgrade
+    """
+    from duly.cli.lock import run_lock
+
+    run_lock(upgrade=upgrade)

@@ -1,0 +1,27 @@
+"""`duly psql`: the database at first hand."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from duly.db.location import open_database
+from duly.errors import NoBinaries
+from duly.settings import load_settings
+
+__all__ = ["run_psql"]
+
+
+def run_psql(arguments: list[str]) -> None:
+    """Run the psql of the embedded server, or the one on PATH, on our database; its exit status is ours."""
+    with open_database(load_settings()) as database:
+        beside_server = database.server and database.server.plan.binaries.program("psql")
+        program = beside_server if beside_server and beside_server.exists() else shutil.which("psql")
+        if not program:
+            raise NoBinaries("no psql found; install one (Debian: apt install postgresql-client)")
+        parts = conninfo_to_dict(database.dsn)
+        password = parts.pop("password", None)  # on a command line everybody could read it
+        environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
+        sys.exit(subprocess.run([program, "-d", make_conninfo("", **parts), *arguments], env=environment).returncode)

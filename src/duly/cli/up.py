@@ -1,0 +1,187 @@
+"""`duly up`: everything in one process tree, said in a few lines, stopped by Ctrl-C."""
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import duly
+from duly.cli.listen import address_of, listen
+from duly.db.embedded import EmbeddedServer
+from duly.db.location import Database, open_database
+from duly.errors import AlreadyRunning, HomeUnusable, Unavailable
+from duly.settings import load_settings
+from duly.worker.processes import Component, run_tree
+
+__all__ = ["run_up"]
+
+READY_SECONDS = 30.0
+STOP_SECONDS = 4.0
+LOOK_SECONDS = 0.5
+
+
+def run_up(port: int | None, as_json: bool) -> None:
+    """Start, tell, keep running, stop."""
+    settings = load_settings()
+    began = time.monotonic()
+    with only_one_here(settings.home) as note:
+        listener = listen(settings.host, settings.port if port is None else port)
+        with listener, open_database(settings) as database:
+            about = {
+                "version": duly.__version__,
+                "pid": os.getpid(),
+                "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "database": database.where,
+                "api": address_of(listener),
+            }
+            note(about)
+            asyncio.run(run_until_stopped(listener, database, about, began, as_json))
+            say("stopping", as_json)
+        if database.server and not database.server.wait_stopped(STOP_SECONDS):
+            say("stopped; PostgreSQL stays up, another process of this directory uses it", as_json)
+        else:
+            say("stopped", as_json)
+
+
+async def run_until_stopped(
+    listener: socket.socket, database: Database, about: Mapping[str, object], began: float, as_json: bool
+) -> None:
+    """Run the tree until SIGINT or SIGTERM."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    tree = asyncio.create_task(run_tree(components(listener, database), stop, report=complain))
+    watch = asyncio.create_task(keep_database(database.server, stop)) if database.server else None
+    greeting = asyncio.create_task(greet(listener, about, began, as_json))
+    await stop.wait()
+    greeting.cancel()
+    await tree
+    if watch:
+        await watch
+
+
+def components(listener: socket.socket, database: Database) -> list[Component]:
+    """What runs: the API today; migrations and workers join here."""
+    descriptor = listener.fileno()
+    return [
+        Component(
+            name="api",
+            arguments=("serve", "--fd", str(descriptor)),
+            environment={"DATABASE_URL": database.dsn},
+            descriptors=(descriptor,),
+        )
+    ]
+
+
+async def keep_database(server: EmbeddedServer, stop: asyncio.Event) -> None:
+    """Bring the embedded server back when even its supervisor was killed."""
+    while not stop.is_set():
+        if not server.is_supervised():
+            complain("the supervisor of PostgreSQL is gone; starting it again")
+            await asyncio.to_thread(server.ensure)
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await stop.wait()
+        except TimeoutError:
+            continue
+
+
+async def greet(listener: socket.socket, about: Mapping[str, object], began: float, as_json: bool) -> None:
+    """Say what runs where, once it does."""
+    await asyncio.to_thread(wait_until_ready, listener.getsockname()[:2])
+    if as_json:
+        print(json.dumps(about), flush=True)
+        return
+    address = about["api"]
+    print(
+        f"duly {duly.__version__} is up after {time.monotonic() - began:.1f} s\n"
+        f"  database  {about['database']}\n"
+        f"  api       {address}  (/healthz, /readyz, /docs)\n"
+        f"  next      curl {address}/readyz    or, in another terminal: ./duly psql\n"
+        f"  stop      Ctrl-C",
+        flush=True,
+    )
+
+
+def wait_until_ready(address: tuple[str, int]) -> None:
+    """Ask /readyz until it says yes."""
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        connection = HTTPConnection(*address, timeout=READY_SECONDS)
+        try:
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status == 200:
+                return
+        except (OSError, HTTPException):
+            pass  # the API is still starting, or being restarted
+        finally:
+            connection.close()
+        time.sleep(0.1)
+    raise Unavailable(f"the API did not become ready in {READY_SECONDS:.0f} s; the lines above say why")
+
+
+@contextmanager
+def only_one_here(home: Path) -> Generator["Note", None, None]:
+    """Hold this directory's `up.lock`, in which the holder notes what runs; a second `up` reads it out and stops."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        file = (home / "up.lock").open("a+")
+    except OSError as error:
+        raise HomeUnusable(
+            f"cannot write to {home.absolute()} ({error.strerror}); set DULY_HOME to a directory you may write"
+        ) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise AlreadyRunning(
+                f"already running in this directory ({home.absolute()})\n{what_runs(file.read())}"
+            ) from None
+        file.truncate(0)
+        yield Note(file.fileno())
+        file.truncate(0)
+
+
+class Note:
+    """Writes down what runs, for a second `up` to read."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __call__(self, about: Mapping[str, object]) -> None:
+        os.write(self.descriptor, json.dumps(about).encode())
+
+
+def what_runs(note: str) -> str:
+    """The first process's note, a line each; it may still be starting."""
+    try:
+        about = json.loads(note)
+    except json.JSONDecodeError:
+        return "  it is still starting"
+    return (
+        f"  since     {about['started_at']}\n"
+        f"  database  {about['database']}\n"
+        f"  api       {about['api']}\n"
+        f"  stop      Ctrl-C in its terminal, or: kill {about['pid']}"
+    )
+
+
+def say(message: str, as_json: bool) -> None:
+    """A line for the person at the terminal."""
+    if not as_json:
+        print(f"duly: {message}", flush=True)
+
+
+def complain(message: str) -> None:
+    """A line about something that went wrong and is being mended."""
+    print(f"duly: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,67 @@
+"""`duly test` and `duly check`: for people who work on duly itself, in a checkout."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from duly.cli.lock import problems_of_locks
+from duly.errors import Misconfigured
+from duly.launcher import ROOT
+from duly.testing import FOREIGN_DATABASE_VARIABLES, server_for_tests
+
+__all__ = ["run_checks", "run_tests"]
+
+
+def run_tests(arguments: list[str]) -> None:
+    """Become pytest, with no way to reach anybody's real database."""
+    in_checkout()
+    server_for_tests()  # refuses a TEST_DATABASE_URL that is not marked as one
+    parallel = [] if any(word.startswith("-n") or word == "--pdb" for word in arguments) else ["-n", "auto"]
+    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_DATABASE_VARIABLES}
+    os.execve(sys.executable, [sys.executable, "-m", "pytest", *parallel, *arguments], environment)
+
+
+def run_checks() -> None:
+    """Run every static check to its end, then say which failed."""
+    in_checkout()
+    programs: dict[str, Callable[[], bool]] = {
+        "ruff check": lambda: passes("ruff", "check"),
+        "ruff format": lambda: passes("ruff", "format", "--check"),
+        "pyright": lambda: passes("pyright", "--warnings"),
+        "import rules": lambda: passes("lint-imports", "--no-cache"),
+        "lock": lock_passes,
+    }
+    failed: list[str] = []
+    for name, runs in programs.items():
+        began = time.monotonic()
+        ok = runs()
+        print(f"duly: {'ok' if ok else 'FAILED':6} {name} ({time.monotonic() - began:.1f} s)", flush=True)
+        if not ok:
+            failed.append(name)
+    if failed:
+        sys.exit(1)
+
+
+def passes(program: str, *arguments: str) -> bool:
+    """Run one checker of the environment over the checkout."""
+    return subprocess.run([Path(sys.executable).with_name(program), *arguments]).returncode == 0
+
+
+def lock_passes() -> bool:
+    """The lock files hold no address, and the lock agrees with pyproject.toml."""
+    problems = problems_of_locks(ROOT)
+    for problem in problems:
+        print(f"duly: {problem}", file=sys.stderr)
+    return not problems
+
+
+def in_checkout() -> None:
+    """Go to the root of the checkout these commands are about."""
+    if not (ROOT / "requirements.lock").exists():
+        raise Misconfigured(
+            "this command works in a checkout of duly, not in an installed package: clone the repository"
+        )
+    os.chdir(ROOT)

