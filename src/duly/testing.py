@@ -58,7 +58,7 @@ class TestDatabases:
         """Make the template once, whichever of many processes comes first; `build` gets its address."""
         with connect(self.dsn, autocommit=True) as admin:
             admin.execute("select pg_advisory_lock(%s)", [TEMPLATE_LOCK])
-            if admin.execute("select from pg_database where datname = %s", [self.template]).fetchone():
+            if admin.execute("select 1 from pg_database where datname = %s", [self.template]).fetchone():
                 return
             draft = f"{self.prefix}_draft"
             drop_database(admin, draft)

@@ -87,7 +87,10 @@ async def keep_database(server: EmbeddedServer, stop: asyncio.Event) -> None:
     while not stop.is_set():
         if not server.is_supervised():
             complain("the supervisor of PostgreSQL is gone; starting it again")
-            await asyncio.to_thread(server.ensure)
+            try:
+                await asyncio.to_thread(server.ensure)
+            except Unavailable as error:
+                complain(str(error))
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 await stop.wait()

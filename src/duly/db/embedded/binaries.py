@@ -40,7 +40,7 @@ class Binaries:
 
     @property
     def major(self) -> int:
-        return int(self.version.split(".")[0])
+        return int(re.split(r"\D", self.version)[0])
 
     def program(self, name: str) -> Path:
         """The path of one program, say `initdb`."""

@@ -11,13 +11,13 @@ from typing import Self
 
 from duly.db.embedded.locks import hold_shared, is_held
 from duly.db.embedded.plan import Plan, make_plan
+from duly.db.embedded.supervisor import POST_IS_TAKEN
 from duly.errors import Misconfigured, Unavailable
 
 __all__ = ["EmbeddedServer"]
 
 POLL_SECONDS = 0.02
 TAIL_LINES = 12
-MOST_SUPERVISORS = 2
 
 
 class EmbeddedServer:
@@ -53,13 +53,12 @@ class EmbeddedServer:
         if self.hold is None:
             self.hold = hold_shared(self.plan.users_lock)
         deadline = time.monotonic() + timeout_seconds
-        supervisors = 0
+        ours_was_started = False
         while not self.answers():
             if not self.is_supervised():
-                if supervisors == MOST_SUPERVISORS:
+                if ours_was_started:
                     raise Unavailable(f"PostgreSQL did not start:\n{self.last_words()}")
-                supervisors += 1
-                self.launch_supervisor()
+                ours_was_started = self.launch_supervisor()
             if time.monotonic() > deadline:
                 raise Unavailable(f"PostgreSQL did not start in {timeout_seconds:.0f} s:\n{self.last_words()}")
             time.sleep(POLL_SECONDS)
@@ -74,12 +73,13 @@ class EmbeddedServer:
         """Is there a supervisor? Cheap enough to ask twice a second."""
         return is_held(self.plan.supervisor_lock)
 
-    def launch_supervisor(self) -> None:
-        """Start a supervisor; it returns at once, in the background or because there is one already."""
+    def launch_supervisor(self) -> bool:
+        """Start a supervisor, which goes into the background at once; False when there was one already."""
         command = [sys.executable, "-P", "-m", "duly.db.embedded.supervisor", self.plan.to_json()]
         started = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if started.returncode:
+        if started.returncode not in (0, POST_IS_TAKEN):
             raise Unavailable(f"the supervisor of PostgreSQL did not start:\n{started.stderr.strip()}")
+        return started.returncode == 0
 
     def last_words(self) -> str:
         """The end of both logs, for the error message."""

@@ -20,11 +20,12 @@ from pathlib import Path
 from duly.db.embedded.locks import hold_exclusive
 from duly.db.embedded.plan import Plan, own_directory
 
-__all__ = ["main"]
+__all__ = ["POST_IS_TAKEN", "main"]
 
+POST_IS_TAKEN = 75  # exit status: there is a supervisor already
 POLL_SECONDS = 0.1
 RESTART_SECONDS = 0.2
-FIRST_START_SECONDS = 5.0
+FIRST_START_SECONDS = 3.0
 RECOVERY_SECONDS = 120.0
 LARGEST_LOG_BYTES = 10 * 1024 * 1024
 
@@ -33,7 +34,7 @@ def main() -> None:
     """Become the supervisor of the plan's server, unless there is one."""
     plan = Plan.from_json(sys.argv[1])
     if not take_the_post(plan.supervisor_lock):
-        return
+        sys.exit(POST_IS_TAKEN)
     go_into_background(plan.supervisor_log)
     try:
         initialise(plan)

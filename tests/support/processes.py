@@ -1,0 +1,138 @@
+"""Real processes in tests: started, read from, killed and waited for, always on an event and never on a sleep."""
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+__all__ = ["PYTHON", "Program", "is_gone", "plain_environment", "wait_gone", "wait_unlocked"]
+
+PYTHON = (sys.executable, "-P")
+SECONDS = 60.0
+
+
+def plain_environment(**more: str) -> dict[str, str]:
+    """Our environment without anything that points at a database or at somebody's home."""
+    unwanted = ("DULY_", "PG", "DATABASE_", "POSTGRES_", "TEST_DATABASE_", "PYTEST_", "COV_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+    return {**kept, **more}
+
+
+class Program:
+    """A running program whose lines a test waits for; killed with its whole group when the test is over."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        self.process = subprocess.Popen(
+            [str(word) for word in command],
+            env=dict(environment or plain_environment()),
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.errors: list[str] = []
+        self.reader = threading.Thread(target=self._collect_errors, daemon=True)
+        self.reader.start()
+
+    def _collect_errors(self) -> None:
+        for line in self._stream(self.process.stderr):
+            self.errors.append(line)
+
+    @staticmethod
+    def _stream(stream: IO[str] | None) -> IO[str]:
+        assert stream is not None
+        return stream
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def line(self) -> str:
+        """The next line on its standard output; fails with what it said when it ends instead."""
+        line = self._stream(self.process.stdout).readline()
+        assert line, f"ended with {self.process.wait(SECONDS)} and said:\n{self.said()}"
+        return line.rstrip("\n")
+
+    def said(self) -> str:
+        """Its standard error so far, complete once it ended."""
+        if self.process.poll() is not None:
+            self.reader.join(SECONDS)
+        return "".join(self.errors)
+
+    def finish(self, number: int | None = None) -> int:
+        """Close its input, send it a signal if asked, and wait for its exit status."""
+        if number is not None:
+            self.process.send_signal(number)
+        self._stream(self.process.stdin).close()
+        return self.process.wait(SECONDS)
+
+    def kill(self) -> None:
+        """kill -9, and wait until it is gone."""
+        self.process.kill()
+        self.process.wait(SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(SECONDS)
+        self.reader.join(SECONDS)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream and not stream.closed:
+                stream.close()
+
+
+def wait_gone(pid: int, seconds: float = SECONDS) -> None:
+    """Wait until a process that is not our child has ended."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        ready, _, _ = select.select([descriptor], [], [], seconds)
+        assert ready, f"process {pid} still runs after {seconds} s"
+    finally:
+        os.close(descriptor)
+
+
+def is_gone(pid: int) -> bool:
+    """Has the process ended?"""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_unlocked(path: Path, seconds: float = SECONDS) -> None:
+    """Wait until nobody holds the lock on a file."""
+    done = threading.Event()
+
+    def wait() -> None:
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            done.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    assert done.wait(seconds), f"{path} is still held after {seconds} s"

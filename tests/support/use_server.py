@@ -1,0 +1,13 @@
+"""A process that uses the embedded server of a home, says so in one line of JSON, and holds it until its input ends."""
+
+import json
+import sys
+from pathlib import Path
+
+from duly.db.embedded import EmbeddedServer
+
+if __name__ == "__main__":
+    with EmbeddedServer.start(Path(sys.argv[1])) as server:
+        postmaster = int((server.plan.data / "postmaster.pid").read_text().splitlines()[0])
+        print(json.dumps({"dsn": server.dsn(), "postmaster": postmaster}), flush=True)
+        sys.stdin.read()
