@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -46,12 +47,15 @@ class Program:
             start_new_session=True,
         )
         self.errors: list[str] = []
+        self.error_arrived = threading.Condition()
         self.reader = threading.Thread(target=self._collect_errors, daemon=True)
         self.reader.start()
 
     def _collect_errors(self) -> None:
         for line in self._stream(self.process.stderr):
-            self.errors.append(line)
+            with self.error_arrived:
+                self.errors.append(line)
+                self.error_arrived.notify_all()
 
     @staticmethod
     def _stream(stream: IO[str] | None) -> IO[str]:
@@ -67,6 +71,12 @@ class Program:
         line = self._stream(self.process.stdout).readline()
         assert line, f"ended with {self.process.wait(SECONDS)} and said:\n{self.said()}"
         return line.rstrip("\n")
+
+    def wait_for_error(self, text: str) -> None:
+        """Wait until the text stands on its standard error."""
+        with self.error_arrived:
+            arrived = self.error_arrived.wait_for(lambda: text in "".join(self.errors), SECONDS)
+        assert arrived, f"{text!r} never came, but:\n{self.said()}"
 
     def said(self) -> str:
         """Its standard error so far, complete once it ended."""
@@ -92,10 +102,8 @@ class Program:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait(SECONDS)
         self.reader.join(SECONDS)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
