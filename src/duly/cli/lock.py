@@ -15,6 +15,7 @@ import sys
 import tempfile
 import tomllib
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,13 @@ def export(project: Path, *choice: str) -> dict[str, str]:
     """The packages of a choice of groups: requirement (with its marker) to entry (with its hashes)."""
     options = ("--frozen", "--no-default-groups", "--no-emit-project", "--no-annotate", "--no-header")
     text = uv(project, "export", "--format", "requirements.txt", *options, *choice)
-    return {requirement_of(entry): entry for _, entry in sections(text)}
+    return by_requirement(entry for _, entry in sections(text))
+
+
+def by_requirement(entries: Iterable[str]) -> dict[str, str]:
+    """Entries under their requirement, in the order of their names."""
+    found = {requirement_of(entry): entry for entry in entries}
+    return dict(sorted(found.items(), key=lambda item: (name_of(item[0]), item[0])))
 
 
 def requirement_of(entry: str) -> str:

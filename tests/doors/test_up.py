@@ -1,0 +1,235 @@
+"""`duly up` and its neighbours, through the front: real processes, real HTTP, real kills."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import httpx2
+import psycopg
+import pytest
+
+from duly.db.admin import drop_database
+from duly.settings import DEFAULT_PORT
+from duly.testing import TestDatabases
+from tests.support.processes import PYTHON, Program, plain_environment, wait_gone, wait_unlocked
+
+DULY = (*PYTHON, "-m", "duly")
+MOST_SECONDS_TO_STOP = 5.0
+
+
+def start_up(home: Path, *arguments: str, **environment: str) -> Program:
+    """`duly up` with its data in this home; it prints one line of JSON once it is up."""
+    command = [*DULY, "up", "--json", *(arguments or ("--port", "0"))]
+    return Program(command, environment=plain_environment(DULY_HOME=str(home), **environment))
+
+
+def run_duly(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [*DULY, *arguments]
+    return subprocess.run(command, env=plain_environment(**environment), capture_output=True, text=True)
+
+
+@pytest.fixture
+def up(home: Path) -> Generator[tuple[Program, str], None, None]:
+    """A running `duly up` and the address of its API."""
+    with start_up(home) as program:
+        yield program, json.loads(program.line())["api"]
+    wait_unlocked(home / "supervisor.lock")
+
+
+def get(address: str) -> httpx2.Response:
+    """One GET; while the API is being restarted the kernel keeps us waiting in its queue."""
+    for _ in range(20):
+        try:
+            return httpx2.get(address, timeout=30, trust_env=False)
+        except httpx2.TransportError:
+            continue  # cut off by the kill itself
+    raise AssertionError(f"no answer from {address}")
+
+
+def get_until(address: str, status: int) -> httpx2.Response:
+    """Ask until the answer is this one; every asking waits for the database by itself."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if (answer := get(address)).status_code == status:
+            return answer
+    raise AssertionError(f"{address} never answered {status}")
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def postmaster_of(home: Path) -> int:
+    return int((home / "data" / "postmaster.pid").read_text().splitlines()[0])
+
+
+def test_it_serves_health_and_readiness(up: tuple[Program, str]) -> None:
+    _, address = up
+    assert get(f"{address}/healthz").json()["status"] == "ok"
+    ready = get(f"{address}/readyz")
+    assert (ready.status_code, ready.json()) == (200, {"ready": True, "database": "ok"})
+    assert set(get(f"{address}/openapi.json").json()["paths"]) == {"/healthz", "/readyz"}
+
+
+def test_it_says_in_a_few_lines_what_runs_where_and_what_next(home: Path) -> None:
+    with Program([*DULY, "up", "--port", "0"], environment=plain_environment(DULY_HOME=str(home))) as program:
+        lines = [program.line() for _ in range(5)]
+        assert lines[0].startswith("duly 0.1.0 is up after")
+        assert [line.split()[0] for line in lines[1:]] == ["database", "api", "next", "stop"]
+        assert f"data in {home}" in lines[1]
+        assert "http://127.0.0.1:" in lines[2]
+        assert program.finish(signal.SIGINT) == 0
+        assert program.said() == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_everything_cleanly_in_less_than_5_s(number: int, home: Path) -> None:
+    with start_up(home) as program:
+        program.line()
+        processes = [*children_of(program.pid), postmaster_of(home)]
+        began = time.monotonic()
+        assert program.finish(number) == 0
+        assert time.monotonic() - began < MOST_SECONDS_TO_STOP
+        for process in processes:
+            wait_gone(process, seconds=0.5)
+
+
+def test_a_second_one_in_the_same_directory_says_what_runs_already(home: Path, up: tuple[Program, str]) -> None:
+    program, address = up
+    second = run_duly("up", DULY_HOME=str(home))
+    assert second.returncode == 2
+    for words in ("already running in this directory", str(home), address, f"kill {program.pid}"):
+        assert words in second.stderr
+    assert second.stdout == ""
+    as_json = json.loads(run_duly("up", "--json", DULY_HOME=str(home)).stdout)
+    assert as_json["error"]["code"] == "ALREADY_RUNNING"
+    assert get(f"{address}/readyz").status_code == 200
+
+
+def test_it_can_be_started_again_at_once(home: Path) -> None:
+    for _ in range(2):
+        with start_up(home) as program:
+            address = json.loads(program.line())["api"]
+            assert get(f"{address}/readyz").status_code == 200
+            assert program.finish(signal.SIGINT) == 0
+
+
+def test_kill_9_takes_the_whole_tree_along(home: Path) -> None:
+    with start_up(home) as program:
+        program.line()
+        (api,) = children_of(program.pid)
+        postmaster = postmaster_of(home)
+        program.kill()
+        wait_gone(api)
+        wait_gone(postmaster)
+
+
+def test_a_killed_api_comes_back_at_the_same_address(up: tuple[Program, str]) -> None:
+    program, address = up
+    (api,) = children_of(program.pid)
+    os.kill(api, signal.SIGKILL)
+    assert get(f"{address}/healthz").status_code == 200
+    assert children_of(program.pid) != [api]
+    program.wait_for_error("api ended with status -9")
+
+
+def test_a_killed_postgres_comes_back(home: Path, up: tuple[Program, str]) -> None:
+    _, address = up
+    killed = postmaster_of(home)
+    os.kill(killed, signal.SIGKILL)
+    wait_gone(killed)
+    get_until(f"{address}/readyz", 200)
+    assert postmaster_of(home) != killed
+
+
+def test_a_killed_supervisor_of_postgres_comes_back(home: Path, up: tuple[Program, str]) -> None:
+    program, address = up
+    postmaster = postmaster_of(home)
+    status = Path(f"/proc/{postmaster}/status").read_text()
+    supervisor = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid:"))
+    os.kill(supervisor, signal.SIGKILL)
+    wait_gone(postmaster)
+    program.wait_for_error("the supervisor of PostgreSQL is gone")
+    get_until(f"{address}/readyz", 200)
+    assert postmaster_of(home) != postmaster
+
+
+def test_with_a_database_url_no_server_is_started(home: Path, database: str) -> None:
+    with start_up(home, DATABASE_URL=database) as program:
+        about = json.loads(program.line())
+        assert get(f"{about['api']}/readyz").status_code == 200
+        assert not (home / "data").exists()
+        assert program.finish(signal.SIGINT) == 0
+
+
+def test_readiness_follows_the_database(databases: TestDatabases, worker_id: str, home: Path) -> None:
+    with (
+        databases.clone(worker_id) as dsn,
+        start_up(home, DATABASE_URL=dsn) as program,
+        psycopg.connect(databases.dsn, autocommit=True) as admin,
+    ):
+        address = json.loads(program.line())["api"]
+        drop_database(admin, psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])  # type: ignore[arg-type]
+        answer = get_until(f"{address}/readyz", 503)
+        assert answer.json()["ready"] is False
+        assert get(f"{address}/healthz").status_code == 200
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password(home: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        url = f"postgresql://user:hunter2@127.0.0.1:{port}/name"
+        answer = run_duly("up", "--port", "0", DULY_HOME=str(home), DATABASE_URL=url)
+    assert answer.returncode == 69
+    assert f"127.0.0.1:{port}/name" in answer.stderr
+    assert "hunter2" not in answer.stderr + answer.stdout
+
+
+def test_a_port_that_is_taken_is_named_with_the_way_out(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        answer = run_duly("up", "--port", port, DULY_HOME=str(home))
+    assert answer.returncode == 78
+    assert f"cannot listen on 127.0.0.1:{port}" in answer.stderr
+    assert "--port" in answer.stderr
+
+
+def test_without_a_wish_a_free_port_is_found(home: Path, database: str) -> None:
+    try:
+        usual = socket.create_server(("127.0.0.1", DEFAULT_PORT))
+    except OSError:
+        usual = socket.socket()  # somebody has it already, which serves as well
+    environment = plain_environment(DULY_HOME=str(home), DATABASE_URL=database)
+    with usual, Program([*DULY, "up", "--json"], environment=environment) as program:
+        address = json.loads(program.line())["api"]
+        assert get(f"{address}/readyz").status_code == 200
+        assert not address.endswith(f":{DEFAULT_PORT}")
+
+
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    answer = run_duly("up", DULY_HOME=str(tmp_path / "file"))
+    assert answer.returncode == 78
+    assert f"cannot write to {tmp_path / 'file'}" in answer.stderr
+    assert "DULY_HOME" in answer.stderr
+
+
+def test_serve_runs_the_api_alone(database: str) -> None:
+    environment = plain_environment(DATABASE_URL=database)
+    with Program([*DULY, "serve", "--port", "0"], environment=environment) as program:
+        program.wait_for_error("API at http://127.0.0.1:")
+        address = program.said().split("API at ")[1].split()[0]
+        assert get(f"{address}/readyz").status_code == 200
+        program.finish(signal.SIGTERM)
+
+
+def test_psql_opens_the_database_of_this_directory(home: Path) -> None:
+    answer = run_duly("psql", "-At", "-c", "select current_database()", DULY_HOME=str(home))
+    assert (answer.returncode, answer.stdout) == (0, "duly\n"), answer.stderr
+    assert run_duly("psql", "-c", "select no_such_thing", DULY_HOME=str(home)).returncode == 1

@@ -1,0 +1,41 @@
+"""The pages say what is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from duly.launcher import ROOT
+from duly.settings import Settings
+from duly.settings import variables_of as variables_of_field
+
+PAGES = sorted(
+    page
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    if not {".venv", ".duly"} & set(page.relative_to(ROOT).parts)
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_every_setting_has_its_line_in_the_docs() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    for name in Settings.model_fields:
+        for variable in variables_of_field([name]).split("/"):
+            assert f"`{variable}`" in page
+
+
+def test_the_decisions_are_numbered_without_a_gap() -> None:
+    numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_picture_of_the_house_names_every_room() -> None:
+    rooms = {path.name for path in (ROOT / "src" / "duly").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert {room for room in rooms if f"{room}/" not in page} == set()
