@@ -99,6 +99,16 @@ def test_a_signal_stops_everything_cleanly_in_less_than_5_s(number: int, home: P
             wait_gone(process, seconds=0.5)
 
 
+def test_ctrl_c_while_it_starts_is_as_quick_and_quiet(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/name"
+        with start_up(home, DATABASE_URL=url) as program, silent.accept()[0]:  # it waits for an answer that never comes
+            began = time.monotonic()
+            assert program.finish(signal.SIGINT) == 130
+            assert time.monotonic() - began < MOST_SECONDS_TO_STOP
+            assert "Traceback" not in program.said()
+
+
 def test_a_second_one_in_the_same_directory_says_what_runs_already(home: Path, up: tuple[Program, str]) -> None:
     program, address = up
     second = run_duly("up", DULY_HOME=str(home))

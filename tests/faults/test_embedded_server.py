@@ -172,6 +172,11 @@ class TestAsRoot:
         owner = Path(f"/proc/{postmaster_of(embedded)}").stat().st_uid
         assert owner == embedded.plan.account.uid != 0
 
+    def test_any_account_that_exists_will_do(self, home: Path) -> None:
+        with EmbeddedServer.start(home, pguser="nobody") as server, psycopg.connect(server.dsn()) as connection:
+            assert connection.execute("select 1").fetchone() == (1,)
+            assert Path(f"/proc/{postmaster_of(server)}").stat().st_uid == server.plan.account.uid
+
     def test_no_account_is_made_and_no_foreign_directory_changed(self, home: Path) -> None:
         accounts = Path("/etc/passwd").read_bytes()
         above = {path: path.stat().st_mode for path in home.parents}

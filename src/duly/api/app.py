@@ -39,7 +39,7 @@ def build_app(dsn: str) -> FastAPI:
         yield
         await pool.close()
 
-    app = FastAPI(title="duly", version=duly.__version__, lifespan=lifespan)
+    app = FastAPI(title="duly", version=duly.__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
 
     @app.get("/healthz", summary="Is the process alive?")
     async def healthz() -> Health:

@@ -16,6 +16,8 @@ def main() -> None:
     except DulyError as error:
         tell(error)
         sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def tell(error: DulyError) -> None:

@@ -27,6 +27,7 @@ __all__ = ["run_up"]
 READY_SECONDS = 30.0
 STOP_SECONDS = 4.0
 LOOK_SECONDS = 0.5
+LONGEST_WAIT_SECONDS = 2.0  # of anything that cannot be interrupted, so that Ctrl-C is quick
 
 
 def run_up(port: int | None, as_json: bool) -> None:
@@ -40,7 +41,7 @@ def run_up(port: int | None, as_json: bool) -> None:
                 "version": duly.__version__,
                 "pid": os.getpid(),
                 "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "database": database.where,
+                "database": database.describe(),
                 "api": address_of(listener),
             }
             note(about)
@@ -61,10 +62,9 @@ async def run_until_stopped(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     tree = asyncio.create_task(run_tree(components(listener, database), stop, report=complain))
     watch = asyncio.create_task(keep_database(database.server, stop)) if database.server else None
-    greeting = asyncio.create_task(greet(listener, about, began, as_json))
+    greeting = asyncio.create_task(greet(listener, about, began, as_json, stop))
     await stop.wait()
-    greeting.cancel()
-    await tree
+    await asyncio.gather(tree, greeting)
     if watch:
         await watch
 
@@ -88,7 +88,7 @@ async def keep_database(server: EmbeddedServer, stop: asyncio.Event) -> None:
         if not server.is_supervised():
             complain("the supervisor of PostgreSQL is gone; starting it again")
             try:
-                await asyncio.to_thread(server.ensure)
+                await asyncio.to_thread(server.ensure, LONGEST_WAIT_SECONDS)
             except Unavailable as error:
                 complain(str(error))
         try:
@@ -98,9 +98,15 @@ async def keep_database(server: EmbeddedServer, stop: asyncio.Event) -> None:
             continue
 
 
-async def greet(listener: socket.socket, about: Mapping[str, object], began: float, as_json: bool) -> None:
+async def greet(
+    listener: socket.socket, about: Mapping[str, object], began: float, as_json: bool, stop: asyncio.Event
+) -> None:
     """Say what runs where, once it does."""
-    await asyncio.to_thread(wait_until_ready, listener.getsockname()[:2])
+    host, port = listener.getsockname()[:2]
+    if not await asyncio.to_thread(wait_until_ready, host, port, stop):
+        if not stop.is_set():
+            complain(f"the API is not ready after {READY_SECONDS:.0f} s; ask {about['api']}/readyz what is missing")
+        return
     if as_json:
         print(json.dumps(about), flush=True)
         return
@@ -108,28 +114,28 @@ async def greet(listener: socket.socket, about: Mapping[str, object], began: flo
     print(
         f"duly {duly.__version__} is up after {time.monotonic() - began:.1f} s\n"
         f"  database  {about['database']}\n"
-        f"  api       {address}  (/healthz, /readyz, /docs)\n"
+        f"  api       {address}  (/healthz, /readyz)\n"
         f"  next      curl {address}/readyz    or, in another terminal: ./duly psql\n"
         f"  stop      Ctrl-C",
         flush=True,
     )
 
 
-def wait_until_ready(address: tuple[str, int]) -> None:
-    """Ask /readyz until it says yes."""
+def wait_until_ready(host: str, port: int, stop: asyncio.Event) -> bool:
+    """Ask /readyz until it says yes; False when we are told to stop or it takes too long."""
     deadline = time.monotonic() + READY_SECONDS
-    while time.monotonic() < deadline:
-        connection = HTTPConnection(*address, timeout=READY_SECONDS)
+    while not stop.is_set() and time.monotonic() < deadline:
+        connection = HTTPConnection(host, port, timeout=LONGEST_WAIT_SECONDS)
         try:
             connection.request("GET", "/readyz")
             if connection.getresponse().status == 200:
-                return
+                return True
         except (OSError, HTTPException):
             pass  # the API is still starting, or being restarted
         finally:
             connection.close()
         time.sleep(0.1)
-    raise Unavailable(f"the API did not become ready in {READY_SECONDS:.0f} s; the lines above say why")
+    return False
 
 
 @contextmanager

@@ -20,11 +20,17 @@ CONNECT_SECONDS = 10
 
 @dataclass(frozen=True)
 class Database:
-    """A database that answered, and the hold that keeps an embedded server up."""
+    """The address of a database, and the hold that keeps an embedded server up."""
 
     dsn: str
-    where: str
     server: EmbeddedServer | None = None
+
+    def describe(self) -> str:
+        """What and where it is, in a few words; Unavailable when it does not answer."""
+        version = version_of(self.dsn)
+        if self.server:
+            return f"PostgreSQL {version}, private to this directory, data in {self.server.plan.home}"
+        return f"PostgreSQL {version} at {place_of(self.dsn)}"
 
     def close(self) -> None:
         """Let go of the embedded server, if it is one."""
@@ -41,14 +47,11 @@ class Database:
 
 
 def open_database(settings: Settings) -> Database:
-    """The database of these settings, started if it is embedded; it has answered when this returns."""
+    """The database of these settings; an embedded one is started and answers when this returns."""
     if settings.database_url:
-        dsn = settings.database_url.get_secret_value()
-        return Database(dsn, f"PostgreSQL {version_of(dsn)} at {place_of(dsn)}")
+        return Database(settings.database_url.get_secret_value())
     server = EmbeddedServer.start(settings.home, pgbin=settings.pgbin, pguser=settings.pguser)
-    dsn = create_database(server.dsn(), EMBEDDED_DATABASE)
-    version = server.plan.binaries.version
-    return Database(dsn, f"PostgreSQL {version}, private to this directory, data in {server.plan.home}", server)
+    return Database(create_database(server.dsn(), EMBEDDED_DATABASE), server)
 
 
 def version_of(dsn: str) -> str:
