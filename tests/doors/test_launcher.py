@@ -1,7 +1,6 @@
 """`./duly` on machines of every kind: real pip, real uv, an empty home, no network."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.launcher import EXTRAS, ROOT, expand, sections
+from duly.launcher import EXTRAS, ROOT, bundled_pip, expand, sections
 from tests.support.processes import Program
 from tests.support.small_project import SmallProject, make_project, python_without
 
@@ -74,17 +73,15 @@ class TestOnAFreshClone:
 
     def test_a_python_whose_only_pip_is_inside_ensurepip_will_do(self, tmp_path: Path) -> None:
         python = python_without(tmp_path / "python", "pip")
-        bundled = Path(os.__file__).with_name("ensurepip") / "_bundled"
-        if not list(bundled.glob("pip-*.whl")):
-            pytest.skip("this Python carries no pip for ensurepip")
+        if not bundled_pip():
+            pytest.skip("neither this Python nor its distribution keeps a pip aside")
         assert said(make_project(tmp_path, python).run())["small_core"] == "1.0"
 
     def test_without_pip_and_uv_it_says_what_to_install(self, tmp_path: Path) -> None:
         project = make_project(tmp_path, python_without(tmp_path / "python", "pip", "ensurepip"))
         source = project.root / "src" / "duly" / "launcher.py"
-        source.write_text(
-            source.read_text().replace("/usr/share/python-wheels", "/nowhere")
-        )  # Debian keeps a pip there
+        without_debians = source.read_text().replace("/usr/share/python-wheels", "/nowhere")
+        source.write_text(without_debians)
         answer = project.run()
         assert answer.returncode == 69
         assert "neither pip nor uv" in answer.stderr

@@ -138,9 +138,20 @@ def python_without(directory: Path, *modules: str) -> Path:
             (library / entry.name).symlink_to(entry)
     (library / "site-packages").mkdir()
     if "pip" not in modules:
-        (library / "site-packages" / "pip").symlink_to(original / "site-packages" / "pip")
+        (library / "site-packages" / "pip").symlink_to(pip_of(base_python()))
+    # Debian's Python looks into a directory of its own besides; this one must not.
+    (library / "sitecustomize.py").unlink(missing_ok=True)
+    (library / "sitecustomize.py").write_text(
+        "import sys\nsys.path[:] = [path for path in sys.path if not path.endswith('dist-packages')]\n"
+    )
     (directory / "bin").mkdir()
     return Path(shutil.copy(base_python(), directory / "bin" / version))
+
+
+def pip_of(python: str) -> Path:
+    """Where an interpreter keeps its pip."""
+    code = "import importlib.util; print(importlib.util.find_spec('pip').submodule_search_locations[0])"
+    return Path(subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip())
 
 
 def make_wheel(path: Path, name: str, version: str, modules: list[str]) -> None:
