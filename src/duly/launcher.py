@@ -231,7 +231,6 @@ def bundled_pip() -> Path | None:
     places = [
         Path(spec.origin).parent / "_bundled" if spec and spec.origin else None,
         sysconfig.get_config_var("WHEEL_PKG_DIR"),
-        "/usr/share/python-wheels",
     ]
     wheels = (wheel for place in places if place for wheel in Path(place).glob("pip-*.whl"))
     return next(wheels, None)

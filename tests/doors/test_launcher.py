@@ -80,8 +80,8 @@ class TestOnAFreshClone:
     def test_without_pip_and_uv_it_says_what_to_install(self, tmp_path: Path) -> None:
         project = make_project(tmp_path, python_without(tmp_path / "python", "pip", "ensurepip"))
         source = project.root / "src" / "duly" / "launcher.py"
-        without_debians = source.read_text().replace("/usr/share/python-wheels", "/nowhere")
-        source.write_text(without_debians)
+        nothing_kept_aside = source.read_text().replace('sysconfig.get_config_var("WHEEL_PKG_DIR")', "None")
+        source.write_text(nothing_kept_aside)
         answer = project.run()
         assert answer.returncode == 69
         assert "neither pip nor uv" in answer.stderr
