@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -22,6 +23,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Cut the way to anybody's database; the first process of a run also makes the place its servers live in."""
     for name in FOREIGN_DATABASE_VARIABLES:
         os.environ.pop(name, None)
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # a shell's background job, whose children would ignore it too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     server_for_tests()
     if not hasattr(config, "workerinput"):
         os.environ[RUN_HOME] = str(open_directory("duly-tests-"))
