@@ -5,7 +5,8 @@
 The lock is cut into sections, each headed by the groups that need it (`# [core]`, `# [ai ocr]`); a group is
 installed by installing its sections. `.venv/duly/<group>` keeps a copy of the lock the group was installed from:
 equal to the lock means nothing to do. The copy is written last, so whoever is killed half-way leaves no false
-promise; `.venv/duly/unfinished` tells the next run that the environment cannot be trusted and is built anew.
+promise; `.venv/duly/unfinished` tells the next run that the environment cannot be trusted and is built anew. An
+installer that outlives us keeps the lock we gave it, so nobody builds beside it.
 
 Runs before anything is installed: standard library only, nothing else of duly.
 """
@@ -26,7 +27,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ALL", "CORE", "EXTRAS", "SetupFailed", "main", "prepare", "sections"]
+__all__ = ["ALL", "CORE", "EXTRAS", "SetupFailed", "main", "name_of", "prepare", "sections", "write_whole"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE, ALL = "core", "all"
@@ -56,15 +57,16 @@ def prepare(root: Path, wanted: Iterable[str]) -> None:
     """Make `.venv` hold the wanted groups at the lock's versions; safe to call from many processes at once."""
     lock_text = (root / "requirements.lock").read_text()
     environment = Environment(root / ".venv")
-    with setup_lock(root):
+    with setup_lock(root) as held_lock:
         environment.discard_if_broken()
         groups = expand(wanted) | environment.installed_groups()
         if all(environment.group_is_current(group, lock_text) for group in groups):
             return
         requirements = [line for names, line in sections(lock_text) if names & groups]
+        leftovers = environment.noted_packages() - {name_of(line) for _, line in sections(lock_text)}
         environment.create_if_missing()
         with environment.unfinished():
-            install(environment, requirements)
+            change(environment, requirements, leftovers, held_lock)
             environment.link_source(root / "src")
             environment.remember(groups, lock_text)
 
@@ -91,8 +93,13 @@ def sections(lock_text: str) -> Iterator[tuple[frozenset[str], str]]:
                 entry = []
 
 
+def name_of(requirement: str) -> str:
+    """The package a requirement is about."""
+    return re.split(r"[=; \\]", requirement, maxsplit=1)[0]
+
+
 @contextlib.contextmanager
-def setup_lock(root: Path) -> Generator[None, None, None]:
+def setup_lock(root: Path) -> Generator[int, None, None]:
     """Hold the right to change `.venv`; whoever comes second waits, and says so."""
     try:
         file = (root / ".venv.lock").open("w")
@@ -104,7 +111,7 @@ def setup_lock(root: Path) -> Generator[None, None, None]:
         except BlockingIOError:
             say("another duly is preparing .venv; waiting for it")
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
 @dataclass(frozen=True)
@@ -130,8 +137,15 @@ class Environment:
         """Groups somebody asked for before: a changed lock brings them along."""
         return frozenset(group for group in (ALL, *GROUPS) if (self.notes / group).exists())
 
+    def noted_packages(self) -> frozenset[str]:
+        """Packages of the lock that was installed last."""
+        notes = [self.notes / group for group in self.installed_groups()]
+        return frozenset(name_of(entry) for note in notes for _, entry in sections(note.read_text()))
+
     def discard_if_broken(self) -> None:
         """Remove an environment whose setup was cut short or whose Python is gone or too old."""
+        for discarded in self.path.parent.glob(f"{self.path.name}.old-*"):
+            shutil.rmtree(discarded, ignore_errors=True)
         if not self.path.exists():
             return
         if (self.notes / "unfinished").exists():
@@ -141,17 +155,19 @@ class Environment:
         else:
             say("the Python of .venv is gone or too old; building it anew")
         try:
-            shutil.rmtree(self.path)
+            aside = self.path.rename(f"{self.path}.old-{os.getpid()}")  # half a removal must not pass for a whole one
+            shutil.rmtree(aside)
         except OSError as error:
             raise SetupFailed(f"cannot replace {self.path}: {error}; remove it and run again") from error
 
     def runs(self) -> bool:
-        """Does its interpreter start, and is it new enough?"""
-        check = "import sys; sys.exit(sys.version_info < (3, 11))"
+        """Does its interpreter start, is it new enough, and does it know that it is in this environment?"""
+        check = "import sys; sys.version_info >= (3, 11) and print(sys.prefix)"
         try:
-            return subprocess.run([self.python, "-I", "-S", "-c", check], capture_output=True).returncode == 0
+            answer = subprocess.run([self.python, "-I", "-c", check], capture_output=True, text=True)
         except OSError:
             return False
+        return os.path.realpath(answer.stdout.strip() or "/") == os.path.realpath(self.path)
 
     def create_if_missing(self) -> None:
         """Make an empty environment; pip is not put into it, so ensurepip is not needed."""
@@ -175,10 +191,16 @@ class Environment:
 
     @contextlib.contextmanager
     def unfinished(self) -> Generator[None, None, None]:
-        """Mark the environment as being changed; only a crash or a kill leaves the mark behind."""
+        """Mark the environment as being changed; only a crash or a kill leaves the mark behind.
+
+        What was noted before no longer holds from here on, even if the change fails.
+        """
         self.notes.mkdir(exist_ok=True)
         mark = self.notes / "unfinished"
         mark.touch()
+        for group in self.installed_groups():
+            with (self.notes / group).open("a") as note:
+                note.write("# being replaced\n")
         try:
             yield
         except SetupFailed:
@@ -189,40 +211,56 @@ class Environment:
     def link_source(self, source: Path) -> None:
         """Let the environment import duly from the checkout; relative, so a moved checkout still works."""
         for site_packages in self.path.glob("lib/python3.*/site-packages"):
-            (site_packages / "duly.pth").write_text(os.path.relpath(source, site_packages) + "\n")
+            write_whole(site_packages / "duly-launcher.pth", os.path.relpath(source, site_packages) + "\n")
 
     def remember(self, groups: Iterable[str], lock_text: str) -> None:
-        """Note, each by an atomic rename, that these groups now match the lock."""
+        """Note that these groups now match the lock."""
         for group in groups:
-            draft = self.notes / f".{group}"
-            draft.write_text(lock_text)
-            draft.replace(self.notes / group)
+            write_whole(self.notes / group, lock_text)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file in one step: whoever looks sees the old one or the new one."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_text(text)
+    draft.replace(path)
 
 
 @dataclass(frozen=True)
 class Installer:
-    """A program that can install a requirements file into another environment, obeying its user's settings."""
+    """A program that can change another environment, obeying its user's settings."""
 
     name: str
-    command: tuple[str, ...]
+    install: tuple[str, ...]
+    uninstall: tuple[str, ...]
     counts: bool  # prints one line per package, which we turn into progress; uv draws its own
+
+
+def uv_installer(*program: str, target: str) -> Installer:
+    """uv, found as this program."""
+    install = ("pip", "install", "--python", target, "--compile-bytecode")
+    return Installer("uv", (*program, *install), (*program, "pip", "uninstall", "--python", target), counts=False)
+
+
+def pip_installer(*program: str, target: str) -> Installer:
+    """pip, found as this program; it works on the target from outside."""
+    common = (*program, "--python", target, "--disable-pip-version-check")
+    return Installer("pip", (*common, "install", "--no-user"), (*common, "uninstall", "--yes"), counts=True)
 
 
 def installers(environment: Environment) -> Iterator[Installer]:
     """uv and pip in every form they may be found, the quickest first."""
     target = str(environment.python)
-    uv_arguments = ("pip", "install", "--python", target, "--compile-bytecode")
-    pip_arguments = ("--python", target, "install", "--no-user", "--disable-pip-version-check")
     if uv := shutil.which("uv"):
-        yield Installer("uv", (uv, *uv_arguments), counts=False)
+        yield uv_installer(uv, target=target)
     elif importlib.util.find_spec("uv"):
-        yield Installer("uv", (sys.executable, "-m", "uv", *uv_arguments), counts=False)
+        yield uv_installer(sys.executable, "-m", "uv", target=target)
     if importlib.util.find_spec("pip"):
-        yield Installer("pip", (sys.executable, "-m", "pip", *pip_arguments), counts=True)
+        yield pip_installer(sys.executable, "-m", "pip", target=target)
     elif wheel := bundled_pip():
-        yield Installer("pip", (sys.executable, str(wheel / "pip"), *pip_arguments), counts=True)
+        yield pip_installer(sys.executable, str(wheel / "pip"), target=target)
     elif pip := shutil.which("pip3") or shutil.which("pip"):
-        yield Installer("pip", (pip, *pip_arguments), counts=True)
+        yield pip_installer(pip, target=target)
 
 
 def bundled_pip() -> Path | None:
@@ -236,16 +274,18 @@ def bundled_pip() -> Path | None:
     return next(wheels, None)
 
 
-def install(environment: Environment, requirements: list[str]) -> None:
-    """Install exactly these requirements, by the first installer that manages to."""
+def change(environment: Environment, requirements: list[str], leftovers: frozenset[str], held_lock: int) -> None:
+    """Install these requirements and remove what the lock no longer has, by the first program that manages to."""
     file = environment.notes / "requirements.txt"
     file.write_text("\n".join(requirements) + "\n")
-    arguments = ["--require-hashes", "--no-deps", "-r", str(file)]
+    arguments = ("--require-hashes", "--no-deps", "-r", str(file))
     reports: list[str] = []
     for installer in installers(environment):
         say(f"preparing .venv: {len(requirements)} packages, with {installer.name}")
-        command = [*installer.command, *arguments]
-        report = follow(command, len(requirements)) if installer.counts else run(command)
+        run = follow if installer.counts else watch
+        report = run([*installer.install, *arguments], len(requirements), held_lock)
+        if report is None and leftovers:
+            report = run([*installer.uninstall, *sorted(leftovers)], len(leftovers), held_lock)
         if report is None:
             return
         reports.append(f"{installer.name} failed:\n{report}")
@@ -255,17 +295,19 @@ def install(environment: Environment, requirements: list[str]) -> None:
     )
 
 
-def run(command: list[str]) -> str | None:
+def watch(command: list[str], _: int, held_lock: int) -> str | None:
     """Run an installer that draws its own progress; None when it succeeded."""
-    status = subprocess.run(command, stdout=sys.stderr).returncode
+    status = subprocess.run(command, cwd=ROOT, stdout=sys.stderr, pass_fds=(held_lock,)).returncode
     return None if status == 0 else f"exit status {status}, see above"
 
 
-def follow(command: list[str], total: int) -> str | None:
+def follow(command: list[str], total: int, held_lock: int) -> str | None:
     """Run pip and show how far it is; None when it succeeded, else the end of what it said."""
     tail: deque[str] = deque(maxlen=TAIL_LINES)
     done = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pass_fds=(held_lock,)
+    ) as process:
         for line in process.stdout or ():
             tail.append(line.rstrip())
             if line.startswith("Collecting "):

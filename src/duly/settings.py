@@ -4,6 +4,7 @@ A bad value is refused at the start, with the variable's name, the value and the
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from duly.errors import Misconfigured
 
-__all__ = ["DATABASE_VARIABLES", "DEFAULT_PORT", "Settings", "load_settings"]
+__all__ = ["DATABASE_VARIABLES", "DEFAULT_PORT", "Settings", "load_settings", "parse_address"]
 
 DATABASE_VARIABLES = ("DATABASE_URL", "POSTGRES_DSN", "TEST_DATABASE_URL")
 DEFAULT_PORT = 8420
@@ -71,17 +72,28 @@ class Settings(BaseSettings):
     @classmethod
     def must_be_an_address(cls, url: SecretStr | None) -> SecretStr | None:
         """Refuse what libpq cannot read, before anything starts."""
-        from psycopg import ProgrammingError
-        from psycopg.conninfo import conninfo_to_dict
-
         if url:
-            try:
-                conninfo_to_dict(url.get_secret_value())
-            except ProgrammingError:
-                raise ValueError(
-                    "not a PostgreSQL address; write postgresql://user:password@host:5432/database"
-                ) from None
+            parse_address(url.get_secret_value())
         return url
+
+
+def parse_address(address: str) -> dict[str, str]:
+    """The parts of a PostgreSQL address; ValueError, which never repeats the address, when it is not one.
+
+    A password with a bare @ or / in it moves the borders of the parts: such an address is refused as well, for
+    otherwise a piece of the password would be taken, and shown, for the host.
+    """
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        parts = {name: str(value) for name, value in conninfo_to_dict(address).items()}
+    except ProgrammingError:
+        raise ValueError("not a PostgreSQL address; write postgresql://user:password@host:5432/database") from None
+    borders_moved = "@" in parts.get("host", "") + parts.get("dbname", "")
+    if borders_moved or not re.fullmatch(r"[\d,]*", parts.get("port", "")):
+        raise ValueError("not a PostgreSQL address; write @ and / inside the password as %40 and %2F")
+    return parts
 
 
 def load_settings() -> Settings:

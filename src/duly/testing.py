@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from psycopg import connect
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from duly.db.admin import clone_database, create_database, drop_database
 from duly.errors import NotATestDatabase
+from duly.settings import DATABASE_VARIABLES, parse_address
 
 __all__ = ["FAST_SETTINGS", "FOREIGN_DATABASE_VARIABLES", "TestDatabases", "server_for_tests"]
 
@@ -25,7 +26,7 @@ FAST_SETTINGS: Final = {
     "max_connections": "200",
     "autovacuum": "off",
 }
-FOREIGN_DATABASE_VARIABLES = ("DATABASE_URL", "POSTGRES_DSN", "DATABASE_DIRECT_URL")
+FOREIGN_DATABASE_VARIABLES = ("DATABASE_DIRECT_URL", *(set(DATABASE_VARIABLES) - {"TEST_DATABASE_URL"}))
 TEMPLATE_LOCK = 0x64756C79  # "duly"
 
 
@@ -34,7 +35,10 @@ def server_for_tests() -> str | None:
     dsn = os.environ.get("TEST_DATABASE_URL")
     if not dsn:
         return None
-    name = str(conninfo_to_dict(dsn).get("dbname") or "")
+    try:
+        name = parse_address(dsn).get("dbname", "")
+    except ValueError as error:
+        raise NotATestDatabase(f"TEST_DATABASE_URL is {error}") from None
     if "test" not in name.lower().replace("-", "_").split("_"):
         raise NotATestDatabase(
             f"TEST_DATABASE_URL names the database '{name}', which is not marked as one for tests; use one with the "

@@ -1,7 +1,9 @@
 """`./duly` on machines of every kind: real pip, real uv, an empty home, no network."""
 
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import pytest
 
 from duly.launcher import EXTRAS, ROOT, bundled_pip, expand, sections
 from tests.support.processes import Program
-from tests.support.small_project import SmallProject, make_project, python_without
+from tests.support.small_project import PACKAGES, SmallProject, make_project, python_without
 
 DEBIAN_PYTHON = Path("/usr/bin/python3")
 UV = Path(sys.executable).with_name("uv")
@@ -138,6 +140,13 @@ class TestWhenNothingChanged:
         answer = subprocess.run([tmp_path / "link"], env=prepared.environment(), capture_output=True, text=True)
         assert said(answer)["small_core"] == "1.0"
 
+    def test_it_works_without_cmp(self, prepared: SmallProject) -> None:
+        (prepared.programs / "cmp").unlink()
+        answer = prepared.run()
+        assert said(answer)["small_core"] == "1.0"
+        assert answer.stderr == ""
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_it_works_where_the_checkout_cannot_be_written(self, prepared: SmallProject) -> None:
         prepared.root.chmod(0o555)
         try:
@@ -186,6 +195,24 @@ class TestWhenTheLockChanges:
         assert said(prepared.run("need", "ocr")) == {"small_core": "1.0", "rapidocr": "1.0"}
         prepared.lock("2.0")
         assert said(prepared.run())["rapidocr"] == "2.0"
+
+    @pytest.mark.parametrize("installer", ["uv", "pip"])
+    def test_what_the_lock_no_longer_has_is_removed(self, installer: str, prepared: SmallProject) -> None:
+        assert said(prepared.run("need", "ocr"))["rapidocr"] == "1.0"
+        if installer == "pip":
+            (prepared.programs / "uv").unlink()
+        prepared.lock("1.0", without=["ocr"])
+        assert said(prepared.run()) == {"arguments": [], "small_core": "1.0"}
+
+    def test_after_a_change_that_failed_the_old_lock_is_installed_again(self, prepared: SmallProject) -> None:
+        prepared.lock("2.0")
+        prepared.configure(prepared.home)
+        assert prepared.run().returncode == 69
+        prepared.lock("1.0")
+        prepared.configure(prepared.wheels)
+        answer = prepared.run()
+        assert said(answer)["small_core"] == "1.0"
+        assert PREPARING in answer.stderr
 
 
 class TestGroups:
@@ -237,13 +264,31 @@ class TestTogetherAndInterrupted:
         garbage = project.root / ".venv" / "garbage"
         project.offer_script("uv", f"echo half > {garbage}; echo started; exec sleep 600")
         with Program([project.launcher], environment=project.environment()) as program:
-            program.wait_for_error("started")
+            program.wait_for_error("^started$")
         assert garbage.exists()
         (project.programs / "uv").unlink()
         answer = project.run()
         assert said(answer)["small_core"] == "1.0"
         assert "interrupted" in answer.stderr
         assert not garbage.exists()
+
+    def test_an_installer_that_outlives_the_launcher_is_waited_for(self, project: SmallProject) -> None:
+        project.offer_script("uv", "echo $$ $PPID; exec sleep 600")
+        with Program([project.launcher], environment=project.environment()) as first:
+            installer, launcher = map(int, first.wait_for_error(r"^(\d+) (\d+)$").groups())
+            os.kill(launcher, signal.SIGKILL)
+            assert first.finish() != 0
+            (project.programs / "uv").unlink()
+            with Program([project.launcher], environment=project.environment()) as second:
+                second.wait_for_error("another duly is preparing .venv")
+                os.kill(installer, signal.SIGKILL)
+                assert json.loads(second.line())["small_core"] == "1.0"
+
+    def test_a_half_removed_environment_is_not_mistaken_for_a_whole_one(self, prepared: SmallProject) -> None:
+        environment = prepared.root / ".venv"
+        shutil.rmtree(environment / "duly")
+        (environment / "pyvenv.cfg").unlink()
+        assert said(prepared.run())["small_core"] == "1.0"
 
     def test_an_environment_whose_python_is_gone_is_built_anew(self, prepared: SmallProject) -> None:
         python = prepared.root / ".venv" / "bin" / "python"
@@ -266,13 +311,13 @@ class TestBesideUv:
         project.offer("uv", UV)
         (project.root / "pyproject.toml").write_text(
             '[project]\nname = "duly"\nversion = "0"\nrequires-python = ">=3.11"\ndependencies = ["small-core"]\n'
-            '[project.optional-dependencies]\nocr = ["small-ocr"]\n'
-            '[dependency-groups]\ndev = ["small-dev", "duly[ocr]"]\n'
+            '[project.optional-dependencies]\nai = ["small-ai"]\nocr = ["small-ocr"]\ntelegram = ["small-telegram"]\n'
+            '[dependency-groups]\ndev = ["small-dev", "duly[ai,ocr,telegram]"]\n'
             '[tool.uv]\npackage = false\npython-downloads = "never"\n'
-            'constraint-dependencies = ["small-core==1.0", "small-ocr==1.0", "small-dev==1.0"]\n'
+            f"constraint-dependencies = {[f'small-{group}==1.0' for group in PACKAGES]}\n"
         )
         (project.root / "main.py").write_text("import small_core\nprint(small_core.VERSION)\n")
-        for group in ("core", "ocr", "dev"):
+        for group in PACKAGES:
             project.wheel(group, "2.0")  # newer ones exist, and neither may take them
         return project
 

@@ -13,8 +13,8 @@ import httpx2
 import psycopg
 import pytest
 
-from duly.db.admin import drop_database
-from duly.settings import DEFAULT_PORT
+from duly.db.admin import clone_database, drop_database
+from duly.settings import DEFAULT_PORT, parse_address
 from duly.testing import TestDatabases
 from tests.support.processes import PYTHON, Program, plain_environment, wait_gone, wait_unlocked
 
@@ -184,10 +184,13 @@ def test_readiness_follows_the_database(databases: TestDatabases, worker_id: str
         psycopg.connect(databases.dsn, autocommit=True) as admin,
     ):
         address = json.loads(program.line())["api"]
-        drop_database(admin, psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])  # type: ignore[arg-type]
+        name = parse_address(dsn)["dbname"]
+        drop_database(admin, name)
         answer = get_until(f"{address}/readyz", 503)
         assert answer.json()["ready"] is False
         assert get(f"{address}/healthz").status_code == 200
+        clone_database(admin, databases.template, name)
+        assert get(f"{address}/readyz").status_code == 200  # at once, however long it was away
 
 
 def test_a_database_that_does_not_answer_is_named_without_its_password(home: Path) -> None:
@@ -199,6 +202,23 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(home: Pat
     assert answer.returncode == 69
     assert f"127.0.0.1:{port}/name" in answer.stderr
     assert "hunter2" not in answer.stderr + answer.stdout
+
+
+@pytest.mark.parametrize("password", ["hunter2/tail", "hunter2@tail", "hunter2:tail/x"])
+def test_a_password_that_breaks_the_address_is_not_shown_either(password: str, home: Path) -> None:
+    url = f"postgresql://user:{password}@127.0.0.1:1/name"
+    for command, variable in (("up", "DATABASE_URL"), ("test", "TEST_DATABASE_URL")):
+        answer = run_duly(command, **{"DULY_HOME": str(home), variable: url})
+        assert answer.returncode in (69, 78)
+        for piece in ("hunter2", "tail"):
+            assert piece not in answer.stderr + answer.stdout
+
+
+def test_a_port_that_cannot_be_is_refused_by_name() -> None:
+    answer = run_duly("up", "--port", "70000")
+    assert answer.returncode == 2
+    assert "--port" in answer.stderr
+    assert "Traceback" not in answer.stderr
 
 
 def test_a_port_that_is_taken_is_named_with_the_way_out(home: Path) -> None:
@@ -233,8 +253,7 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_serve_runs_the_api_alone(database: str) -> None:
     environment = plain_environment(DATABASE_URL=database)
     with Program([*DULY, "serve", "--port", "0"], environment=environment) as program:
-        program.wait_for_error("API at http://127.0.0.1:")
-        address = program.said().split("API at ")[1].split()[0]
+        address = program.line().removeprefix("duly: API at ")
         assert get(f"{address}/readyz").status_code == 200
         program.finish(signal.SIGTERM)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -122,11 +123,66 @@ def test_the_note_of_a_server_long_gone_does_not_stop_the_next_one(home: Path) -
 
 def test_a_half_made_cluster_is_never_used(home: Path) -> None:
     home.mkdir()
-    (home / "data.new").mkdir()
-    (home / "data.new" / "PG_VERSION").write_text("18")
+    (home / "data.new-1").mkdir()
+    (home / "data.new-1" / "PG_VERSION").write_text("18")
     with EmbeddedServer.start(home) as server, psycopg.connect(server.dsn()) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
-    assert not (home / "data.new").exists()
+    assert not list(home.glob("data.new*"))
+
+
+def test_kill_9_of_the_supervisor_while_it_makes_the_cluster_takes_initdb_along(home: Path) -> None:
+    programs = home.parent / "programs"
+    programs.mkdir()
+    for program in make_plan(home).binaries.directory.iterdir():
+        (programs / program.name).symlink_to(program)
+    told = home.parent / "told"
+    os.mkfifo(told)
+    told.chmod(0o666)
+    (programs / "initdb").unlink()
+    (programs / "initdb").write_text(f"#!/bin/sh\necho $$ $PPID > {told}\nexec sleep 600\n")
+    (programs / "initdb").chmod(0o755)
+    with Program([*PYTHON, use_server.__file__, home, programs]) as user:
+        initdb, supervisor = map(int, told.read_text().split())
+        os.kill(supervisor, signal.SIGKILL)
+        wait_gone(initdb)
+        user.kill()
+    with EmbeddedServer.start(home) as server, psycopg.connect(server.dsn()) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_it_runs_beside_a_system_server_that_listens_on_a_port(home: Path) -> None:
+    system = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"))), None)
+    if system is None:
+        pytest.skip("no PostgreSQL of a distribution on this machine")
+    account = make_plan(home).account
+    theirs = home.parent / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, account.uid, account.gid)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+
+    def run(*command: str | Path) -> None:
+        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, **account.identity())
+
+    options = f"-p {port} -k {theirs} -c listen_addresses=127.0.0.1"
+    run(system / "initdb", "-D", theirs / "data", "-U", "postgres", "--auth=trust")
+    run(system / "pg_ctl", "-D", theirs / "data", "-l", theirs / "log", "-o", options, "-w", "start")
+    try:
+        with (
+            EmbeddedServer.start(home) as ours,
+            psycopg.connect(ours.dsn()) as connection,
+            psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres") as other,
+        ):
+            directories = [each.execute("show data_directory").fetchone() for each in (connection, other)]
+            assert directories == [(str(home / "data"),), (str(theirs / "data"),)]
+    finally:
+        run(system / "pg_ctl", "-D", theirs / "data", "-m", "fast", "-w", "stop")
+
+
+@pytest.mark.parametrize("name", ["with space", "it's", 'a"b', "åäö", "back\\slash"])
+def test_a_home_may_have_any_name(name: str, home: Path) -> None:
+    with EmbeddedServer.start(home / name) as server, psycopg.connect(server.dsn()) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
 
 
 def test_it_runs_beside_another_server_and_takes_no_port(
@@ -148,8 +204,10 @@ def test_only_its_account_can_reach_the_socket(embedded: EmbeddedServer) -> None
 def test_no_variable_of_libpq_bends_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGDATA"):
         monkeypatch.setenv(name, "1234")
+    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
     with EmbeddedServer.start(home) as server, psycopg.connect(server.dsn()) as connection:
         assert connection.execute("select current_user, current_database()").fetchone() == ("postgres", "postgres")
+        assert connection.execute("show default_transaction_read_only").fetchone() == ("off",)
 
 
 def test_a_home_too_deep_for_a_socket_works_too(home: Path) -> None:
@@ -176,6 +234,16 @@ class TestAsRoot:
         with EmbeddedServer.start(home, pguser="nobody") as server, psycopg.connect(server.dsn()) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
             assert Path(f"/proc/{postmaster_of(server)}").stat().st_uid == server.plan.account.uid
+
+    def test_the_account_that_owns_the_data_keeps_it(self, home: Path) -> None:
+        with EmbeddedServer.start(home, pguser="nobody"):
+            pass
+        assert make_plan(home).account.name == "nobody"
+
+    def test_a_strict_umask_does_not_lock_the_account_out(self, home: Path) -> None:
+        command = " ".join(["umask 077; exec", *PYTHON, use_server.__file__, str(home / "below")])
+        with Program(["sh", "-c", command]) as user, psycopg.connect(json.loads(user.line())["dsn"]) as connection:
+            assert connection.execute("select 1").fetchone() == (1,)
 
     def test_no_account_is_made_and_no_foreign_directory_changed(self, home: Path) -> None:
         accounts = Path("/etc/passwd").read_bytes()

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import select
 import signal
 import subprocess
@@ -72,11 +73,16 @@ class Program:
         assert line, f"ended with {self.process.wait(SECONDS)} and said:\n{self.said()}"
         return line.rstrip("\n")
 
-    def wait_for_error(self, text: str) -> None:
-        """Wait until the text stands on its standard error."""
+    def wait_for_error(self, pattern: str) -> re.Match[str]:
+        """Wait until the pattern stands on its standard error."""
+
+        def search() -> re.Match[str] | None:
+            return re.search(pattern, "".join(self.errors), re.MULTILINE)
+
         with self.error_arrived:
-            arrived = self.error_arrived.wait_for(lambda: text in "".join(self.errors), SECONDS)
-        assert arrived, f"{text!r} never came, but:\n{self.said()}"
+            found = self.error_arrived.wait_for(search, SECONDS)
+        assert found, f"{pattern!r} never came, but:\n{self.said()}"
+        return found
 
     def said(self) -> str:
         """Its standard error so far, complete once it ended."""

@@ -11,12 +11,13 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from duly.launcher import ROOT
 
-__all__ = ["SmallProject", "make_project", "python_without"]
+__all__ = ["PACKAGES", "SmallProject", "make_project", "python_without"]
 
 MAIN = """\
 import importlib, json, os, signal, sys
@@ -44,7 +45,13 @@ match sys.argv[1:]:
     case arguments:
         print(json.dumps({"arguments": arguments, **versions()}))
 """
-PACKAGES = {"core": ["small_core"], "ocr": ["onnxruntime", "rapidocr", "tesserocr"], "dev": ["small_dev"]}
+PACKAGES = {
+    "core": ["small_core"],
+    "ai": ["openai", "vaderSentiment"],
+    "ocr": ["onnxruntime", "rapidocr", "tesserocr"],
+    "telegram": ["aiogram"],
+    "dev": ["small_dev"],
+}
 TOOLS = ("sh", "dirname", "readlink", "cmp", "env", "cat", "sleep", "mkfifo")
 
 
@@ -79,11 +86,12 @@ class SmallProject:
             [self.launcher, *arguments], env=self.environment(**environment), cwd="/", capture_output=True, text=True
         )
 
-    def lock(self, version: str) -> None:
-        """Write a lock that asks for this version of everything."""
+    def lock(self, version: str, without: Collection[str] = ()) -> None:
+        """Write a lock that asks for this version of every group but some."""
         entries = [
             f"# [{group}]\nsmall-{group}=={version} \\\n    --hash=sha256:{digest(self.wheel(group, version))}\n"
             for group in PACKAGES
+            if group not in without
         ]
         (self.root / "requirements.lock").write_text("\n".join(entries))
 
@@ -93,6 +101,18 @@ class SmallProject:
         if not path.exists():
             make_wheel(path, f"small-{group}", version, PACKAGES[group])
         return path
+
+    def write_index(self) -> Path:
+        """Lay the wheels out as a package index with hashes, to be served."""
+        directory = self.home / "index"
+        for wheel in self.wheels.iterdir():
+            page = directory / "simple" / wheel.name.split("-")[0].replace("_", "-") / "index.html"
+            page.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(wheel, page.parent)
+            wheels = sorted(page.parent.glob("*.whl"))
+            links = [f'<a href="{each.name}#sha256={digest(each)}">{each.name}</a>' for each in wheels]
+            page.write_text("<!DOCTYPE html>" + "".join(links))
+        return directory
 
     def offer(self, name: str, program: Path | str) -> None:
         """Put a program on the PATH under a name."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from duly.db.embedded import EmbeddedServer
 
 if __name__ == "__main__":
-    with EmbeddedServer.start(Path(sys.argv[1])) as server:
+    home, *pgbin = map(Path, sys.argv[1:])
+    with EmbeddedServer.start(home, pgbin=pgbin[0] if pgbin else None) as server:
         postmaster = int((server.plan.data / "postmaster.pid").read_text().splitlines()[0])
         print(json.dumps({"dsn": server.dsn(), "postmaster": postmaster}), flush=True)
         sys.stdin.read()

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from duly.cli.app import app
+from duly.errors import DulyError, Misconfigured, Refused
 from duly.launcher import ROOT
 from duly.settings import Settings
 from duly.settings import variables_of as variables_of_field
@@ -28,6 +30,34 @@ def test_every_setting_has_its_line_in_the_docs() -> None:
     for name in Settings.model_fields:
         for variable in variables_of_field([name]).split("/"):
             assert f"`{variable}`" in page
+
+
+@pytest.mark.parametrize(
+    "error", DulyError.__subclasses__() + Misconfigured.__subclasses__() + Refused.__subclasses__()
+)
+def test_every_error_has_its_place_in_the_docs(error: type[DulyError]) -> None:
+    assert f"## {error.code}\n" in (ROOT / "docs" / "errors.md").read_text()
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    named = set(re.findall(r"(?:\./)?duly ([a-z]+)\b", "\n".join(code_of(ROOT / "README.md"))))
+    commands = {
+        command.name or str(command.callback and command.callback.__name__) for command in app.registered_commands
+    }
+    assert {"up", "test"} <= named <= commands
+
+
+def code_of(page: Path) -> list[str]:
+    text = page.read_text()
+    return [*re.findall(r"```console\n(.*?)```", text, re.DOTALL), *re.findall(r"`(\./duly [^`]+)`", text)]
+
+
+def test_no_test_sleeps_and_no_skip_is_without_a_reason() -> None:
+    for file in (ROOT / "tests").rglob("*.py"):
+        text = file.read_text()
+        assert not re.search(r"\b(time|asyncio)\.sleep\(", text), file
+        assert not re.search(r"pytest\.(mark\.)?skip(if)?\(\s*\)", text), file
+        assert not re.search(r"@pytest\.mark\.skip\b(?!if)", text), file
 
 
 def test_the_decisions_are_numbered_without_a_gap() -> None:

@@ -83,6 +83,12 @@ def test_a_wrong_dulypgbin_is_named_and_nothing_else_is_tried(tmp_path: Path) ->
         find_binaries(tmp_path)
 
 
+def test_a_relative_dulypgbin_counts_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_programs(tmp_path / "bin", "18.1")
+    monkeypatch.chdir(tmp_path)
+    assert find_binaries(Path("bin")).directory == tmp_path / "bin"
+
+
 def test_data_of_another_major_version_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(OtherMajor, match=r"written by PostgreSQL 12, and this machine has .*DULY_PGBIN"):
         find_binaries(data_major=12)

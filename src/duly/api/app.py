@@ -1,11 +1,9 @@
 """The HTTP application."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import asyncio
 
 from fastapi import FastAPI, Response, status
-from psycopg import OperationalError
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg import AsyncConnection, OperationalError
 from pydantic import BaseModel
 
 import duly
@@ -31,15 +29,7 @@ class Readiness(BaseModel):
 
 def build_app(dsn: str) -> FastAPI:
     """The application over one database; it starts, and says so, even while the database does not answer."""
-    pool = AsyncConnectionPool(dsn, min_size=1, max_size=4, timeout=READY_SECONDS, open=False)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
-        await pool.open(wait=False)
-        yield
-        await pool.close()
-
-    app = FastAPI(title="duly", version=duly.__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(title="duly", version=duly.__version__, docs_url=None, redoc_url=None)
 
     @app.get("/healthz", summary="Is the process alive?")
     async def healthz() -> Health:
@@ -48,9 +38,9 @@ def build_app(dsn: str) -> FastAPI:
     @app.get("/readyz", summary="Can work be done?", responses={503: {"model": Readiness}})
     async def readyz(response: Response) -> Readiness:
         try:
-            async with pool.connection() as connection:
+            async with asyncio.timeout(READY_SECONDS), await AsyncConnection.connect(dsn) as connection:
                 await connection.execute("select 1")
-        except (OperationalError, PoolTimeout):
+        except (OperationalError, TimeoutError):
             response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
             return Readiness(ready=False, database=f"no answer within {READY_SECONDS:.0f} s")
         return Readiness(ready=True, database="ok")

@@ -20,7 +20,10 @@ WORKSHOP = "Working on duly itself"
 PASS_ARGUMENTS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 Port = Annotated[
-    int | None, typer.Option(help="Port of the API; 0 takes any free one. Default: DULY_PORT, else 8420 or a free one.")
+    int | None,
+    typer.Option(
+        min=0, max=65535, help="Port of the API; 0 takes any free one. Default: DULY_PORT, else 8420 or a free one."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 
@@ -55,6 +58,7 @@ def up(port: Port = None, as_json: Json = False) -> None:
 @app.command()
 def serve(
     port: Port = None,
+    as_json: Json = False,
     descriptor: Annotated[int | None, typer.Option("--fd", hidden=True, help="A listening socket we inherit.")] = None,
 ) -> None:
     """Run the HTTP API alone, on loopback.
@@ -63,7 +67,7 @@ def serve(
     """
     from duly.cli.serve import run_serve
 
-    run_serve(port=port, descriptor=descriptor)
+    run_serve(port=port, descriptor=descriptor, as_json=as_json)
 
 
 @app.command(context_settings=PASS_ARGUMENTS_ON)
@@ -89,14 +93,14 @@ def test(context: typer.Context) -> None:
 
 
 @app.command(rich_help_panel=WORKSHOP)
-def check() -> None:
+def check(as_json: Json = False) -> None:
     """Run the static checks: ruff, pyright, the import rules, the lock.
 
     Example: duly check
     """
     from duly.cli.workshop import run_checks
 
-    run_checks()
+    run_checks(as_json=as_json)
 
 
 @app.command(rich_help_panel=WORKSHOP)
@@ -104,6 +108,7 @@ def lock(
     upgrade: Annotated[
         bool, typer.Option("--upgrade", help="Take the newest versions instead of keeping ours.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Regenerate requirements.lock, and the pins of uv, from pyproject.toml.
 
@@ -111,4 +116,4 @@ def lock(
     """
     from duly.cli.lock import run_lock
 
-    run_lock(upgrade=upgrade)
+    run_lock(upgrade=upgrade, as_json=as_json)

@@ -7,6 +7,7 @@
 The lock is an ordinary requirements file; a heading `# [ai ocr]` before a package says which groups need it.
 """
 
+import json
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from duly.errors import Misconfigured
-from duly.launcher import CORE, EXTRAS, ROOT, sections
+from duly.launcher import CORE, EXTRAS, ROOT, name_of, sections, write_whole
 
 __all__ = ["problems_of_locks", "run_lock"]
 
@@ -29,12 +30,12 @@ HEADER = """\
 # A heading names the groups that need what follows: core, the extras, dev.
 """
 BEGIN, END = "# pins: begin (made by `./duly lock`)\n", "# pins: end\n"
-LOCK_FILES = ("*.lock", "*lock*.json", "pylock*", "requirements*")
-ADDRESS = re.compile(r"[a-z+]+://|^\s*(-i|-f|--(extra-)?index-url|--find-links)\b", re.MULTILINE)
+LOCK_FILES = ("*.lock", "*lock*.json", "*lock*.y*ml", "pylock*", "requirements*")
+ADDRESS = re.compile(r"[a-z+]+://|^\s*(-i|-f|--(extra-)?index-url|--find-links|--trusted-host)\b", re.MULTILINE)
 
 
-def run_lock(upgrade: bool) -> None:
-    """Resolve and write both files, or neither."""
+def run_lock(upgrade: bool, as_json: bool) -> None:
+    """Resolve everything first, then write both files."""
     with tempfile.TemporaryDirectory() as directory:
         project = Path(directory)
         pyproject = (ROOT / "pyproject.toml").read_text()
@@ -43,9 +44,11 @@ def run_lock(upgrade: bool) -> None:
         groups = {CORE: export(project)}
         groups |= {extra: export(project, "--extra", extra) for extra in EXTRAS}
         everything = export(project, "--all-extras", "--all-groups")
-    (ROOT / "requirements.lock").write_text(HEADER + render(everything, groups))
-    (ROOT / "pyproject.toml").write_text(with_pins(pyproject, everything))
-    print(f"duly: requirements.lock holds {len(everything)} packages, {len(groups[CORE])} of them core")
+    write_whole(ROOT / "requirements.lock", HEADER + render(everything, groups))
+    write_whole(ROOT / "pyproject.toml", with_pins(pyproject, everything))
+    counts = {"packages": len(everything), "core": len(groups[CORE])}
+    text = f"duly: requirements.lock holds {counts['packages']} packages, {counts['core']} of them core"
+    print(json.dumps(counts) if as_json else text)
 
 
 def uv(project: Path, *arguments: str) -> str:
@@ -63,7 +66,10 @@ def export(project: Path, *choice: str) -> dict[str, str]:
     """The packages of a choice of groups: requirement (with its marker) to entry (with its hashes)."""
     options = ("--frozen", "--no-default-groups", "--no-emit-project", "--no-annotate", "--no-header")
     text = uv(project, "export", "--format", "requirements.txt", *options, *choice)
-    return by_requirement(entry for _, entry in sections(text))
+    entries = by_requirement(entry for _, entry in sections(text))
+    if bare := [requirement for requirement, entry in entries.items() if "--hash=" not in entry]:
+        raise Misconfigured(f"the index in use gives no hashes for {', '.join(bare)}; lock with one that does")
+    return entries
 
 
 def by_requirement(entries: Iterable[str]) -> dict[str, str]:
@@ -75,11 +81,6 @@ def by_requirement(entries: Iterable[str]) -> dict[str, str]:
 def requirement_of(entry: str) -> str:
     """`name==version ; marker` without the hashes."""
     return entry.split("\\")[0].strip()
-
-
-def name_of(requirement: str) -> str:
-    """The package's name."""
-    return requirement.split("==")[0]
 
 
 def render(everything: dict[str, str], groups: dict[str, dict[str, str]]) -> str:
@@ -124,9 +125,11 @@ def problems_of_locks(root: Path) -> list[str]:
 
 def lock_files(root: Path) -> list[Path]:
     """The lock files git tracks, or would."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *LOCK_FILES]
-    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split()
-    return [root / name for name in listed if (root / name).is_file()]
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *LOCK_FILES]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    if listed.returncode:
+        raise Misconfigured(f"git cannot list the lock files of {root}: {listed.stderr.strip()}")
+    return [root / name for name in listed.stdout.split("\0") if name and (root / name).is_file()]
 
 
 def declared(pyproject: dict[str, Any]) -> set[str]:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -24,4 +25,6 @@ def run_psql(arguments: list[str]) -> None:
         parts = conninfo_to_dict(database.dsn)
         password = parts.pop("password", None)  # on a command line everybody could read it
         environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
-        sys.exit(subprocess.run([program, "-d", make_conninfo("", **parts), *arguments], env=environment).returncode)
+        with subprocess.Popen([program, "-d", make_conninfo("", **parts), *arguments], env=environment) as psql:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is psql's: it cancels a query
+            sys.exit(psql.wait())

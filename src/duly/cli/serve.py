@@ -1,7 +1,7 @@
 """`duly serve`: the HTTP API in this process."""
 
+import json
 import socket
-import sys
 
 import uvicorn
 
@@ -16,13 +16,14 @@ __all__ = ["run_serve"]
 GRACE_SECONDS = 2
 
 
-def run_serve(port: int | None, descriptor: int | None) -> None:
+def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
     """Serve until told to stop, on a socket of our own or on the one `duly up` opened."""
     follow_parent()
     settings = load_settings()
     if descriptor is None:
         listener = listen(settings.host, settings.port if port is None else port)
-        print(f"duly: API at {address_of(listener)}", file=sys.stderr, flush=True)
+        address = address_of(listener)
+        print(json.dumps({"api": address}) if as_json else f"duly: API at {address}", flush=True)
     else:
         listener = socket.socket(fileno=descriptor)
     with listener, open_database(settings) as database:

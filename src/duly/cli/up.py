@@ -48,7 +48,7 @@ def run_up(port: int | None, as_json: bool) -> None:
             asyncio.run(run_until_stopped(listener, database, about, began, as_json))
             say("stopping", as_json)
         if database.server and not database.server.wait_stopped(STOP_SECONDS):
-            say("stopped; PostgreSQL stays up, another process of this directory uses it", as_json)
+            say("stopped; PostgreSQL is still up, another process of this directory uses it", as_json)
         else:
             say("stopped", as_json)
 
@@ -60,13 +60,11 @@ async def run_until_stopped(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    tree = asyncio.create_task(run_tree(components(listener, database), stop, report=complain))
-    watch = asyncio.create_task(keep_database(database.server, stop)) if database.server else None
-    greeting = asyncio.create_task(greet(listener, about, began, as_json, stop))
-    await stop.wait()
-    await asyncio.gather(tree, greeting)
-    if watch:
-        await watch
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run_tree(components(listener, database), stop, report=complain))
+        group.create_task(greet(listener, about, began, as_json, stop))
+        if database.server:
+            group.create_task(keep_database(database.server, stop))
 
 
 def components(listener: socket.socket, database: Database) -> list[Component]:

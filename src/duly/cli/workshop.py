@@ -1,9 +1,9 @@
 """`duly test` and `duly check`: for people who work on duly itself, in a checkout."""
 
+import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,8 +24,8 @@ def run_tests(arguments: list[str]) -> None:
     os.execve(sys.executable, [sys.executable, "-m", "pytest", *parallel, *arguments], environment)
 
 
-def run_checks() -> None:
-    """Run every static check to its end, then say which failed."""
+def run_checks(as_json: bool) -> None:
+    """Run every static check to its end, then say which failed; what the checkers print goes to stderr."""
     in_checkout()
     programs: dict[str, Callable[[], bool]] = {
         "ruff check": lambda: passes("ruff", "check"),
@@ -34,20 +34,18 @@ def run_checks() -> None:
         "import rules": lambda: passes("lint-imports", "--no-cache"),
         "lock": lock_passes,
     }
-    failed: list[str] = []
-    for name, runs in programs.items():
-        began = time.monotonic()
-        ok = runs()
-        print(f"duly: {'ok' if ok else 'FAILED':6} {name} ({time.monotonic() - began:.1f} s)", flush=True)
-        if not ok:
-            failed.append(name)
-    if failed:
-        sys.exit(1)
+    outcomes = {name: runs() for name, runs in programs.items()}
+    if as_json:
+        print(json.dumps(outcomes))
+    else:
+        print("\n".join(f"duly: {'ok' if ok else 'FAILED':6} {name}" for name, ok in outcomes.items()))
+    sys.exit(0 if all(outcomes.values()) else 1)
 
 
 def passes(program: str, *arguments: str) -> bool:
     """Run one checker of the environment over the checkout."""
-    return subprocess.run([Path(sys.executable).with_name(program), *arguments]).returncode == 0
+    command = [Path(sys.executable).with_name(program), *arguments]
+    return subprocess.run(command, stdout=sys.stderr).returncode == 0
 
 
 def lock_passes() -> bool:

@@ -1,16 +1,16 @@
 """Which database this process works on: the one it was told of, or the embedded one of its home."""
 
+import os
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.errors import Unavailable
-from duly.settings import Settings
+from duly.settings import Settings, parse_address
 
 __all__ = ["Database", "open_database"]
 
@@ -50,6 +50,7 @@ def open_database(settings: Settings) -> Database:
     """The database of these settings; an embedded one is started and answers when this returns."""
     if settings.database_url:
         return Database(settings.database_url.get_secret_value())
+    os.environ.pop("PGSERVICE", None)  # the one variable no address can overrule, and it speaks of another server
     server = EmbeddedServer.start(settings.home, pgbin=settings.pgbin, pguser=settings.pguser)
     return Database(create_database(server.dsn(), EMBEDDED_DATABASE), server)
 
@@ -65,5 +66,5 @@ def version_of(dsn: str) -> str:
 
 def place_of(dsn: str) -> str:
     """Host and database of an address; never its password."""
-    parts = conninfo_to_dict(dsn)
+    parts = parse_address(dsn)
     return f"{parts.get('host', 'the local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"

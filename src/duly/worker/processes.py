@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,7 @@ __all__ = ["Component", "run_tree"]
 STOP_SECONDS = 3.0
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
+HEALTHY_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,12 @@ async def keep_running(component: Component, lifeline_end: int, stop: asyncio.Ev
     pause = FIRST_PAUSE_SECONDS
     while not stop.is_set():
         process = await start(component, lifeline_end)
+        started_at = time.monotonic()
         if await first_of(process.wait(), stop.wait()) == "second":
             await end(process)
             return
+        if time.monotonic() - started_at > HEALTHY_SECONDS:
+            pause = FIRST_PAUSE_SECONDS
         report(f"{component.name} ended with status {process.returncode}; starting it again in {pause:g} s")
         await first_of(asyncio.sleep(pause), stop.wait())
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

@@ -41,7 +41,13 @@ class Account:
     def can_enter(self, directory: Path) -> bool:
         """Asked of the kernel, not computed: modes, ACLs and mounts all have a say."""
         entering = ["/bin/sh", "-c", 'cd -- "$1"', "sh", str(directory)]
-        return subprocess.run(entering, cwd="/", capture_output=True, **self.identity()).returncode == 0
+        try:
+            return subprocess.run(entering, cwd="/", capture_output=True, **self.identity()).returncode == 0
+        except PermissionError:
+            raise NoAccount(
+                f"running as root without the right to become '{self.name}' (CAP_SETUID), and PostgreSQL refuses root; "
+                "run as an ordinary user, or set DATABASE_URL to use a server you run"
+            ) from None
 
     def can_run(self, program: Path) -> bool:
         """Does `program --version` start for this account?"""
@@ -51,11 +57,12 @@ class Account:
             return False
 
 
-def server_account(preferred: str | None = None) -> Account:
-    """Our own account, or as root the preferred, else the first of the unprivileged ones that exists."""
+def server_account(preferred: str | None = None, owner_uid: int | None = None) -> Account:
+    """Our own account; as root the preferred, else the owner of data that exists, else the first that exists."""
     if os.geteuid() != 0:
         return own_account()
-    for name in [preferred] if preferred else UNPRIVILEGED:
+    owner = name_of(owner_uid)
+    for name in [preferred] if preferred else [*([owner] if owner else []), *UNPRIVILEGED]:
         if account := find_account(name):
             return account
     if preferred:
@@ -77,6 +84,14 @@ def own_account() -> Account:
             f"the line 'duly:x:{uid}:{os.getegid()}::/tmp:/bin/sh', or set DATABASE_URL to use a server you run"
         ) from None
     return Account(entry.pw_name, uid, os.getegid())
+
+
+def name_of(uid: int | None) -> str | None:
+    """The name behind a user id, if there is one."""
+    try:
+        return None if uid is None else pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
 
 
 def find_account(name: str) -> Account | None:

@@ -50,7 +50,7 @@ class Binaries:
 def find_binaries(explicit: Path | None = None, data_major: int | None = None) -> Binaries:
     """The first usable server; where data exists already, the first of that data's major version."""
     if explicit:
-        found = [inspect(explicit)]
+        found = [inspect(explicit.absolute())]
         if found == [None]:
             raise NoBinaries(
                 f"DULY_PGBIN={explicit} holds no PostgreSQL {MINIMUM_MAJOR} or newer "

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -86,8 +87,9 @@ def make_plan(
     linger_seconds: float = 1.0,
 ) -> Plan:
     """Choose programs, account and places, and make the directories; every refusal names its fix."""
-    account = server_account(pguser)
-    home = usable_home(home.absolute(), account)
+    wanted = home.absolute()
+    account = server_account(pguser, owner_of_data(wanted))
+    home = usable_home(wanted, account)
     binaries = find_binaries(pgbin, data_major=major_of(home / "data"))
     if not account.can_run(binaries.program("postgres")):
         binaries = copy_binaries(binaries, home)
@@ -106,7 +108,7 @@ def usable_home(wanted: Path, account: Account) -> Path:
     make_directory(wanted)
     if account.can_enter(wanted):
         return wanted
-    elsewhere = ROOT_HOMES / hashlib.sha256(os.fsencode(wanted)).hexdigest()[:16]
+    elsewhere = other_home(wanted)
     make_directory(elsewhere)
     if not account.can_enter(elsewhere):
         raise HomeUnusable(
@@ -116,10 +118,27 @@ def usable_home(wanted: Path, account: Account) -> Path:
     return elsewhere
 
 
+def other_home(wanted: Path) -> Path:
+    """Where root keeps a server whose account cannot enter the wanted home."""
+    return ROOT_HOMES / hashlib.sha256(os.fsencode(wanted)).hexdigest()[:16]
+
+
+def owner_of_data(wanted: Path) -> int | None:
+    """Who owns the data of this home, if there is any: that account goes on owning it."""
+    for home in (wanted, other_home(wanted)):
+        try:
+            return (home / "data").stat().st_uid
+        except OSError:
+            continue
+    return None
+
+
 def make_directory(path: Path) -> None:
-    """Make a directory of ours that can be written, or say why not."""
+    """Make a directory we can write and others can enter, whatever the umask; or say why not."""
     try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o755)
+        for missing in [parent for parent in (*reversed(path.parents), path) if not parent.exists()]:
+            missing.mkdir(exist_ok=True)
+            missing.chmod(0o755)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
@@ -130,17 +149,23 @@ def make_directory(path: Path) -> None:
 
 
 def own_directory(path: Path, account: Account) -> None:
-    """Make a directory only the server's account may enter; an existing one must be its own."""
-    try:
-        path.mkdir(mode=0o700)
-        os.chown(path, account.uid, account.gid, follow_symlinks=False)
-    except FileExistsError:
-        owner = path.lstat()
-        if path.is_symlink() or not path.is_dir() or owner.st_uid != account.uid:
-            raise HomeUnusable(
-                f"{path} exists and does not belong to the account '{account.name}' (its uid is {owner.st_uid}); "
-                "run as the account that made it, or set DULY_HOME to another directory"
-            ) from None
+    """Make a directory only the server's account may enter; an existing one must be its own.
+
+    It gets its owner before it gets its name, so nobody ever meets it half made.
+    """
+    if not os.path.lexists(path):
+        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+        os.chown(draft, account.uid, account.gid)
+        try:
+            draft.rename(path)
+        except OSError:  # another process was first
+            draft.rmdir()
+    owner = path.lstat()
+    if not stat.S_ISDIR(owner.st_mode) or owner.st_uid != account.uid:
+        raise HomeUnusable(
+            f"{path} exists and does not belong to the account '{account.name}' (its uid is {owner.st_uid}); "
+            "run as the account that made it, set DULY_PGUSER to it, or set DULY_HOME to another directory"
+        )
 
 
 def socket_directory(home: Path, account: Account) -> Path:

@@ -91,8 +91,10 @@ class EmbeddedServer:
         return "\n".join(lines)
 
     def dsn(self, database: str = "postgres", user: str = "postgres") -> str:
-        """A connection address for libpq; everything is in it, so no PG* variable can bend it."""
-        return f"host='{self.plan.sockets}' port=5432 user={user} dbname={database}"
+        """A connection address for libpq, complete, so that its variables (PGHOST, PGOPTIONS, ...) have no say."""
+        from psycopg.conninfo import make_conninfo
+
+        return make_conninfo("", host=str(self.plan.sockets), port=5432, user=user, dbname=database, options="")
 
     def close(self) -> None:
         """Let go of the server; it stops a moment after the last one did."""

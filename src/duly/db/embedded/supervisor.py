@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +26,8 @@ __all__ = ["POST_IS_TAKEN", "main"]
 POST_IS_TAKEN = 75  # exit status: there is a supervisor already
 POLL_SECONDS = 0.1
 RESTART_SECONDS = 0.2
-FIRST_START_SECONDS = 3.0
+FIRST_START_SECONDS = 5.0
+STOP_SECONDS = 60.0
 RECOVERY_SECONDS = 120.0
 LARGEST_LOG_BYTES = 10 * 1024 * 1024
 
@@ -71,8 +73,9 @@ def initialise(plan: Plan) -> None:
     """Create the cluster under another name and rename it when complete: half of one is never found."""
     if plan.data.exists():
         return
-    draft = plan.home / "data.new"
-    shutil.rmtree(draft, ignore_errors=True)
+    for abandoned in plan.home.glob("data.new-*"):
+        shutil.rmtree(abandoned, ignore_errors=True)
+    draft = plan.home / f"data.new-{os.getpid()}"
     own_directory(draft, plan.account)
     locale = (
         ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
@@ -82,12 +85,26 @@ def initialise(plan: Plan) -> None:
     command = [plan.binaries.program("initdb"), "-D", draft, "-U", "postgres", "-E", "UTF8", *locale]
     command += ["--data-checksums", "--auth-local=trust", "--auth-host=reject", "--no-instructions"]
     made = subprocess.run(
-        command, env=environment(), cwd="/", capture_output=True, text=True, **plan.account.identity()
+        command,
+        env=environment(),
+        cwd="/",
+        capture_output=True,
+        text=True,
+        preexec_fn=end_with_parent(signal.SIGKILL),
+        **plan.account.identity(),
     )
     if made.returncode:
         raise RuntimeError(f"initdb failed: {made.stderr.strip() or made.stdout.strip()}")
     draft.rename(plan.data)
+    sync_directory(plan.home)
     note(f"created a PostgreSQL {plan.binaries.version} cluster in {plan.data}")
+
+
+def sync_directory(path: Path) -> None:
+    """Make a rename in this directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
 
 
 def stop_stray_server(plan: Plan) -> None:
@@ -101,12 +118,14 @@ def stop_stray_server(plan: Plan) -> None:
         pid_file.unlink(missing_ok=True)
         return
     note(f"stopping the server {pid} that was left behind")
-    try:
-        os.kill(pid, signal.SIGINT)
-        while str(plan.data) in command_line(pid):
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        deadline = time.monotonic() + STOP_SECONDS
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+        while time.monotonic() < deadline:
+            if str(plan.data) not in command_line(pid):
+                return
             time.sleep(POLL_SECONDS)
-    except ProcessLookupError:
-        return
 
 
 def command_line(pid: int) -> str:
@@ -134,7 +153,6 @@ class Supervision:
 
     def run(self) -> None:
         """Watch the server and its users; ends with the server stopped."""
-        rotate(self.plan.log)
         server = start_server(self.plan)
         last_well = time.monotonic()
         patience = FIRST_START_SECONDS
@@ -150,7 +168,11 @@ class Supervision:
                 time.sleep(RESTART_SECONDS)
                 server = start_server(self.plan)
         server.send_signal(signal.SIGINT)
-        server.wait()
+        try:
+            server.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.send_signal(signal.SIGQUIT)
+            server.wait()
         note("stopped")
 
     def nobody_is_left(self) -> bool:
@@ -169,6 +191,7 @@ class Supervision:
 
 def start_server(plan: Plan) -> subprocess.Popen[bytes]:
     """Start postgres as our child, so that it ends when we do."""
+    rotate(plan.log)
     fixed = {"listen_addresses": "", "port": "5432", "unix_socket_permissions": "0700", "cluster_name": "duly"}
     options = [f"{name}={value}" for name, value in {**plan.settings, **fixed}.items()]
     command = [plan.binaries.program("postgres"), "-D", plan.data, "-k", plan.sockets]
@@ -180,20 +203,20 @@ def start_server(plan: Plan) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            preexec_fn=end_with_parent(),
+            preexec_fn=end_with_parent(signal.SIGINT),
             **plan.account.identity(),
         )
 
 
-def end_with_parent() -> Callable[[], None] | None:
-    """On Linux: have the kernel stop the child (SIGINT: fast shutdown) when this process dies."""
+def end_with_parent(number: signal.Signals) -> Callable[[], None] | None:
+    """On Linux: have the kernel send the child this signal when we die; to postgres SIGINT means a fast shutdown."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
     set_parent_death_signal = 1
 
     def ask_kernel() -> None:
-        prctl(set_parent_death_signal, int(signal.SIGINT))
+        prctl(set_parent_death_signal, int(number))
 
     return ask_kernel
 
