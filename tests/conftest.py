@@ -8,12 +8,18 @@ import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.binaries import Binaries, candidates, inspect
+from duly.db.migrate import migrate
+from duly.db.migrations import Roles
 from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, server_for_tests
 from tests.support.processes import wait_unlocked
+
+hypothesis.settings.register_profile("duly", deadline=None)  # the machine may be busy
+hypothesis.settings.load_profile("duly")
 
 RUN_HOME = "DULY_TEST_RUN_HOME"
 MAJORS = (18, 16, 15)
@@ -86,7 +92,8 @@ def databases(server: str, run_home: Path) -> TestDatabases:
 
 
 def build_template(dsn: str) -> None:
-    """What every test database starts with; migrations go here."""
+    """What every test database starts with."""
+    migrate(dsn, Roles())
 
 
 @pytest.fixture

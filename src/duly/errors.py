@@ -2,7 +2,13 @@
 
     DulyError
       Refused                 the caller can fix it                               4xx, exit 2
+        InvalidArgument         INVALID_ARGUMENT   the request breaks a stated rule 422
+        NotFound                NOT_FOUND          there is no such thing, or not for you 404
+        Conflict                CONFLICT           it contradicts what is there   409
+          KeyReused               KEY_REUSED       same key, different request
+          IllegalMove             ILLEGAL_MOVE     the state machine has no such edge
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
+      LeaseLost               somebody else holds it: stop, log, write nothing: LEASE_LOST   409
       Misconfigured           settings or the machine contradict us: MISCONFIGURED     exit 78
         NoBinaries              NO_BINARIES        no PostgreSQL server programs found
         HomeUnusable            HOME_UNUSABLE      the data directory cannot be written or reached
@@ -21,13 +27,19 @@ from typing import ClassVar
 
 __all__ = [
     "AlreadyRunning",
+    "Conflict",
     "DulyError",
     "HomeUnusable",
+    "IllegalMove",
+    "InvalidArgument",
+    "KeyReused",
+    "LeaseLost",
     "Misconfigured",
     "MissingExtra",
     "NoAccount",
     "NoBinaries",
     "NotATestDatabase",
+    "NotFound",
     "OtherMajor",
     "PortTaken",
     "Refused",
@@ -49,6 +61,46 @@ class Refused(DulyError):
     code = "REFUSED"
     status = 400
     exit_status = 2
+
+
+class InvalidArgument(Refused):
+    """The request breaks a rule; the message states the rule."""
+
+    code = "INVALID_ARGUMENT"
+    status = 422
+
+
+class NotFound(Refused):
+    """There is no such thing, or it belongs to somebody else, which is told the same way."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class Conflict(Refused):
+    """The request contradicts what is there; nothing was changed."""
+
+    code = "CONFLICT"
+    status = 409
+
+
+class KeyReused(Conflict):
+    """The idempotency key was used before, for a different request."""
+
+    code = "KEY_REUSED"
+
+
+class IllegalMove(Conflict):
+    """The state machine has no edge from where the row is to where it was told to go."""
+
+    code = "ILLEGAL_MOVE"
+
+
+class LeaseLost(DulyError):
+    """Somebody else holds the row now: stop, log, write nothing."""
+
+    code = "LEASE_LOST"
+    status = 409
 
 
 class AlreadyRunning(Refused):

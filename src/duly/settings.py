@@ -1,60 +1,248 @@
 """Every environment variable duly reads, read once into one frozen object.
 
-A bad value is refused at the start, with the variable's name, the value and the fix.
+A bad value is refused at the start, with the variable's name, the value and the fix; all bad values are named at once.
+Rules between two variables are checked by the later field, which can see the earlier ones: the order of fields matters.
+`docs/configuration.md` is made from this file: DULY_UPDATE_GOLDEN=1 ./duly test tests/unit/test_configuration_page.py
 """
 
 import ipaddress
+import os
 import re
-from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, AliasPath, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from duly.errors import Misconfigured
 
-__all__ = ["DATABASE_VARIABLES", "DEFAULT_PORT", "Settings", "load_settings", "parse_address"]
+__all__ = [
+    "DATABASE_VARIABLES",
+    "DEFAULT_PORT",
+    "Accepts",
+    "Section",
+    "Settings",
+    "accepted_by",
+    "load_settings",
+    "parse_address",
+    "variables_of",
+]
 
 DATABASE_VARIABLES = ("DATABASE_URL", "POSTGRES_DSN", "TEST_DATABASE_URL")
 DEFAULT_PORT = 8420
+OUR_SCHEMAS = ("duly", "ledger", "posts", "scheduler", "expense", "user")
+STATES = ("pending_state", "processing_state", "done_state", "failed_state")
+ROLES = ("owner_role", "worker_role", "api_role", "readonly_role")
+WEEK_SECONDS = 604_800
+SHOWN_CHARACTERS = 100
+
+
+class Section(StrEnum):
+    """The headings of docs/configuration.md, in their order."""
+
+    DATABASE = "The database"
+    EMBEDDED = "The embedded server"
+    API = "The API"
+    INGEST = "The ingest worker"
+    LEASE = "The ingest worker's lease"
+    STATE = "The states of a capture session"
+    ROLE = "The roles that migrations grant to"
+    LOG = "Logs"
+
+
+@dataclass(frozen=True)
+class Accepts:
+    """What a setting may be, in words that follow "must be"."""
+
+    words: str
+
+
+def setting(section: Section, *variables: str, default: object = None, unset: str = "", description: str) -> Any:
+    """A field that is read from the first of these variables that is set; `unset` tells the default in words."""
+    return Field(
+        default_factory=default if callable(default) else lambda: default,
+        validation_alias=AliasChoices(*variables),
+        description=description,
+        json_schema_extra={"section": section, "unset": unset},
+    )
+
+
+def name_other_than(*taken: str) -> str:
+    """The pattern of a PostgreSQL name that needs no quotes and is none of those taken."""
+    return rf"\A(?!pg_)(?!(?:{'|'.join(taken)})\Z)[a-z_][a-z0-9_]{{0,62}}\Z"
+
+
+NAME_WORDS = "1 to 63 of a-z, 0-9 and _, not beginning with a digit or pg_"
+
+Address = Annotated[SecretStr | None, Accepts("a PostgreSQL address")]
+SchemaName = Annotated[
+    str,
+    Field(pattern=name_other_than("information_schema", *OUR_SCHEMAS)),
+    Accepts(f"{NAME_WORDS}, and neither information_schema nor a schema of ours ({', '.join(OUR_SCHEMAS)})"),
+]
+RoleName = Annotated[
+    str,
+    Field(pattern=name_other_than("public", "none")),  # the two names PostgreSQL keeps for itself
+    Accepts(f"{NAME_WORDS}, and neither public nor none"),
+]
+StateName = Annotated[
+    str,
+    Field(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,62}\Z"),
+    Accepts("1 to 63 of a-z, A-Z, 0-9 and _, not beginning with a digit"),
+]
+WorkerName = Annotated[
+    str,
+    Field(pattern=r"\A[^/\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}\Z"),  # what we append begins with /
+    Accepts("1 to 200 characters without / and without control characters"),
+]
+Seconds = Annotated[
+    float,
+    Field(gt=0, le=WEEK_SECONDS, allow_inf_nan=False),
+    Accepts(f"a number above 0 and at most {WEEK_SECONDS} (one week)"),
+]
+SecondsOrZero = Annotated[
+    float,
+    Field(ge=0, le=WEEK_SECONDS, allow_inf_nan=False),
+    Accepts(f"a number from 0 to {WEEK_SECONDS} (one week)"),
+]
+Switch = Annotated[bool, Accepts("1, true, yes or on, or else 0, false, no or off")]
+Port = Annotated[int | None, Field(ge=0, le=65535), Accepts("an integer from 0 to 65535")]
+PoolSize = Annotated[int, Field(ge=1, le=200), Accepts("an integer from 1 to 200")]
+LogFormat = Annotated[Literal["auto", "json", "pretty"], Accepts("auto, json or pretty")]
 
 
 class Settings(BaseSettings):
     """What a process was told by its environment."""
 
-    model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        frozen=True,
+        env_ignore_empty=True,
+        extra="ignore",
+        case_sensitive=True,
+        regex_engine="python-re",  # the other one cannot say "not beginning with"
+        hide_input_in_errors=True,  # it may be a password
+    )
 
-    database_url: Annotated[
-        SecretStr | None,
-        Field(
-            validation_alias=AliasChoices(*DATABASE_VARIABLES),
-            description="The PostgreSQL to use; the first of these that is set wins. Unset: an embedded server.",
-        ),
-    ] = None
-    home: Annotated[
-        Path, Field(validation_alias="DULY_HOME", description="Where the embedded server keeps data, socket and logs.")
-    ] = Path(".duly")
-    pgbin: Annotated[
-        Path | None,
-        Field(validation_alias="DULY_PGBIN", description="The bin directory of the PostgreSQL to embed."),
-    ] = None
-    pguser: Annotated[
-        str | None,
-        Field(validation_alias="DULY_PGUSER", description="As root: the account the embedded server runs under."),
-    ] = None
-    host: Annotated[
-        str, Field(validation_alias="DULY_HOST", description="The loopback address the API listens on.")
-    ] = "127.0.0.1"
-    port: Annotated[
-        int | None,
-        Field(
-            validation_alias="DULY_PORT",
-            ge=0,
-            le=65535,
-            description=f"The port of the API; 0 takes any free one. Unset: {DEFAULT_PORT}, or a free one if taken.",
-        ),
-    ] = None
+    database_url: Address = setting(
+        Section.DATABASE,
+        *DATABASE_VARIABLES,
+        unset="an embedded server",
+        description="The PostgreSQL to use; the first of these that is set wins.",
+    )
+    database_direct_url: Address = setting(
+        Section.DATABASE,
+        "DATABASE_DIRECT_URL",
+        unset="the same as `DATABASE_URL`",
+        description="A connection past a pooler, for LISTEN and migrations.",
+    )
+    pool_size: PoolSize = setting(
+        Section.DATABASE, "DULY_POOL_SIZE", default=10, description="How many connections a process may hold."
+    )
+
+    home: Path = setting(
+        Section.EMBEDDED,
+        "DULY_HOME",
+        default=Path(".duly"),
+        description="Where the embedded server keeps data, socket and logs.",
+    )
+    pgbin: Path | None = setting(
+        Section.EMBEDDED,
+        "DULY_PGBIN",
+        unset="found by itself",
+        description="The bin directory of the PostgreSQL to embed.",
+    )
+    pguser: str | None = setting(
+        Section.EMBEDDED,
+        "DULY_PGUSER",
+        unset="`postgres`, else `nobody`",
+        description="As root: the account the embedded server runs under.",
+    )
+
+    host: Annotated[str, Accepts("127.0.0.1, ::1, localhost or another loopback address")] = setting(
+        Section.API,
+        "DULY_HOST",
+        default="127.0.0.1",
+        description="The address the API listens on; it serves this machine only.",
+    )
+    port: Port = setting(
+        Section.API,
+        "DULY_PORT",
+        unset=f"{DEFAULT_PORT}, or a free one if taken",
+        description="The port of the API; 0 takes any free one.",
+    )
+
+    db_schema: SchemaName = setting(
+        Section.INGEST, "DB_SCHEMA", default="schedule_ingest", description="The schema that holds the ingest tables."
+    )
+    fixture_payload_path: Path = setting(
+        Section.INGEST,
+        "FIXTURE_PAYLOAD_PATH",
+        default=Path("fixtures/sample_schedule.json"),
+        description="The JSON file a worker takes for what it has read.",
+    )
+    worker_id: WorkerName = setting(
+        Section.INGEST,
+        "WORKER_ID",
+        default=lambda: f"worker-{os.getpid()}",
+        unset="`worker-<pid>`",
+        description="The name a worker claims under; every claim adds `/` and a token of its own.",
+    )
+    simulated_work_seconds: SecondsOrZero = setting(
+        Section.INGEST,
+        "SIMULATED_WORK_SECONDS",
+        default=0,
+        description="For tests: how long a worker pretends to work before it settles.",
+    )
+
+    lease_timeout_seconds: Seconds = setting(
+        Section.LEASE,
+        "LEASE_TIMEOUT_SECONDS",
+        default=300,
+        description="How long a claim holds without a heartbeat; after that another worker may claim the session.",
+    )
+    enable_lease_heartbeat: Switch = setting(
+        Section.LEASE, "ENABLE_LEASE_HEARTBEAT", default=True, description="Whether a worker renews its lease."
+    )
+    lease_heartbeat_seconds: Seconds = setting(
+        Section.LEASE,
+        "LEASE_HEARTBEAT_SECONDS",
+        default=10,
+        description="How often a worker renews its lease; while it does, less than a third of `LEASE_TIMEOUT_SECONDS`.",
+    )
+
+    pending_state: StateName = setting(
+        Section.STATE, "PENDING_STATE", default="pending", description="Waits for a worker."
+    )
+    processing_state: StateName = setting(
+        Section.STATE, "PROCESSING_STATE", default="processing", description="Is held by a worker."
+    )
+    done_state: StateName = setting(Section.STATE, "DONE_STATE", default="done", description="Is finished.")
+    failed_state: StateName = setting(
+        Section.STATE, "FAILED_STATE", default="failed", description="Ended with an error; all four must differ."
+    )
+
+    owner_role: RoleName = setting(
+        Section.ROLE, "DULY_OWNER_ROLE", default="duly_owner", description="Owns schemas, tables and functions."
+    )
+    worker_role: RoleName = setting(
+        Section.ROLE, "DULY_WORKER_ROLE", default="duly_worker", description="Claims and settles work."
+    )
+    api_role: RoleName = setting(
+        Section.ROLE, "DULY_API_ROLE", default="duly_api", description="Accepts work and answers questions."
+    )
+    readonly_role: RoleName = setting(
+        Section.ROLE, "DULY_READONLY_ROLE", default="duly_readonly", description="Only looks; all four must differ."
+    )
+
+    log_format: LogFormat = setting(
+        Section.LOG,
+        "DULY_LOG_FORMAT",
+        default="auto",
+        description="The form of a log line; auto is pretty on a terminal and json elsewhere.",
+    )
 
     @field_validator("host")
     @classmethod
@@ -68,13 +256,43 @@ class Settings(BaseSettings):
             raise ValueError("the API has no keys yet and serves this machine only; use 127.0.0.1, ::1 or localhost")
         return host
 
-    @field_validator("database_url")
+    @field_validator("database_url", "database_direct_url")
     @classmethod
     def must_be_an_address(cls, url: SecretStr | None) -> SecretStr | None:
         """Refuse what libpq cannot read, before anything starts."""
         if url:
             parse_address(url.get_secret_value())
         return url
+
+    @field_validator("database_direct_url")
+    @classmethod
+    def must_have_a_pooler_to_pass(cls, url: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        """A direct address alone would migrate one database and work on another, the embedded one."""
+        if url and info.data.get("database_url", url) is None:
+            raise ValueError("DATABASE_URL is not set; set it to the same database, or unset DATABASE_DIRECT_URL")
+        return url
+
+    @field_validator("lease_heartbeat_seconds")
+    @classmethod
+    def must_beat_thrice_in_a_lease(cls, beat: float, info: ValidationInfo) -> float:
+        """Two beats may be late before another worker takes the row."""
+        timeout = info.data.get("lease_timeout_seconds")
+        if timeout and info.data.get("enable_lease_heartbeat") and beat >= timeout / 3:
+            raise ValueError(
+                f"must be less than a third of LEASE_TIMEOUT_SECONDS={timeout:.10g}; set it below {timeout / 3:.10g}, "
+                "raise LEASE_TIMEOUT_SECONDS, or set ENABLE_LEASE_HEARTBEAT=false"
+            )
+        return beat
+
+    @field_validator(*STATES, *ROLES)
+    @classmethod
+    def must_differ_from_its_likes(cls, value: str, info: ValidationInfo) -> str:
+        """Two states, or two roles, of one name could not be told apart."""
+        likes = STATES if info.field_name in STATES else ROLES
+        for like in likes:
+            if info.data.get(like) == value:
+                raise ValueError(f"{variables_of(like)[0]}={value!r} has the same name; give each one of its own")
+        return value
 
 
 def parse_address(address: str) -> dict[str, str]:
@@ -88,7 +306,7 @@ def parse_address(address: str) -> dict[str, str]:
 
     try:
         parts = {name: str(value) for name, value in conninfo_to_dict(address).items()}
-    except ProgrammingError:
+    except (ProgrammingError, UnicodeError):
         raise ValueError("not a PostgreSQL address; write postgresql://user:password@host:5432/database") from None
     borders_moved = "@" in parts.get("host", "") + parts.get("dbname", "")
     if borders_moved or not re.fullmatch(r"[\d,]*", parts.get("port", "")):
@@ -97,36 +315,53 @@ def parse_address(address: str) -> dict[str, str]:
 
 
 def load_settings() -> Settings:
-    """Read the environment, or refuse with every bad variable named."""
+    """Read the environment, or refuse with every bad variable named, each in a line of its own."""
     try:
         return Settings()
     except ValidationError as error:
-        problems = [
-            f"{variables_of(problem['loc'])}={shown(problem['loc'], problem['input'])}: {reason(problem['msg'])}"
-            for problem in error.errors()
-        ]
-        raise Misconfigured("; ".join(problems)) from None
+        raise Misconfigured("\n".join(refusal_of(problem) for problem in error.errors())) from None
 
 
-def variables_of(location: Iterable[int | str]) -> str:
-    """The environment variable behind the place pydantic names."""
-    name = str(next(iter(location)))
-    field = Settings.model_fields.get(name)
-    alias = field.validation_alias if field else None
-    match alias:
-        case AliasChoices():
-            return "/".join(str(choice) for choice in alias.choices)
-        case AliasPath() | None:
-            return name
-        case str():
-            return alias
+def refusal_of(problem: ErrorDetails) -> str:
+    """One sentence: the variable, what it was set to, and what would do."""
+    name = field_at(str(problem["loc"][0]))
+    return f"{variable_read_for(name)}={shown(name, problem['input'])}: {reason(name, problem)}"
 
 
-def shown(location: Iterable[int | str], value: object) -> str:
-    """The offending value; addresses may hold a password and are not shown."""
-    return "***" if "DATABASE_URL" in variables_of(location) or "DSN" in variables_of(location) else repr(value)
+def field_at(place: str) -> str:
+    """The field behind the place pydantic names: a variable, or the field itself when its default is at fault."""
+    return next(name for name in Settings.model_fields if place == name or place in variables_of(name))
 
 
-def reason(message: str) -> str:
-    """Pydantic's sentence without its prefix."""
-    return message.removeprefix("Value error, ")
+def variables_of(name: str) -> tuple[str, ...]:
+    """The environment variables of a field; the first that is set wins."""
+    alias = Settings.model_fields[name].validation_alias
+    assert isinstance(alias, AliasChoices)
+    return tuple(str(choice) for choice in alias.choices)
+
+
+def accepted_by(name: str) -> str:
+    """What a field may be, in words; nothing when it takes any text."""
+    return next((mark.words for mark in Settings.model_fields[name].metadata if isinstance(mark, Accepts)), "")
+
+
+def variable_read_for(name: str) -> str:
+    """The one variable that a field was read from."""
+    variables = variables_of(name)
+    return next((variable for variable in variables if os.environ.get(variable)), variables[0])
+
+
+def shown(name: str, value: object) -> str:
+    """The offending value, not too much of it; addresses may hold a password and are not shown."""
+    if "SecretStr" in str(Settings.model_fields[name].annotation):
+        return "***"
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+
+
+def reason(name: str, problem: ErrorDetails) -> str:
+    """Our own sentence where a validator has one, else what the field accepts."""
+    if problem["type"] == "value_error":
+        return problem["msg"].removeprefix("Value error, ")
+    accepted = accepted_by(name)
+    return f"must be {accepted}" if accepted else problem["msg"]

@@ -52,10 +52,10 @@ class TestDatabases:
 
     __test__ = False  # pytest: not a class of tests
 
-    def __init__(self, dsn: str, prefix: str) -> None:
+    def __init__(self, dsn: str, prefix: str, template: str | None = None) -> None:
         self.dsn = dsn
         self.prefix = prefix
-        self.template = f"{prefix}_template"
+        self.template = template or f"{prefix}_template"
         self.numbers = itertools.count(1)
 
     def build_template(self, build: Callable[[str], None]) -> None:

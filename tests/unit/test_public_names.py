@@ -16,7 +16,9 @@ from duly.launcher import ROOT
 from tests.support.processes import PYTHON, plain_environment
 
 MODULES = sorted(
-    module.name for module in pkgutil.walk_packages(duly.__path__, "duly.") if not module.name.endswith("__main__")
+    module.name
+    for module in pkgutil.walk_packages(duly.__path__, "duly.")
+    if not module.name.endswith(("__main__", ".env"))  # the latter is Alembic's to run
 )
 
 

@@ -1,71 +1,352 @@
 """Settings are read once, and refused with the name, the value and the fix."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
 
 from duly.errors import Misconfigured
-from duly.settings import Settings, load_settings
+from duly.settings import (
+    DATABASE_VARIABLES,
+    OUR_SCHEMAS,
+    ROLES,
+    STATES,
+    WEEK_SECONDS,
+    Settings,
+    load_settings,
+    parse_address,
+    variables_of,
+)
+
+ADDRESS = "postgresql://user:hunter2@host/name"
+SECRETS = (*DATABASE_VARIABLES, "DATABASE_DIRECT_URL")
+SECONDS = ("LEASE_TIMEOUT_SECONDS", "LEASE_HEARTBEAT_SECONDS")
+CONTRACT = {  # the ingest worker contract's own names and defaults
+    "DATABASE_URL": None,
+    "DB_SCHEMA": "schedule_ingest",
+    "FIXTURE_PAYLOAD_PATH": Path("fixtures/sample_schedule.json"),
+    "WORKER_ID": f"worker-{os.getpid()}",
+    "LEASE_TIMEOUT_SECONDS": 300,
+    "LEASE_HEARTBEAT_SECONDS": 10,
+    "ENABLE_LEASE_HEARTBEAT": True,
+    "SIMULATED_WORK_SECONDS": 0,
+    "PENDING_STATE": "pending",
+    "PROCESSING_STATE": "processing",
+    "DONE_STATE": "done",
+    "FAILED_STATE": "failed",
+}
+OURS = {
+    "DATABASE_DIRECT_URL": None,
+    "DULY_POOL_SIZE": 10,
+    "DULY_HOME": Path(".duly"),
+    "DULY_PGBIN": None,
+    "DULY_PGUSER": None,
+    "DULY_HOST": "127.0.0.1",
+    "DULY_PORT": None,
+    "DULY_OWNER_ROLE": "duly_owner",
+    "DULY_WORKER_ROLE": "duly_worker",
+    "DULY_API_ROLE": "duly_api",
+    "DULY_READONLY_ROLE": "duly_readonly",
+    "DULY_LOG_FORMAT": "auto",
+}
+BAD_NAMES = (
+    " ",
+    "a b",
+    "1a",
+    "a-b",
+    "a.b",
+    'a"b',
+    "a'b",
+    '"',
+    "a; drop schema public cascade",
+    "a\n",
+    "Schedule",
+    "SCHEDULE_INGEST",
+    "schéma",
+    "\uff41",  # a wide a
+    "a" * 64,
+    "pg_catalog",
+    "pg_",
+)
 
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DATABASE_URL", "POSTGRES_DSN", "TEST_DATABASE_URL", "DULY_HOME", "DULY_PORT", "DULY_HOST"):
-        monkeypatch.delenv(name, raising=False)
+    for name in Settings.model_fields:
+        for variable in variables_of(name):
+            monkeypatch.delenv(variable, raising=False)
 
 
-def test_the_defaults_need_no_environment() -> None:
-    settings = load_settings()
-    assert (settings.database_url, settings.home, settings.host) == (None, Path(".duly"), "127.0.0.1")
+def read(**variables: str) -> Settings:
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in variables.items():
+            environment.setenv(name, value)
+        return load_settings()
 
 
-def test_only_the_written_names_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/somewhere/else")
-    monkeypatch.setenv("PORT", "1")
-    assert load_settings() == Settings()
-    assert load_settings().home == Path(".duly")
+def refusal(**variables: str) -> str:
+    with pytest.raises(Misconfigured) as refused:
+        read(**variables)
+    return str(refused.value)
 
 
-def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABASE_URL", "")
-    monkeypatch.setenv("DULY_PORT", "")
-    assert load_settings().database_url is None
+def value_of(settings: Settings, variable: str) -> object:
+    return next(value for name, value in settings if variable in variables_of(name))
 
 
-def test_the_first_of_the_three_addresses_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TEST_DATABASE_URL", "POSTGRES_DSN", "DATABASE_URL"):
-        monkeypatch.setenv(name, f"postgresql://{name.lower()}/duly_test")
-        url = load_settings().database_url
+@pytest.mark.parametrize("variable", [*CONTRACT, *OURS])
+def test_every_setting_has_its_default(variable: str) -> None:
+    assert value_of(read(), variable) == {**CONTRACT, **OURS}[variable]
+
+
+def test_no_setting_is_without_a_test_of_its_default() -> None:
+    variables = {variables_of(name)[0] for name in Settings.model_fields}
+    assert variables == {*CONTRACT, *OURS}
+
+
+def test_only_the_written_names_are_read() -> None:
+    assert read(HOME="/somewhere/else", PORT="1", db_schema="other", Worker_Id="other") == Settings()
+
+
+@pytest.mark.parametrize("variable", [*CONTRACT, *OURS])
+def test_an_empty_variable_is_as_good_as_none(variable: str) -> None:
+    assert read(**{variable: ""}) == Settings()
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().db_schema = "other"
+
+
+def test_the_first_of_the_three_addresses_wins() -> None:
+    assert DATABASE_VARIABLES == ("DATABASE_URL", "POSTGRES_DSN", "TEST_DATABASE_URL")
+    for first in range(3):
+        addresses = {name: f"postgresql://{name.lower()}/duly_test" for name in DATABASE_VARIABLES[first:]}
+        url = read(**addresses).database_url
         assert url
-        assert url.get_secret_value() == f"postgresql://{name.lower()}/duly_test"
+        assert url.get_secret_value() == addresses[DATABASE_VARIABLES[first]]
+
+
+def test_an_empty_address_lets_the_next_one_win() -> None:
+    url = read(DATABASE_URL="", POSTGRES_DSN=ADDRESS).database_url
+    assert url
+    assert url.get_secret_value() == ADDRESS
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("variable", "value", "words"),
     [
-        ("DULY_PORT", "eighty", "integer"),
+        ("DULY_PORT", "eighty", "an integer from 0 to 65535"),
         ("DULY_PORT", "70000", "65535"),
+        ("DULY_PORT", "-1", "from 0"),
         ("DULY_HOST", "0.0.0.0", "127.0.0.1"),
         ("DULY_HOST", "example.org", "this machine only"),
+        ("DULY_POOL_SIZE", "0", "from 1 to 200"),
+        ("DULY_POOL_SIZE", "201", "from 1 to 200"),
+        ("DULY_POOL_SIZE", "2.5", "an integer"),
+        ("DULY_LOG_FORMAT", "xml", "auto, json or pretty"),
+        ("DULY_LOG_FORMAT", "JSON", "auto, json or pretty"),
+        ("ENABLE_LEASE_HEARTBEAT", "maybe", "true, yes or on"),
+        ("ENABLE_LEASE_HEARTBEAT", "2", "true, yes or on"),
+        ("SIMULATED_WORK_SECONDS", "-0.1", "from 0"),
+        ("SIMULATED_WORK_SECONDS", "inf", "one week"),
+        ("WORKER_ID", "a/b", "without /"),
+        ("WORKER_ID", "a" * 201, "1 to 200"),
+        ("WORKER_ID", "a\nb", "control characters"),
+        ("WORKER_ID", "a\x7fb", "control characters"),
+        ("WORKER_ID", "a\x85b", "control characters"),
+        ("WORKER_ID", "a\u2028b", "control characters"),
+        ("WORKER_ID", "a\udcffb", "control characters"),
+        ("DB_SCHEMA", "information_schema", "information_schema"),
+        *(("DB_SCHEMA", schema, f"a schema of ours ({', '.join(OUR_SCHEMAS)})") for schema in OUR_SCHEMAS),
+        *(("DB_SCHEMA", name, "1 to 63 of a-z") for name in (*BAD_NAMES, "\udcff")),
+        *(("DULY_OWNER_ROLE", name, "1 to 63 of a-z") for name in (*BAD_NAMES, "public", "none")),
+        *(("DULY_READONLY_ROLE", name, "1 to 63 of a-z") for name in BAD_NAMES),
+        *(("PENDING_STATE", name, "1 to 63 of a-z") for name in ("1", "a b", "a'b", "a" * 64, "fertig!", "a\n")),
+        *((name, value, "above 0") for name in SECONDS for value in ("0", "-1", "nan", "soon", "10s", "1,5", "-inf")),
+        *((name, value, "604800 (one week)") for name in SECONDS for value in ("604800.1", "inf", "1e300")),
     ],
 )
-def test_a_bad_value_is_refused_by_name_value_and_fix(
-    name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(name, value)
-    with pytest.raises(Misconfigured) as refusal:
-        load_settings()
-    assert f"{name}='{value}'" in str(refusal.value)
-    assert words in str(refusal.value)
+def test_a_bad_value_is_refused_by_name_value_and_fix(variable: str, value: str, words: str) -> None:
+    message = refusal(**{variable: value})
+    assert message.startswith(f"{variable}={repr(value)[:100]}")
+    assert words in message
+    assert len(message.splitlines()) == 1
 
 
-def test_a_bad_address_is_refused_without_showing_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("value", ["1", "true", "yes", "on", "TRUE", "Yes"])
+def test_these_words_switch_on(value: str) -> None:
+    assert read(ENABLE_LEASE_HEARTBEAT=value).enable_lease_heartbeat is True
+
+
+@pytest.mark.parametrize("value", ["0", "false", "no", "off", "FALSE", "No"])
+def test_these_words_switch_off(value: str) -> None:
+    assert read(ENABLE_LEASE_HEARTBEAT=value).enable_lease_heartbeat is False
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("DB_SCHEMA", "public"),
+        ("DB_SCHEMA", "a" * 63),
+        ("DB_SCHEMA", "_"),
+        ("DB_SCHEMA", "duly_ingest"),
+        ("DB_SCHEMA", "users"),
+        ("DB_SCHEMA", "pga"),
+        ("WORKER_ID", "a" * 200),
+        ("WORKER_ID", "Värmland 1"),
+        ("PENDING_STATE", "OPEN"),
+        ("PENDING_STATE", "a" * 63),
+        ("DULY_API_ROLE", "web"),
+    ],
+)
+def test_names_within_the_bounds_are_taken_as_they_are(variable: str, value: str) -> None:
+    assert value_of(read(**{variable: value}), variable) == value
+
+
+@given(st.text(st.characters(exclude_characters="\0", codec="utf-8")) | st.from_regex(r"\A[a-z_0-9]{1,64}\Z"))
+@example("pg_toast")
+@example("user")
+@example("public")
+def test_any_schema_is_refused_by_name_or_needs_no_quotes(text: str) -> None:
+    harmless = re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", text) and not text.startswith("pg_")
+    if text == "" or (harmless and text not in {"information_schema", *OUR_SCHEMAS}):
+        assert read(DB_SCHEMA=text).db_schema == (text or "schedule_ingest")
+    else:
+        assert refusal(DB_SCHEMA=text).startswith("DB_SCHEMA=")
+
+
+@pytest.mark.parametrize("seconds", ["0.001", "1", "29.5", str(WEEK_SECONDS)])
+def test_a_lease_may_last_up_to_a_week(seconds: str) -> None:
+    settings = read(LEASE_TIMEOUT_SECONDS=seconds, ENABLE_LEASE_HEARTBEAT="no")
+    assert settings.lease_timeout_seconds == float(seconds)
+
+
+@pytest.mark.parametrize(("timeout", "beat"), [("30", "9.99"), ("300", "99.9"), ("0.4", "0.1"), ("604800", "201599")])
+def test_a_heartbeat_below_a_third_of_the_lease_is_accepted(timeout: str, beat: str) -> None:
+    settings = read(LEASE_TIMEOUT_SECONDS=timeout, LEASE_HEARTBEAT_SECONDS=beat)
+    assert settings.lease_heartbeat_seconds == float(beat)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "beat", "below"),
+    [("30", "10", "10"), ("30", "10.01", "10"), ("300", "100", "100"), ("1.5", "0.5", "0.5"), ("604800", "201600", "")],
+)
+def test_a_heartbeat_of_a_third_of_the_lease_or_more_is_refused(timeout: str, beat: str, below: str) -> None:
+    message = refusal(LEASE_TIMEOUT_SECONDS=timeout, LEASE_HEARTBEAT_SECONDS=beat)
+    assert message.startswith(f"LEASE_HEARTBEAT_SECONDS='{beat}': ")
+    assert f"LEASE_TIMEOUT_SECONDS={timeout};" in message
+    assert f"below {below}" in message
+
+
+def test_a_lease_too_short_for_the_default_heartbeat_is_refused() -> None:
+    assert refusal(LEASE_TIMEOUT_SECONDS="30") == (
+        "LEASE_HEARTBEAT_SECONDS=10: must be less than a third of LEASE_TIMEOUT_SECONDS=30; set it below 10, "
+        "raise LEASE_TIMEOUT_SECONDS, or set ENABLE_LEASE_HEARTBEAT=false"
+    )
+
+
+def test_without_a_heartbeat_its_period_does_not_matter() -> None:
+    assert read(LEASE_TIMEOUT_SECONDS="1", LEASE_HEARTBEAT_SECONDS="1", ENABLE_LEASE_HEARTBEAT="off")
+
+
+PAIRS = [(likes[first], likes[second]) for likes in (STATES, ROLES) for second in range(4) for first in range(second)]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_two_states_or_two_roles_of_one_name_are_refused(first: str, second: str) -> None:
+    one, other = variables_of(first)[0], variables_of(second)[0]
+    message = refusal(**{one: "same", other: "same"})
+    assert f"{other}='same': {one}='same' has the same name" in message
+
+
+def test_a_state_may_not_take_the_default_of_another() -> None:
+    assert "FAILED_STATE='failed': PENDING_STATE='failed' has the same name" in refusal(PENDING_STATE="failed")
+
+
+def test_states_may_swap_their_names() -> None:
+    settings = read(PENDING_STATE="done", DONE_STATE="pending")
+    assert (settings.pending_state, settings.done_state) == ("done", "pending")
+
+
+def test_all_problems_are_told_at_once_in_a_line_each() -> None:
+    message = refusal(
+        DULY_PORT="x", DB_SCHEMA="Bad", LEASE_TIMEOUT_SECONDS="30", DONE_STATE="pending", POSTGRES_DSN="x y"
+    )
+    assert [line.split("=")[0] for line in message.splitlines()] == [
+        "POSTGRES_DSN",
+        "DULY_PORT",
+        "DB_SCHEMA",
+        "LEASE_HEARTBEAT_SECONDS",
+        "DONE_STATE",
+    ]
+
+
+def test_a_bad_value_is_not_blamed_on_another_setting_too() -> None:
+    assert refusal(LEASE_TIMEOUT_SECONDS="soon").splitlines()[1:] == []
+    assert refusal(ENABLE_LEASE_HEARTBEAT="perhaps", LEASE_TIMEOUT_SECONDS="1").splitlines()[1:] == []
+
+
+def test_a_long_value_is_shown_in_part() -> None:
+    assert len(refusal(DB_SCHEMA="x" * 100_000)) < 500
+
+
+def test_a_direct_address_needs_one_that_it_goes_around() -> None:
+    assert refusal(DATABASE_DIRECT_URL=ADDRESS) == (
+        "DATABASE_DIRECT_URL=***: DATABASE_URL is not set; set it to the same database, or unset DATABASE_DIRECT_URL"
+    )
+    direct = read(DATABASE_DIRECT_URL=ADDRESS, POSTGRES_DSN="postgresql://pooler/name").database_direct_url
+    assert direct
+    assert direct.get_secret_value() == ADDRESS
+
+
+def test_every_address_is_a_secret() -> None:
+    addresses = {variable for name in ("database_url", "database_direct_url") for variable in variables_of(name)}
+    secret = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
+    assert addresses == set(SECRETS)
+    assert secret == {"database_url", "database_direct_url"}
+
+
+@pytest.mark.parametrize("variable", SECRETS)
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql:/user:hunter2@host/name",
+        "postgresql://user:a@hunter2/x@host/name",
+        "postgresql://user:hunter2\udcff@host/name",
+        "hunter2",
+    ],
+)
+def test_a_bad_address_is_refused_by_its_own_name_without_showing_it(variable: str, address: str) -> None:
+    message = refusal(**{variable: address})
+    assert message.startswith(f"{variable}=***: not a PostgreSQL address; write ")
+    assert "hunter2" not in message
+    assert "udcff" not in message
+
+
+@pytest.mark.parametrize("variable", SECRETS)
+def test_an_address_is_not_shown_beside_another_problem(variable: str) -> None:
+    message = refusal(**{variable: ADDRESS, "LEASE_TIMEOUT_SECONDS": "30", "DONE_STATE": "pending"})
+    assert "hunter2" not in message
+
+
+def test_even_the_error_underneath_does_not_show_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql:/user:hunter2@host/name")
-    with pytest.raises(Misconfigured, match="not a PostgreSQL address") as refusal:
-        load_settings()
-    assert "hunter2" not in str(refusal.value)
+    with pytest.raises(ValidationError) as refused:
+        Settings()
+    assert "hunter2" not in str(refused.value)
 
 
-def test_settings_do_not_show_the_address_when_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATABASE_URL", "postgresql://user:hunter2@host/name")
-    assert "hunter2" not in repr(load_settings())
+def test_settings_do_not_show_the_addresses_when_printed() -> None:
+    settings = read(DATABASE_URL=ADDRESS, DATABASE_DIRECT_URL=ADDRESS)
+    assert isinstance(settings.database_url, SecretStr)
+    assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+
+
+def test_an_address_that_cannot_be_encoded_is_no_address() -> None:
+    with pytest.raises(ValueError, match=r"^not a PostgreSQL address"):
+        parse_address("postgresql://user:\udcff@host/name")

@@ -70,6 +70,23 @@ def serve(
     run_serve(port=port, descriptor=descriptor, as_json=as_json)
 
 
+@app.command()
+def migrate(
+    to: Annotated[str, typer.Option(help="The revision to go to, up or down; `base` is nothing at all.")] = "head",
+    as_sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL that leads there from nothing; run none.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring the database to a revision: whole or not at all, and never long in anybody's way.
+
+    Example: duly migrate --sql > duly.sql
+    """
+    from duly.cli.migrate import run_migrate
+
+    run_migrate(to=to, as_sql=as_sql, as_json=as_json)
+
+
 @app.command(context_settings=PASS_ARGUMENTS_ON)
 def psql(context: typer.Context) -> None:
     """Open psql on duly's database; further arguments go to psql.

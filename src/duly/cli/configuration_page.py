@@ -1,0 +1,60 @@
+"""docs/configuration.md, made from the settings themselves."""
+
+from typing import cast
+
+from duly.settings import Section, Settings, accepted_by, variables_of
+
+__all__ = ["render_page"]
+
+BEGINNING = """\
+# Settings
+
+Every setting is an environment variable, read once when a command starts. A bad value is refused with its name, the
+value and the fix; an empty variable is as good as none.
+
+This page is made from `src/duly/settings.py`; to write it anew:
+`DULY_UPDATE_GOLDEN=1 ./duly test tests/unit/test_configuration_page.py`
+"""
+
+END = """\
+## Outside the settings
+
+The launcher reads one more: `DULY_PYTHON`, the Python (3.11 or newer) to build `.venv` with; the default is the first
+that fits among `python3`, `python3.14` … `python3.11`, `python`. pip's and uv's own configuration is honoured.
+
+`./duly test` uses none of the addresses but `TEST_DATABASE_URL`, and that only when the database's name carries the
+word `test`.
+"""
+
+
+def render_page() -> str:
+    """The whole page, one table for each section."""
+    return "\n".join([BEGINNING, *map(render_section, Section), END])
+
+
+def render_section(section: Section) -> str:
+    """A heading and the table of its settings."""
+    rows = [render_row(name) for name in Settings.model_fields if extra_of(name)["section"] == section]
+    head = ["| variable | default | what it does | must be |", "|---|---|---|---|"]
+    return "\n".join([f"## {section}", "", *head, *rows, ""])
+
+
+def render_row(name: str) -> str:
+    """One setting as a line of the table."""
+    variables = ", ".join(f"`{variable}`" for variable in variables_of(name))
+    description = Settings.model_fields[name].description
+    accepted = accepted_by(name).replace("_", r"\_")  # two bare ones would put the words between them in italics
+    return f"| {variables} | {render_default(name)} | {description} | {accepted} |"
+
+
+def render_default(name: str) -> str:
+    """What holds when nothing is set: in words, or else as it would be written in the environment."""
+    if unset := extra_of(name)["unset"]:
+        return unset
+    default = Settings.model_fields[name].get_default(call_default_factory=True, validated_data={})
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def extra_of(name: str) -> dict[str, str]:
+    """What a field carries for this page alone."""
+    return cast("dict[str, str]", Settings.model_fields[name].json_schema_extra)

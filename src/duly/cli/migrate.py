@@ -1,0 +1,27 @@
+"""`duly migrate`: the database brought to a revision."""
+
+import json
+import sys
+
+from duly.db.location import open_database
+from duly.db.migrate import direct_dsn, migrate, migration_sql
+from duly.db.migrations import roles_of
+from duly.settings import load_settings
+
+__all__ = ["run_migrate"]
+
+
+def run_migrate(to: str, as_sql: bool, as_json: bool) -> None:
+    """Migrate, or print what would be run."""
+    settings = load_settings()
+    if as_sql:
+        migration_sql(roles_of(settings), to)
+        return
+    with open_database(settings) as database:
+        revision = migrate(direct_dsn(settings, database), roles_of(settings), to, report=complain)
+    print(json.dumps({"revision": revision}) if as_json else f"duly: the database is at {revision or 'base'}")
+
+
+def complain(message: str) -> None:
+    """Something a person may want to know while it goes on."""
+    print(f"duly: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,77 @@
+-- What a database holds, as lines of text.
+
+-- name: describe_catalogue
+-- Everything that makes behaviour: Alembic sees tables only, and a dropped trigger or grant changes more than a column does.
+with ours as (
+    select oid, nspname from pg_catalog.pg_namespace where nspname = any(%(schemas)s)
+),
+relation as (
+    select c.oid, c.relname, n.nspname, c.relkind, c.relacl, c.relrowsecurity, c.relforcerowsecurity, c.relowner, c.reloptions
+    from pg_catalog.pg_class c
+    join ours n on n.oid = c.relnamespace
+    where not c.relispartition and c.relname <> 'alembic_version'
+)
+select line from (
+    select format('schema %%I owner %%I', nspname, pg_get_userbyid(nspowner)) as line
+    from pg_catalog.pg_namespace where oid in (select oid from ours)
+    union all
+    select format('%%s %%I.%%I owner %%I%%s%%s%%s',
+        case relkind when 'r' then 'table' when 'p' then 'partitioned table' when 'v' then 'view' else 'sequence' end,
+        nspname, relname, pg_get_userbyid(relowner),
+        case when relrowsecurity then ' row security' else '' end,
+        case when relforcerowsecurity then ' forced' else '' end,
+        ' ' || array_to_string(reloptions, ' '))
+    from relation where relkind in ('r', 'p', 'v', 'S')
+    union all
+    select format('column %%I.%%I.%%I %%s%%s%%s%%s', r.nspname, r.relname, a.attname,
+        format_type(a.atttypid, a.atttypmod),
+        case when a.attnotnull then ' not null' else '' end,
+        ' default ' || pg_get_expr(d.adbin, d.adrelid),
+        case a.attidentity when 'a' then ' identity always' when 'd' then ' identity' else '' end)
+    from relation r
+    join pg_catalog.pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+    left join pg_catalog.pg_attrdef d on d.adrelid = r.oid and d.adnum = a.attnum
+    where r.relkind in ('r', 'p', 'v')
+    union all
+    select format('constraint %%I.%%I.%%I %%s', r.nspname, r.relname, k.conname, pg_get_constraintdef(k.oid))
+    from relation r join pg_catalog.pg_constraint k on k.conrelid = r.oid
+    where k.contype <> 'n'
+    union all
+    select format('index %%s', pg_get_indexdef(i.indexrelid))
+    from relation r join pg_catalog.pg_index i on i.indrelid = r.oid
+    union all
+    select format('trigger %%s%%s', pg_get_triggerdef(t.oid), case t.tgenabled when 'O' then '' else ' not enabled' end)
+    from relation r join pg_catalog.pg_trigger t on t.tgrelid = r.oid
+    where not t.tgisinternal
+    union all
+    select format('policy %%I.%%I.%%I %%s to %%s using %%s check %%s', r.nspname, r.relname, p.polname, p.polcmd,
+        (select string_agg(case when role = 0 then 'public' else pg_get_userbyid(role)::text end, ', ')
+            from unnest(p.polroles) as role),
+        coalesce(pg_get_expr(p.polqual, p.polrelid), '-'), coalesce(pg_get_expr(p.polwithcheck, p.polrelid), '-'))
+    from relation r join pg_catalog.pg_policy p on p.polrelid = r.oid
+    union all
+    select format('enum %%I.%%I %%s', n.nspname, y.typname, string_agg(e.enumlabel, ' ' order by e.enumsortorder))
+    from pg_catalog.pg_type y join ours n on n.oid = y.typnamespace join pg_catalog.pg_enum e on e.enumtypid = y.oid
+    group by n.nspname, y.typname
+    union all
+    select format('function %%s', regexp_replace(pg_get_functiondef(f.oid), '\s+', ' ', 'g'))
+    from pg_catalog.pg_proc f join ours n on n.oid = f.pronamespace
+    where f.prokind in ('f', 'p')
+    union all
+    select format('grant %%s on %%s to %%s', lower(g.privilege_type), what, grantee_name) from (
+        select format('table %%I.%%I', nspname, relname) as what, relacl as acl from relation where relkind in ('r', 'p', 'v')
+        union all
+        select format('schema %%I', n.nspname), n.nspacl
+        from pg_catalog.pg_namespace n where n.oid in (select oid from ours)
+        union all
+        select format('function %%s', f.oid::regprocedure), f.proacl
+        from pg_catalog.pg_proc f join ours n on n.oid = f.pronamespace
+        union all
+        select format('column %%I.%%I.%%I', r.nspname, r.relname, a.attname), a.attacl
+        from relation r join pg_catalog.pg_attribute a on a.attrelid = r.oid and a.attacl is not null
+    ) as things,
+    lateral aclexplode(acl) as g,
+    lateral (select case when g.grantee = 0 then 'public' else pg_get_userbyid(g.grantee)::text end as grantee_name) as named
+    where g.privilege_type <> 'MAINTAIN'
+) as lines (line)
+order by line collate "C";

@@ -1,0 +1,112 @@
+"""Bring a database to a revision: all of the way or not at all, one migrator at a time, never long in anybody's way.
+
+A migration waits at most three seconds for a lock and then lets everybody else go first: it rolls back whole and tries
+again a little later.
+"""
+
+import random
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from duly.db.location import Database
+from duly.db.migrations import DIRECTORY, Roles
+from duly.errors import Misconfigured, Unavailable
+from duly.settings import Settings
+
+__all__ = ["connected", "current_revision", "direct_dsn", "migrate", "migration_sql", "newest_revision"]
+
+TRIES = 20
+PAUSE_SECONDS = 0.5
+Report = Callable[[str], None]
+
+
+def direct_dsn(settings: Settings, database: Database) -> str:
+    """The address for migrations: past a pooler when there is one."""
+    direct = settings.database_direct_url
+    return direct.get_secret_value() if direct else database.dsn
+
+
+@contextmanager
+def connected(dsn: str) -> Generator[Connection, None, None]:
+    """One connection with one transaction, committed at the end."""
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool)
+    with engine.begin() as connection:
+        yield connection
+
+
+def migrate(dsn: str, roles: Roles, to: str = "head", report: Report = print) -> str | None:
+    """Upgrade or downgrade to a revision; returns the one the database is at now."""
+    for nth in range(1, TRIES + 1):
+        try:
+            with connected(dsn) as connection:
+                move = direction(current_revision(connection), to)
+                move(config_for(roles, connection), to)
+                return current_revision(connection)
+        except DBAPIError as error:
+            if not isinstance(error.orig, psycopg.errors.LockNotAvailable) or nth == TRIES:
+                raise refusal(error) from None
+            report(f"a table is in use; letting others go first, then trying again ({nth} of {TRIES})")
+            time.sleep(PAUSE_SECONDS * (1 + random.random()))  # noqa: S311 (jitter, not a secret)
+    raise AssertionError("unreachable")
+
+
+def refusal(error: DBAPIError) -> Exception:
+    """What stopped a migration, for the person who must act."""
+    cause = error.orig
+    if isinstance(cause, psycopg.errors.LockNotAvailable):
+        return Unavailable(f"a table stayed in use for {TRIES} tries; look for long transactions and run it again")
+    if isinstance(cause, psycopg.errors.InsufficientPrivilege):
+        hint = cause.diag.message_hint
+        return Misconfigured(f"nothing was changed: {cause.diag.message_primary}" + (f"; {hint}" if hint else ""))
+    return error
+
+
+def direction(current: str | None, to: str) -> Callable[[Config, str], None]:
+    """Upgrade or downgrade, whichever leads there."""
+    order = [script.revision for script in reversed(list(scripts().walk_revisions()))]
+    if to not in ("head", "base", *order):
+        raise Misconfigured(f"--to {to}: there is no such revision; there are {', '.join(order)}, base and head")
+    place = {"base": -1, "head": len(order) - 1} | {revision: nth for nth, revision in enumerate(order)}
+    here = place.get(current or "base", -1)
+    return command.downgrade if place[to] < here else command.upgrade
+
+
+def migration_sql(roles: Roles, to: str = "head") -> None:
+    """Print the SQL that leads from nothing to a revision."""
+    command.upgrade(config_for(roles), to, sql=True)
+
+
+def config_for(roles: Roles, connection: Connection | None = None) -> Config:
+    """Alembic's configuration, with what our env.py finds waiting."""
+    config = Config(attributes={"roles": roles, "connection": connection})
+    config.set_main_option("script_location", str(DIRECTORY))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def scripts() -> ScriptDirectory:
+    """The revisions there are."""
+    return ScriptDirectory(str(DIRECTORY), version_locations=[str(Path(DIRECTORY) / "versions")])
+
+
+def newest_revision() -> str:
+    """The revision this version of duly wants."""
+    head = scripts().get_current_head()
+    assert head, "there is always a newest migration"
+    return head
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The revision a database is at; None when it has never been migrated."""
+    return MigrationContext.configure(connection, opts={"version_table_schema": "duly"}).get_current_revision()

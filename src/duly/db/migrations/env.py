@@ -1,0 +1,51 @@
+"""Alembic's entry: under `duly migrate` it finds a connection waiting, under `alembic` it opens one itself."""
+
+import sys
+from typing import Any
+
+from alembic import context
+from sqlalchemy import Connection, text
+
+from duly.db.location import open_database
+from duly.db.metadata import every_table
+from duly.db.migrate import connected, direct_dsn
+from duly.db.migrations import Roles, prelude, roles_of
+from duly.settings import load_settings
+
+OPTIONS: dict[str, Any] = {
+    "target_metadata": every_table(),
+    "version_table_schema": "duly",
+    "include_schemas": True,
+    "transaction_per_migration": False,
+    "compare_type": True,
+}
+
+
+def run(connection: Connection, roles: Roles) -> None:
+    """Migrate through this connection, in the one transaction it has open."""
+    connection.execute(text(prelude(roles).replace(":", r"\:")))
+    context.configure(connection=connection, **OPTIONS)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def print_sql(roles: Roles) -> None:
+    """Write the SQL of a migration instead of running it."""
+    context.configure(
+        dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, output_buffer=sys.stdout, **OPTIONS
+    )
+    with context.begin_transaction():
+        context.execute(text(prelude(roles).replace(":", r"\:")))
+        context.run_migrations()
+
+
+attributes = context.config.attributes
+roles: Roles = attributes.setdefault("roles", roles_of(load_settings()))
+if context.is_offline_mode():
+    print_sql(roles)
+elif waiting := attributes.get("connection"):
+    run(waiting, roles)
+else:
+    settings = load_settings()
+    with open_database(settings) as database, connected(direct_dsn(settings, database)) as connection:
+        run(connection, roles)

@@ -1,0 +1,50 @@
+-- Before every migration, in its transaction: one migrator at a time, the roles, the schemas; then go on as the owner.
+-- Conditions are decided here, by the database, so that the compiled SQL is the same program.
+
+set local lock_timeout = '3s';
+set local client_min_messages = warning;
+select pg_advisory_xact_lock({'lock'});
+
+do $prelude$
+declare
+    wanted record;
+begin
+    for wanted in
+        select * from (values
+            ({'owner'}, 'DULY_OWNER_ROLE'),
+            ({'worker'}, 'DULY_WORKER_ROLE'),
+            ({'api'}, 'DULY_API_ROLE'),
+            ({'readonly'}, 'DULY_READONLY_ROLE')
+        ) as roles (name, setting)
+    loop
+        if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
+            begin
+                execute format('create role %I nologin', wanted.name);
+            exception when insufficient_privilege then
+                raise exception 'the role "%" does not exist and "%" may not create it', wanted.name, current_user
+                    using errcode = 'insufficient_privilege', hint = format(
+                        'ask an administrator to run: create role %I; or name an existing role in %s',
+                        wanted.name, wanted.setting
+                    );
+            end;
+        end if;
+    end loop;
+    if not pg_has_role(
+        current_user, {'owner'}, case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
+    ) then
+        begin
+            execute format('grant %I to %I', {'owner'}, current_user);
+        exception when insufficient_privilege then
+            raise exception '"%" may not act as the role "%", which owns what duly makes', current_user, {'owner'}
+                using errcode = 'insufficient_privilege', hint = format(
+                    'ask an administrator to run: grant %I to %I; or name a role of yours in DULY_OWNER_ROLE',
+                    {'owner'}, current_user
+                );
+        end;
+    end if;
+end
+$prelude$;
+
+create schema if not exists duly authorization {owner};
+create schema if not exists "user" authorization {owner};
+set local role {owner};

@@ -1,0 +1,50 @@
+"""Ask one statement, get one shape of answer: `find_` may return None, `get_` must not."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+from psycopg.rows import dict_row
+
+__all__ = ["Row", "change", "find_row", "find_value", "get_row", "get_rows", "get_value"]
+
+Row = Mapping[str, Any]
+Statement = sql.SQL | sql.Composed
+
+
+async def get_rows(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Sequence[Row]:
+    """Every row the statement returns."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(statement, parameters)
+        return await cursor.fetchall()
+
+
+async def find_row(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Row | None:
+    """The one row, or None; more than one is our own mistake."""
+    rows = await get_rows(connection, statement, **parameters)
+    assert len(rows) < 2, "a statement for one row returned several"
+    return rows[0] if rows else None
+
+
+async def get_row(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Row:
+    """The one row there must be."""
+    row = await find_row(connection, statement, **parameters)
+    assert row is not None, "a statement that always returns a row returned none"
+    return row
+
+
+async def find_value(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Any:
+    """The first column of the one row, or None."""
+    row = await find_row(connection, statement, **parameters)
+    return next(iter(row.values())) if row else None
+
+
+async def get_value(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Any:
+    """The first column of the one row there must be."""
+    return next(iter((await get_row(connection, statement, **parameters)).values()))
+
+
+async def change(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> int:
+    """Run a statement that changes rows; how many it changed."""
+    cursor = await connection.execute(statement, parameters)
+    return cursor.rowcount

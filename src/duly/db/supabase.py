@@ -1,0 +1,50 @@
+"""The migrations compiled for Supabase: one plain SQL file per revision, for `supabase/migrations/`.
+
+There is no Alembic there to keep a book, and nobody promises one transaction per file; so the version table is left out
+and what our own runs set for a transaction is set, and reset, for the session. Supabase's public roles get nothing.
+"""
+
+from dataclasses import asdict
+
+from duly.db.migrate import scripts
+from duly.db.migrations import DIRECTORY, Roles, fill, prelude
+
+__all__ = ["compile_migrations"]
+
+HEADER = """\
+-- Compiled from the Alembic revision {revision} by duly; do not edit.
+
+"""
+FOOTER = """
+do $closing$
+declare
+    guest text;
+begin
+    for guest in select rolname from pg_catalog.pg_roles where rolname in ('anon', 'authenticated') loop
+        execute format('revoke all on schema duly, "user" from %I', guest);
+        execute format('revoke all on all tables in schema duly, "user" from %I', guest);
+        execute format('revoke all on all functions in schema duly, "user" from %I', guest);
+    end loop;
+end
+$closing$;
+
+reset role;
+reset lock_timeout;
+reset client_min_messages;
+"""
+
+
+def compile_migrations(roles: Roles | None = None) -> dict[str, str]:
+    """File name to text, for every revision in order."""
+    names = roles or Roles()
+    revisions = [script.revision for script in reversed(list(scripts().walk_revisions()))]
+    return {
+        f"20261115{nth:06}_{revision}.sql": compile_one(revision, names) for nth, revision in enumerate(revisions, 1)
+    }
+
+
+def compile_one(revision: str, roles: Roles) -> str:
+    """One revision as a file that stands alone."""
+    opening = prelude(roles).replace("set local ", "set ")
+    body = fill((DIRECTORY / "sql" / f"{revision}.up.sql").read_text(), asdict(roles))
+    return HEADER.format(revision=revision) + opening + ";\n\n" + body + FOOTER

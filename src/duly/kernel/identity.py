@@ -1,0 +1,44 @@
+"""Who holds a row, and what a new row is called.
+
+The owner of a lease is `<WORKER_ID>/<claim token>`. The worker id is for people and may be the same in every container;
+the token is fresh for every claim, so that no later or same-named holder can be mistaken for this one.
+"""
+
+import re
+import secrets
+import sys
+from uuid import UUID
+
+from duly.errors import InvalidArgument
+
+if sys.version_info >= (3, 14):
+    from uuid import uuid7
+else:
+    from uuid_utils.compat import uuid7
+
+__all__ = ["LONGEST_WORKER_ID", "new_id", "new_owner", "worker_of"]
+
+LONGEST_WORKER_ID = 200
+TOKEN_BYTES = 16  # 128 random bits: 22 url-safe characters, among which "/" is none
+OWNER = re.compile(r"(.+)/[A-Za-z0-9_-]{22}")
+
+
+def new_owner(worker_id: str) -> str:
+    """A name for one claim that nobody had before and nobody can guess."""
+    if not 0 < len(worker_id) <= LONGEST_WORKER_ID or not worker_id.isprintable() or worker_id.isspace():
+        raise InvalidArgument(
+            f"WORKER_ID={worker_id[:LONGEST_WORKER_ID]!a}: "
+            f"must be 1 to {LONGEST_WORKER_ID} printable characters and not blank"
+        )
+    return f"{worker_id}/{secrets.token_urlsafe(TOKEN_BYTES)}"
+
+
+def worker_of(owner: str) -> str:
+    """The worker behind an owner; an owner that another program wrote without a token is its own worker."""
+    ours = OWNER.fullmatch(owner)
+    return ours[1] if ours else owner
+
+
+def new_id() -> UUID:
+    """A UUIDv7: unique everywhere, and later ids of one process sort after earlier ones."""
+    return uuid7()

@@ -1,0 +1,112 @@
+"""What came of it: the answers of services and of handlers.
+
+A service that is asked twice says so: `Created(row)` the first time, `Existing(row)` afterwards. A handler does not
+touch rows; it says what happened:
+
+    Done(result)             settled, with something to remember
+    Later(seconds)           not now; does not burn a start
+    GiveUp(code, message)    it will never work: no retry
+    Failed(code, message)    it did not work this time: retried by policy
+
+Whatever is in an outcome can be stored: checked when it is made, so that recording a failure cannot itself fail.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from duly.errors import InvalidArgument
+from duly.kernel.backoff import LONGEST_SECONDS
+from duly.kernel.canonical import Json, checked_json
+
+__all__ = [
+    "LONGEST_TEXT",
+    "Created",
+    "Creation",
+    "Done",
+    "Existing",
+    "Failed",
+    "GiveUp",
+    "Later",
+    "Outcome",
+    "clean_text",
+]
+
+LONGEST_TEXT = 2048
+CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+def clean_text(text: str, longest: int = LONGEST_TEXT) -> str:
+    """The text as PostgreSQL can store it: cut to length, with U+FFFD for every NUL and lone surrogate."""
+    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text[:longest])
+
+
+@dataclass(frozen=True, slots=True)
+class Created(Generic[T_co]):
+    """The request was new, and this is the row it made."""
+
+    row: T_co
+
+
+@dataclass(frozen=True, slots=True)
+class Existing(Generic[T_co]):
+    """The same request came before, and this is the row it made then."""
+
+    row: T_co
+
+
+Creation: TypeAlias = Created[T] | Existing[T]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The work is done; the result, any JSON value, is kept with the row."""
+
+    result: Json = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "result", checked_json(self.result, object_only=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Not now: try again after so many seconds, and do not count this as a start."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seconds <= LONGEST_SECONDS:  # false for NaN too
+            raise InvalidArgument(f"Later({self.seconds}): seconds must be between 0 and {LONGEST_SECONDS:.0f}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """A code for programs and a message for people, both fit for their columns."""
+
+    code: str
+    message: str
+
+    def __post_init__(self) -> None:
+        if not CODE.fullmatch(self.code):
+            raise InvalidArgument(
+                f"error code {clean_text(self.code, 80)!a}: must be a capital letter, "
+                "then at most 63 capital letters, digits or underscores"
+            )
+        object.__setattr__(self, "message", clean_text(self.message))
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp(_Problem):
+    """It will never work; trying again would only repeat this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(_Problem):
+    """It did not work this time; the row's policy decides whether and when to try again."""
+
+
+Outcome: TypeAlias = Done | Later | GiveUp | Failed

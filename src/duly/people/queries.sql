@@ -1,0 +1,70 @@
+-- Orgs, people and keys.
+
+-- name: create_org
+-- The unique name decides who made it; nothing returned means it was there.
+insert into duly.orgs (name) values (%(name)s)
+on conflict (name) do nothing
+returning *;
+
+-- name: find_org
+-- By name or by id, whichever was given.
+select * from duly.orgs where name = %(name)s or id::text = %(name)s
+order by (name = %(name)s) desc
+limit 1;
+
+-- name: list_orgs
+-- Oldest first, from a place onwards.
+select * from duly.orgs where (created_at, id) > (%(after_at)s, %(after_id)s)
+order by created_at, id
+limit %(most)s;
+
+-- name: create_user
+-- The unique uid decides who made it; nothing returned means it was there.
+insert into "user".users (uid, telegram_id, zone, language, currency)
+values (%(uid)s, %(telegram_id)s, %(zone)s, %(language)s, %(currency)s)
+on conflict (uid) do nothing
+returning *;
+
+-- name: find_user
+-- By uid.
+select * from "user".users where uid = %(uid)s;
+
+-- name: list_users
+-- In the order they came, from a place onwards.
+select * from "user".users where id > %(after_id)s
+order by id
+limit %(most)s;
+
+-- name: create_key
+-- Only the hash goes in; an expiry is counted from the database's clock.
+insert into duly.api_keys (name, prefix, secret_sha256, scopes, org_id, user_id, expires_at)
+values (
+    %(name)s, %(prefix)s, %(secret_sha256)s, %(scopes)s, %(org_id)s, %(user_id)s,
+    duly.clock() + make_interval(secs => %(lifetime_seconds)s)
+)
+returning id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at;
+
+-- name: list_keys
+-- Newest last, revoked and expired ones too, from a place onwards.
+select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at
+from duly.api_keys where (created_at, id) > (%(after_at)s, %(after_id)s)
+order by created_at, id
+limit %(most)s;
+
+-- name: find_live_key
+-- A key opens doors only until it is revoked or expires, by the database's clock.
+select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at, secret_sha256
+from duly.api_keys
+where prefix = %(prefix)s and revoked_at is null and (expires_at is null or expires_at > duly.clock());
+
+-- name: revoke_keys
+-- Once revoked a key stays so: the first time is kept. By prefix, org or person, whichever was given.
+update duly.api_keys set revoked_at = duly.clock()
+where revoked_at is null
+    and (prefix = %(prefix)s or org_id = %(org_id)s or user_id = %(user_id)s)
+returning id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at;
+
+-- name: find_key
+-- Whatever its state, by prefix.
+select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at
+from duly.api_keys where prefix = %(prefix)s;

@@ -1,0 +1,165 @@
+"""The verbs that doors call: make orgs, people and keys, list them, revoke keys, and say whose key this is."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+from psycopg import errors as database_errors
+
+from duly.db.pool import Pool
+from duly.errors import Conflict, InvalidArgument, NotFound
+from duly.kernel.outcome import Created, Creation, Existing
+from duly.people import store
+from duly.people.model import ApiKey, NewKey, Org, User, checked_scopes, new_secret, prefix_of
+
+__all__ = [
+    "create_key",
+    "create_org",
+    "create_user",
+    "identify",
+    "list_keys",
+    "list_orgs",
+    "list_users",
+    "revoke_key",
+    "revoke_keys_of_org",
+    "revoke_keys_of_user",
+]
+
+RULES = {
+    "ck_orgs__name": "an org's name has 1 to 200 characters and no blanks at its ends",
+    "ck_users__uid": "a uid has 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and begins with a letter or digit",
+    "ck_users__zone": "a zone is an IANA name such as Europe/Stockholm",
+    "ck_users__language": "a language is a code such as en, sv or zh",
+    "ck_users__currency": "a currency is a code such as EUR or SEK",
+    "ck_api_keys__name": "a key's name has 1 to 200 characters and no blanks at its ends",
+    "ck_api_keys__expires_at": "a key must live for some time: give more than 0 days",
+}
+
+
+async def create_org(pool: Pool, name: str) -> Creation[Org]:
+    """Make an org, or find the one that has this name."""
+    async with pool.transaction() as connection, rules():
+        if made := await store.create_org(connection, name):
+            return Created(made)
+        found = await store.find_org(connection, name)
+        assert found, "a name that is taken belongs to somebody"
+        return Existing(found)
+
+
+async def list_orgs(pool: Pool) -> Sequence[Org]:
+    """Orgs, oldest first."""
+    async with pool.transaction() as connection:
+        return await store.list_orgs(connection)
+
+
+async def create_user(
+    pool: Pool,
+    uid: str,
+    *,
+    telegram_id: int | None = None,
+    zone: str = "UTC",
+    language: str = "en",
+    currency: str = "EUR",
+) -> Creation[User]:
+    """Make a person, or find the same one; a uid that stands for another description is refused."""
+    async with pool.transaction() as connection, rules():
+        if made := await store.create_user(connection, uid, telegram_id, zone, language, currency):
+            return Created(made)
+        found = await store.find_user(connection, uid)
+        assert found, "a uid that is taken belongs to somebody"
+        if (found.telegram_id, found.zone, found.language, found.currency) != (telegram_id, zone, language, currency):
+            raise Conflict(f"the uid {uid} belongs to a person described otherwise; nothing was changed")
+        return Existing(found)
+
+
+async def list_users(pool: Pool) -> Sequence[User]:
+    """People, in the order they came."""
+    async with pool.transaction() as connection:
+        return await store.list_users(connection)
+
+
+async def create_key(
+    pool: Pool,
+    name: str,
+    scopes: Iterable[str],
+    *,
+    org: str | None = None,
+    uid: str | None = None,
+    lifetime_seconds: float | None = None,
+) -> NewKey:
+    """Make a key for an org, a person, or a person within an org; the secret is in the answer and nowhere else."""
+    wanted = checked_scopes(scopes)
+    if org is None and uid is None:
+        raise InvalidArgument("a key belongs to an org, a person or both: give --org or --user")
+    secret = new_secret()
+    prefix = prefix_of(secret)
+    assert prefix, "a key we made has a prefix"
+    async with pool.transaction() as connection, rules():
+        org_id = (await get_org(connection, org)).id if org else None
+        user_id = (await get_user(connection, uid)).id if uid else None
+        key = await store.create_key(connection, name, prefix, secret, wanted, org_id, user_id, lifetime_seconds)
+        return NewKey(key, secret)
+
+
+async def list_keys(pool: Pool) -> Sequence[ApiKey]:
+    """Keys, oldest first, without their secrets."""
+    async with pool.transaction() as connection:
+        return await store.list_keys(connection)
+
+
+async def revoke_key(pool: Pool, prefix: str) -> ApiKey:
+    """Revoke one key; doing it twice is doing it once."""
+    async with pool.transaction() as connection:
+        await store.revoke_keys(connection, prefix=prefix)
+        key = await store.find_key(connection, prefix)
+    if key is None:
+        raise NotFound(f"there is no key with the prefix {prefix}; see: duly keys list")
+    return key
+
+
+async def revoke_keys_of_org(pool: Pool, name: str) -> Sequence[ApiKey]:
+    """Revoke every key of an org; returns those that were still alive."""
+    async with pool.transaction() as connection:
+        return await store.revoke_keys(connection, org_id=(await get_org(connection, name)).id)
+
+
+async def revoke_keys_of_user(pool: Pool, uid: str) -> Sequence[ApiKey]:
+    """Revoke every key of a person; returns those that were still alive."""
+    async with pool.transaction() as connection:
+        return await store.revoke_keys(connection, user_id=(await get_user(connection, uid)).id)
+
+
+async def identify(pool: Pool, secret: str) -> ApiKey | None:
+    """Whose key is this? None for anything but a key that is right and alive."""
+    prefix = prefix_of(secret)
+    if prefix is None:
+        return None
+    async with pool.transaction() as connection:
+        return await store.find_live_key(connection, prefix, secret)
+
+
+async def get_org(connection: store.Connection, name: str) -> Org:
+    """The org of this name or id, or NotFound."""
+    if org := await store.find_org(connection, name):
+        return org
+    raise NotFound(f"there is no org '{name}'; make it with: duly orgs create '{name}'")
+
+
+async def get_user(connection: store.Connection, uid: str) -> User:
+    """The person of this uid, or NotFound."""
+    if user := await store.find_user(connection, uid):
+        return user
+    raise NotFound(f"there is no person with the uid '{uid}'; make it with: duly users create '{uid}'")
+
+
+@asynccontextmanager
+async def rules() -> AsyncGenerator[None, None]:
+    """A rule the database enforces becomes an error that states the rule."""
+    try:
+        yield
+    except database_errors.CheckViolation as error:
+        rule = RULES.get(error.diag.constraint_name or "")
+        raise InvalidArgument(rule or str(error)) from None
+    except database_errors.UniqueViolation as error:
+        if error.diag.constraint_name == "uq_users__telegram_id":
+            raise Conflict("this Telegram id belongs to another person") from None
+        raise

@@ -1,0 +1,80 @@
+"""Orgs, people, keys and workers as SQLAlchemy sees them: for drift checks only."""
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+
+from duly.db.metadata import metadata
+
+__all__ = ["api_keys", "orgs", "users"]
+
+NOW = text("duly.clock()")
+NEW_ID = text("gen_random_uuid()")
+
+orgs = Table(
+    "orgs",
+    metadata,
+    Column("id", Uuid, nullable=False, server_default=NEW_ID),
+    Column("name", Text, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("id"),
+    UniqueConstraint("name"),
+    CheckConstraint("name = btrim(name) and char_length(name) between 1 and 200", name="name"),
+    comment="A tenant: whose jobs and keys these are.",
+    schema="duly",
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), nullable=False),
+    Column("uid", Text, nullable=False),
+    Column("telegram_id", BigInteger),
+    Column("zone", Text, nullable=False, server_default="UTC"),
+    Column("language", Text, nullable=False, server_default="en"),
+    Column("currency", Text, nullable=False, server_default="EUR"),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("id"),
+    UniqueConstraint("uid"),
+    UniqueConstraint("telegram_id"),
+    comment="The one table of people: who a Telegram id, an author id, a scheduler's user is.",
+    schema="user",
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Uuid, nullable=False, server_default=NEW_ID),
+    Column("name", Text, nullable=False),
+    Column("prefix", Text, nullable=False),
+    Column("secret_sha256", LargeBinary, nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("org_id", Uuid),
+    Column("user_id", BigInteger),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column("expires_at", DateTime(timezone=True)),
+    Column("revoked_at", DateTime(timezone=True)),
+    PrimaryKeyConstraint("id"),
+    UniqueConstraint("prefix"),
+    ForeignKeyConstraint(["org_id"], ["duly.orgs.id"], ondelete="RESTRICT"),
+    ForeignKeyConstraint(["user_id"], ["user.users.id"], ondelete="RESTRICT"),
+    Index(None, "org_id"),
+    Index(None, "user_id"),
+    comment="A key is shown once; here lie its prefix, for finding it, and its hash, for proving it.",
+    schema="duly",
+)

@@ -1,0 +1,28 @@
+"""The registry of workers as SQLAlchemy sees it: for drift checks only."""
+
+from sqlalchemy import ARRAY, BigInteger, Column, DateTime, Index, PrimaryKeyConstraint, Table, Text, Uuid, text
+
+from duly.db.metadata import metadata
+
+__all__ = ["workers"]
+
+NOW = text("duly.clock()")
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Uuid, nullable=False),
+    Column("worker_id", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("kinds", ARRAY(Text), nullable=False),
+    Column("slots", BigInteger, nullable=False),
+    Column("started_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column("seen_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column("stopped_at", DateTime(timezone=True)),
+    PrimaryKeyConstraint("id"),
+    Index(None, "started_at"),
+    comment="Worker processes, living and lately gone: for people and `explain`; no decision rests on it.",
+    schema="duly",
+)

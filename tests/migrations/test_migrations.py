@@ -1,0 +1,211 @@
+"""Migrations up and down, compiled and applied for real, on every PostgreSQL there is."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic import command
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from sqlalchemy.exc import ProgrammingError
+
+from duly.db.embedded import EmbeddedServer
+from duly.db.fingerprint import fingerprint
+from duly.db.migrate import config_for, connected, current_revision, migrate, newest_revision
+from duly.db.migrations import Roles
+from duly.db.supabase import compile_migrations
+from duly.errors import Misconfigured
+from duly.launcher import ROOT
+from duly.testing import TestDatabases
+from tests.support.golden import check_golden
+from tests.support.processes import plain_environment
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SUPABASE_ROLES = ("supabase_owner", "supabase_worker", "supabase_api", "supabase_readonly")
+SUPABASE = ROOT / "supabase" / "migrations"
+
+
+@pytest.fixture
+def empty(server_of_each_major: EmbeddedServer, run_home: Path, worker_id: str) -> Generator[str, None, None]:
+    """The address of an empty database on each major version."""
+    databases = TestDatabases(server_of_each_major.dsn(), f"duly_test_empty_{worker_id}", template="template0")
+    with databases.clone(worker_id) as dsn:
+        yield dsn
+
+
+def revision_of(dsn: str) -> str | None:
+    with connected(dsn) as connection:
+        return current_revision(connection)
+
+
+def lines_of(dsn: str) -> list[str]:
+    with psycopg.connect(dsn) as connection:
+        return fingerprint(connection)
+
+
+def test_up_then_down_then_up_again_is_up(empty: str) -> None:
+    assert migrate(empty, Roles()) == newest_revision()
+    first = lines_of(empty)
+    assert migrate(empty, Roles(), to="base") is None
+    assert not [line for line in lines_of(empty) if not line.startswith(("schema ", "grant "))]
+    assert migrate(empty, Roles()) == newest_revision()
+    assert lines_of(empty) == first
+
+
+def test_migrating_twice_changes_nothing(empty: str) -> None:
+    migrate(empty, Roles())
+    before = lines_of(empty)
+    assert migrate(empty, Roles()) == newest_revision()
+    assert lines_of(empty) == before
+
+
+def test_the_catalogue_is_the_committed_one(empty: str) -> None:
+    migrate(empty, Roles())
+    check_golden(GOLDEN / "catalogue.txt", "\n".join(lines_of(empty)) + "\n")
+
+
+def test_the_tables_alembic_sees_are_the_ones_we_declared(empty: str) -> None:
+    migrate(empty, Roles())
+    with connected(empty) as connection:
+        command.check(config_for(Roles(), connection))
+
+
+def test_other_role_names_are_used_when_the_settings_say_so(empty: str, worker_id: str) -> None:
+    roles = Roles(*(f"other_{name}_{worker_id}" for name in ("owner", "worker", "api", "readonly")))
+    try:
+        migrate(empty, roles)
+        assert any(f"to {roles.api}" in line for line in lines_of(empty))
+    finally:
+        with psycopg.connect(empty, autocommit=True) as connection:
+            for role in (roles.owner, roles.worker, roles.api, roles.readonly):
+                connection.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(role)))
+                connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+@pytest.fixture
+def stranger(empty: str, worker_id: str) -> Generator[str, None, None]:
+    """The address of the empty database for a login that is no superuser and may not make roles."""
+    name = sql.Identifier(f"stranger_{worker_id}")
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute(sql.SQL("create role {} login").format(name))
+        admin.execute(sql.SQL("grant create on database {} to {}").format(sql.Identifier(admin.info.dbname), name))
+        yield make_conninfo(empty, user=f"stranger_{worker_id}")
+        admin.execute(sql.SQL("drop owned by {} cascade").format(name))
+        admin.execute(sql.SQL("drop role {}").format(name))
+
+
+def test_a_role_that_cannot_be_made_stops_it_whole_with_the_reason(stranger: str, empty: str, worker_id: str) -> None:
+    roles = Roles(owner=f"missing_{worker_id}")
+    with pytest.raises(Misconfigured) as refusal:
+        migrate(stranger, roles)
+    for words in (f"missing_{worker_id}", "may not create it", "create role", "DULY_OWNER_ROLE", "nothing was changed"):
+        assert words in str(refusal.value)
+    assert [line for line in lines_of(empty) if line.startswith("schema duly")] == []
+
+
+def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:
+    with pytest.raises(Misconfigured, match=r"--to 9999: there is no such revision; there are 0001_foundation"):
+        migrate(empty, Roles(), to="9999")
+
+
+def test_a_table_in_use_is_waited_for_without_standing_in_the_way(empty: str) -> None:
+    migrate(empty, Roles())
+    told: list[str] = []
+    waited = threading.Event()
+
+    def report(message: str) -> None:
+        told.append(message)
+        waited.set()
+
+    with psycopg.connect(empty) as user:
+        user.execute("select * from duly.orgs")
+        migration = threading.Thread(target=lambda: migrate(empty, Roles(), to="base", report=report))
+        migration.start()
+        assert waited.wait(60)
+        user.execute("select * from duly.orgs")  # it stepped back: we are not behind it in the queue
+    migration.join(60)
+    assert "a table is in use" in told[0]
+    assert revision_of(empty) is None
+
+
+def test_alembic_itself_works_from_the_root(empty: str) -> None:
+    environment = plain_environment(DATABASE_URL=empty)
+    alembic = Path(sys.executable).with_name("alembic")
+    subprocess.run([alembic, "upgrade", "head"], cwd=ROOT, env=environment, check=True, capture_output=True)
+    assert revision_of(empty) == newest_revision()
+    subprocess.run([alembic, "downgrade", "base"], cwd=ROOT, env=environment, check=True, capture_output=True)
+    assert revision_of(empty) is None
+
+
+def test_the_printed_sql_leads_to_the_same_database(empty: str) -> None:
+    command_line = [sys.executable, "-P", "-m", "duly", "migrate", "--sql"]
+    printed = subprocess.run(command_line, check=True, capture_output=True, text=True, env=plain_environment()).stdout
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(printed.encode())
+    assert lines_of(empty) == (GOLDEN / "catalogue.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("file", sorted(compile_migrations()))
+def test_the_compiled_files_are_the_committed_ones(file: str) -> None:
+    check_golden(SUPABASE / file, compile_migrations()[file])
+
+
+def test_no_compiled_file_is_left_over() -> None:
+    assert sorted(path.name for path in SUPABASE.glob("*.sql")) == sorted(compile_migrations())
+
+
+def test_the_compiled_files_pass_the_linter() -> None:
+    squawk = Path(sys.executable).with_name("squawk")
+    checked = subprocess.run([squawk, *sorted(SUPABASE.glob("*.sql"))], cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.fixture
+def supabase(empty: str, worker_id: str) -> Generator[str, None, None]:
+    """A database as Supabase gives it: its administrator may make roles but is no superuser, and guests exist."""
+    name = f"supabase_{worker_id}"
+    guests = ("anon", "authenticated")
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute(sql.SQL("create role {} login createrole").format(sql.Identifier(name)))
+        admin.execute(
+            sql.SQL("alter database {} owner to {}").format(sql.Identifier(admin.info.dbname), sql.Identifier(name))
+        )
+        for guest in guests:
+            admin.execute(sql.SQL("create role {}").format(sql.Identifier(guest)))
+        yield make_conninfo(empty, user=name)
+        admin.execute(sql.SQL("alter database {} owner to postgres").format(sql.Identifier(admin.info.dbname)))
+        for role in (*guests, *SUPABASE_ROLES, name):
+            if admin.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone():
+                admin.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(role)))
+                admin.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str) -> None:
+    roles = Roles(*SUPABASE_ROLES)  # ours exist on this server already and belong to somebody else
+    with psycopg.connect(supabase, autocommit=True) as connection:
+        for text in compile_migrations(roles).values():
+            connection.execute(text.encode())
+        lines = [line.replace("supabase_", "duly_") for line in fingerprint(connection)]
+    guests = [line for line in lines if line.endswith((" anon", " authenticated"))]
+    assert guests == []
+    tables = [line for line in lines if line.startswith(("table", "column", "constraint", "trigger", "function"))]
+    committed = (GOLDEN / "catalogue.txt").read_text().splitlines()
+    assert tables == [
+        line for line in committed if line.startswith(("table", "column", "constraint", "trigger", "function"))
+    ]
+
+
+def test_a_failed_migration_leaves_nothing(empty: str) -> None:
+    migrate(empty, Roles())
+    migrate(empty, Roles(), to="base")
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute('create table "user".users ()')  # in the way of the third table
+    with pytest.raises(ProgrammingError):
+        migrate(empty, Roles())
+    with psycopg.connect(empty) as connection:
+        assert connection.execute("select to_regclass('duly.orgs')").fetchone() == (None,)
+    assert revision_of(empty) is None

@@ -1,0 +1,89 @@
+"""The pool against a real server, and against one that goes away."""
+
+import asyncio
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.db.pool import Pool, connect, open_pool
+from duly.errors import Unavailable
+
+
+async def test_transactions_are_read_committed_whatever_the_server_defaults_to(database: str) -> None:
+    dsn = f"{database} options='-c default_transaction_isolation=serializable'"
+    async with open_pool(dsn) as pool, pool.transaction() as connection:
+        cursor = await connection.execute("show transaction_isolation")
+        assert await cursor.fetchone() == ("read committed",)
+
+
+async def test_a_transaction_is_all_or_nothing(database: str) -> None:
+    async with open_pool(database) as pool:
+        async with pool.transaction() as connection:
+            await connection.execute("create table thing (n int)")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await insert_and_fail(pool)
+        async with pool.transaction() as connection:
+            cursor = await connection.execute("select count(*) from thing")
+            assert await cursor.fetchone() == (0,)
+
+
+async def insert_and_fail(pool: Pool) -> None:
+    async with pool.transaction() as connection:
+        await connection.execute("insert into thing values (1)")
+        await connection.execute("select 1 / 0")
+
+
+async def test_a_role_lasts_exactly_one_transaction(database: str, worker_id: str) -> None:
+    role = f"duly_test_{worker_id}"
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute(sql.SQL("drop role if exists {}").format(sql.Identifier(role)))
+        admin.execute(sql.SQL("create role {}").format(sql.Identifier(role)))
+        try:
+            async with open_pool(database, size=1, role=role) as pool:
+                async with pool.transaction() as connection:
+                    cursor = await connection.execute("select current_user")
+                    assert await cursor.fetchone() == (role,)
+                async with pool.connections.connection() as connection:
+                    cursor = await connection.execute("select current_user")
+                    assert await cursor.fetchone() != (role,)
+        finally:
+            admin.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+async def test_connections_that_were_cut_are_replaced(database: str) -> None:
+    async with open_pool(database, size=3) as pool:
+        async with pool.transaction() as connection:
+            await connection.execute("select 1")
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+        async with pool.transaction() as connection:
+            cursor = await connection.execute("select 1")
+            assert await cursor.fetchone() == (1,)
+
+
+async def test_straight_to_the_server_statements_are_prepared(database: str) -> None:
+    connection = await connect(database)
+    async with connection:
+        assert connection.prepare_threshold is not None
+
+
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(Unavailable):
+        await connect("host=127.0.0.1 port=1 dbname=nowhere")
+
+
+async def test_eight_at_once_share_a_small_pool(database: str) -> None:
+    async with open_pool(database, size=2) as pool:
+
+        async def ask(number: int) -> int:
+            async with pool.transaction() as connection:
+                cursor = await connection.execute("select %s::int", [number])
+                row = await cursor.fetchone()
+                assert row
+                return row[0]
+
+        assert await asyncio.gather(*(ask(number) for number in range(8))) == list(range(8))
