@@ -15,6 +15,7 @@
         OtherMajor              OTHER_MAJOR        the data was written by another PostgreSQL major version
         NoAccount               NO_ACCOUNT         no account the server could run under
         NotATestDatabase        NOT_A_TEST_DATABASE   the tests were pointed at something else
+        NotMigrated             NOT_MIGRATED       the database lacks our tables: duly migrate
         PortTaken               PORT_TAKEN         somebody else listens there
         MissingExtra            MISSING_EXTRA      an optional part is not installed
       Unavailable             the database did not answer: UNAVAILABLE      503, exit 69
@@ -40,6 +41,7 @@ __all__ = [
     "NoBinaries",
     "NotATestDatabase",
     "NotFound",
+    "NotMigrated",
     "OtherMajor",
     "PortTaken",
     "Refused",
@@ -145,6 +147,12 @@ class NotATestDatabase(Misconfigured):
     """Tests were pointed at a database that does not say it is one for tests."""
 
     code = "NOT_A_TEST_DATABASE"
+
+
+class NotMigrated(Misconfigured):
+    """The database does not have the tables this version of duly works on."""
+
+    code = "NOT_MIGRATED"
 
 
 class PortTaken(Misconfigured):

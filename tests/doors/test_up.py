@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from duly.db.admin import clone_database, drop_database
+from duly.db.migrate import newest_revision
 from duly.settings import DEFAULT_PORT, parse_address
 from duly.testing import TestDatabases
 from tests.support.processes import PYTHON, Program, plain_environment, wait_gone, wait_unlocked
@@ -78,11 +79,12 @@ def test_it_serves_health_and_readiness(up: tuple[Program, str]) -> None:
 
 def test_it_says_in_a_few_lines_what_runs_where_and_what_next(home: Path) -> None:
     with Program([*DULY, "up", "--port", "0"], environment=plain_environment(DULY_HOME=str(home))) as program:
-        lines = [program.line() for _ in range(5)]
+        lines = [program.line() for _ in range(6)]
         assert lines[0].startswith("duly 0.1.0 is up after")
-        assert [line.split()[0] for line in lines[1:]] == ["database", "api", "next", "stop"]
+        assert [line.split()[0] for line in lines[1:]] == ["database", "schema", "api", "next", "stop"]
         assert f"data in {home}" in lines[1]
-        assert "http://127.0.0.1:" in lines[2]
+        assert newest_revision() in lines[2]
+        assert "http://127.0.0.1:" in lines[3]
         assert program.finish(signal.SIGINT) == 0
         assert program.said() == ""
 

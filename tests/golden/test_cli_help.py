@@ -10,7 +10,12 @@ from tests.support.golden import check_golden
 from tests.support.processes import PYTHON, plain_environment
 
 GOLDEN = Path(__file__).parent / "cli"
-COMMANDS = ("", "up", "serve", "migrate", "psql", "test", "check", "lock")
+PEOPLE = [f"{noun} {verb}" for noun in ("orgs", "users", "keys") for verb in ("create", "list", "revoke")]
+COMMANDS = ("", "up", "serve", "migrate", "psql", *PEOPLE, "test", "check", "lock")
+
+
+def file_of(command: str) -> Path:
+    return GOLDEN / f"{command.replace(' ', '-') or 'duly'}.txt"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -19,9 +24,9 @@ def test_help_says_what_it_said(command: str) -> None:
     words = [*PYTHON, "-m", "duly", *command.split(), "--help"]
     shown = subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
     shown = "\n".join(line.rstrip() for line in shown.splitlines()).strip() + "\n"
-    check_golden(GOLDEN / f"{command or 'duly'}.txt", shown)
+    check_golden(file_of(command), shown)
 
 
 @pytest.mark.parametrize("command", COMMANDS[1:])
 def test_every_command_has_an_example(command: str) -> None:
-    assert re.search(rf"Example: .*\bduly {command}\b", (GOLDEN / f"{command}.txt").read_text())
+    assert re.search(rf"Example: .*\bduly {command}\b", file_of(command).read_text())

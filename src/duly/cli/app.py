@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 import duly
+from duly.cli.people_app import keys_app, orgs_app, users_app
 
 __all__ = ["app"]
 
@@ -15,6 +16,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+app.add_typer(orgs_app, name="orgs")
+app.add_typer(users_app, name="users")
+app.add_typer(keys_app, name="keys")
 
 WORKSHOP = "Working on duly itself"
 PASS_ARGUMENTS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -18,6 +18,8 @@ import duly
 from duly.cli.listen import address_of, listen
 from duly.db.embedded import EmbeddedServer
 from duly.db.location import Database, open_database
+from duly.db.migrate import direct_dsn, migrate
+from duly.db.migrations import roles_of
 from duly.errors import AlreadyRunning, HomeUnusable, Unavailable
 from duly.settings import load_settings
 from duly.worker.processes import Component, run_tree
@@ -37,11 +39,13 @@ def run_up(port: int | None, as_json: bool) -> None:
     with only_one_here(settings.home) as note:
         listener = listen(settings.host, settings.port if port is None else port)
         with listener, open_database(settings) as database:
+            revision = migrate(direct_dsn(settings, database), roles_of(settings), report=complain)
             about = {
                 "version": duly.__version__,
                 "pid": os.getpid(),
                 "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
                 "database": database.describe(),
+                "revision": revision,
                 "api": address_of(listener),
             }
             note(about)
@@ -112,6 +116,7 @@ async def greet(
     print(
         f"duly {duly.__version__} is up after {time.monotonic() - began:.1f} s\n"
         f"  database  {about['database']}\n"
+        f"  schema    {about['revision']}\n"
         f"  api       {address}  (/healthz, /readyz)\n"
         f"  next      curl {address}/readyz    or, in another terminal: ./duly psql\n"
         f"  stop      Ctrl-C",

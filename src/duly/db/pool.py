@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import AsyncConnection, IsolationLevel, OperationalError, sql
+from psycopg import AsyncConnection, IsolationLevel, OperationalError, errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from duly.errors import Unavailable
+from duly.errors import Misconfigured, NotMigrated, Unavailable
 
 __all__ = ["KEEPALIVE", "Pool", "connect", "is_behind_pooler", "open_pool"]
 
@@ -43,11 +43,23 @@ class Pool:
         """One short transaction as the component's role; Unavailable when no connection can be had."""
         try:
             async with self.connections.connection() as connection, connection.transaction():
-                if self.role:
-                    await connection.execute(sql.SQL("set local role {}").format(sql.Identifier(self.role)))
+                await self._take_role(connection)
                 yield connection
         except PoolTimeout:
             raise Unavailable(f"no connection to the database within {WAIT_SECONDS:.0f} s") from None
+
+    async def _take_role(self, connection: AsyncConnection[Any]) -> None:
+        if not self.role:
+            return
+        try:
+            await connection.execute(sql.SQL("set local role {}").format(sql.Identifier(self.role)))
+        except errors.InvalidParameterValue:
+            raise NotMigrated(
+                f"the role {self.role} is not there yet; make it, and the tables, with: duly migrate"
+            ) from None
+        except errors.InsufficientPrivilege:
+            login = connection.info.user
+            raise Misconfigured(f"{login} may not act as {self.role}; run: grant {self.role} to {login}") from None
 
     async def close(self) -> None:
         """Close every connection."""

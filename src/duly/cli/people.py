@@ -1,0 +1,147 @@
+"""`duly orgs`, `duly users`, `duly keys`: who there is, and whose key opens which door."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
+from typing import TypeVar, cast
+
+from psycopg import errors
+
+from duly.db.location import open_database
+from duly.db.pool import Pool, open_pool
+from duly.errors import NotMigrated
+from duly.kernel.outcome import Created, Creation
+from duly.people import ApiKey, Org, User, service
+from duly.settings import load_settings
+
+__all__ = [
+    "create_key",
+    "create_org",
+    "create_user",
+    "list_keys",
+    "list_orgs",
+    "list_users",
+    "revoke_key",
+    "revoke_org",
+    "revoke_user",
+]
+
+SECONDS_A_DAY = 86_400
+Answer = TypeVar("Answer")
+Shown = Org | User | ApiKey
+
+
+def ask(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
+    """Ask the service one question, as the owner of the tables: this is the administrator's door."""
+    settings = load_settings()
+
+    async def run(dsn: str) -> Answer:
+        async with open_pool(dsn, size=1, role=settings.owner_role, name="duly-cli") as pool:
+            return await question(pool)
+
+    with open_database(settings) as database:
+        try:
+            return asyncio.run(run(database.dsn))
+        except (errors.UndefinedTable, errors.InvalidSchemaName):
+            raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate") from None
+
+
+def create_org(name: str, as_json: bool) -> None:
+    """Make an org."""
+    tell_creation(ask(lambda pool: service.create_org(pool, name)), as_json)
+
+
+def list_orgs(as_json: bool) -> None:
+    """Show the orgs."""
+    tell_list(ask(service.list_orgs), ("name", "id", "created_at"), as_json)
+
+
+def revoke_org(name: str, as_json: bool) -> None:
+    """End every key of an org."""
+    tell_revoked(ask(lambda pool: service.revoke_keys_of_org(pool, name)), as_json)
+
+
+def create_user(uid: str, telegram_id: int | None, zone: str, language: str, currency: str, as_json: bool) -> None:
+    """Make a person."""
+    creation = ask(
+        lambda pool: service.create_user(
+            pool, uid, telegram_id=telegram_id, zone=zone, language=language, currency=currency
+        )
+    )
+    tell_creation(creation, as_json)
+
+
+def list_users(as_json: bool) -> None:
+    """Show the people."""
+    tell_list(ask(service.list_users), ("id", "uid", "telegram_id", "zone", "language", "currency"), as_json)
+
+
+def revoke_user(uid: str, as_json: bool) -> None:
+    """End every key of a person."""
+    tell_revoked(ask(lambda pool: service.revoke_keys_of_user(pool, uid)), as_json)
+
+
+def create_key(
+    name: str, scopes: list[str], org: str | None, uid: str | None, days: float | None, as_json: bool
+) -> None:
+    """Make a key and show its secret, this once."""
+    lifetime = None if days is None else days * SECONDS_A_DAY
+    made = ask(lambda pool: service.create_key(pool, name, scopes, org=org, uid=uid, lifetime_seconds=lifetime))
+    if as_json:
+        print(to_json({**asdict(made.key), "secret": made.secret}))
+        return
+    print(f"created   {made.key.prefix}  {' '.join(made.key.scopes)}")
+    print(f"secret    {made.secret}")
+    print("          keep it now: it is not shown again, and not stored")
+
+
+def list_keys(as_json: bool) -> None:
+    """Show the keys, without their secrets."""
+    tell_list(ask(service.list_keys), ("prefix", "name", "scopes", "expires_at", "revoked_at"), as_json)
+
+
+def revoke_key(prefix: str, as_json: bool) -> None:
+    """End one key."""
+    tell_revoked([ask(lambda pool: service.revoke_key(pool, prefix))], as_json)
+
+
+def tell_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> None:
+    """What was made, or was there already."""
+    outcome = "created" if isinstance(creation, Created) else "existing"
+    row = asdict(creation.row)
+    if as_json:
+        print(to_json({"outcome": outcome, **row}))
+    else:
+        print(f"{outcome:9} " + "  ".join(f"{name} {value}" for name, value in row.items() if value is not None))
+
+
+def tell_revoked(keys: Sequence[ApiKey], as_json: bool) -> None:
+    """Which keys open no door any more."""
+    if as_json:
+        print(to_json([asdict(key) for key in keys]))
+    else:
+        print("\n".join(f"revoked   {key.prefix}  {key.name}" for key in keys) or "no key was alive")
+
+
+def tell_list(rows: Sequence[Shown], columns: Sequence[str], as_json: bool) -> None:
+    """A table for people, an array for programs."""
+    if as_json:
+        print(to_json([asdict(row) for row in rows]))
+        return
+    lines = [columns, *([text_of(getattr(row, column)) for column in columns] for row in rows)]
+    widths = [max(len(line[nth]) for line in lines) for nth in range(len(columns))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def text_of(value: object) -> str:
+    """A cell."""
+    if isinstance(value, list):
+        return " ".join(map(str, cast("list[object]", value)))
+    return "-" if value is None else str(value)
+
+
+def to_json(value: object) -> str:
+    """JSON with times and ids as text."""
+    return json.dumps(value, default=str)

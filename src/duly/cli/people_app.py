@@ -1,0 +1,130 @@
+"""What `duly orgs`, `duly users` and `duly keys` offer."""
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["keys_app", "orgs_app", "users_app"]
+
+orgs_app = typer.Typer(help="Tenants: whose jobs and keys these are.", no_args_is_help=True)
+users_app = typer.Typer(help="People: who a uid or a Telegram id is.", no_args_is_help=True)
+keys_app = typer.Typer(help="Keys of the HTTP API.", no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+OrgName = Annotated[str, typer.Argument(help="The org's name, or its id.")]
+Uid = Annotated[str, typer.Argument(help="The person's uid.")]
+
+
+@orgs_app.command("create")
+def orgs_create(name: Annotated[str, typer.Argument(help="Its name, not used before.")], as_json: Json = False) -> None:
+    """Make an org; a name that is there already is no error.
+
+    Example: duly orgs create acme
+    """
+    from duly.cli.people import create_org
+
+    create_org(name, as_json)
+
+
+@orgs_app.command("list")
+def orgs_list(as_json: Json = False) -> None:
+    """Show the orgs.
+
+    Example: duly orgs list
+    """
+    from duly.cli.people import list_orgs
+
+    list_orgs(as_json)
+
+
+@orgs_app.command("revoke")
+def orgs_revoke(name: OrgName, as_json: Json = False) -> None:
+    """End every key of an org.
+
+    Example: duly orgs revoke acme
+    """
+    from duly.cli.people import revoke_org
+
+    revoke_org(name, as_json)
+
+
+@users_app.command("create")
+def users_create(
+    uid: Annotated[str, typer.Argument(help="The person's uid, not used before.")],
+    telegram_id: Annotated[int | None, typer.Option(help="Their Telegram id.")] = None,
+    zone: Annotated[str, typer.Option(help="Their time zone.")] = "UTC",
+    language: Annotated[str, typer.Option(help="Their language.")] = "en",
+    currency: Annotated[str, typer.Option(help="Their currency.")] = "EUR",
+    as_json: Json = False,
+) -> None:
+    """Make a person; the same person again is no error.
+
+    Example: duly users create anna --zone Europe/Stockholm --language sv --currency SEK
+    """
+    from duly.cli.people import create_user
+
+    create_user(uid, telegram_id, zone, language, currency, as_json)
+
+
+@users_app.command("list")
+def users_list(as_json: Json = False) -> None:
+    """Show the people.
+
+    Example: duly users list --json
+    """
+    from duly.cli.people import list_users
+
+    list_users(as_json)
+
+
+@users_app.command("revoke")
+def users_revoke(uid: Uid, as_json: Json = False) -> None:
+    """End every key of a person.
+
+    Example: duly users revoke anna
+    """
+    from duly.cli.people import revoke_user
+
+    revoke_user(uid, as_json)
+
+
+@keys_app.command("create")
+def keys_create(
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    scope: Annotated[list[str], typer.Option(help="What it may do; give it several times for several.")],
+    org: Annotated[str | None, typer.Option(help="The org it belongs to, by name or id.")] = None,
+    user: Annotated[str | None, typer.Option(help="The person it belongs to, by uid.")] = None,
+    days: Annotated[float | None, typer.Option(help="How long it lives; unset: until it is revoked.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key; its secret is shown this once.
+
+    Example: duly keys create ci --org acme --scope ledger:write --days 90
+    """
+    from duly.cli.people import create_key
+
+    create_key(name, scope, org, user, days, as_json)
+
+
+@keys_app.command("list")
+def keys_list(as_json: Json = False) -> None:
+    """Show the keys, revoked and expired ones too, without their secrets.
+
+    Example: duly keys list
+    """
+    from duly.cli.people import list_keys
+
+    list_keys(as_json)
+
+
+@keys_app.command("revoke")
+def keys_revoke(
+    prefix: Annotated[str, typer.Argument(help="Its prefix, as the list shows it.")], as_json: Json = False
+) -> None:
+    """End one key; doing it twice is doing it once.
+
+    Example: duly keys revoke duly_a1b2c3d4e5f6
+    """
+    from duly.cli.people import revoke_key
+
+    revoke_key(prefix, as_json)

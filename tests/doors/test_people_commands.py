@@ -1,0 +1,59 @@
+"""`duly migrate`, `orgs`, `users` and `keys` through the front."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from duly.db.embedded import EmbeddedServer
+from duly.db.migrate import newest_revision
+from tests.support.processes import PYTHON, plain_environment
+
+
+def run(database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = plain_environment(DATABASE_URL=database)
+    return subprocess.run([*PYTHON, "-m", "duly", *arguments], env=environment, capture_output=True, text=True)
+
+
+def test_from_nothing_to_a_key_that_is_revoked(database: str) -> None:
+    assert json.loads(run(database, "migrate", "--json").stdout) == {"revision": newest_revision()}
+    assert json.loads(run(database, "orgs", "create", "acme", "--json").stdout)["outcome"] == "created"
+    assert json.loads(run(database, "orgs", "create", "acme", "--json").stdout)["outcome"] == "existing"
+    assert run(database, "users", "create", "anna", "--zone", "Europe/Stockholm").stdout.startswith("created")
+    made = json.loads(run(database, "keys", "create", "ci", "--org", "acme", "--scope", "admin", "--json").stdout)
+    assert made["secret"].startswith(made["prefix"])
+    listed = run(database, "keys", "list").stdout
+    assert made["prefix"] in listed
+    assert made["secret"] not in listed
+    assert made["prefix"] in run(database, "keys", "revoke", made["prefix"]).stdout
+    assert run(database, "orgs", "revoke", "acme").stdout == "no key was alive\n"
+    assert "anna" in run(database, "users", "list").stdout
+
+
+def test_a_refusal_states_the_rule_and_exits_2(database: str) -> None:
+    answer = run(database, "users", "create", "two words")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "a uid has" in answer.stderr
+    as_json = run(database, "keys", "revoke", "duly_nothing", "--json")
+    assert json.loads(as_json.stdout)["error"]["code"] == "NOT_FOUND"
+
+
+def test_a_database_without_our_tables_says_what_to_run(home: Path) -> None:
+    with EmbeddedServer.start(home) as server:
+        answer = run(make_conninfo(server.dsn(), dbname="postgres"), "orgs", "list")
+        assert answer.returncode == 78
+        assert "duly migrate" in answer.stderr
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            connection.execute("create role duly_owner")
+        answer = run(server.dsn(), "orgs", "list")
+        assert answer.returncode == 78
+        assert "duly migrate" in answer.stderr
+
+
+def test_migrate_goes_down_as_well(database: str) -> None:
+    assert run(database, "migrate", "--to", "base").stdout == "duly: the database is at base\n"
+    answer = run(database, "migrate", "--to", "nowhere")
+    assert answer.returncode == 78
+    assert "--to nowhere" in answer.stderr
