@@ -39,12 +39,13 @@ def run_up(port: int | None, as_json: bool) -> None:
     with only_one_here(settings.home) as note:
         listener = listen(settings.host, settings.port if port is None else port)
         with listener, open_database(settings) as database:
+            where = database.describe()
             revision = migrate(direct_dsn(settings, database), roles_of(settings), report=complain)
             about = {
                 "version": duly.__version__,
                 "pid": os.getpid(),
                 "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "database": database.describe(),
+                "database": where,
                 "revision": revision,
                 "api": address_of(listener),
             }

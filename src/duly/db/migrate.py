@@ -66,6 +66,8 @@ def refusal(error: DBAPIError) -> Exception:
     cause = error.orig
     if isinstance(cause, psycopg.errors.LockNotAvailable):
         return Unavailable(f"a table stayed in use for {TRIES} tries; look for long transactions and run it again")
+    if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
+        return Unavailable(f"the database did not answer: {cause}")
     if isinstance(cause, psycopg.errors.InsufficientPrivilege):
         hint = cause.diag.message_hint
         return Misconfigured(f"nothing was changed: {cause.diag.message_primary}" + (f"; {hint}" if hint else ""))
