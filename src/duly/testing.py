@@ -8,8 +8,9 @@ import itertools
 import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
+import psycopg
 from psycopg import connect
 from psycopg.conninfo import make_conninfo
 
@@ -17,7 +18,14 @@ from duly.db.admin import clone_database, create_database, drop_database
 from duly.errors import NotATestDatabase
 from duly.settings import DATABASE_VARIABLES, parse_address
 
-__all__ = ["FAST_SETTINGS", "FOREIGN_DATABASE_VARIABLES", "TestDatabases", "server_for_tests"]
+__all__ = [
+    "FAST_SETTINGS",
+    "FOREIGN_DATABASE_VARIABLES",
+    "TestDatabases",
+    "install_test_clock",
+    "move_clock",
+    "server_for_tests",
+]
 
 FAST_SETTINGS: Final = {
     "fsync": "off",
@@ -27,6 +35,15 @@ FAST_SETTINGS: Final = {
     "autovacuum": "off",
 }
 FOREIGN_DATABASE_VARIABLES = ("DATABASE_DIRECT_URL", *(set(DATABASE_VARIABLES) - {"TEST_DATABASE_URL"}))
+TEST_CLOCK = """
+create table duly.test_clock (shift interval not null);
+insert into duly.test_clock values ('0');
+grant select, update on duly.test_clock to public;
+create or replace function duly.clock() returns timestamptz language sql volatile parallel safe
+    return clock_timestamp() + (select shift from duly.test_clock);
+create or replace function duly.now() returns timestamptz language sql stable parallel safe
+    return statement_timestamp() + (select shift from duly.test_clock);
+"""
 TEMPLATE_LOCK = 0x64756C79  # "duly"
 
 
@@ -45,6 +62,16 @@ def server_for_tests() -> str | None:
             "word 'test' in its name, say 'duly_test', or unset it to test on a private server"
         )
     return dsn
+
+
+def install_test_clock(connection: psycopg.Connection[Any]) -> None:
+    """Give a test database clocks that can be moved: six hours pass by moving them, not by sleeping or editing rows."""
+    connection.execute(TEST_CLOCK)
+
+
+def move_clock(connection: psycopg.Connection[Any], seconds: float) -> None:
+    """Let so much time pass in this database; backwards too."""
+    connection.execute("update duly.test_clock set shift = shift + make_interval(secs => %s)", [seconds])
 
 
 class TestDatabases:

@@ -90,6 +90,12 @@ class Program:
             self.reader.join(SECONDS)
         return "".join(self.errors)
 
+    def tell(self, line: str) -> None:
+        """Write a line to its input."""
+        stream = self._stream(self.process.stdin)
+        stream.write(line + "\n")
+        stream.flush()
+
     def finish(self, number: int | None = None) -> int:
         """Close its input, send it a signal if asked, and wait for its exit status."""
         if number is not None:

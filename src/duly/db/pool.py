@@ -96,7 +96,11 @@ async def connect(dsn: str, *, name: str = "duly") -> AsyncConnection[Any]:
         connection = await AsyncConnection.connect(with_keepalive(dsn, name), autocommit=True)
     except OperationalError as error:
         raise Unavailable(str(error)) from None
-    await prepare_connection(connection)
+    try:
+        await prepare_connection(connection)
+    except BaseException:  # a cancel too: nobody else knows of this connection
+        await connection.close()
+        raise
     return connection
 
 

@@ -1,0 +1,170 @@
+"""The keeper: beats for every lease we hold, tells a holder that lost one, and gives up in time when nobody answers.
+
+    every heartbeat        one statement per table, which never waits; answered: kept, busy, lost, asked to cancel
+    the database silent    at (last renewal sent) + lease - margin, on our own clock, the holder is told to stop:
+                           before anybody else can have the row, it has stopped by itself
+
+It has a connection of its own and shares a loop with nothing that works for long.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from duly.errors import LeaseLost, Unavailable
+from duly.kernel.backoff import Backoff, BackoffPolicy
+from duly.kernel.lease import Lease, LeaseTable, renew
+
+__all__ = ["Held", "Keeper"]
+
+Connect = Callable[[], Awaitable[AsyncConnection[Any]]]
+
+
+@dataclass(eq=False)
+class Held:
+    """A lease in the keeper's care."""
+
+    lease: Lease
+    good_until: float  # our monotonic clock; past it we may no longer be the holder
+    on_lost: Callable[[], None]
+    lost: str | None = None  # why, once it is
+    cancel_requested: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def lose(self, why: str) -> None:
+        """Tell the holder, once."""
+        if self.lost is None:
+            self.lost = why
+            self.on_lost()
+
+
+class Keeper:
+    """Keeps the leases of one worker."""
+
+    def __init__(
+        self, connect: Connect, *, lease_seconds: float, heartbeat_seconds: float, margin_seconds: float | None = None
+    ) -> None:
+        assert heartbeat_seconds < lease_seconds / 3, "a lease must survive two missed beats"
+        self.connect = connect
+        self.lease_seconds = lease_seconds
+        self.heartbeat_seconds = heartbeat_seconds
+        self.margin_seconds = lease_seconds / 10 if margin_seconds is None else margin_seconds
+        self.holds: dict[tuple[tuple[str, str], Any, str], Held] = {}
+        self.beats = 0
+        self.beaten = asyncio.Condition()
+        self.connection: AsyncConnection[Any] | None = None
+
+    @asynccontextmanager
+    async def holding(self, lease: Lease) -> AsyncGenerator[Held, None]:
+        """Keep a lease while the body works; LeaseLost comes out of the body when it is lost."""
+        task = asyncio.current_task()
+        assert task, "a lease is held by a task"
+        held = self.keep(lease, on_lost=task.cancel)
+        try:
+            yield held
+        except asyncio.CancelledError:
+            if held.lost is None or task.uncancel() > 0:
+                raise
+            raise LeaseLost(held.lost) from None
+        finally:
+            self.drop(held)
+        if held.lost is not None:  # the body swallowed the news
+            task.uncancel()
+            raise LeaseLost(held.lost)
+
+    def keep(self, lease: Lease, on_lost: Callable[[], object]) -> Held:
+        """Take a lease into care; `on_lost` is called once, on the keeper's loop, when it is lost."""
+        held = Held(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost=lambda: void(on_lost()))
+        self.holds[self.place_of(lease)] = held
+        return held
+
+    def drop(self, held: Held) -> None:
+        """Stop keeping: it is settled, handed back or lost."""
+        self.holds.pop(self.place_of(held.lease), None)
+
+    @staticmethod
+    def place_of(lease: Lease) -> tuple[tuple[str, str], Any, str]:
+        """A lease by table, key and owner: one row may be ours twice, the earlier time stale."""
+        return lease.of.table, lease.key, lease.owner
+
+    async def run(self) -> None:
+        """Beat and watch until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.beat_for_ever())
+                group.create_task(self.watch_for_ever())
+        finally:
+            await self.disconnect()
+
+    async def beat_for_ever(self) -> None:
+        """One beat after another; a beat that fails is tried again soon, with jitter."""
+        failures = 0
+        retry = Backoff(BackoffPolicy.EXP, base_seconds=self.heartbeat_seconds / 4, cap_seconds=self.heartbeat_seconds)
+        while True:
+            try:
+                async with asyncio.timeout(self.heartbeat_seconds):
+                    await self.beat()
+                failures, pause = 0, self.heartbeat_seconds
+            except (psycopg.OperationalError, Unavailable, TimeoutError, OSError):
+                await self.disconnect()
+                failures, pause = failures + 1, retry.delay_seconds(failures)
+            await asyncio.sleep(pause)
+
+    async def beat(self) -> None:
+        """Renew everything we hold, a statement per table."""
+        for leases in self.by_table().values():
+            sent_at = time.monotonic()
+            answer = await renew(await self.connected(), leases, lease_seconds=self.lease_seconds)
+            for lease in leases:
+                held = self.holds.get(self.place_of(lease))
+                if held is None:
+                    continue
+                if lease.key in answer.renewed:
+                    held.good_until = sent_at + self.lease_seconds - self.margin_seconds
+                if lease.key in answer.lost:
+                    held.lose(f"{lease.of} {lease.key} is held by somebody else now")
+                if lease.key in answer.cancelled:
+                    held.cancel_requested.set()
+        async with self.beaten:
+            self.beats += 1
+            self.beaten.notify_all()
+
+    def by_table(self) -> dict[LeaseTable, list[Lease]]:
+        """What we hold and have not lost, by table."""
+        tables: dict[LeaseTable, list[Lease]] = defaultdict(list)
+        for held in self.holds.values():
+            if held.lost is None:
+                tables[held.lease.of].append(held.lease)
+        return tables
+
+    async def watch_for_ever(self) -> None:
+        """Stop holders whose lease may be over; needs nothing but our own clock."""
+        while True:
+            now = time.monotonic()
+            for held in list(self.holds.values()):
+                if now >= held.good_until:
+                    held.lose(f"the database did not confirm {held.lease.of} {held.lease.key} in time")
+            await asyncio.sleep(self.margin_seconds / 4)
+
+    async def connected(self) -> AsyncConnection[Any]:
+        """Our connection, opened when there is none."""
+        if self.connection is None or self.connection.closed:
+            self.connection = await self.connect()
+        return self.connection
+
+    async def disconnect(self) -> None:
+        """Close our connection, however ill it is."""
+        connection, self.connection = self.connection, None
+        if connection:
+            with suppress(psycopg.Error, OSError):
+                await connection.close()
+
+
+def void(_: object) -> None:
+    """Whatever a callback returns is nobody's business."""

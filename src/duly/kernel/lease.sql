@@ -1,0 +1,182 @@
+-- The lease, once: how a row is held, kept, given up, finished and taken from the dead. Every table that can be held is
+-- held by these statements; `lease.py` beside this file fills in its names, and the result for each table is committed
+-- under tests/golden. State values are literals, so that partial indexes serve.
+--
+-- The owner written at claim is the fence: everything a holder does is guarded by it, and it is fresh for every claim, so
+-- neither a worker of the same name nor the same process's earlier claim can pass.
+
+-- name: claim
+-- Due rows nobody holds become ours, and each claim counts as a start, so a crash counts. Rows that another claimer is
+-- looking at are passed over: claimers never wait for each other.
+with due as (
+    select {key}
+    from {table}
+    where {state} = {ready} and {due} <= duly.now()
+    order by {order}
+    limit %(most)s
+    for no key update skip locked
+)
+update {table} as t
+set {state} = {held}, {owner} = %(owner)s, {starts} = t.{starts} + 1, {stamp}
+from due
+where t.{key} = due.{key}
+returning t.*;
+
+-- name: claim_lapsed
+-- A row whose holder let its lease lapse changes hands; one that was started too often already is left for quarantine.
+with lapsed as (
+    select {key}
+    from {table}
+    where {state} = {held} and {lapse} and {starts} < %(most_starts)s
+    order by {key}
+    limit %(most)s
+    for no key update skip locked
+)
+update {table} as t
+set {owner} = %(owner)s, {starts} = t.{starts} + 1, {stamp}
+from lapsed
+where t.{key} = lapsed.{key}
+returning t.*;
+
+-- name: quarantine
+-- A row that lapsed once too often is poison: it is set aside, not tried again.
+with poison as (
+    select {key}, {owner} as owner
+    from {table}
+    where {state} = {held} and {lapse} and {starts} >= %(most_starts)s
+    order by {key}
+    limit %(most)s
+    for no key update skip locked
+)
+update {table} as t
+set {state} = {poisoned}, {settled_by} = poison.owner, {freed}, {verdict}
+from poison
+where t.{key} = poison.{key}
+returning t.*;
+
+-- name: sweep
+-- Lapsed rows go back to where they can be claimed again, with the due time they had.
+with lapsed as (
+    select {key}
+    from {table}
+    where {state} = {held} and {lapse}
+    order by {key}
+    limit %(most)s
+    for no key update skip locked
+)
+update {table} as t
+set {state} = {returned}, {freed}
+from lapsed
+where t.{key} = lapsed.{key}
+returning t.*;
+
+-- name: renew
+-- Every lease we still hold gets a fresh stamp, and nothing here ever waits. A row that is locked is skipped and read back:
+-- still ours means our own transaction has it, and the next beat will do; anything else means it is lost.
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner)
+),
+free as (
+    select t.{key}
+    from {table} as t
+    join given on given.key = t.{key} and given.owner = t.{owner}
+    where t.{state} = {held}
+    order by t.{key}
+    for no key update of t skip locked
+),
+renewed as (
+    update {table} as t
+    set {stamp}
+    from free
+    where t.{key} = free.{key}
+    returning t.{key} as key
+)
+select
+    given.key,
+    renewed.key is not null as renewed,
+    (t.{state} = {held} and t.{owner} = given.owner) is true as ours,
+    {cancelled} as cancelled
+from given
+left join renewed on renewed.key = given.key
+left join {table} as t on t.{key} = given.key;
+
+-- name: fence
+-- Lock a row we hold, for the rest of this transaction, without settling it: whatever follows is ours to write.
+select {key}
+from {table}
+where {key} = %(key)s and {owner} = %(owner)s and {state} = {held}
+for no key update;
+
+-- name: settle
+-- Rows we hold are finished, in the order of their keys, so that batches never wait in a circle.
+with given as (
+    select * from unnest(%(keys)s::{key_type}[], %(owners)s::text[]{arrays}) as g (key, owner{columns})
+),
+ours as (
+    select t.{key}
+    from {table} as t
+    join given on given.key = t.{key} and given.owner = t.{owner}
+    where t.{state} = {held}
+    order by t.{key}
+    for no key update of t
+),
+settled as (
+    update {table} as t
+    set {state} = {to}, {settled_by} = given.owner, {freed}{changes}
+    from ours
+    join given on given.key = ours.{key}
+    where t.{key} = ours.{key}
+    returning t.{key} as key
+)
+select key from settled;
+
+-- name: find_settled
+-- A settle repeated after its answer was lost finds nothing to do, and is no loss: the rows say that we settled them. Asked
+-- in a statement of its own, which sees what was committed while the settle waited.
+select t.{key} as key
+from {table} as t
+join unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as given (key, owner)
+    on given.key = t.{key} and given.owner = t.{settled_by};
+
+-- name: release
+-- We hand rows back unfinished and unblamed: the start is given back, and our own lease lapses this instant, so that the
+-- ordinary way of the dead brings them to another. No edge is invented.
+update {table} as t
+set {starts} = greatest(t.{starts} - 1, 0), {let_lapse}
+from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as given (key, owner)
+where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held}
+returning t.{key};
+
+-- The two clocks a table may keep ---------------------------------------------------------------------------------------
+
+-- name: until_stamp
+-- The lease ends at a time.
+{clock} = duly.clock() + make_interval(secs => %(lease_seconds)s);
+
+-- name: until_lapse
+-- That time is past.
+{clock} < duly.now();
+
+-- name: until_let_lapse
+-- It ended a moment ago.
+{clock} = duly.clock() - interval '1 millisecond';
+
+-- name: until_freed
+-- Nobody holds it.
+{owner} = null, {clock} = null;
+
+-- name: since_stamp
+-- The lease began at a time and has a length, written by the holder: a short-leased worker must not steal a long lease.
+{clock} = duly.clock(), {length} = %(lease_seconds)s;
+
+-- name: since_lapse
+-- Its length is over.
+{clock} < duly.now() - make_interval(secs => {length});
+
+-- name: since_let_lapse
+-- It was over a moment ago.
+{clock} = duly.clock() - make_interval(secs => t.{length}) - interval '1 millisecond';
+
+-- name: since_freed
+-- Nobody holds it.
+{owner} = null, {clock} = null, {length} = null;

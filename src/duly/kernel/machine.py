@@ -1,0 +1,93 @@
+"""State machines as data: declared once, enforced by the database, written down by the database.
+
+From a `Machine` come a trigger that refuses every edge that is not drawn, and triggers that write one line of the log
+per transition. Whoever writes, in whichever language, goes through them.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg import sql
+
+from duly.db.queries import parse_queries
+from duly.kernel.lease import literal
+
+__all__ = ["ILLEGAL_MOVE", "Machine", "render_machine"]
+
+ILLEGAL_MOVE = "DU001"  # the SQLSTATE of a refused edge
+TEMPLATES = parse_queries(Path(__file__).with_name("machine.sql").read_text())
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The states of one table and the edges between them."""
+
+    name: str  # what a row of it is called in the log
+    table: tuple[str, str]
+    state: str
+    initial: tuple[str, ...]
+    edges: Mapping[str, tuple[str, ...]]
+    key: str = "id"
+    held: str | None = None  # in this state a change of `owner` counts as a move
+    owner: str | None = None
+    moved: str | None = None  # SQL over old and new: progress was recorded
+    actor: str = "null::text"  # SQL over the new row: who did it
+    detail: str = "null::jsonb"  # SQL over the new row: what else to remember
+
+    def states(self) -> tuple[str, ...]:
+        """Every state there is, in the order they are drawn."""
+        drawn = (*self.initial, *self.edges, *(to for several in self.edges.values() for to in several))
+        return tuple(dict.fromkeys(drawn))
+
+    def allows(self, before: str | None, after: str) -> bool:
+        """Is this edge drawn? None before means an insert."""
+        return after in (self.initial if before is None else self.edges.get(before, ()))
+
+
+def render_machine(machine: Machine) -> str:
+    """The SQL that makes the database enforce and record this machine."""
+    return "\n\n".join(
+        sql.SQL(literal(text)).format(**dict(names_of(machine))).as_string(None) + ";" for text in templates()
+    )
+
+
+def templates() -> Iterator[str]:
+    """The two parts, without their comments."""
+    for name in ("guard", "timeline"):
+        yield "\n".join(line for line in TEMPLATES[name].splitlines() if not line.startswith("--"))
+
+
+def names_of(machine: Machine) -> Iterator[tuple[str, sql.Composable]]:
+    """What stands in the braces of `machine.sql`."""
+    schema, table = machine.table
+    yield "schema", sql.Identifier(schema)
+    yield "table", sql.Identifier(table)
+    for part in ("guard", "timeline", "timeline_insert", "timeline_update"):
+        yield part, sql.Identifier(f"{table}_{part}")
+    yield "name", sql.Literal(machine.name)
+    yield "key", sql.Identifier(machine.key)
+    yield "state", sql.Identifier(machine.state)
+    yield "initial", sql.SQL("array[{}]").format(sql.SQL(", ").join(map(sql.Literal, machine.initial)))
+    yield (
+        "edges",
+        sql.SQL(" ").join(
+            sql.SQL("when {} then new.{}::text = any (array[{}])").format(
+                sql.Literal(before), sql.Identifier(machine.state), sql.SQL(", ").join(map(sql.Literal, after))
+            )
+            for before, after in machine.edges.items()
+        ),
+    )
+    yield "moved", sql.SQL(" or ").join(moves_of(machine)) if list(moves_of(machine)) else sql.SQL("false")
+    yield "actor", sql.SQL(literal(machine.actor))
+    yield "detail", sql.SQL(literal(machine.detail))
+
+
+def moves_of(machine: Machine) -> Iterator[sql.Composable]:
+    """What counts as a move although the state stays."""
+    if machine.held and machine.owner:
+        yield sql.SQL("(old.{state}::text = {held} and new.{owner} is distinct from old.{owner})").format(
+            state=sql.Identifier(machine.state), held=sql.Literal(machine.held), owner=sql.Identifier(machine.owner)
+        )
+    if machine.moved:
+        yield sql.SQL(literal(f"({machine.moved})"))

@@ -1,0 +1,61 @@
+-- A state machine in the database: a guard before every row, a line in the log after every statement. `machine.py` beside
+-- this file fills in the names and edges of each table.
+
+-- name: guard
+-- Every other edge is refused, and an insert is an edge too. Revision and previous state are the guard's to write, whatever
+-- the caller says: +1 exactly when the state changes, a held row changes its owner, or progress is recorded.
+create function {schema}.{guard}() returns trigger
+    language plpgsql
+    as $guard$
+begin
+    if tg_op = 'INSERT' then
+        if not (new.{state}::text = any ({initial})) then
+            raise exception '% cannot begin as %', {name}, new.{state} using errcode = 'DU001';
+        end if;
+        new.revision := 1;
+        new.moved_from := null;
+        return new;
+    end if;
+    if new.{key} is distinct from old.{key} then
+        raise exception 'the key of % % cannot change', {name}, old.{key} using errcode = 'DU001';
+    end if;
+    if new.{state} is distinct from old.{state} then
+        if not (case old.{state}::text {edges} else false end) then
+            raise exception '% % cannot go from % to %', {name}, old.{key}, old.{state}, new.{state} using errcode = 'DU001';
+        end if;
+    elsif not ({moved}) then
+        new.revision := old.revision;
+        new.moved_from := null;
+        return new;
+    end if;
+    new.revision := old.revision + 1;
+    new.moved_from := old.{state}::text;
+    return new;
+end
+$guard$;
+
+create trigger {guard} before insert or update on {schema}.{table}
+    for each row execute function {schema}.{guard}();
+
+-- name: timeline
+-- One line per transition, one insert per statement, whoever wrote: from the new rows alone, for joining old and new is
+-- quadratic in the batch. It runs as its owner, because nobody else may write into the log.
+create function {schema}.{timeline}() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $timeline$
+begin
+    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    select {name}, {key}::text, revision, moved_from, {state}::text, {actor}, {detail}
+    from moved
+    where moved_from is not null or tg_op = 'INSERT';
+    return null;
+end
+$timeline$;
+
+create trigger {timeline_insert} after insert on {schema}.{table}
+    referencing new table as moved
+    for each statement execute function {schema}.{timeline}();
+
+create trigger {timeline_update} after update on {schema}.{table}
+    referencing new table as moved
+    for each statement execute function {schema}.{timeline}();

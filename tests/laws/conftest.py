@@ -1,0 +1,78 @@
+"""Databases for the laws: our migrations, the two tables, and a clock that can be moved, on every PostgreSQL."""
+
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from duly.db.pool import connect
+from duly.testing import install_test_clock, move_clock
+from tests.laws.tables import SHAPES, Shape, schema_sql
+
+Connection = AsyncConnection[Any]
+
+
+@pytest.fixture
+def laws(database_of_each_major: str) -> str:
+    """The address of a database with the two tables."""
+    with psycopg.connect(database_of_each_major, autocommit=True) as admin:
+        install_test_clock(admin)
+        admin.execute(schema_sql().encode())
+    return database_of_each_major
+
+
+@pytest.fixture(params=SHAPES, ids=str)
+def shape(request: pytest.FixtureRequest) -> Shape:
+    """Each of the tables in turn."""
+    return request.param
+
+
+@pytest.fixture
+def admin(laws: str) -> Generator[psycopg.Connection[Any], None, None]:
+    """A connection that may do anything: the test's own hand."""
+    with psycopg.connect(laws, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def connection(laws: str) -> AsyncGenerator[Connection, None]:
+    """A worker's connection, with a worker's rights."""
+    async with await worker_connection(laws) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def other(laws: str) -> AsyncGenerator[Connection, None]:
+    """Another worker's connection."""
+    async with await worker_connection(laws) as connection:
+        yield connection
+
+
+async def worker_connection(dsn: str) -> Connection:
+    """A connection in autocommit as the worker's role."""
+    connection = await connect(dsn)
+    try:
+        await connection.execute("set role duly_worker")
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+class Clock:
+    """The database's clock, in the test's hand."""
+
+    def __init__(self, admin: psycopg.Connection[Any]) -> None:
+        self.admin = admin
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        move_clock(self.admin, seconds)
+
+
+@pytest.fixture
+def clock(admin: psycopg.Connection[Any]) -> Clock:
+    """The clock of this test's database."""
+    return Clock(admin)

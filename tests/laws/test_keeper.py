@@ -1,0 +1,161 @@
+"""The keeper keeps what is ours, tells at once what is not, and stops a holder in time when nobody answers."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.errors import LeaseLost
+from duly.kernel.keeper import Keeper
+from duly.kernel.lease import Lease, claim, claim_lapsed, fence, sweep
+from tests.laws.conftest import Connection, worker_connection
+from tests.laws.tables import Shape
+
+Admin = psycopg.Connection[Any]
+LEASE, BEAT = 1.2, 0.1
+
+
+@pytest.fixture
+async def keeper(laws: str) -> AsyncGenerator[Keeper, None]:
+    """A keeper that beats."""
+    keeper = Keeper(lambda: worker_connection(laws), lease_seconds=LEASE, heartbeat_seconds=BEAT)
+    running = asyncio.create_task(keeper.run())
+    yield keeper
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def hold(connection: Connection, admin: Admin, shape: Shape, rows: int = 1) -> list[Lease]:
+    statement = sql.SQL("insert into {} (note) select 'x' from generate_series(1, %s)")
+    admin.execute(statement.format(sql.Identifier(*shape.of.table)), [rows])
+    return await claim(connection, shape.of, "worker-1", lease_seconds=LEASE, most=rows)
+
+
+async def beats(keeper: Keeper, more: int) -> None:
+    """Wait for some beats to have happened."""
+    wanted = keeper.beats + more
+    async with asyncio.timeout(30), keeper.beaten:
+        await keeper.beaten.wait_for(lambda: keeper.beats >= wanted)
+
+
+async def lapsed(connection: Connection, shape: Shape) -> list[Any]:
+    """The keys somebody else could take over now."""
+    if shape.of.lapsed == "returned":
+        return [row[shape.of.key] for row in await sweep(connection, shape.of)]
+    taken = await claim_lapsed(connection, shape.of, "thief", lease_seconds=LEASE, most_starts=99, most=99)
+    return [lease.key for lease in taken]
+
+
+async def test_what_it_holds_outlives_the_lease_many_times(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+) -> None:
+    (lease,) = await hold(connection, admin, shape)
+    began = time.monotonic()
+    async with keeper.holding(lease):
+        while time.monotonic() - began < 2 * LEASE:
+            await beats(keeper, 3)
+            assert await lapsed(connection, shape) == []
+        await fence(connection, lease)
+
+
+async def test_a_row_that_was_taken_stops_its_holder_at_the_next_beat(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+) -> None:
+    one, two = await hold(connection, admin, shape, 2)
+    steal = sql.SQL("update {} set {} = 'thief' where {} = %s").format(
+        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.owner), sql.Identifier(shape.of.key)
+    )
+    async with keeper.holding(one):
+        with pytest.raises(LeaseLost, match="held by somebody else"):
+            await work_until_stopped(keeper, two, before=lambda: admin.execute(steal, [two.key]))
+        await beats(keeper, 1)
+        await fence(connection, one)
+
+
+async def work_until_stopped(keeper: Keeper, lease: Lease, before: Callable[[], object]) -> None:
+    """A holder that would work for ever."""
+    async with keeper.holding(lease):
+        before()
+        await asyncio.Event().wait()
+
+
+async def test_a_holder_that_ignores_the_news_hears_it_at_the_end(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+) -> None:
+    (lease,) = await hold(connection, admin, shape)
+
+    async def stubborn() -> None:
+        async with keeper.holding(lease) as held:
+            held.lose("taken")
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost, match="taken"):
+        await asyncio.create_task(stubborn())
+
+
+async def test_a_cancel_from_outside_is_a_cancel_and_not_a_loss(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+) -> None:
+    (lease,) = await hold(connection, admin, shape)
+    started = asyncio.Event()
+    work = asyncio.create_task(work_until_stopped(keeper, lease, before=started.set))
+    await started.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+
+
+async def test_a_row_locked_by_our_own_transaction_is_not_lost(
+    shape: Shape, keeper: Keeper, connection: Connection, other: Connection, admin: Admin
+) -> None:
+    one, two = await hold(connection, admin, shape, 2)
+    async with keeper.holding(one) as first, keeper.holding(two) as second, other.transaction():
+        await fence(other, two)
+        good_until = first.good_until
+        await beats(keeper, 2)
+        assert first.good_until > good_until
+        assert second.lost is None
+
+
+async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin, laws: str
+) -> None:
+    (lease,) = await hold(connection, admin, shape)
+    with psycopg.connect(laws, dbname="postgres", autocommit=True) as outside:
+        name = sql.Identifier(admin.info.dbname)
+
+        def cut() -> None:
+            outside.execute(sql.SQL("alter database {} allow_connections false").format(name))
+            outside.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [admin.info.dbname]
+            )
+
+        await_stop = time.monotonic()
+        with pytest.raises(LeaseLost, match="did not confirm"):
+            await work_until_stopped(keeper, lease, before=cut)
+        assert time.monotonic() - await_stop < LEASE
+        outside.execute(sql.SQL("alter database {} allow_connections true").format(name))
+
+
+async def test_after_a_broken_connection_it_goes_on_with_another(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+) -> None:
+    (lease,) = await hold(connection, admin, shape)
+    async with keeper.holding(lease):
+        await beats(keeper, 1)
+        assert keeper.connection
+        admin.execute("select pg_terminate_backend(%s)", [keeper.connection.info.backend_pid])
+        await beats(keeper, 3)
+        await fence(connection, lease)
+
+
+def test_a_heartbeat_too_slow_for_its_lease_is_refused() -> None:
+    with pytest.raises(AssertionError, match="two missed beats"):
+        Keeper(lambda: worker_connection(""), lease_seconds=30, heartbeat_seconds=10)

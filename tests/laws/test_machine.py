@@ -1,0 +1,164 @@
+"""The laws of changing state: refused or written down by the database, whoever writes."""
+
+import itertools
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.kernel.lease import claim, renew, settle
+from duly.kernel.machine import ILLEGAL_MOVE, Machine
+from tests.laws.conftest import Connection
+from tests.laws.tables import SHAPES, Shape
+
+Admin = psycopg.Connection[Any]
+Step = tuple[str | None, str]
+
+
+def statement(text: str, shape: Shape, **names: sql.Composable) -> sql.Composed:
+    """A statement about this table: `{table}`, `{key}` and `{state}` are its own."""
+    of = shape.of
+    return sql.SQL(text).format(  # type: ignore[arg-type]
+        table=sql.Identifier(*of.table), key=sql.Identifier(of.key), state=sql.Identifier(of.state), **names
+    )
+
+
+def timeline(admin: Admin, machine: Machine) -> list[tuple[Any, ...]]:
+    """The log of every row: key, number, from, to."""
+    asked = "select key, seq, prev_status, next_status from duly.transition where machine = %s order by key, seq"
+    return admin.execute(asked, [machine.name]).fetchall()
+
+
+def steps(admin: Admin, machine: Machine) -> list[Step]:
+    return [(before, after) for _, _, before, after in timeline(admin, machine)]
+
+
+def path_to(machine: Machine, state: str) -> list[str]:
+    """How a row gets to a state, from the beginning."""
+    paths = [[first] for first in machine.initial]
+    for path in paths:
+        if path[-1] == state:
+            return path
+        paths += [[*path, after] for after in machine.edges.get(path[-1], ()) if after not in path]
+    raise AssertionError(f"no way to {state}")
+
+
+def bring(admin: Admin, shape: Shape, state: str) -> None:
+    """Put one row and lead it to a state along the drawn edges."""
+    first, *rest = path_to(shape.machine, state)
+    admin.execute(statement("insert into {table} ({state}) values ({first})", shape, first=sql.Literal(first)))
+    for each in rest:
+        move(admin, shape, each)
+
+
+def move(admin: Admin, shape: Shape, to: str) -> None:
+    """Change the state of the only row, as anybody with rights could."""
+    error = ", error = 'because'" if to == "failed" else ""
+    admin.execute(statement("update {table} set {state} = {to}" + error, shape, to=sql.Literal(to)))
+
+
+def test_every_pair_of_states_is_allowed_or_refused_as_drawn(shape: Shape, admin: Admin) -> None:
+    machine = shape.machine
+    for before, after in itertools.product(machine.states(), repeat=2):
+        if before == after:
+            continue
+        admin.execute(statement("truncate {table}", shape))
+        bring(admin, shape, before)
+        if machine.allows(before, after):
+            move(admin, shape, after)
+        else:
+            with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
+                move(admin, shape, after)
+            assert refusal.value.sqlstate == ILLEGAL_MOVE
+
+
+def test_an_insert_is_an_edge_too(shape: Shape, admin: Admin) -> None:
+    for state in shape.machine.states():
+        insert = statement("insert into {table} ({state}) values ({it})", shape, it=sql.Literal(state))
+        if shape.machine.allows(None, state):
+            admin.execute(insert)
+        else:
+            with pytest.raises(psycopg.DatabaseError, match=f"cannot begin as {state}"):
+                admin.execute(insert)
+
+
+def test_the_caller_cannot_write_the_revision_or_where_a_row_came_from(shape: Shape, admin: Admin) -> None:
+    admin.execute(statement("insert into {table} (revision, moved_from) values (99, 'nowhere')", shape))
+    admin.execute(statement("update {table} set revision = 77, moved_from = 'nowhere', note = 'a change'", shape))
+    row = admin.execute(statement("select revision, moved_from from {table}", shape)).fetchone()
+    assert row == (1, None)
+
+
+def test_the_key_of_a_row_cannot_change(shape: Shape, admin: Admin) -> None:
+    bring(admin, shape, shape.of.ready)
+    new_key = "gen_random_uuid()" if shape.of.key_type == "uuid" else "default"
+    with pytest.raises(psycopg.DatabaseError):
+        admin.execute(statement("update {table} set {key} = " + new_key, shape))
+
+
+async def test_the_log_has_one_line_per_transition_without_a_gap(
+    shape: Shape, connection: Connection, admin: Admin
+) -> None:
+    admin.execute(statement("insert into {table} (note) select 'x' from generate_series(1, 50)", shape))
+    leases = await claim(connection, shape.of, "worker-1", lease_seconds=60, most=50)
+    await renew(connection, leases, lease_seconds=60)
+    for lease in leases:
+        await settle(connection, lease, shape.end)
+    ready, held = shape.of.ready, shape.of.held
+    lines = timeline(admin, shape.machine)
+    assert len(lines) == 150
+    for _, several in itertools.groupby(lines, key=lambda line: line[0]):
+        assert [line[1:] for line in several] == [(1, None, ready), (2, ready, held), (3, held, shape.end)]
+
+
+async def test_a_held_row_that_changes_hands_is_written_down(
+    shape: Shape, connection: Connection, admin: Admin
+) -> None:
+    admin.execute(statement("insert into {table} (note) values ('x')", shape))
+    await claim(connection, shape.of, "worker-1", lease_seconds=60)
+    owner = sql.Identifier(shape.of.owner)
+    admin.execute(statement("update {table} set {owner} = 'another'", shape, owner=owner))
+    assert steps(admin, shape.machine)[-1] == (shape.of.held, shape.of.held)
+
+
+def test_whoever_writes_is_written_down(shape: Shape, admin: Admin) -> None:
+    """ON CONFLICT, MERGE and COPY go through the same triggers as everything else."""
+    of = shape.of
+    key = "'00000000-0000-0000-0000-000000000001'::uuid" if of.key_type == "uuid" else "1000000"
+    overriding = "" if of.key_type == "uuid" else "overriding system value"
+    upsert = (
+        "insert into {table} ({key}) " + overriding + " values (" + key + ")"
+        " on conflict ({key}) do update set {state} = {held}"
+    )
+    for _ in range(2):
+        admin.execute(statement(upsert, shape, held=sql.Literal(of.held)))
+    merge = (
+        "merge into {table} as t using (select " + key + " as key) as s on t.{key} = s.key"
+        " when matched then update set {state} = {end} when not matched then do nothing"
+    )
+    admin.execute(statement(merge, shape, end=sql.Literal(shape.end)))
+    with admin.cursor().copy(statement("copy {table} (note) from stdin", shape)) as copy:
+        copy.write("by copy\n")
+    seen = steps(admin, shape.machine)
+    assert sorted(seen, key=str) == sorted(
+        [(None, of.ready), (of.ready, of.held), (of.held, shape.end), (None, of.ready)], key=str
+    )
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.machine.moved], ids=str)
+def test_recorded_progress_is_a_line_with_equal_ends(shape: Shape, admin: Admin) -> None:
+    bring(admin, shape, shape.of.held)
+    admin.execute(statement("update {table} set progress = 50", shape))
+    admin.execute(statement("update {table} set note = 'no progress'", shape))
+    assert steps(admin, shape.machine)[-1] == (shape.of.held, shape.of.held)
+    last = admin.execute("select detail_json from duly.transition order by seq desc limit 1").fetchone()
+    assert last == ({"progress": 50},)
+    assert len(steps(admin, shape.machine)) == 3
+
+
+async def test_a_worker_may_move_rows_but_not_write_the_log(shape: Shape, connection: Connection) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        await connection.execute(
+            "insert into duly.transition (machine, key, seq, next_status) values ('m', 'k', 1, 'x')"
+        )
