@@ -9,7 +9,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import hypothesis
+import psycopg
 import pytest
+from psycopg import sql
 
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.binaries import Binaries, candidates, inspect
@@ -23,6 +25,11 @@ hypothesis.settings.load_profile("duly")
 
 RUN_HOME = "DULY_TEST_RUN_HOME"
 MAJORS = (18, 16, 15)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The laws hold through a pooler as well; a test of their own runs them so."""
+    parser.addoption("--through-pooler", action="store_true", help="workers of the laws connect through PgBouncer")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,8 +99,12 @@ def databases(server: str, run_home: Path) -> TestDatabases:
 
 
 def build_template(dsn: str) -> None:
-    """What every test database starts with."""
-    migrate(dsn, Roles())
+    """What every test database starts with: our tables, and roles that can log in, for tests connect as they do."""
+    roles = Roles()
+    migrate(dsn, roles)
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        for role in (roles.worker, roles.api, roles.readonly):
+            admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
 
 
 @pytest.fixture

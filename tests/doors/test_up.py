@@ -123,6 +123,14 @@ def test_a_second_one_in_the_same_directory_says_what_runs_already(home: Path, u
     assert get(f"{address}/readyz").status_code == 200
 
 
+def test_the_api_logs_in_as_its_own_role_and_no_more(home: Path, up: tuple[Program, str]) -> None:
+    _, address = up
+    assert get(f"{address}/readyz").status_code == 200
+    connection = psycopg.connect(host=str(home / "run"), port=5432, user="duly_api", dbname="duly")
+    with connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("insert into duly.orgs (name) values ('mine')")
+
+
 def test_it_can_be_started_again_at_once(home: Path) -> None:
     for _ in range(2):
         with start_up(home) as program:

@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from duly.cli.lock import HEADER, by_requirement, problems_of_locks, render, with_pins, without_pins
 from duly.launcher import CORE, EXTRAS, ROOT, sections
+from tests.support.pooler import find_pgbouncer
 from tests.support.processes import PYTHON, plain_environment
 from tests.support.small_project import PACKAGES, make_project
 
@@ -61,6 +62,12 @@ def test_it_runs_in_parallel_and_in_random_order() -> None:
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "workers [" in answer.stdout
     assert "--randomly-seed=" in answer.stdout
+
+
+@pytest.mark.skipif(not find_pgbouncer(), reason="no pgbouncer on this machine (Debian: apt install pgbouncer)")
+def test_the_laws_hold_through_a_pooler_in_transaction_mode() -> None:
+    answer = run_tests("tests/laws", "--through-pooler", "-k", "pg18")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
 def test_it_refuses_a_test_database_that_is_not_marked_as_one() -> None:

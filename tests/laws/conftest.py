@@ -1,15 +1,19 @@
 """Databases for the laws: our migrations, the two tables, and a clock that can be moved, on every PostgreSQL."""
 
 from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
 
+from duly.db.migrations import Roles
 from duly.db.pool import connect
 from duly.testing import install_test_clock, move_clock
 from tests.laws.tables import SHAPES, Shape, schema_sql
+from tests.support.pooler import pooler
 
 Connection = AsyncConnection[Any]
 
@@ -37,28 +41,28 @@ def admin(laws: str) -> Generator[psycopg.Connection[Any], None, None]:
 
 
 @pytest.fixture
-async def connection(laws: str) -> AsyncGenerator[Connection, None]:
+def workers(laws: str, request: pytest.FixtureRequest, home: Path) -> Generator[str, None, None]:
+    """The address workers connect to, as their role: the server, or a pooler before it."""
+    address = make_conninfo(laws, user=Roles().worker)
+    if not request.config.getoption("--through-pooler"):
+        yield address
+        return
+    with pooler(address, home) as pooled:
+        yield pooled
+
+
+@pytest.fixture
+async def connection(workers: str) -> AsyncGenerator[Connection, None]:
     """A worker's connection, with a worker's rights."""
-    async with await worker_connection(laws) as connection:
+    async with await connect(workers) as connection:
         yield connection
 
 
 @pytest.fixture
-async def other(laws: str) -> AsyncGenerator[Connection, None]:
+async def other(workers: str) -> AsyncGenerator[Connection, None]:
     """Another worker's connection."""
-    async with await worker_connection(laws) as connection:
+    async with await connect(workers) as connection:
         yield connection
-
-
-async def worker_connection(dsn: str) -> Connection:
-    """A connection in autocommit as the worker's role."""
-    connection = await connect(dsn)
-    try:
-        await connection.execute("set role duly_worker")
-    except BaseException:
-        await connection.close()
-        raise
-    return connection
 
 
 class Clock:

@@ -10,10 +10,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from duly.db.pool import connect
 from duly.errors import LeaseLost
 from duly.kernel.keeper import Keeper
 from duly.kernel.lease import Lease, claim, claim_lapsed, fence, sweep
-from tests.laws.conftest import Connection, worker_connection
+from tests.laws.conftest import Connection
 from tests.laws.tables import Shape
 
 Admin = psycopg.Connection[Any]
@@ -21,9 +22,9 @@ LEASE, BEAT = 1.2, 0.1
 
 
 @pytest.fixture
-async def keeper(laws: str) -> AsyncGenerator[Keeper, None]:
+async def keeper(workers: str) -> AsyncGenerator[Keeper, None]:
     """A keeper that beats."""
-    keeper = Keeper(lambda: worker_connection(laws), lease_seconds=LEASE, heartbeat_seconds=BEAT)
+    keeper = Keeper(lambda: connect(workers), lease_seconds=LEASE, heartbeat_seconds=BEAT)
     running = asyncio.create_task(keeper.run())
     yield keeper
     running.cancel()
@@ -145,17 +146,18 @@ async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
 
 
 async def test_after_a_broken_connection_it_goes_on_with_another(
-    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin, workers: str
 ) -> None:
     (lease,) = await hold(connection, admin, shape)
     async with keeper.holding(lease):
         await beats(keeper, 1)
-        assert keeper.connection
-        admin.execute("select pg_terminate_backend(%s)", [keeper.connection.info.backend_pid])
+        cut = "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s and datname = %s"
+        admin.execute(cut, ["duly_worker", admin.info.dbname])
         await beats(keeper, 3)
-        await fence(connection, lease)
+        async with await connect(workers) as another:
+            await fence(another, lease)
 
 
 def test_a_heartbeat_too_slow_for_its_lease_is_refused() -> None:
     with pytest.raises(AssertionError, match="two missed beats"):
-        Keeper(lambda: worker_connection(""), lease_seconds=30, heartbeat_seconds=10)
+        Keeper(lambda: connect(""), lease_seconds=30, heartbeat_seconds=10)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from duly.db.pool import connect
 from duly.errors import LeaseLost
 from duly.kernel.halves import in_halves
 from duly.kernel.lease import (
@@ -22,7 +23,7 @@ from duly.kernel.lease import (
     settle_many,
     sweep,
 )
-from tests.laws.conftest import Clock, Connection, worker_connection
+from tests.laws.conftest import Clock, Connection
 from tests.laws.tables import SHAPES, Shape
 from tests.support import claim_all
 from tests.support.processes import PYTHON, Program, plain_environment
@@ -59,10 +60,10 @@ async def take_over(connection: Connection, shape: Shape) -> list[Lease]:
     return await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=MANY_STARTS)
 
 
-def test_no_row_ever_has_two_holders_though_eight_processes_race(shape: Shape, laws: str, admin: Admin) -> None:
+def test_no_row_ever_has_two_holders_though_eight_processes_race(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, 400)
     with ExitStack() as stack:
-        command = [*PYTHON, claim_all.__file__, laws, str(shape)]
+        command = [*PYTHON, claim_all.__file__, workers, str(shape)]
         environment = plain_environment(PYTHONPATH=".")
         racers = [stack.enter_context(Program(command, environment=environment)) for _ in range(8)]
         for racer in racers:
@@ -104,35 +105,39 @@ async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
 
 
 async def test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once(
-    shape: Shape, connection: Connection, laws: str, admin: Admin
+    shape: Shape, connection: Connection, workers: str, admin: Admin
 ) -> None:
     put(admin, shape, 50)
     leases = await hold(connection, shape, most=50)
-    async with await worker_connection(laws) as one, await worker_connection(laws) as two:
+    async with await connect(workers) as one, await connect(workers) as two:
         async with one.transaction():
             first = await settle_many(one, leases, shape.end)
             waiting = asyncio.create_task(settle_many(two, leases[::-1], shape.end))
-            await asyncio.to_thread(wait_until_blocked, admin, two.info.backend_pid)
+            await asyncio.to_thread(wait_until_a_worker_is_blocked, admin)
         assert await waiting == first == {lease.key for lease in leases}
     assert look(admin, shape, "revision") == [3] * 50
 
 
-def wait_until_blocked(admin: Admin, pid: int) -> None:
-    """Wait until a backend waits for a lock."""
+def wait_until_a_worker_is_blocked(admin: Admin) -> None:
+    """Wait until a worker's backend waits for a lock."""
+    blocked = (
+        "select count(*) from pg_stat_activity"
+        " where datname = current_database() and usename = 'duly_worker' and wait_event_type = 'Lock'"
+    )
     for _ in range(3000):
-        if admin.execute("select cardinality(pg_blocking_pids(%s)) > 0", [pid]).fetchone() == (True,):
+        if admin.execute(blocked).fetchone() != (0,):
             return
         admin.execute("select pg_sleep(0.01)")
-    raise AssertionError(f"the backend {pid} never waited")
+    raise AssertionError("no worker ever waited")
 
 
 async def test_batches_that_overlap_in_any_order_never_deadlock(
-    shape: Shape, connection: Connection, laws: str, admin: Admin
+    shape: Shape, connection: Connection, workers: str, admin: Admin
 ) -> None:
     put(admin, shape, 200)
     leases = await hold(connection, shape, most=200)
     orders = [leases, leases[::-1], leases[::2] + leases[1::2], leases[100:] + leases[:100]]
-    async with await worker_connection(laws) as one, await worker_connection(laws) as two:
+    async with await connect(workers) as one, await connect(workers) as two:
         for order in orders:
             await asyncio.gather(renew(one, order, lease_seconds=LEASE), renew(two, order[::-1], lease_seconds=LEASE))
         answers = await asyncio.gather(settle_many(one, leases, shape.end), settle_many(two, leases[::-1], shape.end))
@@ -146,8 +151,8 @@ async def test_one_locked_row_delays_no_other_and_is_not_lost(
     leases = await hold(connection, shape, most=3)
     async with other.transaction():
         await fence(other, leases[1])
-        await connection.execute("set statement_timeout = '2s'")
-        beat = await renew(connection, leases, lease_seconds=LEASE)
+        async with asyncio.timeout(5):
+            beat = await renew(connection, leases, lease_seconds=LEASE)
     assert beat.renewed == {leases[0].key, leases[2].key}
     assert beat.busy == {leases[1].key}
     assert not beat.lost
@@ -246,7 +251,6 @@ async def test_lapsed_rows_are_found_whatever_the_backlog_and_locked_ones_are_pa
             ),
             [held[0].key],
         )
-        await connection.execute("set statement_timeout = '2s'")
         if shape.of.lapsed == "returned":
             found = [row[shape.of.key] for row in await sweep(connection, shape.of)]
         else:
@@ -286,7 +290,7 @@ async def test_a_cancel_request_comes_back_with_the_beat(shape: Shape, connectio
 
 
 async def test_a_batch_of_10000_with_one_poisonous_row_settles_9999(
-    shape: Shape, connection: Connection, laws: str, admin: Admin
+    shape: Shape, connection: Connection, workers: str, admin: Admin
 ) -> None:
     put(admin, shape, 10_000)
     leases = await hold(connection, shape, most=10_000)
@@ -310,14 +314,17 @@ async def test_renewals_are_hot(shape: Shape, connection: Connection, other: Con
     leases = await hold(connection, shape, most=12)
     admin.execute(sql.SQL("vacuum {}").format(sql.Identifier(*shape.of.table)))
     async with other.transaction():
+        before = await updates(other, shape)
         await renew(other, leases, lease_seconds=LEASE)
-        name = sql.Literal(str(shape.of))
-        asked = (
-            "select pg_stat_get_xact_tuples_updated({0}::regclass), pg_stat_get_xact_tuples_hot_updated({0}::regclass)"
-        )
-        cursor = await other.execute(sql.SQL(asked).format(name))
-        updated, hot = await cursor.fetchone() or (0, 0)
-    assert (updated, hot) == (12, 12)
+        after = await updates(other, shape)
+    assert (after[0] - before[0], after[1] - before[1]) == (12, 12)
+
+
+async def updates(connection: Connection, shape: Shape) -> tuple[int, int]:
+    """How many rows of the table this backend updated, and how many of these in place."""
+    asked = "select pg_stat_get_xact_tuples_updated({0}::regclass), pg_stat_get_xact_tuples_hot_updated({0}::regclass)"
+    cursor = await connection.execute(sql.SQL(asked).format(sql.Literal(str(shape.of))))
+    return await cursor.fetchone() or (0, 0)
 
 
 async def test_no_index_contains_a_column_that_renewing_writes(shape: Shape, admin: Admin) -> None:

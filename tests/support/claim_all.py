@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
+from duly.db.pool import connect
 from duly.kernel.lease import claim
-from tests.laws.conftest import worker_connection
 from tests.laws.tables import SHAPES
 
 
@@ -13,7 +13,7 @@ async def main(dsn: str, name: str) -> None:
     shape = next(shape for shape in SHAPES if str(shape) == name)
     print("ready", flush=True)
     sys.stdin.readline()
-    async with await worker_connection(dsn) as connection:
+    async with await connect(dsn) as connection:
         while leases := await claim(connection, shape.of, "worker-1", lease_seconds=60, most=7):
             for lease in leases:
                 print(lease.key)

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException
@@ -21,7 +21,7 @@ from duly.db.location import Database, open_database
 from duly.db.migrate import direct_dsn, migrate
 from duly.db.migrations import roles_of
 from duly.errors import AlreadyRunning, HomeUnusable, Unavailable
-from duly.settings import load_settings
+from duly.settings import Settings, load_settings
 from duly.worker.processes import Component, run_tree
 
 __all__ = ["run_up"]
@@ -41,6 +41,7 @@ def run_up(port: int | None, as_json: bool) -> None:
         with listener, open_database(settings) as database:
             where = database.describe()
             revision = migrate(direct_dsn(settings, database), roles_of(settings), report=complain)
+            database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             about = {
                 "version": duly.__version__,
                 "pid": os.getpid(),
@@ -50,7 +51,8 @@ def run_up(port: int | None, as_json: bool) -> None:
                 "api": address_of(listener),
             }
             note(about)
-            asyncio.run(run_until_stopped(listener, database, about, began, as_json))
+            tree = components(listener, database, settings)
+            asyncio.run(run_until_stopped(listener, database.server, tree, about, began, as_json))
             say("stopping", as_json)
         if database.server and not database.server.wait_stopped(STOP_SECONDS):
             say("stopped; PostgreSQL is still up, another process of this directory uses it", as_json)
@@ -59,27 +61,32 @@ def run_up(port: int | None, as_json: bool) -> None:
 
 
 async def run_until_stopped(
-    listener: socket.socket, database: Database, about: Mapping[str, object], began: float, as_json: bool
+    listener: socket.socket,
+    server: EmbeddedServer | None,
+    tree: Sequence[Component],
+    about: Mapping[str, object],
+    began: float,
+    as_json: bool,
 ) -> None:
     """Run the tree until SIGINT or SIGTERM."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with asyncio.TaskGroup() as group:
-        group.create_task(run_tree(components(listener, database), stop, report=complain))
+        group.create_task(run_tree(tree, stop, report=complain))
         group.create_task(greet(listener, about, began, as_json, stop))
-        if database.server:
-            group.create_task(keep_database(database.server, stop))
+        if server:
+            group.create_task(keep_database(server, stop))
 
 
-def components(listener: socket.socket, database: Database) -> list[Component]:
-    """What runs: the API today; migrations and workers join here."""
+def components(listener: socket.socket, database: Database, settings: Settings) -> list[Component]:
+    """What runs: the API today; workers join here."""
     descriptor = listener.fileno()
     return [
         Component(
             name="api",
             arguments=("serve", "--fd", str(descriptor)),
-            environment={"DATABASE_URL": database.dsn},
+            environment={"DATABASE_URL": database.dsn_as(settings.api_role)},
             descriptors=(descriptor,),
         )
     ]

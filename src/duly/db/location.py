@@ -1,11 +1,14 @@
 """Which database this process works on: the one it was told of, or the embedded one of its home."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
@@ -24,6 +27,18 @@ class Database:
 
     dsn: str
     server: EmbeddedServer | None = None
+
+    def dsn_as(self, role: str) -> str:
+        """The address for one component: on the embedded server its role logs in, elsewhere the login given."""
+        return make_conninfo(self.dsn, user=role) if self.server else self.dsn
+
+    def allow_logins(self, roles: Iterable[str]) -> None:
+        """On the embedded server, which only we can reach: let components log in as their roles."""
+        if not self.server:
+            return
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            for role in roles:
+                connection.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
 
     def describe(self) -> str:
         """What and where it is, in a few words; Unavailable when it does not answer."""

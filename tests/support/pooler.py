@@ -1,0 +1,68 @@
+"""PgBouncer in transaction mode between a test and its server."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from duly.db.embedded.account import server_account
+
+__all__ = ["find_pgbouncer", "pooler"]
+
+CONFIGURATION = """\
+[databases]
+* = host={server} port=5432 pool_size=4
+
+[pgbouncer]
+pool_mode = transaction
+listen_addr =
+unix_socket_dir = {here}
+listen_port = 6432
+auth_type = trust
+auth_file = {here}/users
+logfile = {here}/log
+max_client_conn = 200
+ignore_startup_parameters = extra_float_digits,options
+"""
+
+
+def find_pgbouncer() -> str | None:
+    """The program, where Debian puts it or on the PATH."""
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+@contextmanager
+def pooler(address: str, directory: Path) -> Generator[str, None, None]:
+    """The same database behind a pooler of four connections; gone afterwards."""
+    program = find_pgbouncer()
+    assert program, "the caller looks for pgbouncer first"
+    parts = conninfo_to_dict(address)
+    account = server_account()
+    here = directory / "pooler"
+    here.mkdir(parents=True)
+    (here / "users").write_text(f'"{parts["user"]}" ""\n')
+    (here / "pgbouncer.ini").write_text(CONFIGURATION.format(server=parts["host"], here=here))
+    os.chown(here, account.uid, account.gid)
+    with subprocess.Popen(
+        [program, "-q", here / "pgbouncer.ini"], cwd="/", stderr=subprocess.DEVNULL, **account.identity()
+    ) as running:
+        pooled = make_conninfo("", host=str(here), port=6432, user=str(parts["user"]), dbname=str(parts["dbname"]))
+        wait_until_it_answers(pooled, running)
+        yield pooled
+        running.terminate()
+
+
+def wait_until_it_answers(pooled: str, running: subprocess.Popen[bytes]) -> None:
+    """Connect as soon as it listens."""
+    while running.poll() is None:
+        try:
+            psycopg.connect(pooled).close()
+        except psycopg.OperationalError:
+            continue
+        return
+    raise AssertionError(f"pgbouncer ended with {running.returncode}")
