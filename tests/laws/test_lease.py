@@ -26,6 +26,7 @@ from duly.kernel.lease import (
 from tests.laws.conftest import Clock, Connection
 from tests.laws.tables import SHAPES, Shape
 from tests.support import claim_all
+from tests.support.locks import wait_until_blocked
 from tests.support.processes import PYTHON, Program, plain_environment
 
 Admin = psycopg.Connection[Any]
@@ -105,7 +106,7 @@ async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
 
 
 async def test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once(
-    shape: Shape, connection: Connection, workers: str, admin: Admin
+    shape: Shape, connection: Connection, workers: str, laws: str, admin: Admin
 ) -> None:
     put(admin, shape, 50)
     leases = await hold(connection, shape, most=50)
@@ -113,22 +114,9 @@ async def test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_onc
         async with one.transaction():
             first = await settle_many(one, leases, shape.end)
             waiting = asyncio.create_task(settle_many(two, leases[::-1], shape.end))
-            await asyncio.to_thread(wait_until_a_worker_is_blocked, admin)
+            await asyncio.to_thread(wait_until_blocked, laws)
         assert await waiting == first == {lease.key for lease in leases}
     assert look(admin, shape, "revision") == [3] * 50
-
-
-def wait_until_a_worker_is_blocked(admin: Admin) -> None:
-    """Wait until a worker's backend waits for a lock."""
-    blocked = (
-        "select count(*) from pg_stat_activity"
-        " where datname = current_database() and usename = 'duly_worker' and wait_event_type = 'Lock'"
-    )
-    for _ in range(3000):
-        if admin.execute(blocked).fetchone() != (0,):
-            return
-        admin.execute("select pg_sleep(0.01)")
-    raise AssertionError("no worker ever waited")
 
 
 async def test_batches_that_overlap_in_any_order_never_deadlock(

@@ -7,7 +7,8 @@ from psycopg import errors as database_errors
 
 from duly.db.pool import Pool
 from duly.errors import Conflict, InvalidArgument, NotFound
-from duly.kernel.outcome import Created, Creation, Existing
+from duly.kernel.idempotency import create_once
+from duly.kernel.outcome import Creation
 from duly.people import store
 from duly.people.model import ApiKey, NewKey, Org, User, checked_scopes, new_secret, prefix_of
 
@@ -38,11 +39,12 @@ RULES = {
 async def create_org(pool: Pool, name: str) -> Creation[Org]:
     """Make an org, or find the one that has this name."""
     async with pool.transaction() as connection, rules():
-        if made := await store.create_org(connection, name):
-            return Created(made)
-        found = await store.find_org(connection, name)
-        assert found, "a name that is taken belongs to somebody"
-        return Existing(found)
+        return await create_once(
+            insert=lambda: store.create_org(connection, name),
+            find=lambda: store.find_org(connection, name),
+            is_same=lambda _: True,
+            refusal="",
+        )
 
 
 async def list_orgs(pool: Pool) -> Sequence[Org]:
@@ -61,14 +63,14 @@ async def create_user(
     currency: str = "EUR",
 ) -> Creation[User]:
     """Make a person, or find the same one; a uid that stands for another description is refused."""
+    wanted = (telegram_id, zone, language, currency)
     async with pool.transaction() as connection, rules():
-        if made := await store.create_user(connection, uid, telegram_id, zone, language, currency):
-            return Created(made)
-        found = await store.find_user(connection, uid)
-        assert found, "a uid that is taken belongs to somebody"
-        if (found.telegram_id, found.zone, found.language, found.currency) != (telegram_id, zone, language, currency):
-            raise Conflict(f"the uid {uid} belongs to a person described otherwise; nothing was changed")
-        return Existing(found)
+        return await create_once(
+            insert=lambda: store.create_user(connection, uid, *wanted),
+            find=lambda: store.find_user(connection, uid),
+            is_same=lambda user: (user.telegram_id, user.zone, user.language, user.currency) == wanted,
+            refusal=f"the uid {uid} belongs to a person described otherwise; nothing was changed",
+        )
 
 
 async def list_users(pool: Pool) -> Sequence[User]:
