@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -13,6 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from sqlalchemy.exc import ProgrammingError
 
+from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.fingerprint import fingerprint
 from duly.db.migrate import config_for, connected, current_revision, migrate, newest_revision
@@ -20,11 +22,11 @@ from duly.db.migrations import Roles
 from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
-from duly.testing import TestDatabases
+from duly.testing import FAST_SETTINGS, TestDatabases
 from tests.support.golden import check_golden
-from tests.support.processes import plain_environment
+from tests.support.processes import PYTHON, Program, plain_environment
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+CATALOGUE = ROOT / "src" / "duly" / "verify" / "contracts" / "duly.txt"
 SUPABASE_ROLES = ("supabase_owner", "supabase_worker", "supabase_api", "supabase_readonly")
 SUPABASE = ROOT / "supabase" / "migrations"
 
@@ -65,7 +67,7 @@ def test_migrating_twice_changes_nothing(empty: str) -> None:
 
 def test_the_catalogue_is_the_committed_one(empty: str) -> None:
     migrate(empty, Roles())
-    check_golden(GOLDEN / "catalogue.txt", "\n".join(lines_of(empty)) + "\n")
+    check_golden(CATALOGUE, "\n".join(lines_of(empty)) + "\n")
 
 
 def test_the_tables_alembic_sees_are_the_ones_we_declared(empty: str) -> None:
@@ -146,7 +148,7 @@ def test_the_printed_sql_leads_to_the_same_database(empty: str) -> None:
     printed = subprocess.run(command_line, check=True, capture_output=True, text=True, env=plain_environment()).stdout
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(printed.encode())
-    assert lines_of(empty) == (GOLDEN / "catalogue.txt").read_text().splitlines()
+    assert lines_of(empty) == (CATALOGUE).read_text().splitlines()
 
 
 @pytest.mark.parametrize("file", sorted(compile_migrations()))
@@ -193,10 +195,22 @@ def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str)
     guests = [line for line in lines if line.endswith((" anon", " authenticated"))]
     assert guests == []
     tables = [line for line in lines if line.startswith(("table", "column", "constraint", "trigger", "function"))]
-    committed = (GOLDEN / "catalogue.txt").read_text().splitlines()
+    committed = (CATALOGUE).read_text().splitlines()
     assert tables == [
         line for line in committed if line.startswith(("table", "column", "constraint", "trigger", "function"))
     ]
+
+
+def test_many_databases_of_one_server_can_be_migrated_at_once(home: Path) -> None:
+    with EmbeddedServer.start(home, settings=FAST_SETTINGS) as server:
+        addresses = [create_database(server.dsn(), f"one_of_many_{nth}") for nth in range(6)]
+        command = [*PYTHON, "-m", "duly", "migrate", "--json"]
+        with ExitStack() as stack:
+            migrations = [
+                stack.enter_context(Program(command, environment=plain_environment(DATABASE_URL=address)))
+                for address in addresses
+            ]
+            assert {migration.line() for migration in migrations} == {f'{{"revision": "{newest_revision()}"}}'}
 
 
 def test_a_failed_migration_leaves_nothing(empty: str) -> None:

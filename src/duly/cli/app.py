@@ -92,6 +92,20 @@ def migrate(
     run_migrate(to=to, as_sql=as_sql, as_json=as_json)
 
 
+@app.command()
+def verify(
+    contract: Annotated[str | None, typer.Option(help="Only this contract; unset: all there are.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Is this database what the contracts say, and do the invariants hold? Reads only; exit 1 when not.
+
+    Example: duly verify --json
+    """
+    from duly.cli.verify import run_verify
+
+    run_verify(contract=contract, as_json=as_json)
+
+
 @app.command(context_settings=PASS_ARGUMENTS_ON)
 def psql(context: typer.Context) -> None:
     """Open psql on duly's database; further arguments go to psql.

@@ -20,12 +20,15 @@ begin
         if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
             begin
                 execute format('create role %I nologin', wanted.name);
-            exception when insufficient_privilege then
-                raise exception 'the role "%" does not exist and "%" may not create it', wanted.name, current_user
-                    using errcode = 'insufficient_privilege', hint = format(
-                        'ask an administrator to run: create role %I; or name an existing role in %s',
-                        wanted.name, wanted.setting
-                    );
+            exception
+                when duplicate_object or unique_violation then
+                    null;  -- roles belong to the whole server: a migration of another database made it this instant
+                when insufficient_privilege then
+                    raise exception 'the role "%" does not exist and "%" may not create it', wanted.name, current_user
+                        using errcode = 'insufficient_privilege', hint = format(
+                            'ask an administrator to run: create role %I; or name an existing role in %s',
+                            wanted.name, wanted.setting
+                        );
             end;
         end if;
     end loop;

@@ -1,0 +1,48 @@
+"""Comparing a live database with a written contract, line by line."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import psycopg
+
+from duly.db.fingerprint import fingerprint
+from duly.db.migrations import Roles
+from duly.errors import InvalidArgument
+
+__all__ = ["CONTRACTS", "Difference", "compare", "contract_lines"]
+
+DIRECTORY = Path(__file__).parent / "contracts"
+CONTRACTS = {"duly": ("duly", "user")}  # each contract and the schemas it is about
+STANDARD = Roles()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One line in which a database and its contract disagree."""
+
+    contract: str
+    kind: Literal["missing", "unexpected"]
+    line: str
+
+
+def compare(connection: psycopg.Connection[Any], contract: str, roles: Roles = STANDARD) -> Sequence[Difference]:
+    """Everything the contract asks for and the database lacks, and everything it has besides."""
+    expected = set(contract_lines(contract, roles))
+    found = set(fingerprint(connection, CONTRACTS[contract]))
+    return [
+        *(Difference(contract, "missing", line) for line in sorted(expected - found)),
+        *(Difference(contract, "unexpected", line) for line in sorted(found - expected)),
+    ]
+
+
+def contract_lines(contract: str, roles: Roles = STANDARD) -> list[str]:
+    """The lines of a contract, with the names the roles have here."""
+    if contract not in CONTRACTS:
+        raise InvalidArgument(f"there is no contract '{contract}'; there are {', '.join(CONTRACTS)}")
+    here = {getattr(STANDARD, part): name for part, name in asdict(roles).items()}
+    names = re.compile(r"\b(" + "|".join(here) + r")\b")
+    text = (DIRECTORY / f"{contract}.txt").read_text()
+    return [names.sub(lambda found: here[found[1]], line) for line in text.splitlines()]

@@ -1,0 +1,145 @@
+"""`duly verify` finds what was planted, and nothing in a database that is in order."""
+
+import json
+import subprocess
+from collections.abc import Generator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Roles
+from duly.errors import InvalidArgument
+from duly.verify import INVARIANTS, check, compare
+from duly.verify.contract import CONTRACTS, contract_lines
+from tests.support.processes import PYTHON, plain_environment
+
+Admin = psycopg.Connection[Any]
+SCHEMAS = CONTRACTS["duly"]
+PLANTED_DIFFERENCES = {
+    "a table that is gone": ("drop table duly.workers", "missing", "table duly.workers"),
+    "a table too many": ("create table duly.extra ()", "unexpected", "table duly.extra"),
+    "a column that is gone": ("alter table duly.workers drop column slots", "missing", "column duly.workers.slots"),
+    "a column of another type": (
+        "alter table duly.workers alter column pid type integer",
+        "unexpected",
+        "column duly.workers.pid integer",
+    ),
+    "a column that may be empty": (
+        "alter table duly.orgs alter column name drop not null",
+        "missing",
+        "duly.orgs.name",
+    ),
+    "a check that is gone": ("alter table duly.orgs drop constraint ck_orgs__name", "missing", "ck_orgs__name"),
+    "an index that is gone": ("drop index duly.idx_transition__ts", "missing", "idx_transition__ts"),
+    "a trigger that is gone": (
+        "drop trigger transition_is_append_only on duly.transition",
+        "missing",
+        "transition_is_append_only",
+    ),
+    "a trigger that sleeps": (
+        "alter table duly.transition disable trigger transition_is_append_only",
+        "unexpected",
+        "not enabled",
+    ),
+    "a function that does something else": (
+        "create or replace function duly.clock() returns timestamptz language sql volatile return 'epoch'::timestamptz",
+        "unexpected",
+        "1970",
+    ),
+    "a grant too many": ("grant delete on duly.transition to duly_worker", "unexpected", "grant delete on table"),
+    "a grant that is gone": ("revoke select on duly.orgs from duly_api", "missing", "grant select on table duly.orgs"),
+    "row security switched on": (
+        "alter table duly.orgs enable row level security",
+        "unexpected",
+        "table duly.orgs owner duly_owner row security",
+    ),
+    "another owner": ("alter table duly.orgs owner to postgres", "unexpected", "table duly.orgs owner postgres"),
+}
+UNGUARDED = "alter table duly.transition disable trigger user; "
+LOG = "insert into duly.transition (machine, key, seq, prev_status, next_status) values "
+PLANTED_OFFENCES = {
+    "transitions_are_without_a_gap": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 3, 'a', 'b')",
+    "transitions_are_linked": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 2, 'x', 'b')",
+    "keys_have_a_live_holder": (
+        "alter table duly.api_keys drop constraint ck_api_keys__holder;"
+        " insert into duly.api_keys (name, prefix, secret_sha256, scopes)"
+        " values ('n', 'duly_abcdefghijkl', sha256(''), '{admin}')"
+    ),
+}
+
+
+@pytest.fixture
+def admin(database_of_each_major: str) -> Generator[Admin, None, None]:
+    """A migrated database of each major version."""
+    with psycopg.connect(database_of_each_major, autocommit=True) as connection:
+        yield connection
+
+
+def test_a_database_in_order_has_no_difference_and_no_offence(admin: Admin) -> None:
+    assert compare(admin, "duly") == []
+    assert check(admin, SCHEMAS) == []
+
+
+@pytest.mark.parametrize("planted", PLANTED_DIFFERENCES)
+def test_a_planted_difference_is_found(planted: str, admin: Admin) -> None:
+    statement, kind, words = PLANTED_DIFFERENCES[planted]
+    admin.execute(statement.encode())
+    differences = compare(admin, "duly")
+    assert [each for each in differences if each.kind == kind and words in each.line], differences
+
+
+@pytest.mark.parametrize("invariant", PLANTED_OFFENCES)
+def test_a_planted_violation_is_caught(invariant: str, admin: Admin) -> None:
+    admin.execute(PLANTED_OFFENCES[invariant].encode())
+    assert {offence.invariant for offence in check(admin, SCHEMAS)} == {invariant}
+
+
+def test_a_verifier_that_cannot_see_every_row_says_so(admin: Admin) -> None:
+    admin.execute("alter table duly.orgs enable row level security")
+    blind = psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().api), autocommit=True)
+    with blind:
+        offences = check(blind, SCHEMAS, [each for each in INVARIANTS if each.name == "every_role_sees_every_row"])
+    assert "duly.orgs is under row security" in offences[0].offender
+
+
+def test_every_invariant_has_a_planted_violation() -> None:
+    assert {*PLANTED_OFFENCES, "every_role_sees_every_row"} == {invariant.name for invariant in INVARIANTS}
+    assert all(invariant.law for invariant in INVARIANTS)
+
+
+def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database_of_each_major: str) -> None:
+    with psycopg.connect(database_of_each_major) as busy:
+        busy.execute("lock table duly.transition, duly.orgs, duly.api_keys in share row exclusive mode")
+        assert check(admin, SCHEMAS) == []
+
+
+def test_roles_of_other_names_are_no_difference() -> None:
+    lines = contract_lines("duly", Roles(owner="boss"))
+    assert any("owner boss" in line for line in lines)
+    assert not any("duly_owner" in line for line in lines)
+
+
+def test_a_contract_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="no contract 'nothing'"):
+        contract_lines("nothing")
+
+
+def run_verify(database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = plain_environment(DATABASE_URL=database)
+    return subprocess.run(
+        [*PYTHON, "-m", "duly", "verify", *arguments], env=environment, capture_output=True, text=True
+    )
+
+
+def test_the_command_says_what_it_found_and_exits_by_it(database: str) -> None:
+    fine = run_verify(database)
+    assert (fine.returncode, fine.stderr) == (0, "")
+    assert "0 differences, 0 offences" in fine.stdout
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("drop index duly.idx_transition__ts")
+    bad = run_verify(database, "--contract", "duly", "--json")
+    assert bad.returncode == 1
+    assert "idx_transition__ts" in json.loads(bad.stdout)["differences"][0]["line"]
+    assert run_verify(database, "--contract", "nothing").returncode == 2
