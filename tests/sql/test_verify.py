@@ -57,7 +57,6 @@ PLANTED_DIFFERENCES = {
     ),
     "another owner": ("alter table duly.orgs owner to postgres", "unexpected", "table duly.orgs owner postgres"),
 }
-UNGUARDED = "alter table duly.transition disable trigger user; "
 LOG = "insert into duly.transition (machine, key, seq, prev_status, next_status) values "
 PLANTED_OFFENCES = {
     "transitions_are_without_a_gap": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 3, 'a', 'b')",
