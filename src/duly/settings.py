@@ -50,6 +50,7 @@ class Section(StrEnum):
     LEASE = "The ingest worker's lease"
     STATE = "The states of a capture session"
     ROLE = "The roles that migrations grant to"
+    WORKER = "Every worker"
     LOG = "Logs"
 
 
@@ -111,6 +112,8 @@ SecondsOrZero = Annotated[
 Switch = Annotated[bool, Accepts("1, true, yes or on, or else 0, false, no or off")]
 Port = Annotated[int | None, Field(ge=0, le=65535), Accepts("an integer from 0 to 65535")]
 PoolSize = Annotated[int, Field(ge=1, le=200), Accepts("an integer from 1 to 200")]
+Count = Annotated[int, Field(ge=1, le=10_000), Accepts("an integer from 1 to 10000")]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], Accepts("debug, info, warning or error")]
 LogFormat = Annotated[Literal["auto", "json", "pretty"], Accepts("auto, json or pretty")]
 
 
@@ -237,6 +240,47 @@ class Settings(BaseSettings):
         Section.ROLE, "DULY_READONLY_ROLE", default="duly_readonly", description="Only looks; all four must differ."
     )
 
+    worker_slots: Count = setting(
+        Section.WORKER,
+        "DULY_WORKER_SLOTS",
+        default=50,
+        description="How many rows of one kind a worker works on at once.",
+    )
+    worker_children: Count = setting(
+        Section.WORKER,
+        "DULY_WORKER_CHILDREN",
+        default=lambda: os.cpu_count() or 1,
+        unset="as many as there are processors",
+        description="How many child processes a worker keeps for work that asks for isolation.",
+    )
+    poll_seconds: Seconds = setting(
+        Section.WORKER,
+        "DULY_POLL_SECONDS",
+        default=1,
+        description="How often a worker with nothing to do looks for work that nobody woke it for.",
+    )
+    sweep_seconds: Seconds = setting(
+        Section.WORKER,
+        "DULY_SWEEP_SECONDS",
+        default=5,
+        description="How often a worker looks for rows whose holder is gone.",
+    )
+    stop_seconds: SecondsOrZero = setting(
+        Section.WORKER,
+        "DULY_STOP_SECONDS",
+        default=20,
+        description="How long a worker that was told to stop waits for what is under way, before it hands it back.",
+    )
+    worker_port: Port = setting(
+        Section.WORKER,
+        "DULY_WORKER_PORT",
+        unset="no port is opened",
+        description="A port on loopback for a worker's /healthz, /readyz and /metrics; 0 takes any free one.",
+    )
+
+    log_level: LogLevel = setting(
+        Section.LOG, "DULY_LOG_LEVEL", default="info", description="Lines below this level are not written."
+    )
     log_format: LogFormat = setting(
         Section.LOG,
         "DULY_LOG_FORMAT",

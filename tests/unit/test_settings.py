@@ -51,6 +51,13 @@ OURS = {
     "DULY_WORKER_ROLE": "duly_worker",
     "DULY_API_ROLE": "duly_api",
     "DULY_READONLY_ROLE": "duly_readonly",
+    "DULY_WORKER_SLOTS": 50,
+    "DULY_WORKER_CHILDREN": os.cpu_count() or 1,
+    "DULY_POLL_SECONDS": 1,
+    "DULY_SWEEP_SECONDS": 5,
+    "DULY_STOP_SECONDS": 20,
+    "DULY_WORKER_PORT": None,
+    "DULY_LOG_LEVEL": "info",
     "DULY_LOG_FORMAT": "auto",
 }
 BAD_NAMES = (
