@@ -22,10 +22,12 @@ from duly.errors import Misconfigured
 __all__ = [
     "DATABASE_VARIABLES",
     "DEFAULT_PORT",
+    "OUR_SCHEMAS",
     "Accepts",
     "Section",
     "Settings",
     "accepted_by",
+    "is_for_tests",
     "load_settings",
     "parse_address",
     "variables_of",
@@ -356,6 +358,11 @@ def parse_address(address: str) -> dict[str, str]:
     if borders_moved or not re.fullmatch(r"[\d,]*", parts.get("port", "")):
         raise ValueError("not a PostgreSQL address; write @ and / inside the password as %40 and %2F")
     return parts
+
+
+def is_for_tests(database: str) -> bool:
+    """Does a database say, as a word of its name, that it is for tests?"""
+    return "test" in database.lower().replace("-", "_").split("_")
 
 
 def load_settings() -> Settings:

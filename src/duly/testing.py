@@ -14,9 +14,10 @@ import psycopg
 from psycopg import connect
 from psycopg.conninfo import make_conninfo
 
-from duly.db.admin import clone_database, create_database, drop_database
+from duly.db.admin import clone_database, create_database, drop_database, has_database, list_databases
+from duly.db.queries import load_queries
 from duly.errors import NotATestDatabase
-from duly.settings import DATABASE_VARIABLES, parse_address
+from duly.settings import DATABASE_VARIABLES, is_for_tests, parse_address
 
 __all__ = [
     "FAST_SETTINGS",
@@ -35,16 +36,8 @@ FAST_SETTINGS: Final = {
     "autovacuum": "off",
 }
 FOREIGN_DATABASE_VARIABLES = ("DATABASE_DIRECT_URL", *(set(DATABASE_VARIABLES) - {"TEST_DATABASE_URL"}))
-TEST_CLOCK = """
-create table duly.test_clock (shift interval not null);
-insert into duly.test_clock values ('0');
-grant select, update on duly.test_clock to public;
-create or replace function duly.clock() returns timestamptz language sql volatile parallel safe
-    return clock_timestamp() + (select shift from duly.test_clock);
-create or replace function duly.now() returns timestamptz language sql stable parallel safe
-    return statement_timestamp() + (select shift from duly.test_clock);
-"""
 TEMPLATE_LOCK = 0x64756C79  # "duly"
+SQL = load_queries(__file__, "testing.sql")
 
 
 def server_for_tests() -> str | None:
@@ -56,7 +49,7 @@ def server_for_tests() -> str | None:
         name = parse_address(dsn).get("dbname", "")
     except ValueError as error:
         raise NotATestDatabase(f"TEST_DATABASE_URL is {error}") from None
-    if "test" not in name.lower().replace("-", "_").split("_"):
+    if not is_for_tests(name):
         raise NotATestDatabase(
             f"TEST_DATABASE_URL names the database '{name}', which is not marked as one for tests; use one with the "
             "word 'test' in its name, say 'duly_test', or unset it to test on a private server"
@@ -66,12 +59,17 @@ def server_for_tests() -> str | None:
 
 def install_test_clock(connection: psycopg.Connection[Any]) -> None:
     """Give a test database clocks that can be moved: six hours pass by moving them, not by sleeping or editing rows."""
-    connection.execute(TEST_CLOCK)
+    connection.execute(SQL.install_test_clock)
 
 
 def move_clock(connection: psycopg.Connection[Any], seconds: float) -> None:
     """Let so much time pass in this database; backwards too."""
-    connection.execute("update duly.test_clock set shift = shift + make_interval(secs => %s)", [seconds])
+    connection.execute(SQL.move_clock, {"seconds": seconds})
+
+
+def lock_templates(admin: psycopg.Connection[Any]) -> None:
+    """Keep every other process from building a template on this server, until this connection ends."""
+    admin.execute(SQL.lock_templates, {"key": TEMPLATE_LOCK})
 
 
 class TestDatabases:
@@ -88,8 +86,8 @@ class TestDatabases:
     def build_template(self, build: Callable[[str], None]) -> None:
         """Make the template once, whichever of many processes comes first; `build` gets its address."""
         with connect(self.dsn, autocommit=True) as admin:
-            admin.execute("select pg_advisory_lock(%s)", [TEMPLATE_LOCK])
-            if admin.execute("select 1 from pg_database where datname = %s", [self.template]).fetchone():
+            lock_templates(admin)
+            if has_database(admin, self.template):
                 return
             draft = f"{self.prefix}_draft"
             drop_database(admin, draft)
@@ -112,6 +110,5 @@ class TestDatabases:
     def drop_all(self) -> None:
         """Remove every database of this prefix, the template included."""
         with connect(self.dsn, autocommit=True) as admin:
-            pattern = self.prefix.replace("_", r"\_") + r"\_%"
-            for (name,) in admin.execute("select datname from pg_database where datname like %s", [pattern]).fetchall():
+            for name in list_databases(admin, f"{self.prefix}_"):
                 drop_database(admin, name)

@@ -16,6 +16,7 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.plan import make_plan
 from duly.errors import Unavailable
 from tests.support import use_server
+from tests.support.postmaster import postmaster_of
 from tests.support.processes import PYTHON, Program, is_gone, wait_gone, wait_unlocked
 
 ROWS = 20_000
@@ -34,10 +35,6 @@ def parent_of(pid: int) -> int:
 def embedded(home: Path) -> Generator[EmbeddedServer, None, None]:
     with EmbeddedServer.start(home) as server:
         yield server
-
-
-def postmaster_of(server: EmbeddedServer) -> int:
-    return int((server.plan.data / "postmaster.pid").read_text().splitlines()[0])
 
 
 def test_six_processes_that_race_to_start_share_one_server(home: Path) -> None:
@@ -79,7 +76,7 @@ def control_data(home: Path) -> str:
 def test_a_user_that_comes_while_the_server_stops_gets_a_running_one(home: Path) -> None:
     for _ in range(3):
         with EmbeddedServer.start(home, linger_seconds=0) as server:
-            postmaster = postmaster_of(server)
+            postmaster = postmaster_of(server.plan.home)
         with EmbeddedServer.start(home, linger_seconds=0) as again, psycopg.connect(again.dsn()) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
         wait_unlocked(home / "supervisor.lock")
@@ -90,20 +87,20 @@ def test_kill_9_of_the_postmaster_loses_no_committed_row_and_users_reconnect(emb
     with psycopg.connect(embedded.dsn()) as connection:
         connection.execute("create table kept as select generate_series(1, %s) as n", [ROWS])
     bystander = psycopg.connect(embedded.dsn())
-    killed = postmaster_of(embedded)
+    killed = postmaster_of(embedded.plan.home)
     os.kill(killed, signal.SIGKILL)
     with bystander, pytest.raises(psycopg.OperationalError):
         bystander.execute("select pg_sleep(60)")  # ends when the server notices, long before
     embedded.ensure()
     with psycopg.connect(embedded.dsn()) as connection:
         assert connection.execute("select count(*) from kept").fetchone() == (ROWS,)
-    assert postmaster_of(embedded) != killed
+    assert postmaster_of(embedded.plan.home) != killed
 
 
 def test_kill_9_of_the_supervisor_stops_the_server_and_the_next_use_brings_it_back(embedded: EmbeddedServer) -> None:
     with psycopg.connect(embedded.dsn()) as connection:
         connection.execute("create table kept as select generate_series(1, %s) as n", [ROWS])
-    postmaster = postmaster_of(embedded)
+    postmaster = postmaster_of(embedded.plan.home)
     os.kill(parent_of(postmaster), signal.SIGKILL)
     wait_gone(postmaster)
     embedded.ensure()
@@ -227,13 +224,13 @@ def test_a_server_that_cannot_start_says_why_and_soon(home: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another account for the server")
 class TestAsRoot:
     def test_the_server_runs_under_an_account_that_exists(self, embedded: EmbeddedServer) -> None:
-        owner = Path(f"/proc/{postmaster_of(embedded)}").stat().st_uid
+        owner = Path(f"/proc/{postmaster_of(embedded.plan.home)}").stat().st_uid
         assert owner == embedded.plan.account.uid != 0
 
     def test_any_account_that_exists_will_do(self, home: Path) -> None:
         with EmbeddedServer.start(home, pguser="nobody") as server, psycopg.connect(server.dsn()) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
-            assert Path(f"/proc/{postmaster_of(server)}").stat().st_uid == server.plan.account.uid
+            assert Path(f"/proc/{postmaster_of(server.plan.home)}").stat().st_uid == server.plan.account.uid
 
     def test_the_account_that_owns_the_data_keeps_it(self, home: Path) -> None:
         with EmbeddedServer.start(home, pguser="nobody"):

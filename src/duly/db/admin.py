@@ -1,27 +1,42 @@
-"""Making and dropping whole databases, on a server that lets us."""
+"""Making, finding and dropping whole databases, on a server that lets us."""
 
 from contextlib import suppress
+from typing import Any
 
-from psycopg import Connection, connect, errors, sql
+from psycopg import Connection, connect, errors
 from psycopg.conninfo import make_conninfo
+from psycopg.rows import scalar_row
 
-__all__ = ["clone_database", "create_database", "drop_database"]
+from duly.db.queries import load_queries
+
+__all__ = ["clone_database", "create_database", "drop_database", "has_database", "list_databases"]
+
+SQL = load_queries(__file__, "admin.sql")
 
 
 def create_database(dsn: str, name: str) -> str:
     """Create a database on the server behind `dsn` unless it exists; returns its own address."""
     there_already = errors.DuplicateDatabase, errors.UniqueViolation  # the latter: made this instant by another
     with connect(dsn, autocommit=True) as connection, suppress(*there_already):
-        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        connection.execute(SQL.using(name=name).create_database)
     return make_conninfo(dsn, dbname=name)
 
 
-def clone_database(admin: Connection, template: str, name: str) -> None:
-    """Copy a database nobody is connected to; file copy is the quickest way for a small one."""
-    statement = sql.SQL("create database {} template {} strategy file_copy")
-    admin.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
+def clone_database(admin: Connection[Any], template: str, name: str) -> None:
+    """Copy a database nobody is connected to."""
+    admin.execute(SQL.using(name=name, template=template).clone_database)
 
 
-def drop_database(admin: Connection, name: str) -> None:
+def drop_database(admin: Connection[Any], name: str) -> None:
     """Drop a database together with whatever is still connected to it."""
-    admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+    admin.execute(SQL.using(name=name).drop_database)
+
+
+def has_database(admin: Connection[Any], name: str) -> bool:
+    """Is there a database of this name?"""
+    return admin.cursor(row_factory=scalar_row).execute(SQL.has_database, {"name": name}).fetchone() is True
+
+
+def list_databases(admin: Connection[Any], prefix: str) -> list[str]:
+    """The databases whose names begin so."""
+    return admin.cursor(row_factory=scalar_row).execute(SQL.list_databases, {"prefix": prefix}).fetchall()

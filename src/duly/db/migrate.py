@@ -24,7 +24,7 @@ from duly.db.migrations import DIRECTORY, Roles
 from duly.errors import Misconfigured, Unavailable
 from duly.settings import Settings
 
-__all__ = ["connected", "current_revision", "direct_dsn", "migrate", "migration_sql", "newest_revision"]
+__all__ = ["connected", "current_revision", "direct_dsn", "migrate", "migration_sql", "newest_revision", "scripts"]
 
 TRIES = 20
 PAUSE_SECONDS = 0.5

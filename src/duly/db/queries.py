@@ -56,7 +56,7 @@ def parse_queries(text: str) -> dict[str, str]:
     """Name and text of every statement; two of one name, or one without a law, are refused."""
     found: dict[str, str] = {}
     headings = list(HEADING.finditer(text))
-    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    ends = [*(heading.start() for heading in headings[1:]), len(text)][: len(headings)]
     for heading, end in zip(headings, ends, strict=True):
         name, body = heading[1], text[heading.end() : end].strip()
         if name in found:

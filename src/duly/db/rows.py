@@ -6,7 +6,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import dict_row
 
-__all__ = ["Row", "change", "find_row", "find_value", "get_row", "get_rows", "get_value"]
+__all__ = ["Row", "Statement", "change", "find_row", "find_value", "get_row", "get_rows", "get_value"]
 
 Row = Mapping[str, Any]
 Statement = sql.SQL | sql.Composed

@@ -1,0 +1,19 @@
+-- What a test database has that no other should.
+
+-- name: install_test_clock
+-- The two clocks that everything reads get other bodies, with a shift that anybody may move.
+create table duly.test_clock (shift interval not null);
+insert into duly.test_clock values ('0');
+grant select, update on duly.test_clock to public;
+create or replace function duly.clock() returns timestamptz language sql volatile parallel safe
+    return clock_timestamp() + (select shift from duly.test_clock);
+create or replace function duly.now() returns timestamptz language sql stable parallel safe
+    return statement_timestamp() + (select shift from duly.test_clock);
+
+-- name: move_clock
+-- Both clocks move together, so they never disagree.
+update duly.test_clock set shift = shift + make_interval(secs => %(seconds)s);
+
+-- name: lock_templates
+-- One process at a time builds a template on this server; the lock goes with its connection.
+select pg_advisory_lock(%(key)s);
