@@ -15,7 +15,7 @@ from duly.errors import LeaseLost
 from duly.kernel.keeper import Keeper
 from duly.kernel.lease import Lease, claim, claim_lapsed, fence, sweep
 from tests.laws.conftest import Connection
-from tests.laws.tables import Shape
+from tests.laws.tables import Shape, insert_rows
 
 Admin = psycopg.Connection[Any]
 LEASE, BEAT = 1.2, 0.1
@@ -33,8 +33,7 @@ async def keeper(workers: str) -> AsyncGenerator[Keeper, None]:
 
 
 async def hold(connection: Connection, admin: Admin, shape: Shape, rows: int = 1) -> list[Lease]:
-    statement = sql.SQL("insert into {} (note) select 'x' from generate_series(1, %s)")
-    admin.execute(statement.format(sql.Identifier(*shape.of.table)), [rows])
+    admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, rows))
     return await claim(connection, shape.of, "worker-1", lease_seconds=LEASE, most=rows)
 
 

@@ -24,7 +24,7 @@ from duly.kernel.lease import (
     sweep,
 )
 from tests.laws.conftest import Clock, Connection
-from tests.laws.tables import SHAPES, Shape
+from tests.laws.tables import SHAPES, Shape, insert_rows
 from tests.support import claim_all
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import PYTHON, Program, plain_environment
@@ -36,8 +36,7 @@ MANY_STARTS = 1000
 
 def put(admin: Admin, shape: Shape, rows: int = 1) -> None:
     """Put rows that are due into the table."""
-    statement = sql.SQL("insert into {} ({}) select duly.clock() from generate_series(1, %s)")
-    admin.execute(statement.format(sql.Identifier(*shape.of.table), sql.Identifier(shape.of.due)), [rows])
+    admin.execute(insert_rows(shape, {shape.of.due: sql.SQL("duly.clock()")}, rows))
 
 
 def look(admin: Admin, shape: Shape, column: str) -> list[Any]:
@@ -99,9 +98,9 @@ async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
 ) -> None:
     put(admin, shape)
     (lease,) = await hold(connection, shape)
-    await settle(connection, lease, shape.end, note=("text", "first"))
-    await settle(other, lease, shape.end, note=("text", "second"))
-    assert look(admin, shape, "note") == ["first"]
+    await settle(connection, lease, shape.end, **{shape.note: ("text", "first")})
+    await settle(other, lease, shape.end, **{shape.note: ("text", "second")})
+    assert look(admin, shape, shape.note) == ["first"]
     assert look(admin, shape, shape.of.settled_by) == [lease.owner]
 
 
@@ -282,13 +281,13 @@ async def test_a_batch_of_10000_with_one_poisonous_row_settles_9999(
 ) -> None:
     put(admin, shape, 10_000)
     leases = await hold(connection, shape, most=10_000)
-    notes = ["poison" if nth == 7_777 else "fine" for nth in range(10_000)]
+    notes = [shape.poison if nth == 7_777 else "fine" for nth in range(10_000)]
     batch = list(zip(leases, notes, strict=True))
 
     async def record(piece: list[tuple[Lease, str]]) -> None:
         async with connection.transaction():
             texts = [note for _, note in piece]
-            await settle_many(connection, [lease for lease, _ in piece], shape.end, {"note": ("text", texts)})
+            await settle_many(connection, [lease for lease, _ in piece], shape.end, {shape.note: ("text", texts)})
 
     bad = await in_halves(batch, record)  # type: ignore[arg-type]
     assert list(bad) == [7_777]
@@ -334,12 +333,11 @@ async def test_what_follows_a_settle_in_its_transaction_is_fenced(
     await take_over(connection, shape)
     with pytest.raises(LeaseLost):
         await settle_and_write(connection, lease, shape)
-    assert look(admin, shape, "note") == [None, None]
+    assert look(admin, shape, shape.note) == [None, None]
 
 
 async def settle_and_write(connection: Connection, lease: Lease, shape: Shape) -> None:
     async with connection.transaction():
         await settle(connection, lease, shape.end)
-        await connection.execute(
-            sql.SQL("update {} set note = 'written by a zombie'").format(sql.Identifier(*shape.of.table))
-        )
+        write = sql.SQL("update {} set {} = 'written by a zombie'")
+        await connection.execute(write.format(sql.Identifier(*shape.of.table), sql.Identifier(shape.note)))

@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from duly.errors import Misconfigured, NotMigrated, Unavailable
 
-__all__ = ["KEEPALIVE", "Pool", "connect", "is_behind_pooler", "open_pool"]
+__all__ = ["KEEPALIVE", "Pool", "connect", "is_behind_pooler", "open_pool", "take_role", "with_keepalive"]
 
 KEEPALIVE = {
     "keepalives": 1,
@@ -43,23 +43,10 @@ class Pool:
         """One short transaction as the component's role; Unavailable when no connection can be had."""
         try:
             async with self.connections.connection() as connection, connection.transaction():
-                await self._take_role(connection)
+                await take_role(connection, self.role)
                 yield connection
         except PoolTimeout:
             raise Unavailable(f"no connection to the database within {WAIT_SECONDS:.0f} s") from None
-
-    async def _take_role(self, connection: AsyncConnection[Any]) -> None:
-        if not self.role:
-            return
-        try:
-            await connection.execute(sql.SQL("set local role {}").format(sql.Identifier(self.role)))
-        except errors.InvalidParameterValue:
-            raise NotMigrated(
-                f"the role {self.role} is not there yet; make it, and the tables, with: duly migrate"
-            ) from None
-        except errors.InsufficientPrivilege:
-            login = connection.info.user
-            raise Misconfigured(f"{login} may not act as {self.role}; run: grant {self.role} to {login}") from None
 
     async def close(self) -> None:
         """Close every connection."""
@@ -68,16 +55,19 @@ class Pool:
 
 @asynccontextmanager
 async def open_pool(
-    dsn: str, *, size: int = 10, role: str | None = None, name: str = "duly"
+    dsn: str, *, size: int = 10, role: str | None = None, name: str = "duly", check: bool = True
 ) -> AsyncGenerator[Pool, None]:
-    """A pool of at most `size` connections; it opens at once and connects in the background."""
+    """A pool of at most `size` connections; it opens at once and connects in the background.
+
+    `check` asks each connection, before it is lent, whether it lives; who repeats a failed transaction can go without.
+    """
     connections = AsyncConnectionPool(
         with_keepalive(dsn, name),
         connection_class=AsyncConnection[Any],
         min_size=min(2, size),
         max_size=size,
         configure=prepare_connection,
-        check=AsyncConnectionPool.check_connection,
+        check=AsyncConnectionPool.check_connection if check else None,
         timeout=WAIT_SECONDS,
         max_idle=IDLE_SECONDS,
         reconnect_timeout=RECONNECT_SECONDS,
@@ -102,6 +92,19 @@ async def connect(dsn: str, *, name: str = "duly") -> AsyncConnection[Any]:
         await connection.close()
         raise
     return connection
+
+
+async def take_role(connection: AsyncConnection[Any], role: str | None) -> None:
+    """Act as a role for the rest of this transaction; without one, stay who we are."""
+    if not role:
+        return
+    try:
+        await connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
+    except errors.InvalidParameterValue:
+        raise NotMigrated(f"the role {role} is not there yet; make it, and the tables, with: duly migrate") from None
+    except errors.InsufficientPrivilege:
+        login = connection.info.user
+        raise Misconfigured(f"{login} may not act as {role}; run: grant {role} to {login}") from None
 
 
 def with_keepalive(dsn: str, name: str) -> str:

@@ -5,6 +5,8 @@ from typing import TypeVar
 
 import psycopg
 
+from duly.errors import Unavailable
+
 __all__ = ["in_halves"]
 
 Item = TypeVar("Item")
@@ -22,9 +24,9 @@ async def in_halves(items: Sequence[Item], act: Callable[[Sequence[Item]], Await
         start, end = pieces.pop()
         try:
             await act(items[start:end])
-        except psycopg.OperationalError:
+        except (psycopg.OperationalError, Unavailable):
             raise
-        except psycopg.Error as error:
+        except Exception as error:
             if end - start == 1:
                 bad[start] = error
             else:

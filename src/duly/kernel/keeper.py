@@ -10,32 +10,34 @@ It has a connection of its own and shares a loop with nothing that works for lon
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
 
+from duly.db.pool import take_role
 from duly.errors import LeaseLost, Unavailable
 from duly.kernel.backoff import Backoff, BackoffPolicy
-from duly.kernel.lease import Lease, LeaseTable, renew
+from duly.kernel.lease import Lease, LeaseTable, Renewal, renew
 
-__all__ = ["Held", "Keeper"]
+__all__ = ["Connect", "Held", "Keeper"]
 
 Connect = Callable[[], Awaitable[AsyncConnection[Any]]]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Held:
     """A lease in the keeper's care."""
 
     lease: Lease
     good_until: float  # our monotonic clock; past it we may no longer be the holder
-    on_lost: Callable[[], None]
+    on_lost: Callable[[], object]
+    on_cancel: Callable[[], object] | None = None
     lost: str | None = None  # why, once it is
-    cancel_requested: asyncio.Event = field(default_factory=asyncio.Event)
+    cancel_requested: bool = False
 
     def lose(self, why: str) -> None:
         """Tell the holder, once."""
@@ -43,19 +45,36 @@ class Held:
             self.lost = why
             self.on_lost()
 
+    def request_cancel(self) -> None:
+        """Pass on, once, that somebody wants it to stop."""
+        if not self.cancel_requested:
+            self.cancel_requested = True
+            if self.on_cancel:
+                self.on_cancel()
+
 
 class Keeper:
     """Keeps the leases of one worker."""
 
     def __init__(
-        self, connect: Connect, *, lease_seconds: float, heartbeat_seconds: float, margin_seconds: float | None = None
+        self,
+        connect: Connect,
+        *,
+        lease_seconds: float,
+        heartbeat_seconds: float,
+        margin_seconds: float | None = None,
+        role: str | None = None,
+        on_trouble: Callable[[Exception], object] = lambda _: None,
     ) -> None:
         assert heartbeat_seconds < lease_seconds / 3, "a lease must survive two missed beats"
+        self.role = role
+        self.on_trouble = on_trouble
         self.connect = connect
         self.lease_seconds = lease_seconds
         self.heartbeat_seconds = heartbeat_seconds
         self.margin_seconds = lease_seconds / 10 if margin_seconds is None else margin_seconds
         self.holds: dict[tuple[tuple[str, str], Any, str], Held] = {}
+        self.burials: set[asyncio.Task[None]] = set()
         self.beats = 0
         self.beaten = asyncio.Condition()
         self.connection: AsyncConnection[Any] | None = None
@@ -78,9 +97,9 @@ class Keeper:
             task.uncancel()
             raise LeaseLost(held.lost)
 
-    def keep(self, lease: Lease, on_lost: Callable[[], object]) -> Held:
-        """Take a lease into care; `on_lost` is called once, on the keeper's loop, when it is lost."""
-        held = Held(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost=lambda: void(on_lost()))
+    def keep(self, lease: Lease, on_lost: Callable[[], object], on_cancel: Callable[[], object] | None = None) -> Held:
+        """Take a lease into care; each callback is called at most once, on the keeper's loop."""
+        held = Held(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost, on_cancel)
         self.holds[self.place_of(lease)] = held
         return held
 
@@ -100,40 +119,69 @@ class Keeper:
                 group.create_task(self.beat_for_ever())
                 group.create_task(self.watch_for_ever())
         finally:
-            await self.disconnect()
+            await disconnect(self.connection)
 
     async def beat_for_ever(self) -> None:
         """One beat after another; a beat that fails is tried again soon, with jitter."""
         failures = 0
         retry = Backoff(BackoffPolicy.EXP, base_seconds=self.heartbeat_seconds / 4, cap_seconds=self.heartbeat_seconds)
         while True:
+            beat = asyncio.create_task(self.beat())
             try:
-                async with asyncio.timeout(self.heartbeat_seconds):
-                    await self.beat()
+                done, _ = await asyncio.wait([beat], timeout=self.heartbeat_seconds)
+                if not done:
+                    raise TimeoutError(f"no answer to a heartbeat within {self.heartbeat_seconds:g} s")
+                beat.result()
                 failures, pause = 0, self.heartbeat_seconds
-            except (psycopg.OperationalError, Unavailable, TimeoutError, OSError):
-                await self.disconnect()
-                failures, pause = failures + 1, retry.delay_seconds(failures)
+            except (psycopg.Error, Unavailable, TimeoutError, OSError) as error:
+                self.on_trouble(error)
+                self.abandon(beat)
+                failures, pause = failures + 1, retry.delay_seconds(min(failures, 10))
+            except asyncio.CancelledError:
+                self.abandon(beat)
+                raise
             await asyncio.sleep(pause)
+
+    def abandon(self, beat: asyncio.Task[None]) -> None:
+        """Leave a beat and its connection behind: on a dead line even giving up takes ten seconds, and leases less."""
+        connection, self.connection = self.connection, None
+        beat.cancel()
+
+        async def bury() -> None:
+            await asyncio.gather(beat, return_exceptions=True)
+            await disconnect(connection)
+
+        burial = asyncio.create_task(bury())
+        self.burials.add(burial)
+        burial.add_done_callback(self.burials.discard)
 
     async def beat(self) -> None:
         """Renew everything we hold, a statement per table."""
         for leases in self.by_table().values():
             sent_at = time.monotonic()
-            answer = await renew(await self.connected(), leases, lease_seconds=self.lease_seconds)
+            answer = await self.renew(leases)
             for lease in leases:
                 held = self.holds.get(self.place_of(lease))
                 if held is None:
                     continue
                 if lease.key in answer.renewed:
-                    held.good_until = sent_at + self.lease_seconds - self.margin_seconds
+                    held.good_until = max(held.good_until, sent_at + self.lease_seconds - self.margin_seconds)
                 if lease.key in answer.lost:
                     held.lose(f"{lease.of} {lease.key} is held by somebody else now")
                 if lease.key in answer.cancelled:
-                    held.cancel_requested.set()
+                    held.request_cancel()
         async with self.beaten:
             self.beats += 1
             self.beaten.notify_all()
+
+    async def renew(self, leases: Sequence[Lease]) -> Renewal:
+        """One statement; where one login serves several components, as the role that this one is."""
+        connection = await self.connected()
+        if not self.role:
+            return await renew(connection, leases, lease_seconds=self.lease_seconds)
+        async with connection.transaction():
+            await take_role(connection, self.role)
+            return await renew(connection, leases, lease_seconds=self.lease_seconds)
 
     def by_table(self) -> dict[LeaseTable, list[Lease]]:
         """What we hold and have not lost, by table."""
@@ -158,13 +206,9 @@ class Keeper:
             self.connection = await self.connect()
         return self.connection
 
-    async def disconnect(self) -> None:
-        """Close our connection, however ill it is."""
-        connection, self.connection = self.connection, None
-        if connection:
-            with suppress(psycopg.Error, OSError):
-                await connection.close()
 
-
-def void(_: object) -> None:
-    """Whatever a callback returns is nobody's business."""
+async def disconnect(connection: AsyncConnection[Any] | None) -> None:
+    """Close a connection, however ill it is."""
+    if connection:
+        with suppress(psycopg.Error, OSError):
+            await connection.close()

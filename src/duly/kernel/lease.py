@@ -165,15 +165,18 @@ async def fence(connection: Connection, lease: Lease) -> None:
         raise LeaseLost(f"{lease.of} {lease.key} is held by somebody else now")
 
 
-async def settle(connection: Connection, lease: Lease, to: str, **changes: tuple[str, object]) -> None:
+async def settle(connection: Connection, lease: Lease, to: str, **changes: tuple[str, object]) -> bool:
     """Finish the row: `to` is its new state, `changes` are columns with their SQL type and value.
 
     Comes first in the transaction that records the result: everything after it is fenced for free. Doing it twice is
-    doing it once.
+    doing it once: False says that an earlier call did it, whose answer was lost, and all that followed it as well.
     """
     columns = {name: (kind, [value]) for name, (kind, value) in changes.items()}
-    if not await settle_many(connection, [lease], to, columns):
-        raise LeaseLost(f"{lease.of} {lease.key} is held by somebody else now")
+    if await write_settled(connection, [lease], to, columns):
+        return True
+    if await find_settled(connection, [lease]):
+        return False
+    raise LeaseLost(f"{lease.of} {lease.key} is held by somebody else now")
 
 
 async def settle_many(
@@ -186,15 +189,26 @@ async def settle_many(
 
     `columns` gives each further column its SQL type and one value per lease.
     """
+    settled = await write_settled(connection, leases, to, columns or {})
+    return settled if len(settled) == len(leases) else settled | await find_settled(connection, leases)
+
+
+async def write_settled(
+    connection: Connection, leases: Sequence[Lease], to: str, columns: Mapping[str, tuple[str, Sequence[object]]]
+) -> frozenset[Any]:
+    """Finish what we hold; the keys of it."""
     crashpoint("before_settle")
-    given = columns or {}
-    kinds = tuple((name, kind) for name, (kind, _) in given.items())
-    values = {f"column_{name}": list(each) for name, (_, each) in given.items()}
-    of, pairs = table_of(leases), keys_and_owners(leases)
-    rows = await get_rows(connection, render_settle(of, to, kinds), **pairs, **values)
-    if len(rows) < len(leases):
-        rows = [*rows, *await get_rows(connection, render(of, "find_settled"), **pairs)]
+    kinds = tuple((name, kind) for name, (kind, _) in columns.items())
+    values = {f"column_{name}": list(each) for name, (_, each) in columns.items()}
+    statement = render_settle(table_of(leases), to, kinds)
+    rows = await get_rows(connection, statement, **keys_and_owners(leases), **values)
     crashpoint("after_settle")
+    return frozenset(row["key"] for row in rows)
+
+
+async def find_settled(connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
+    """The keys of what we had finished before."""
+    rows = await get_rows(connection, render(table_of(leases), "find_settled"), **keys_and_owners(leases))
     return frozenset(row["key"] for row in rows)
 
 
@@ -230,11 +244,11 @@ def render(of: LeaseTable, name: str) -> sql.Composed:
 def render_settle(of: LeaseTable, to: str, columns: tuple[tuple[str, str], ...] = ()) -> sql.Composed:
     """The settle of this table into one state, with these further columns and their types."""
     arrays = [
-        sql.SQL(", {}::{}[]").format(sql.Placeholder(f"column_{name}"), sql.SQL(literal(kind)))
+        sql.SQL(", (select {}::{}[])").format(sql.Placeholder(f"column_{name}"), sql.SQL(literal(kind)))
         for name, kind in columns
     ]
     names = [sql.SQL(", {}").format(sql.Identifier(name)) for name, _ in columns]
-    changes = [sql.SQL(", {name} = given.{name}").format(name=sql.Identifier(name)) for name, _ in columns]
+    changes = [sql.SQL(", {name} = ours.{name}").format(name=sql.Identifier(name)) for name, _ in columns]
     return template("settle").format(
         **names_of(of),
         to=sql.Literal(to),
@@ -268,7 +282,8 @@ def names_of(of: LeaseTable) -> dict[str, sql.Composable]:
         "clock": sql.Identifier(of.since or of.until or ""),
         "length": sql.Identifier(of.length),
     }
-    clocks = {part: template(f"{clock}_{part}").format(**plain) for part in ("stamp", "lapse", "let_lapse", "freed")}
+    parts = ("stamp", "lapse", "over", "let_lapse", "freed")
+    clocks = {part: template(f"{clock}_{part}").format(**plain) for part in parts}
     return {**plain, **clocks}
 
 

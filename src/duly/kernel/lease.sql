@@ -1,6 +1,7 @@
 -- The lease, once: how a row is held, kept, given up, finished and taken from the dead. Every table that can be held is
 -- held by these statements; `lease.py` beside this file fills in its names, and the result for each table is committed
--- under tests/golden. State values are literals, so that partial indexes serve.
+-- under tests/golden. State values are literals, so that partial indexes serve; rows that were picked are found again by
+-- `= any (array(...))`, which no plan can turn into a scan of the table.
 --
 -- The owner written at claim is the fence: everything a holder does is guarded by it, and it is fresh for every claim, so
 -- neither a worker of the same name nor the same process's earlier claim can pass.
@@ -18,8 +19,7 @@ with due as (
 )
 update {table} as t
 set {state} = {held}, {owner} = %(owner)s, {starts} = t.{starts} + 1, {stamp}
-from due
-where t.{key} = due.{key}
+where t.{key} = any (array(select {key} from due))
 returning t.*;
 
 -- name: claim_lapsed
@@ -34,14 +34,13 @@ with lapsed as (
 )
 update {table} as t
 set {owner} = %(owner)s, {starts} = t.{starts} + 1, {stamp}
-from lapsed
-where t.{key} = lapsed.{key}
+where t.{key} = any (array(select {key} from lapsed))
 returning t.*;
 
 -- name: quarantine
 -- A row that lapsed once too often is poison: it is set aside, not tried again.
 with poison as (
-    select {key}, {owner} as owner
+    select {key}
     from {table}
     where {state} = {held} and {lapse} and {starts} >= %(most_starts)s
     order by {key}
@@ -49,9 +48,8 @@ with poison as (
     for no key update skip locked
 )
 update {table} as t
-set {state} = {poisoned}, {settled_by} = poison.owner, {freed}, {verdict}
-from poison
-where t.{key} = poison.{key}
+set {state} = {poisoned}, {settled_by} = t.{owner}, {freed}, {verdict}
+where t.{key} = any (array(select {key} from poison))
 returning t.*;
 
 -- name: sweep
@@ -66,39 +64,43 @@ with lapsed as (
 )
 update {table} as t
 set {state} = {returned}, {freed}
-from lapsed
-where t.{key} = lapsed.{key}
+where t.{key} = any (array(select {key} from lapsed))
 returning t.*;
 
 -- name: renew
 -- Every lease we still hold gets a fresh stamp, and nothing here ever waits. A row that is locked is skipped and read back:
 -- still ours means our own transaction has it, and the next beat will do; anything else means it is lost.
 with given as (
-    select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner)
+    select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
 free as (
-    select t.{key}
-    from {table} as t
-    join given on given.key = t.{key} and given.owner = t.{owner}
-    where t.{state} = {held}
-    order by t.{key}
-    for no key update of t skip locked
+    select ours.{key}
+    from given
+    cross join lateral (
+        select t.{key}
+        from {table} as t
+        where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held}
+        for no key update skip locked
+    ) as ours
 ),
 renewed as (
     update {table} as t
     set {stamp}
-    from free
-    where t.{key} = free.{key}
+    where t.{key} = any (array(select {key} from free))
     returning t.{key} as key
 )
 select
     given.key,
-    renewed.key is not null as renewed,
-    (t.{state} = {held} and t.{owner} = given.owner) is true as ours,
-    {cancelled} as cancelled
+    given.key in (select key from renewed) as renewed,
+    now.ours is true as ours,
+    now.cancelled
 from given
-left join renewed on renewed.key = given.key
-left join {table} as t on t.{key} = given.key;
+left join lateral (
+    select t.{state} = {held} and t.{owner} = given.owner as ours, {cancelled} as cancelled
+    from {table} as t
+    where t.{key} = given.key
+    limit 1
+) as now on true;
 
 -- name: fence
 -- Lock a row we hold, for the rest of this transaction, without settling it: whatever follows is ours to write.
@@ -108,24 +110,29 @@ where {key} = %(key)s and {owner} = %(owner)s and {state} = {held}
 for no key update;
 
 -- name: settle
--- Rows we hold are finished, in the order of their keys, so that batches never wait in a circle.
+-- Rows we hold are finished, in the order of their keys, so that batches never wait in a circle. Each is looked up by its
+-- own key: a join would trust statistics that have never seen so many rows held. The inner selects hide from the planner
+-- how many there are, for a scan of the table must not look cheaper than looking them up.
 with given as (
-    select * from unnest(%(keys)s::{key_type}[], %(owners)s::text[]{arrays}) as g (key, owner{columns})
+    select *
+    from unnest((select %(keys)s::{key_type}[]), (select %(owners)s::text[]){arrays}) as g (key, owner{columns})
+    order by g.key
 ),
 ours as (
-    select t.{key}
-    from {table} as t
-    join given on given.key = t.{key} and given.owner = t.{owner}
-    where t.{state} = {held}
-    order by t.{key}
-    for no key update of t
+    select given.*
+    from given
+    cross join lateral (
+        select
+        from {table} as t
+        where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held}
+        for no key update
+    ) as held
 ),
 settled as (
     update {table} as t
-    set {state} = {to}, {settled_by} = given.owner, {freed}{changes}
+    set {state} = {to}, {settled_by} = ours.owner, {freed}{changes}
     from ours
-    join given on given.key = ours.{key}
-    where t.{key} = ours.{key}
+    where t.{key} = ours.key
     returning t.{key} as key
 )
 select key from settled;
@@ -133,18 +140,32 @@ select key from settled;
 -- name: find_settled
 -- A settle repeated after its answer was lost finds nothing to do, and is no loss: the rows say that we settled them. Asked
 -- in a statement of its own, which sees what was committed while the settle waited.
-select t.{key} as key
-from {table} as t
-join unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as given (key, owner)
-    on given.key = t.{key} and given.owner = t.{settled_by};
+select given.key
+from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as given (key, owner)
+cross join lateral (
+    select from {table} as t where t.{key} = given.key and t.{settled_by} = given.owner limit 1
+) as ours;
 
 -- name: release
 -- We hand rows back unfinished and unblamed: the start is given back, and our own lease lapses this instant, so that the
--- ordinary way of the dead brings them to another. No edge is invented.
+-- ordinary way of the dead brings them to another. No edge is invented. A lease that is over already is left alone, so that
+-- a release repeated after its answer was lost gives the start back once.
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner) order by g.key
+),
+ours as (
+    select held.{key}
+    from given
+    cross join lateral (
+        select t.{key}
+        from {table} as t
+        where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held} and not ({over})
+        for no key update
+    ) as held
+)
 update {table} as t
 set {starts} = greatest(t.{starts} - 1, 0), {let_lapse}
-from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as given (key, owner)
-where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held}
+where t.{key} = any (array(select {key} from ours))
 returning t.{key};
 
 -- The two clocks a table may keep ---------------------------------------------------------------------------------------
@@ -156,6 +177,10 @@ returning t.{key};
 -- name: until_lapse
 -- That time is past.
 {clock} < duly.now();
+
+-- name: until_over
+-- The same, asked after a wait: not by the time this statement began.
+{clock} < duly.clock();
 
 -- name: until_let_lapse
 -- It ended a moment ago.
@@ -172,6 +197,10 @@ returning t.{key};
 -- name: since_lapse
 -- Its length is over.
 {clock} < duly.now() - make_interval(secs => {length});
+
+-- name: since_over
+-- The same, asked after a wait: not by the time this statement began.
+{clock} < duly.clock() - make_interval(secs => {length});
 
 -- name: since_let_lapse
 -- It was over a moment ago.

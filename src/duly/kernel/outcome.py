@@ -8,6 +8,9 @@ touch rows; it says what happened:
     GiveUp(code, message)    it will never work: no retry
     Failed(code, message)    it did not work this time: retried by policy
 
+and the worker says the rest: `Cancelled` when somebody asked and the handler stopped, `HandedBack` when the worker
+itself must go, `Settled` when the handler finished the row in a transaction of its own.
+
 Whatever is in an outcome can be stored: checked when it is made, so that recording a failure cannot itself fail.
 """
 
@@ -15,21 +18,25 @@ import re
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from duly.errors import InvalidArgument
+from duly.errors import DulyError, InvalidArgument
 from duly.kernel.backoff import LONGEST_SECONDS
 from duly.kernel.canonical import Json, checked_json
 
 __all__ = [
     "LONGEST_TEXT",
+    "Cancelled",
     "Created",
     "Creation",
     "Done",
     "Existing",
     "Failed",
     "GiveUp",
+    "HandedBack",
     "Later",
     "Outcome",
+    "Settled",
     "clean_text",
+    "failure_of",
 ]
 
 LONGEST_TEXT = 2048
@@ -109,4 +116,31 @@ class Failed(_Problem):
     """It did not work this time; the row's policy decides whether and when to try again."""
 
 
-Outcome: TypeAlias = Done | Later | GiveUp | Failed
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Somebody asked for it to stop, and it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    """Not finished and not to blame: the worker had to let go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The handler settled the row itself, in its own fenced transaction; there is nothing left to write."""
+
+
+Outcome: TypeAlias = Done | Later | GiveUp | Failed | Cancelled | HandedBack | Settled
+
+
+def failure_of(error: BaseException) -> Failed:
+    """Any exception as an outcome; even one that cannot say what it is."""
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except Exception:
+        message = "(its message cannot be read)"
+    if isinstance(error, DulyError):
+        return Failed(error.code, message or name)
+    return Failed("UNKNOWN_ERROR", f"{name}: {message}" if message else name)

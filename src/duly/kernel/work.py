@@ -1,0 +1,136 @@
+"""The seam between a domain and the worker that runs it.
+
+    claim ---> call ---> outcome ---> settle
+      worker     domain    handler      domain's statements, the worker's transaction
+
+A domain describes its work: which table is leased, how a claimed row is performed, and how outcomes are written down.
+The worker does the rest, the same for every domain: claiming, keeping leases, running handlers where they can do no
+harm, settling in batches, stopping politely. A domain never meets the worker; it only fills in this form.
+"""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from psycopg import AsyncConnection
+
+from duly.kernel.lease import Lease, LeaseTable, claim, claim_lapsed, quarantine, release, sweep
+
+__all__ = ["Call", "Finished", "Pace", "Stop", "StopSign", "Where", "Work", "where_to_run"]
+
+Connection = AsyncConnection[Any]
+
+
+class Where(StrEnum):
+    """Where a handler runs; never on the loop that keeps the leases."""
+
+    LOOP = "loop"  # `async def`: on the handlers' own event loop
+    THREAD = "thread"  # a plain function: in a thread of a pool
+    CHILD = "child"  # isolated: in a child process, with limits on memory and time
+
+
+class Stop(StrEnum):
+    """Why a handler should stop."""
+
+    LOST = "lost"  # somebody else holds the row now, or may
+    CANCELLED = "cancelled"  # somebody asked
+    TIMEOUT = "timeout"  # it took too long
+    SHUTDOWN = "shutdown"  # the worker must go
+
+
+@dataclass(slots=True)
+class StopSign:
+    """What a running handler may look at: whether to stop, and why. A thread cannot be stopped from outside."""
+
+    why: Stop | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Should the handler stop?"""
+        return self.why is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How one claimed row is performed. A function for a child process, and its arguments, must be picklable."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+    where: Where = Where.LOOP
+    timeout_seconds: float | None = None
+    memory_bytes: int | None = None  # in a child: how much more it may use than it does when idle
+
+
+class Finished(NamedTuple):
+    """A row we hold, and what came of it."""
+
+    lease: Lease
+    outcome: object
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much at once and how often, for one kind of work."""
+
+    lease_seconds: float = 60.0
+    heartbeat_seconds: float = 15.0
+    poll_seconds: float = 1.0
+    sweep_seconds: float = 5.0
+    slots: int = 50  # rows worked on at once; where lapsed rows are reclaimed, one more is kept for these
+    batch: int = 1000  # rows in one statement
+    most_starts: int = 5  # where lapsed rows are reclaimed: then it is poison
+
+
+class Work(ABC):
+    """One kind of work: a lease table, how a row of it is performed, and how the outcome is recorded."""
+
+    name: str  # what `--only`, logs and metrics call it
+    of: LeaseTable
+    pace: Pace
+    channel: str | None = None  # where new rows are announced, if they are
+
+    @abstractmethod
+    def call(self, lease: Lease, sign: StopSign) -> Call:
+        """How this row is performed. Quick and without I/O; an exception here is the row's failure."""
+
+    @abstractmethod
+    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+        """Record outcomes, in the transaction that is open: all or nothing; returns the keys that were still ours.
+
+        An outcome is what the function of `call` returned, or one of `outcome.py` that the worker made of its end.
+        """
+
+    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+        """Hold up to `most` due rows."""
+        return await claim(connection, self.of, worker_id, lease_seconds=self.pace.lease_seconds, most=most)
+
+    async def claim_lapsed(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+        """Take over up to `most` rows of holders that are gone."""
+        return await claim_lapsed(
+            connection,
+            self.of,
+            worker_id,
+            lease_seconds=self.pace.lease_seconds,
+            most_starts=self.pace.most_starts,
+            most=most,
+        )
+
+    async def sweep(self, connection: Connection) -> int:
+        """Bring back, or set aside, what nobody holds any more; returns how many rows there were."""
+        if self.of.lapsed == "returned":
+            return len(await sweep(connection, self.of))
+        return len(await quarantine(connection, self.of, most_starts=self.pace.most_starts)) if self.of.poisoned else 0
+
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+        """Hand rows back unfinished and unblamed."""
+        await release(connection, leases)
+
+
+def where_to_run(function: Callable[..., Any], *, isolate: bool = False) -> Where:
+    """The place that fits a function: isolated, asynchronous, or plain."""
+    if isolate:
+        return Where.CHILD
+    return Where.LOOP if inspect.iscoroutinefunction(function) else Where.THREAD

@@ -1,0 +1,166 @@
+"""The proxy that other tests break wires with does what it says, in both ways of speaking the protocol."""
+
+import asyncio
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from duly.db.pool import connect
+from tests.support.proxy import Proxy
+
+SECONDS = 30.0
+
+
+@pytest.fixture
+def proxy(database: str) -> Generator[Proxy, None, None]:
+    """A proxy to a database with one table."""
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("create table note (text text)")
+    with Proxy(database) as proxy:
+        yield proxy
+
+
+@pytest.fixture(params=[psycopg.Cursor, psycopg.ClientCursor], ids=["extended", "simple"])
+def client(proxy: Proxy, request: pytest.FixtureRequest) -> Generator[psycopg.Connection[Any], None, None]:
+    """A client behind the proxy, of either way: parameters on their own, or inside the text."""
+    with psycopg.connect(proxy.address, autocommit=True, cursor_factory=request.param) as client:
+        yield client
+
+
+def write(client: psycopg.Connection[Any], text: str) -> None:
+    client.execute("insert into note values (%s)", [text])
+
+
+def notes(database: str) -> list[str]:
+    with psycopg.connect(database) as admin:
+        return [text for (text,) in admin.execute("select text from note order by text")]
+
+
+def test_what_nobody_breaks_passes_unchanged(proxy: Proxy, client: psycopg.Connection[Any], database: str) -> None:
+    for nth in range(10):  # often enough to be prepared
+        write(client, str(nth) * 100_000)
+    assert [text[0] for text in notes(database)] == [str(nth) for nth in range(10)]
+    with client.cursor().copy("copy note from stdin") as copy:
+        copy.write_row(["copied"])
+    assert "copied" in notes(database)
+    assert (proxy.connections, proxy.connections_cut) == (1, 0)
+
+
+def test_a_refusal_of_the_server_arrives(proxy: Proxy) -> None:
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        psycopg.connect(proxy.address, dbname="no_such_database")
+
+
+def test_cut_after_lets_the_request_through_and_its_answer_not(
+    proxy: Proxy, client: psycopg.Connection[Any], database: str
+) -> None:
+    write(client, "before")
+    proxy.cut_after(b"insert into note")
+    with pytest.raises(psycopg.OperationalError):
+        write(client, "unheard of")
+    assert notes(database) == ["before", "unheard of"]
+    assert proxy.connections_cut == 1
+
+
+def test_cut_before_does_not_let_the_request_through(
+    proxy: Proxy, client: psycopg.Connection[Any], database: str
+) -> None:
+    write(client, "before")
+    proxy.cut_before(b"insert into note")
+    with pytest.raises(psycopg.OperationalError):
+        write(client, "never sent")
+    assert notes(database) == ["before"]
+    assert proxy.connections_cut == 1
+
+
+def test_a_trap_is_for_one_request_and_for_its_connection_alone(
+    proxy: Proxy, client: psycopg.Connection[Any], database: str
+) -> None:
+    with psycopg.connect(proxy.address, autocommit=True) as other:
+        proxy.cut_after(b"insert into note")
+        with pytest.raises(psycopg.OperationalError):
+            write(other, "first")
+        write(client, "second")
+    assert notes(database) == ["first", "second"]
+
+
+def test_in_a_pipeline_the_answers_before_the_trap_arrive(proxy: Proxy, database: str) -> None:
+    with psycopg.connect(proxy.address, autocommit=True) as client:
+        first = client.cursor()
+        proxy.cut_after(b"insert into note")
+        with pytest.raises(psycopg.OperationalError):
+            ask_and_write(client, first, "unheard of")
+    assert first.fetchone() == (1,)
+    assert notes(database) == ["unheard of"]
+
+
+def ask_and_write(client: psycopg.Connection[Any], first: psycopg.Cursor[Any], text: str) -> None:
+    """Two requests on their way before either is answered."""
+    with client.pipeline() as pipeline:
+        first.execute("select 1")
+        pipeline.sync()
+        write(client, text)
+
+
+def test_cut_ends_every_connection(proxy: Proxy, client: psycopg.Connection[Any]) -> None:
+    with psycopg.connect(proxy.address, autocommit=True) as other:
+        proxy.cut()
+        for each in (client, other):
+            with pytest.raises(psycopg.OperationalError):
+                each.execute("select 1")
+    assert (proxy.connections, proxy.connections_cut) == (2, 2)
+
+
+async def test_with_answers_dropped_requests_are_still_carried_out(proxy: Proxy, database: str) -> None:
+    async with await connect(proxy.address) as client:
+        swallowed = proxy.drop_answers()
+        writing = asyncio.create_task(client.execute("insert into note values ('unheard of')"))
+        assert await asyncio.to_thread(swallowed.wait, SECONDS)
+        assert notes(database) == ["unheard of"]
+        assert not writing.done()
+        proxy.resume()
+        with pytest.raises(psycopg.OperationalError):
+            await writing
+    async with await connect(proxy.address) as another:
+        await another.execute("select 1")
+
+
+async def test_frozen_bytes_arrive_when_the_wire_thaws(proxy: Proxy, database: str) -> None:
+    async with await connect(proxy.address) as client:
+        proxy.freeze()
+        writing = asyncio.create_task(client.execute("insert into note values ('late')"))
+        arriving = asyncio.create_task(connect(proxy.address))
+        done, _ = await asyncio.wait({writing, arriving}, timeout=0.2)
+        assert not done
+        assert notes(database) == []
+        proxy.resume()
+        await writing
+        await (await arriving).close()
+    assert notes(database) == ["late"]
+
+
+def test_a_frozen_wire_hides_that_its_client_has_gone(proxy: Proxy, database: str) -> None:
+    client = psycopg.connect(proxy.address, autocommit=True, application_name="gone")
+    proxy.freeze()
+    client.close()
+    assert is_connected(database, "gone")
+    proxy.resume()
+    deadline = time.monotonic() + SECONDS
+    while is_connected(database, "gone"):
+        assert time.monotonic() < deadline, "the server never heard of it"
+
+
+def is_connected(database: str, name: str) -> bool:
+    """Does the server think that a client of this name is there?"""
+    with psycopg.connect(database) as admin:
+        found = admin.execute("select pid from pg_stat_activity where application_name = %s", [name])
+        return found.fetchone() is not None
+
+
+def test_a_server_that_is_not_there_is_a_connection_that_ends(tmp_path: Path) -> None:
+    with Proxy(f"host={tmp_path} dbname=nowhere") as nowhere, pytest.raises(psycopg.OperationalError):
+        psycopg.connect(nowhere.address)

@@ -1,0 +1,253 @@
+"""A proxy between a client and PostgreSQL that breaks on purpose, at a chosen moment.
+
+    cut()                  every connection ends now
+    cut_before(pattern)    the next request with these bytes never reaches the server, and its connection ends
+    cut_after(pattern)     that request is executed and answered, its client never hears of it, and its connection ends
+    drop_answers()         requests arrive, answers do not
+    freeze()               nothing arrives and nobody hangs up: bytes wait, as they do while a network is down
+    resume()               everything flows again
+
+It runs on a loop in a thread of its own, so that a test of either colour can drive it, and each verb has taken effect
+when it returns. It reads the protocol just far enough to know where a message ends and which answer is whose.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from psycopg.abc import ConnDict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+__all__ = ["Proxy"]
+
+SECONDS = 30.0
+ENDS_A_REQUEST = (b"Q", b"S", b"F")  # a simple query, a sync, a function call: each is answered by one "ready"
+READY = b"Z"
+HUNG_UP = (asyncio.IncompleteReadError, OSError)
+
+
+class Trap(NamedTuple):
+    """What waits for the next request with these bytes."""
+
+    pattern: bytes
+    forward: bool
+
+
+class Proxy:
+    """The same database at another address for the length of a `with`, and the hand on every wire to it."""
+
+    address: str
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, upstream: str) -> None:
+        self.upstream = conninfo_to_dict(upstream)
+        self.connections = 0  # made so far
+        self.connections_cut = 0  # of these, ended by us
+        self.wires: set[Wire] = set()
+        self.trap: Trap | None = None
+        self.swallowed: threading.Event | None = None
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+        self.stopping = asyncio.Event()
+        self.thread = ThreadPoolExecutor(1, "proxy")
+
+    def __enter__(self) -> Self:
+        listening = Future[None]()
+        self.running = self.thread.submit(asyncio.run, self.run(listening))
+        listening.result(SECONDS)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.running.done():
+            self.do(self.stopping.set)
+        self.running.result(SECONDS)
+        self.thread.shutdown()
+
+    def cut(self) -> None:
+        """End every connection, in whatever state it is."""
+        self.do(lambda: [wire.cut() for wire in list(self.wires)])
+
+    def cut_before(self, pattern: bytes) -> None:
+        """The next request that contains these bytes never reaches the server."""
+        self.trap = Trap(pattern, forward=False)
+
+    def cut_after(self, pattern: bytes) -> None:
+        """The next request that contains these bytes is executed; its answer and its connection are lost."""
+        self.trap = Trap(pattern, forward=True)
+
+    def drop_answers(self) -> threading.Event:
+        """Forward requests and swallow answers; the event is set once a whole answer was swallowed."""
+        self.swallowed = swallowed = threading.Event()
+        return swallowed
+
+    def freeze(self) -> None:
+        """Let nothing through in either direction, neither bytes nor the news that somebody hung up."""
+        self.do(self.flowing.clear)
+
+    def resume(self) -> None:
+        """Let everything through again; a connection whose answers were swallowed ends, for it lost its thread."""
+        self.do(self.flow_again)
+
+    def flow_again(self) -> None:
+        """Undo what the other verbs did."""
+        self.trap, self.swallowed = None, None
+        for wire in [wire for wire in self.wires if wire.spoiled]:
+            wire.cut()
+        self.flowing.set()
+
+    def do(self, act: Callable[[], object]) -> None:
+        """Act between two steps of the loop, and return when it is done."""
+
+        async def step() -> None:
+            act()
+
+        asyncio.run_coroutine_threadsafe(step(), self.loop).result(SECONDS)
+
+    async def run(self, listening: Future[None]) -> None:
+        """Serve until told to stop; a mistake of ours ends everything and comes out of the `with`."""
+        self.loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as group:
+
+            def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                self.connections += 1
+                wire = Wire(self, Side(reader, writer))
+                wire.task = group.create_task(wire.run())
+                self.wires.add(wire)
+
+            server = await asyncio.start_server(accept, "127.0.0.1", 0)
+            host, port = server.sockets[0].getsockname()
+            # Encryption would begin with an answer that is no message; here is nobody to hide from.
+            plain = {"sslmode": "disable", "gssencmode": "disable"}
+            self.address = make_conninfo("", **{**self.upstream, **plain, "host": host, "port": port})
+            listening.set_result(None)
+            await self.stopping.wait()
+            server.close()
+            for wire in list(self.wires):
+                wire.cut()
+
+
+class Message(NamedTuple):
+    """One message of the protocol, whole; a client's greeting has no kind."""
+
+    kind: bytes
+    text: bytes
+
+
+class Side(NamedTuple):
+    """One end of a wire."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+class Wire:
+    """One connection of a client, and ours to the server on its behalf."""
+
+    task: asyncio.Task[None]
+
+    def __init__(self, proxy: Proxy, client: Side) -> None:
+        self.proxy = proxy
+        self.client = client
+        self.sides = [client]
+        self.asked = 1  # how often the server is to say "ready"; the first time is its welcome
+        self.ready = 0  # how often it did
+        self.last: int | None = None  # the answer that ends with this "ready" is the last, and nobody hears it
+        self.spoiled = False  # an answer was swallowed: the next would be taken for it
+
+    def cut(self) -> None:
+        """End it at once, without a word to either side."""
+        self.proxy.wires.discard(self)
+        self.proxy.connections_cut += 1
+        for side in self.sides:
+            side.writer.transport.abort()
+        self.task.cancel()
+
+    async def run(self) -> None:
+        """Carry both ways until somebody hangs up."""
+        try:
+            with suppress(*HUNG_UP):
+                await self.proxy.flowing.wait()
+                server = await connect(self.proxy.upstream)
+                self.sides.append(server)
+                await first_of(
+                    self.carry_requests(self.client.reader, server.writer), self.carry_answers(server.reader)
+                )
+        finally:
+            self.proxy.wires.discard(self)
+            for side in self.sides:
+                side.writer.close()
+            for side in self.sides:
+                with suppress(*HUNG_UP):
+                    await side.writer.wait_closed()
+
+    async def carry_requests(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+        """From the client to the server, message by message."""
+        message = await self.receive(client, has_kind=False)
+        while message:
+            if message.kind and self.is_trapped(message):
+                return
+            self.asked += message.kind in ENDS_A_REQUEST
+            server.write(message.text)
+            message = await self.receive(client)
+
+    def is_trapped(self, message: Message) -> bool:
+        """Does it spring the trap, so that it must not go on? One that may go on is this connection's last."""
+        trap = self.proxy.trap
+        if not trap or trap.pattern not in message.text:
+            return False
+        self.proxy.trap = None
+        self.last = self.asked + 1
+        if not trap.forward:
+            self.cut()
+        return not trap.forward
+
+    async def carry_answers(self, server: asyncio.StreamReader) -> None:
+        """From the server to the client, but for what nobody may hear."""
+        while message := await self.receive(server):
+            is_last = self.last is not None and self.ready >= self.last - 1
+            self.ready += message.kind == READY
+            if swallowed := self.proxy.swallowed:
+                self.spoiled = True
+                if message.kind == READY:
+                    swallowed.set()
+            elif not is_last:
+                self.client.writer.write(message.text)
+            if is_last and message.kind == READY:
+                self.cut()
+
+    async def receive(self, reader: asyncio.StreamReader, *, has_kind: bool = True) -> Message | None:
+        """The next message, once the proxy lets anything through; None when there will be no more."""
+        message = None
+        with suppress(*HUNG_UP):
+            kind = await reader.readexactly(1) if has_kind else b""
+            length = await reader.readexactly(4)
+            message = Message(kind, kind + length + await reader.readexactly(int.from_bytes(length) - 4))
+        await self.proxy.flowing.wait()
+        return message
+
+
+async def connect(upstream: ConnDict) -> Side:
+    """To the server, by a socket in the file system or by TCP."""
+    host, port = str(upstream["host"]), int(upstream.get("port") or 5432)
+    if host.startswith("/"):
+        return Side(*await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}"))
+    return Side(*await asyncio.open_connection(host, port))
+
+
+async def first_of(*ways: Coroutine[Any, Any, None]) -> None:
+    """Return as soon as one of them is over, and end the others."""
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
