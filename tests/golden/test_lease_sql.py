@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from duly.db.migrations import DIRECTORY
+from duly.delivery import OUTBOX_MACHINE
 from duly.kernel.lease import TEMPLATES, render, render_settle
 from duly.kernel.machine import render_machine
 from tests.laws.tables import SHAPES, Shape
@@ -24,3 +26,8 @@ def test_the_statements_of_a_lease_table_are_the_committed_ones(shape: Shape) ->
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_triggers_of_a_machine_are_the_committed_ones(shape: Shape) -> None:
     check_golden(GOLDEN / f"{shape}.machine.sql", render_machine(shape.machine) + "\n")
+
+
+def test_the_migration_of_the_outbox_holds_the_triggers_of_its_machine() -> None:
+    """A migration is frozen text: whoever changes the machine writes another migration, and names it here."""
+    assert render_machine(OUTBOX_MACHINE) in (DIRECTORY / "sql" / "0002_outbox.up.sql").read_text()

@@ -1,23 +1,39 @@
-"""Two tables of different shape that nobody but the laws uses: every law must hold on both."""
+"""Two tables of different shape that nobody but the laws uses, and the real ones: every law must hold on each."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import LiteralString
 
+from psycopg import sql
+
+from duly.delivery import OUTBOX, OUTBOX_MACHINE
 from duly.kernel.lease import LeaseTable
 from duly.kernel.machine import Machine, render_machine
 
-__all__ = ["SHAPES", "Shape", "schema_sql"]
+__all__ = ["SHAPES", "Shape", "insert_rows", "schema_sql"]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A lease table with its machine, and an end a holder may bring a row to."""
+    """A lease table with its machine, an end a holder may bring a row to, and what its rows cannot do without."""
 
     of: LeaseTable
     machine: Machine
     end: str
+    note: str = "note"  # a column of text that a holder may write
+    poison: str = "poison"  # a text which that column refuses
+    required: Mapping[str, str] = field(default_factory=dict[str, str])  # columns without a default, with a value
+    beside: Mapping[str, LiteralString] = field(default_factory=dict[str, LiteralString])  # set with a state, by hand
 
     def __str__(self) -> str:
         return self.machine.name
+
+    def become(self, state: str) -> sql.Composed:
+        """What to set to change the state by hand: the state, and whatever the table wants beside it."""
+        beside = self.beside.get(state, "")
+        return sql.SQL("{} = {}{}").format(
+            sql.Identifier(self.of.state), sql.Literal(state), sql.SQL(", " + beside if beside else "")
+        )
 
 
 PARCEL = Shape(
@@ -73,8 +89,26 @@ VISIT = Shape(
         detail="jsonb_build_object('progress', progress)",
     ),
     end="done",
+    beside={"failed": "error = 'because'"},
 )
-SHAPES = (PARCEL, VISIT)
+
+UNHELD: LiteralString = "lease_owner = null, lease_expires_at = null"
+MESSAGE = Shape(
+    of=OUTBOX,
+    machine=OUTBOX_MACHINE,
+    end="sent",
+    note="receipt",
+    poison="x" * 2049,
+    required={"channel": "console", "recipient": "anna", "kind": "reminder", "payload": "{}"},
+    beside={
+        "pending": UNHELD + ", called_at = null",
+        "sending": "lease_owner = 'anybody', lease_expires_at = duly.clock()",
+        "sent": UNHELD,
+        "failed": UNHELD + ", last_error = 'because'",
+        "uncertain": UNHELD + ", called_at = duly.clock()",
+    },
+)
+SHAPES = (PARCEL, VISIT, MESSAGE)
 
 TABLES = """
 create schema laws;
@@ -121,5 +155,16 @@ grant select, insert, update on laws.parcel, laws.visit to duly_worker;
 
 
 def schema_sql() -> str:
-    """Both tables with their guards and timelines."""
-    return TABLES + "\n".join(render_machine(shape.machine) for shape in SHAPES)
+    """The laws' own two tables with their guards and timelines; the real ones are there already."""
+    return TABLES + "\n".join(render_machine(shape.machine) for shape in (PARCEL, VISIT))
+
+
+def insert_rows(shape: Shape, columns: Mapping[str, sql.Composable], rows: int = 1) -> sql.Composed:
+    """A statement that puts rows into the table, with these columns as well as those it cannot do without."""
+    given = {name: sql.Literal(value) for name, value in shape.required.items()} | dict(columns)
+    return sql.SQL("insert into {} ({}) select {} from generate_series(1, {})").format(
+        sql.Identifier(*shape.of.table),
+        sql.SQL(", ").join(map(sql.Identifier, given)),
+        sql.SQL(", ").join(given.values()),
+        sql.Literal(rows),
+    )

@@ -10,17 +10,17 @@ from psycopg import sql
 from duly.kernel.lease import claim, renew, settle
 from duly.kernel.machine import ILLEGAL_MOVE, Machine
 from tests.laws.conftest import Connection
-from tests.laws.tables import SHAPES, Shape
+from tests.laws.tables import SHAPES, Shape, insert_rows
 
 Admin = psycopg.Connection[Any]
 Step = tuple[str | None, str]
 
 
 def statement(text: str, shape: Shape, **names: sql.Composable) -> sql.Composed:
-    """A statement about this table: `{table}`, `{key}` and `{state}` are its own."""
+    """A statement about this table: `{table}`, `{key}` and `{note}` are its own."""
     of = shape.of
     return sql.SQL(text).format(  # type: ignore[arg-type]
-        table=sql.Identifier(*of.table), key=sql.Identifier(of.key), state=sql.Identifier(of.state), **names
+        table=sql.Identifier(*of.table), key=sql.Identifier(of.key), note=sql.Identifier(shape.note), **names
     )
 
 
@@ -47,15 +47,14 @@ def path_to(machine: Machine, state: str) -> list[str]:
 def bring(admin: Admin, shape: Shape, state: str) -> None:
     """Put one row and lead it to a state along the drawn edges."""
     first, *rest = path_to(shape.machine, state)
-    admin.execute(statement("insert into {table} ({state}) values ({first})", shape, first=sql.Literal(first)))
+    admin.execute(insert_rows(shape, {shape.of.state: sql.Literal(first)}))
     for each in rest:
         move(admin, shape, each)
 
 
 def move(admin: Admin, shape: Shape, to: str) -> None:
     """Change the state of the only row, as anybody with rights could."""
-    error = ", error = 'because'" if to == "failed" else ""
-    admin.execute(statement("update {table} set {state} = {to}" + error, shape, to=sql.Literal(to)))
+    admin.execute(statement("update {table} set {become}", shape, become=shape.become(to)))
 
 
 def test_every_pair_of_states_is_allowed_or_refused_as_drawn(shape: Shape, admin: Admin) -> None:
@@ -75,7 +74,7 @@ def test_every_pair_of_states_is_allowed_or_refused_as_drawn(shape: Shape, admin
 
 def test_an_insert_is_an_edge_too(shape: Shape, admin: Admin) -> None:
     for state in shape.machine.states():
-        insert = statement("insert into {table} ({state}) values ({it})", shape, it=sql.Literal(state))
+        insert = insert_rows(shape, {shape.of.state: sql.Literal(state)})
         if shape.machine.allows(None, state):
             admin.execute(insert)
         else:
@@ -84,8 +83,8 @@ def test_an_insert_is_an_edge_too(shape: Shape, admin: Admin) -> None:
 
 
 def test_the_caller_cannot_write_the_revision_or_where_a_row_came_from(shape: Shape, admin: Admin) -> None:
-    admin.execute(statement("insert into {table} (revision, moved_from) values (99, 'nowhere')", shape))
-    admin.execute(statement("update {table} set revision = 77, moved_from = 'nowhere', note = 'a change'", shape))
+    admin.execute(insert_rows(shape, {"revision": sql.Literal(99), "moved_from": sql.Literal("nowhere")}))
+    admin.execute(statement("update {table} set revision = 77, moved_from = 'nowhere', {note} = 'a change'", shape))
     row = admin.execute(statement("select revision, moved_from from {table}", shape)).fetchone()
     assert row == (1, None)
 
@@ -100,7 +99,7 @@ def test_the_key_of_a_row_cannot_change(shape: Shape, admin: Admin) -> None:
 async def test_the_log_has_one_line_per_transition_without_a_gap(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
-    admin.execute(statement("insert into {table} (note) select 'x' from generate_series(1, 50)", shape))
+    admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, 50))
     leases = await claim(connection, shape.of, "worker-1", lease_seconds=60, most=50)
     await renew(connection, leases, lease_seconds=60)
     for lease in leases:
@@ -115,7 +114,7 @@ async def test_the_log_has_one_line_per_transition_without_a_gap(
 async def test_a_held_row_that_changes_hands_is_written_down(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
-    admin.execute(statement("insert into {table} (note) values ('x')", shape))
+    admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}))
     await claim(connection, shape.of, "worker-1", lease_seconds=60)
     owner = sql.Identifier(shape.of.owner)
     admin.execute(statement("update {table} set {owner} = 'another'", shape, owner=owner))
@@ -127,19 +126,23 @@ def test_whoever_writes_is_written_down(shape: Shape, admin: Admin) -> None:
     of = shape.of
     key = "'00000000-0000-0000-0000-000000000001'::uuid" if of.key_type == "uuid" else "1000000"
     overriding = "" if of.key_type == "uuid" else "overriding system value"
+    columns = sql.SQL(", ").join(map(sql.Identifier, (of.key, *shape.required)))
+    values = sql.SQL(", ").join((sql.SQL(key), *map(sql.Literal, shape.required.values())))
     upsert = (
-        "insert into {table} ({key}) " + overriding + " values (" + key + ")"
-        " on conflict ({key}) do update set {state} = {held}"
+        "insert into {table} ({columns}) " + overriding + " values ({values})"
+        " on conflict ({key}) do update set {become}"
     )
     for _ in range(2):
-        admin.execute(statement(upsert, shape, held=sql.Literal(of.held)))
+        admin.execute(statement(upsert, shape, columns=columns, values=values, become=shape.become(of.held)))
     merge = (
         "merge into {table} as t using (select " + key + " as key) as s on t.{key} = s.key"
-        " when matched then update set {state} = {end} when not matched then do nothing"
+        " when matched then update set {become} when not matched then do nothing"
     )
-    admin.execute(statement(merge, shape, end=sql.Literal(shape.end)))
-    with admin.cursor().copy(statement("copy {table} (note) from stdin", shape)) as copy:
-        copy.write("by copy\n")
+    admin.execute(statement(merge, shape, become=shape.become(shape.end)))
+    copied = {shape.note: "by copy", **shape.required}
+    columns = sql.SQL(", ").join(map(sql.Identifier, copied))
+    with admin.cursor().copy(statement("copy {table} ({columns}) from stdin", shape, columns=columns)) as copy:
+        copy.write_row(list(copied.values()))
     seen = steps(admin, shape.machine)
     assert sorted(seen, key=str) == sorted(
         [(None, of.ready), (of.ready, of.held), (of.held, shape.end), (None, of.ready)], key=str
@@ -150,7 +153,7 @@ def test_whoever_writes_is_written_down(shape: Shape, admin: Admin) -> None:
 def test_recorded_progress_is_a_line_with_equal_ends(shape: Shape, admin: Admin) -> None:
     bring(admin, shape, shape.of.held)
     admin.execute(statement("update {table} set progress = 50", shape))
-    admin.execute(statement("update {table} set note = 'no progress'", shape))
+    admin.execute(statement("update {table} set {note} = 'no progress'", shape))
     assert steps(admin, shape.machine)[-1] == (shape.of.held, shape.of.held)
     last = admin.execute("select detail_json from duly.transition order by seq desc limit 1").fetchone()
     assert last == ({"progress": 50},)

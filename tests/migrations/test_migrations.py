@@ -58,6 +58,19 @@ def test_up_then_down_then_up_again_is_up(empty: str) -> None:
     assert lines_of(empty) == first
 
 
+def test_taking_the_outbox_down_leaves_the_log_and_it_comes_back_empty(empty: str) -> None:
+    migrate(empty, Roles())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(
+            "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'alert', '{}')"
+        )
+    assert migrate(empty, Roles(), to="0001_foundation") == "0001_foundation"
+    assert migrate(empty, Roles()) == newest_revision()
+    with psycopg.connect(empty) as connection:
+        counts = connection.execute("select (select count(*) from duly.outbox), (select count(*) from duly.transition)")
+        assert counts.fetchone() == (0, 1)
+
+
 def test_migrating_twice_changes_nothing(empty: str) -> None:
     migrate(empty, Roles())
     before = lines_of(empty)

@@ -10,6 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Roles
+from duly.delivery import OUTBOX_MACHINE
 from duly.errors import InvalidArgument
 from duly.verify import INVARIANTS, check, compare
 from duly.verify.contract import CONTRACTS, contract_lines
@@ -55,9 +56,26 @@ PLANTED_DIFFERENCES = {
         "unexpected",
         "table duly.orgs owner duly_owner row security",
     ),
+    "a right to a sequence too many": (
+        "grant update on sequence duly.wake_outbox to duly_api",
+        "unexpected",
+        "grant update on sequence duly.wake_outbox to duly_api",
+    ),
+    "a guard that sleeps": (
+        "alter table duly.outbox disable trigger outbox_guard",
+        "missing",
+        "edge duly.outbox.status pending -> sending",
+    ),
+    "a guard that never sees an insert": (
+        "drop trigger outbox_guard on duly.outbox;"
+        " create trigger outbox_guard before update on duly.outbox for each row execute function duly.outbox_guard()",
+        "missing",
+        "begin duly.outbox.status pending",
+    ),
     "another owner": ("alter table duly.orgs owner to postgres", "unexpected", "table duly.orgs owner postgres"),
 }
 LOG = "insert into duly.transition (machine, key, seq, prev_status, next_status) values "
+MESSAGE = "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'reminder', '{}');"
 PLANTED_OFFENCES = {
     "transitions_are_without_a_gap": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 3, 'a', 'b')",
     "transitions_are_linked": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 2, 'x', 'b')",
@@ -66,6 +84,20 @@ PLANTED_OFFENCES = {
         " insert into duly.api_keys (name, prefix, secret_sha256, scopes)"
         " values ('n', 'duly_abcdefghijkl', sha256(''), '{admin}')"
     ),
+    "partitions_refuse_what_their_log_refuses": (
+        "create table duly.log (at timestamptz) partition by range (at); select duly.protect('duly.log');"
+        " create table duly.log_2026 partition of duly.log for values from ('2026-01-01Z') to ('2027-01-01Z')"
+    ),
+    "messages_are_held_exactly_while_sending": (
+        "alter table duly.outbox drop constraint ck_outbox__lease;"
+        + MESSAGE
+        + "update duly.outbox set lease_owner = 'me'"
+    ),
+    "messages_are_where_their_log_ends": (
+        MESSAGE + "alter table duly.outbox disable trigger user;"
+        " update duly.outbox set status = 'failed', last_error = 'quietly'"
+    ),
+    "messages_have_their_log": "alter table duly.outbox disable trigger outbox_timeline_insert;" + MESSAGE,
 }
 
 
@@ -89,6 +121,41 @@ def test_a_planted_difference_is_found(planted: str, admin: Admin) -> None:
     assert [each for each in differences if each.kind == kind and words in each.line], differences
 
 
+def change_guard(admin: Admin, before: str, after: str) -> set[tuple[str, str]]:
+    """Replace a piece of the guard that runs; the edges in which the database then differs."""
+    (source,) = admin.execute("select pg_get_functiondef('duly.outbox_guard()'::regprocedure)").fetchone() or [""]
+    assert before in source
+    admin.execute(source.replace(before, after).encode())
+    differences = [(each.kind, each.line) for each in compare(admin, "duly")]
+    return {each for each in differences if not each[1].startswith("function ")}
+
+
+def test_a_guard_that_lets_more_pass_differs_by_that_edge(admin: Admin) -> None:
+    more = "when 'sent' then new.\"status\"::text = any (array['pending']) else false"
+    assert change_guard(admin, "else false", more) == {("unexpected", "edge duly.outbox.status sent -> pending")}
+
+
+def test_a_guard_that_lets_less_pass_differs_by_that_edge(admin: Admin) -> None:
+    found = change_guard(admin, "array['sending', 'failed']", "array['sending']")
+    assert found == {("missing", "edge duly.outbox.status pending -> failed")}
+
+
+def test_a_guard_that_lets_rows_begin_elsewhere_differs_by_that_beginning(admin: Admin) -> None:
+    found = change_guard(admin, "array['pending'])) then", "array['pending', 'sent'])) then")
+    assert found == {("unexpected", "begin duly.outbox.status sent")}
+
+
+def test_an_edge_that_is_only_a_comment_is_none(admin: Admin) -> None:
+    found = change_guard(admin, "array['sending', 'failed']", "array['sending' /* , 'failed' */]")
+    assert found == {("missing", "edge duly.outbox.status pending -> failed")}
+
+
+def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
+    drawn = {f"begin duly.outbox.status {first}" for first in OUTBOX_MACHINE.initial}
+    drawn |= {f"edge duly.outbox.status {one} -> {two}" for one, all_ in OUTBOX_MACHINE.edges.items() for two in all_}
+    assert {line for line in contract_lines("duly") if line.startswith(("begin ", "edge "))} == drawn
+
+
 @pytest.mark.parametrize("invariant", PLANTED_OFFENCES)
 def test_a_planted_violation_is_caught(invariant: str, admin: Admin) -> None:
     admin.execute(PLANTED_OFFENCES[invariant].encode())
@@ -110,7 +177,7 @@ def test_every_invariant_has_a_planted_violation() -> None:
 
 def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database_of_each_major: str) -> None:
     with psycopg.connect(database_of_each_major) as busy:
-        busy.execute("lock table duly.transition, duly.orgs, duly.api_keys in share row exclusive mode")
+        busy.execute("lock table duly.transition, duly.orgs, duly.api_keys, duly.outbox in share row exclusive mode")
         assert check(admin, SCHEMAS) == []
 
 

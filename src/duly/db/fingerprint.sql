@@ -2,6 +2,8 @@
 
 -- name: describe_catalogue
 -- Everything that makes behaviour: Alembic sees tables only, and a dropped trigger or grant changes more than a column does.
+-- The edges of a state machine are read from the body of the guard that actually runs, so that a guard which lets more, or
+-- less, pass differs by the name of that edge.
 with ours as (
     select oid, nspname from pg_catalog.pg_namespace where nspname = any(%(schemas)s)
 ),
@@ -10,6 +12,15 @@ relation as (
     from pg_catalog.pg_class c
     join ours n on n.oid = c.relnamespace
     where not c.relispartition and c.relname <> 'alembic_version'
+),
+guard as (  -- what judges every row before it is written, without comments
+    select r.nspname, r.relname, t.tgtype, body
+    from relation r
+    join pg_catalog.pg_trigger t on t.tgrelid = r.oid
+    join pg_catalog.pg_proc f on f.oid = t.tgfoid,
+    lateral (select regexp_replace(regexp_replace(f.prosrc, '--[^\n]*', '', 'g'), '/\*.*?\*/', '', 'g') as body) as plain
+    where t.tgenabled in ('O', 'A') and t.tgqual is null and cardinality(t.tgattr::int2[]) = 0
+        and t.tgtype & 3 = 3  -- before, each row
 )
 select line from (
     select format('schema %%I owner %%I', nspname, pg_get_userbyid(nspowner)) as line
@@ -33,16 +44,33 @@ select line from (
     left join pg_catalog.pg_attrdef d on d.adrelid = r.oid and d.adnum = a.attnum
     where r.relkind in ('r', 'p', 'v')
     union all
-    select format('constraint %%I.%%I.%%I %%s', r.nspname, r.relname, k.conname, pg_get_constraintdef(k.oid))
+    select format('constraint %%I.%%I.%%I %%s', r.nspname, r.relname, k.conname,
+        regexp_replace(pg_get_constraintdef(k.oid), '\s*\n\s*', ' ', 'g'))
     from relation r join pg_catalog.pg_constraint k on k.conrelid = r.oid
     where k.contype <> 'n'
     union all
     select format('index %%s', pg_get_indexdef(i.indexrelid))
     from relation r join pg_catalog.pg_index i on i.indrelid = r.oid
     union all
-    select format('trigger %%s%%s', pg_get_triggerdef(t.oid), case t.tgenabled when 'O' then '' else ' not enabled' end)
+    select format('trigger %%s%%s', regexp_replace(pg_get_triggerdef(t.oid), '\s*\n\s*', ' ', 'g'),
+        case t.tgenabled when 'O' then '' else ' not enabled' end)
     from relation r join pg_catalog.pg_trigger t on t.tgrelid = r.oid
     where not t.tgisinternal
+    union all
+    select format('begin %%I.%%I.%%I %%s', nspname, relname, drawn[1], replace(state[1], '''''', ''''))
+    from guard,
+    lateral regexp_matches(body, 'not \(new\."([^"]+)"::text = any \(array\[([^]]*)\]\)\)', 'g') as drawn,
+    lateral regexp_matches(drawn[2], '''((?:[^'']|'''')*)''', 'g') as state
+    where tgtype & 4 = 4  -- insert
+    union all
+    select format('edge %%I.%%I.%%I %%s -> %%s', nspname, relname, drawn[2],
+        replace(drawn[1], '''''', ''''), replace(state[1], '''''', ''''))
+    from guard,
+    lateral regexp_matches(
+        body, 'when ''((?:[^'']|'''')*)'' then new\."([^"]+)"::text = any \(array\[([^]]*)\]\)', 'g'
+    ) as drawn,
+    lateral regexp_matches(drawn[3], '''((?:[^'']|'''')*)''', 'g') as state
+    where tgtype & 16 = 16  -- update
     union all
     select format('policy %%I.%%I.%%I %%s to %%s using %%s check %%s', r.nspname, r.relname, p.polname, p.polcmd,
         (select string_agg(case when role = 0 then 'public' else pg_get_userbyid(role)::text end, ', ')
@@ -59,7 +87,9 @@ select line from (
     where f.prokind in ('f', 'p')
     union all
     select format('grant %%s on %%s to %%s', lower(g.privilege_type), what, grantee_name) from (
-        select format('table %%I.%%I', nspname, relname) as what, relacl as acl from relation where relkind in ('r', 'p', 'v')
+        select format('%%s %%I.%%I', case relkind when 'S' then 'sequence' else 'table' end, nspname, relname) as what,
+            relacl as acl
+        from relation where relkind in ('r', 'p', 'v', 'S')
         union all
         select format('schema %%I', n.nspname), n.nspacl
         from pg_catalog.pg_namespace n where n.oid in (select oid from ours)

@@ -41,3 +41,51 @@ left join "user".users u on u.id = k.user_id
 where k.revoked_at is null and o.id is null and u.id is null
 order by prefix
 limit %(most)s;
+
+-- name: partitions_refuse_what_their_log_refuses
+-- A log that only grows does so on each of its partitions.
+select format('%%s is a part of %%s and has no working twin of its trigger %%s', part.relid, t.tgrelid::regclass, t.tgname)
+    as offender
+from pg_catalog.pg_trigger t
+join pg_catalog.pg_class c on c.oid = t.tgrelid and c.relkind = 'p'
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace and n.nspname = any(%(schemas)s),
+lateral pg_catalog.pg_partition_tree(t.tgrelid) as part
+where t.tgfoid = to_regproc('duly.refuse_change') and not exists (
+    select from pg_catalog.pg_trigger twin
+    where twin.tgrelid = part.relid and twin.tgfoid = t.tgfoid and twin.tgtype = t.tgtype and twin.tgenabled in ('O', 'A')
+)
+order by 1
+limit %(most)s;
+
+-- name: messages_are_held_exactly_while_sending
+-- A message has an owner and an end of its lease when it is being sent, and at no other time.
+select format('message %%s is %%s, held by %%s until %%s', id, status, coalesce(lease_owner, 'nobody'),
+    coalesce(lease_expires_at::text, 'no time')) as offender
+from duly.outbox
+where num_nonnulls(lease_owner, lease_expires_at) <> case when status = 'sending' then 2 else 0 end
+order by id
+limit %(most)s;
+
+-- name: messages_are_where_their_log_ends
+-- The newest transition of a message tells its status and its revision.
+select format('message %%s is %%s at revision %%s, its log ends at %%s with transition %%s', o.id, o.status, o.revision,
+    newest.next_status, newest.seq) as offender
+from duly.outbox o
+cross join lateral (
+    select t.next_status, t.seq
+    from duly.transition t
+    where t.machine = 'outbox' and t.key = o.id::text
+    order by t.seq desc
+    limit 1
+) as newest
+where (newest.next_status, newest.seq) is distinct from (o.status, o.revision)
+order by o.id
+limit %(most)s;
+
+-- name: messages_have_their_log
+-- A message goes with its history and stays with it.
+select format('message %%s has no transition', o.id) as offender
+from duly.outbox o
+where not exists (select from duly.transition t where t.machine = 'outbox' and t.key = o.id::text)
+order by o.id
+limit %(most)s;

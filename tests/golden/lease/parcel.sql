@@ -9,8 +9,7 @@ with due as (
 )
 update "laws"."parcel" as t
 set "status" = 'CARRIED', "carrier" = %(owner)s, "starts" = t."starts" + 1, "carried_until" = duly.clock() + make_interval(secs => %(lease_seconds)s)
-from due
-where t."id" = due."id"
+where t."id" = any (array(select "id" from due))
 returning t.*;
 
 -- claim_lapsed
@@ -24,8 +23,7 @@ with lapsed as (
 )
 update "laws"."parcel" as t
 set "carrier" = %(owner)s, "starts" = t."starts" + 1, "carried_until" = duly.clock() + make_interval(secs => %(lease_seconds)s)
-from lapsed
-where t."id" = lapsed."id"
+where t."id" = any (array(select "id" from lapsed))
 returning t.*;
 
 -- fence
@@ -35,14 +33,15 @@ where "id" = %(key)s and "carrier" = %(owner)s and "status" = 'CARRIED'
 for no key update;
 
 -- find_settled
-select t."id" as key
-from "laws"."parcel" as t
-join unnest(%(keys)s::uuid[], %(owners)s::text[]) as given (key, owner)
-    on given.key = t."id" and given.owner = t."settled_by";
+select given.key
+from unnest(%(keys)s::uuid[], %(owners)s::text[]) as given (key, owner)
+cross join lateral (
+    select from "laws"."parcel" as t where t."id" = given.key and t."settled_by" = given.owner limit 1
+) as ours;
 
 -- quarantine
 with poison as (
-    select "id", "carrier" as owner
+    select "id"
     from "laws"."parcel"
     where "status" = 'CARRIED' and "carried_until" < duly.now() and "starts" >= %(most_starts)s
     order by "id"
@@ -50,65 +49,84 @@ with poison as (
     for no key update skip locked
 )
 update "laws"."parcel" as t
-set "status" = NULL, "settled_by" = poison.owner, "carrier" = null, "carried_until" = null, 
-from poison
-where t."id" = poison."id"
+set "status" = NULL, "settled_by" = t."carrier", "carrier" = null, "carried_until" = null, 
+where t."id" = any (array(select "id" from poison))
 returning t.*;
 
 -- release
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
+),
+ours as (
+    select held."id"
+    from given
+    cross join lateral (
+        select t."id"
+        from "laws"."parcel" as t
+        where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED' and not ("carried_until" < duly.clock())
+        for no key update
+    ) as held
+)
 update "laws"."parcel" as t
 set "starts" = greatest(t."starts" - 1, 0), "carried_until" = duly.clock() - interval '1 millisecond'
-from unnest(%(keys)s::uuid[], %(owners)s::text[]) as given (key, owner)
-where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED'
+where t."id" = any (array(select "id" from ours))
 returning t."id";
 ;
 
 -- renew
 with given as (
-    select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner)
+    select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
 free as (
-    select t."id"
-    from "laws"."parcel" as t
-    join given on given.key = t."id" and given.owner = t."carrier"
-    where t."status" = 'CARRIED'
-    order by t."id"
-    for no key update of t skip locked
+    select ours."id"
+    from given
+    cross join lateral (
+        select t."id"
+        from "laws"."parcel" as t
+        where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED'
+        for no key update skip locked
+    ) as ours
 ),
 renewed as (
     update "laws"."parcel" as t
     set "carried_until" = duly.clock() + make_interval(secs => %(lease_seconds)s)
-    from free
-    where t."id" = free."id"
+    where t."id" = any (array(select "id" from free))
     returning t."id" as key
 )
 select
     given.key,
-    renewed.key is not null as renewed,
-    (t."status" = 'CARRIED' and t."carrier" = given.owner) is true as ours,
-    t."cancel_requested_at" is not null as cancelled
+    given.key in (select key from renewed) as renewed,
+    now.ours is true as ours,
+    now.cancelled
 from given
-left join renewed on renewed.key = given.key
-left join "laws"."parcel" as t on t."id" = given.key;
+left join lateral (
+    select t."status" = 'CARRIED' and t."carrier" = given.owner as ours, t."cancel_requested_at" is not null as cancelled
+    from "laws"."parcel" as t
+    where t."id" = given.key
+    limit 1
+) as now on true;
 
 -- settle
 with given as (
-    select * from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner)
+    select *
+    from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[])) as g (key, owner)
+    order by g.key
 ),
 ours as (
-    select t."id"
-    from "laws"."parcel" as t
-    join given on given.key = t."id" and given.owner = t."carrier"
-    where t."status" = 'CARRIED'
-    order by t."id"
-    for no key update of t
+    select given.*
+    from given
+    cross join lateral (
+        select
+        from "laws"."parcel" as t
+        where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED'
+        for no key update
+    ) as held
 ),
 settled as (
     update "laws"."parcel" as t
-    set "status" = 'DELIVERED', "settled_by" = given.owner, "carrier" = null, "carried_until" = null
+    set "status" = 'DELIVERED', "settled_by" = ours.owner, "carrier" = null, "carried_until" = null
     from ours
-    join given on given.key = ours."id"
-    where t."id" = ours."id"
+    where t."id" = ours.key
     returning t."id" as key
 )
 select key from settled;
@@ -124,6 +142,5 @@ with lapsed as (
 )
 update "laws"."parcel" as t
 set "status" = 'WAITING', "carrier" = null, "carried_until" = null
-from lapsed
-where t."id" = lapsed."id"
+where t."id" = any (array(select "id" from lapsed))
 returning t.*;

@@ -9,8 +9,7 @@ with due as (
 )
 update "laws"."visit" as t
 set "state" = 'processing', "locked_by" = %(owner)s, "starts" = t."starts" + 1, "locked_at" = duly.clock(), "lease_seconds" = %(lease_seconds)s
-from due
-where t."number" = due."number"
+where t."number" = any (array(select "number" from due))
 returning t.*;
 
 -- claim_lapsed
@@ -24,8 +23,7 @@ with lapsed as (
 )
 update "laws"."visit" as t
 set "locked_by" = %(owner)s, "starts" = t."starts" + 1, "locked_at" = duly.clock(), "lease_seconds" = %(lease_seconds)s
-from lapsed
-where t."number" = lapsed."number"
+where t."number" = any (array(select "number" from lapsed))
 returning t.*;
 
 -- fence
@@ -35,14 +33,15 @@ where "number" = %(key)s and "locked_by" = %(owner)s and "state" = 'processing'
 for no key update;
 
 -- find_settled
-select t."number" as key
-from "laws"."visit" as t
-join unnest(%(keys)s::bigint[], %(owners)s::text[]) as given (key, owner)
-    on given.key = t."number" and given.owner = t."settled_by";
+select given.key
+from unnest(%(keys)s::bigint[], %(owners)s::text[]) as given (key, owner)
+cross join lateral (
+    select from "laws"."visit" as t where t."number" = given.key and t."settled_by" = given.owner limit 1
+) as ours;
 
 -- quarantine
 with poison as (
-    select "number", "locked_by" as owner
+    select "number"
     from "laws"."visit"
     where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and "starts" >= %(most_starts)s
     order by "number"
@@ -50,65 +49,84 @@ with poison as (
     for no key update skip locked
 )
 update "laws"."visit" as t
-set "state" = 'failed', "settled_by" = poison.owner, "locked_by" = null, "locked_at" = null, "lease_seconds" = null, "error" = 'started too often'
-from poison
-where t."number" = poison."number"
+set "state" = 'failed', "settled_by" = t."locked_by", "locked_by" = null, "locked_at" = null, "lease_seconds" = null, "error" = 'started too often'
+where t."number" = any (array(select "number" from poison))
 returning t.*;
 
 -- release
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner) order by g.key
+),
+ours as (
+    select held."number"
+    from given
+    cross join lateral (
+        select t."number"
+        from "laws"."visit" as t
+        where t."number" = given.key and t."locked_by" = given.owner and t."state" = 'processing' and not ("locked_at" < duly.clock() - make_interval(secs => "lease_seconds"))
+        for no key update
+    ) as held
+)
 update "laws"."visit" as t
 set "starts" = greatest(t."starts" - 1, 0), "locked_at" = duly.clock() - make_interval(secs => t."lease_seconds") - interval '1 millisecond'
-from unnest(%(keys)s::bigint[], %(owners)s::text[]) as given (key, owner)
-where t."number" = given.key and t."locked_by" = given.owner and t."state" = 'processing'
+where t."number" = any (array(select "number" from ours))
 returning t."number";
 ;
 
 -- renew
 with given as (
-    select g.key, g.owner from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner)
+    select g.key, g.owner from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
 free as (
-    select t."number"
-    from "laws"."visit" as t
-    join given on given.key = t."number" and given.owner = t."locked_by"
-    where t."state" = 'processing'
-    order by t."number"
-    for no key update of t skip locked
+    select ours."number"
+    from given
+    cross join lateral (
+        select t."number"
+        from "laws"."visit" as t
+        where t."number" = given.key and t."locked_by" = given.owner and t."state" = 'processing'
+        for no key update skip locked
+    ) as ours
 ),
 renewed as (
     update "laws"."visit" as t
     set "locked_at" = duly.clock(), "lease_seconds" = %(lease_seconds)s
-    from free
-    where t."number" = free."number"
+    where t."number" = any (array(select "number" from free))
     returning t."number" as key
 )
 select
     given.key,
-    renewed.key is not null as renewed,
-    (t."state" = 'processing' and t."locked_by" = given.owner) is true as ours,
-    false as cancelled
+    given.key in (select key from renewed) as renewed,
+    now.ours is true as ours,
+    now.cancelled
 from given
-left join renewed on renewed.key = given.key
-left join "laws"."visit" as t on t."number" = given.key;
+left join lateral (
+    select t."state" = 'processing' and t."locked_by" = given.owner as ours, false as cancelled
+    from "laws"."visit" as t
+    where t."number" = given.key
+    limit 1
+) as now on true;
 
 -- settle
 with given as (
-    select * from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner)
+    select *
+    from unnest((select %(keys)s::bigint[]), (select %(owners)s::text[])) as g (key, owner)
+    order by g.key
 ),
 ours as (
-    select t."number"
-    from "laws"."visit" as t
-    join given on given.key = t."number" and given.owner = t."locked_by"
-    where t."state" = 'processing'
-    order by t."number"
-    for no key update of t
+    select given.*
+    from given
+    cross join lateral (
+        select
+        from "laws"."visit" as t
+        where t."number" = given.key and t."locked_by" = given.owner and t."state" = 'processing'
+        for no key update
+    ) as held
 ),
 settled as (
     update "laws"."visit" as t
-    set "state" = 'done', "settled_by" = given.owner, "locked_by" = null, "locked_at" = null, "lease_seconds" = null
+    set "state" = 'done', "settled_by" = ours.owner, "locked_by" = null, "locked_at" = null, "lease_seconds" = null
     from ours
-    join given on given.key = ours."number"
-    where t."number" = ours."number"
+    where t."number" = ours.key
     returning t."number" as key
 )
 select key from settled;
@@ -124,6 +142,5 @@ with lapsed as (
 )
 update "laws"."visit" as t
 set "state" = 'pending', "locked_by" = null, "locked_at" = null, "lease_seconds" = null
-from lapsed
-where t."number" = lapsed."number"
+where t."number" = any (array(select "number" from lapsed))
 returning t.*;

@@ -1,6 +1,7 @@
 """Alembic's entry: under `duly migrate` it finds a connection waiting, under `alembic` it opens one itself."""
 
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from alembic import context
@@ -9,9 +10,10 @@ from sqlalchemy import Connection, text
 from duly.db.location import open_database
 from duly.db.metadata import every_table
 from duly.db.migrate import connected, direct_dsn
-from duly.db.migrations import Roles, prelude, roles_of
+from duly.db.migrations import Roles, fill, prelude, roles_of
 from duly.settings import load_settings
 
+SHOW_REVISION = "grant select on duly.alembic_version to {worker}, {api}, {readonly}"  # `duly doctor` reads it
 OPTIONS: dict[str, Any] = {
     "target_metadata": every_table(),
     "version_table_schema": "duly",
@@ -27,6 +29,7 @@ def run(connection: Connection, roles: Roles) -> None:
     context.configure(connection=connection, **OPTIONS)
     with context.begin_transaction():
         context.run_migrations()
+        context.execute(text(fill(SHOW_REVISION, asdict(roles))))
 
 
 def print_sql(roles: Roles) -> None:
@@ -37,6 +40,7 @@ def print_sql(roles: Roles) -> None:
     with context.begin_transaction():
         context.execute(text(prelude(roles).replace(":", r"\:")))
         context.run_migrations()
+        context.execute(text(fill(SHOW_REVISION, asdict(roles))))
 
 
 attributes = context.config.attributes

@@ -20,6 +20,8 @@ begin
         if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
             begin
                 execute format('create role %I nologin', wanted.name);
+                -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
+                execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
             exception
                 when duplicate_object or unique_violation then
                     null;  -- roles belong to the whole server: a migration of another database made it this instant

@@ -1,0 +1,65 @@
+"""The outbox as SQLAlchemy sees it: for drift checks only."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from duly.db.metadata import metadata
+
+__all__ = ["outbox"]
+
+NOW = text("duly.clock()")
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column(
+        "id",
+        Uuid,
+        nullable=False,
+        server_default=text("gen_random_uuid()"),
+        comment="The name of the message for every transport, at every try.",
+    ),
+    Column("channel", Text, nullable=False),
+    Column("recipient", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("payload", JSONB, nullable=False),
+    Column(
+        "dedupe_key",
+        Text,
+        comment="A transaction that is tried again writes one message; free again once retention took it.",
+    ),
+    Column("status", Text, nullable=False, server_default="pending"),
+    Column("due_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column(
+        "called_at",
+        DateTime(timezone=True),
+        comment="Written just before the transport is called: a lease that lapses later leaves the outcome uncertain.",
+    ),
+    Column("sent_at", DateTime(timezone=True)),
+    Column("starts", BigInteger, nullable=False, server_default="0"),
+    Column("last_error", Text),
+    Column("receipt", Text, comment="What the transport called it."),
+    Column("lease_owner", Text),
+    Column("lease_expires_at", DateTime(timezone=True)),
+    Column("settled_by", Text),
+    Column("revision", BigInteger, nullable=False, server_default="0"),
+    Column("moved_from", Text),
+    PrimaryKeyConstraint("id"),
+    UniqueConstraint("dedupe_key"),
+    Index(None, "due_at", "id", postgresql_where=text("status = 'pending'")),
+    Index(None, "id", postgresql_where=text("status = 'sending'")),
+    comment="What is to be said to somebody outside: written with what it tells of, sent by whoever leases it.",
+    schema="duly",
+)
