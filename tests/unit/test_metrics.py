@@ -1,0 +1,149 @@
+"""A worker's figures: counted where they belong, read in Prometheus' format, and all of them on the page."""
+
+import re
+import threading
+import time
+import timeit
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import REGISTRY
+from prometheus_client.parser import text_string_to_metric_families
+
+import duly
+from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp, Later
+from duly.launcher import ROOT
+from duly.worker.metrics import OUTCOMES, Metrics
+
+COUNTED: dict[str, tuple[Callable[[Metrics], None], float]] = {
+    'duly_claimed_total{kind="mail"}': (lambda m: m.claimed("mail", 20, 0.004), 20),
+    'duly_batch_rows_sum{kind="mail"}': (lambda m: m.claimed("mail", 20), 20),
+    'duly_claim_seconds_sum{kind="mail"}': (lambda m: m.claimed("mail", 20, 0.25), 0.25),
+    'duly_settled_total{kind="mail",outcome="done"}': (lambda m: m.settled("mail", "done", 3), 3),
+    'duly_settled_total{kind="mail",outcome="gave_up"}': (lambda m: m.settled("mail", "GiveUp"), 1),
+    'duly_settled_total{kind="mail",outcome="bounced"}': (lambda m: m.settled("mail", "bounced"), 1),
+    'duly_settle_seconds_sum{kind="mail"}': (lambda m: m.settled_in("mail", 5, 0.5), 0.5),
+    'duly_settle_rows_sum{kind="mail"}': (lambda m: m.settled_in("mail", 5, 0.5), 5),
+    'duly_run_seconds_sum{kind="mail"}': (lambda m: m.ran("mail", 1.5), 1.5),
+    'duly_run_seconds_bucket{kind="mail",le="1.0"}': (lambda m: m.ran("mail", 1.5), 0),
+    'duly_run_seconds_bucket{kind="mail",le="5.0"}': (lambda m: m.ran("mail", 1.5), 1),
+    'duly_leases_lost_total{kind="mail"}': (lambda m: m.lost("mail"), 1),
+    'duly_handed_back_total{kind="mail"}': (lambda m: m.handed_back("mail", 4), 4),
+    'duly_swept_total{kind="mail"}': (lambda m: m.swept("mail", 2), 2),
+    'duly_wakeups_total{kind="mail"}': (lambda m: m.wakeup("mail"), 1),
+    'duly_database_errors_total{kind="mail"}': (lambda m: m.database_error("mail"), 1),
+    'duly_busy{kind="mail"}': (lambda m: m.set_busy("mail", 7), 7),
+    'duly_slots{kind="mail"}': (lambda m: m.begin("mail", 50), 50),
+    "duly_children": (lambda m: m.set_children(2), 2),
+    f'duly_build_info{{version="{duly.__version__}"}}': (lambda _: None, 1),
+}
+
+
+def everything() -> Metrics:
+    """Figures of a worker to which everything has happened."""
+    metrics = Metrics()
+    for happen, _ in COUNTED.values():
+        happen(metrics)
+    metrics.beat()
+    return metrics
+
+
+def value_of(metrics: Metrics, series: str) -> float | None:
+    """What Prometheus would read for this series."""
+    found = re.search(rf"^{re.escape(series)} (\S+)$", metrics.render().decode(), re.MULTILINE)
+    return float(found[1]) if found else None
+
+
+@pytest.mark.parametrize("series", COUNTED)
+def test_what_happens_is_counted(series: str) -> None:
+    happen, wanted = COUNTED[series]
+    metrics = Metrics()
+    happen(metrics)
+    assert value_of(metrics, series) == wanted
+
+
+def test_the_last_beat_is_a_time() -> None:
+    metrics = Metrics()
+    assert value_of(metrics, "duly_last_beat_timestamp_seconds") == 0
+    metrics.beat()
+    assert abs((value_of(metrics, "duly_last_beat_timestamp_seconds") or 0) - time.time()) < 60
+
+
+def test_a_kind_begins_with_all_its_series_at_zero() -> None:
+    metrics = Metrics()
+    metrics.begin("mail", 50)
+    begun = {line.rsplit(" ", 1)[0] for line in metrics.render().decode().splitlines() if 'kind="mail"' in line}
+    assert {series for series in COUNTED if 'kind="mail"' in series and "bounced" not in series} <= begun
+    for series in begun - {'duly_slots{kind="mail"}'}:
+        assert value_of(metrics, series) == 0
+
+
+def test_every_outcome_has_its_word() -> None:
+    assert [outcome.__name__ for outcome in (Done, Later, GiveUp, Failed, Cancelled)] == list(OUTCOMES)
+
+
+def test_two_workers_in_one_process_count_for_themselves() -> None:
+    one, other = Metrics(), Metrics()
+    one.claimed("mail", 3)
+    other.claimed("mail", 4)
+    assert value_of(one, 'duly_claimed_total{kind="mail"}') == 3
+    assert value_of(other, 'duly_claimed_total{kind="mail"}') == 4
+    assert not [family.name for family in REGISTRY.collect() if family.name.startswith("duly")]
+
+
+def test_the_text_is_prometheus_own() -> None:
+    families = {family.name: family for family in text_string_to_metric_families(everything().render().decode())}
+    assert {family.type for family in families.values()} == {"counter", "gauge", "histogram"}
+    assert families["duly_claimed"].type == "counter"
+    assert all(family.documentation for family in families.values())
+
+
+def test_there_are_no_series_that_nobody_reads() -> None:
+    assert b"_created" not in everything().render()
+
+
+def test_labels_are_kinds_and_outcomes_and_never_ids() -> None:
+    labels = {name for family in everything().registry.collect() for sample in family.samples for name in sample.labels}
+    assert labels == {"kind", "outcome", "version", "le"}
+
+
+def test_counts_of_many_threads_add_up() -> None:
+    metrics = Metrics()
+
+    def count() -> None:
+        for _ in range(1000):
+            metrics.claimed("mail", 2, 0.001)
+            metrics.settled("mail", "done")
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert value_of(metrics, 'duly_claimed_total{kind="mail"}') == 16_000
+    assert value_of(metrics, 'duly_claim_seconds_count{kind="mail"}') == 8_000
+    assert value_of(metrics, 'duly_settled_total{kind="mail",outcome="done"}') == 8_000
+
+
+@pytest.mark.parametrize("call", ["settled('mail', 'Done')", "ran('mail', 0.004)", "claimed('mail', 20, 0.004)"])
+def test_a_figure_costs_little(call: str) -> None:
+    calls = 10_000
+    names = {"metrics": everything()}
+    seconds = min(timeit.repeat(f"metrics.{call}", timer=time.thread_time, globals=names, number=calls))
+    assert seconds / calls < 20e-6  # measured: 0.5, 0.9 and 2.9 µs
+
+
+def rows_of_the_page() -> set[tuple[str, str, str, str]]:
+    """The lines of the page's table: name, type, labels, meaning."""
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "| `duly_" in line]
+    return {(name.strip("`"), kind, labels.replace("`", ""), meaning) for name, kind, labels, meaning in rows}
+
+
+def test_the_page_lists_every_figure_as_it_is() -> None:
+    listed: set[tuple[str, str, str, str]] = set()
+    for family in everything().registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        listed.add((name, family.type, ", ".join(sorted(labels)), family.documentation))
+    assert rows_of_the_page() == listed
