@@ -76,6 +76,29 @@ def serve(
 
 
 @app.command()
+def worker(
+    only: Annotated[
+        str | None, typer.Option(help="Only these kinds of work, separated by commas; unset: all there are.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="One cycle: take what is due, do it, end.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port for /healthz, /readyz and /metrics. Default: DULY_WORKER_PORT, or none."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Claim work and do it. SIGTERM or Ctrl-C stops politely, a second one at once.
+
+    Example: DATABASE_URL=postgresql://localhost/app duly worker --once
+    """
+    from duly.cli.worker import run_worker_command
+
+    run_worker_command(only=only, once=once, port=port, as_json=as_json)
+
+
+@app.command()
 def migrate(
     to: Annotated[str, typer.Option(help="The revision to go to, up or down; `base` is nothing at all.")] = "head",
     as_sql: Annotated[
@@ -104,6 +127,17 @@ def verify(
     from duly.cli.verify import run_verify
 
     run_verify(contract=contract, as_json=as_json)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Why did this not happen? Looks at the server, the settings and the workers; exit 1 when something is bad.
+
+    Example: duly doctor --json
+    """
+    from duly.cli.doctor import run_doctor
+
+    run_doctor(as_json=as_json)
 
 
 @app.command(context_settings=PASS_ARGUMENTS_ON)

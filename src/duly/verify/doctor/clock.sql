@@ -1,0 +1,12 @@
+-- The time, and whose it is.
+
+-- name: read_clock
+-- The clock every stamp is taken from.
+select extract(epoch from clock_timestamp())::float8 as seconds;
+
+-- name: find_test_clock
+-- Clocks that tests can move stand on a table of this name.
+select c.oid
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'duly' and c.relname = 'test_clock';

@@ -1,0 +1,52 @@
+"""What is in it: the revision of the tables, and what they should be."""
+
+from collections.abc import Sequence
+
+from psycopg import errors
+
+from duly.db.migrate import scripts
+from duly.db.migrations import roles_of
+from duly.db.queries import load_queries
+from duly.verify.contract import CONTRACTS, compare
+from duly.verify.doctor.case import Case
+from duly.verify.doctor.finding import Note, bad, ok, warn
+from duly.verify.doctor.words import quoted
+
+__all__ = ["check_contracts", "check_schema", "list_revisions"]
+
+SQL = load_queries(__file__, "content.sql")
+
+
+def check_schema(case: Case) -> Sequence[Note]:
+    """Is the database at the revision this duly was written for?"""
+    order = [script.revision for script in scripts().walk_revisions()]  # the newest first
+    try:
+        found = list_revisions(case)
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        found = []
+    except errors.InsufficientPrivilege:
+        hidden = f"{case.login} may not read duly.alembic_version"
+        return [
+            warn(f"could not be checked: {hidden}", f"grant select on duly.alembic_version to {quoted(case.login)}")
+        ]
+    if not found:
+        return [bad(f"none; this duly wants {order[0]}", "duly migrate")]
+    if found == order[:1]:
+        return [ok(f"{order[0]}, the newest")]
+    if len(found) == 1 and found[0] in order:
+        return [bad(f"{found[0]}, {order.index(found[0])} behind {order[0]}", "duly migrate")]
+    return [warn(f"{', '.join(found)}, of another duly; this one knows {order[0]} as the newest", "upgrade duly")]
+
+
+def list_revisions(case: Case) -> list[str]:
+    """The revision the database is at, asked as the owner, whose book it is."""
+    return [row["revision"] for row in case.ask(SQL.list_revisions, role=case.settings.owner_role)]
+
+
+def check_contracts(case: Case) -> Sequence[Note]:
+    """Is the catalogue what the contracts say?"""
+    with case.quietly() as connection:
+        roles = roles_of(case.settings)
+        differences = sum(len(compare(connection, contract, roles)) for contract in CONTRACTS)
+    found = f"{differences} differences from {', '.join(CONTRACTS)}"
+    return [warn(found, "duly verify")] if differences else [ok(found)]

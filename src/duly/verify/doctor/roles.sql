@@ -1,0 +1,36 @@
+-- Roles: what they may, and what binds them.
+
+-- name: list_roles
+-- Whether the roles are there, can log in by themselves, and may be taken by this login.
+select
+    wanted.name,
+    r.oid is not null as is_there,
+    coalesce(r.rolcanlogin, false) as can_login,
+    coalesce(pg_has_role(
+        session_user, r.oid, case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
+    ), false) as may_be_taken
+from unnest(%(names)s::text[]) with ordinality as wanted (name, nth)
+left join pg_catalog.pg_roles r on r.rolname = wanted.name
+order by wanted.nth;
+
+-- name: list_exemptions
+-- What lifts row security off a role: being superuser, BYPASSRLS, or owning the tables, also by a role it inherits.
+select
+    r.rolname as name,
+    r.rolsuper as is_superuser,
+    r.rolbypassrls as bypasses,
+    (
+        select count(*)
+        from pg_catalog.pg_class c
+        join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+        where n.nspname = any(%(schemas)s) and c.relkind in ('r', 'p') and pg_has_role(r.oid, c.relowner, 'usage')
+    ) as tables,
+    (
+        select count(*)
+        from pg_catalog.pg_shdepend d
+        where d.refclassid = 'pg_catalog.pg_authid'::regclass and d.refobjid = r.oid and d.deptype = 'o'
+            and d.dbid in (0, (select oid from pg_catalog.pg_database where datname = current_database()))
+    ) as things
+from pg_catalog.pg_roles r
+where r.rolname = any(%(names)s)
+order by r.rolname;

@@ -1,0 +1,50 @@
+-- The server and its settings, as this login has them.
+
+-- name: get_version
+-- The server's own word, whatever a pooler before it says.
+select
+    current_setting('server_version_num')::int / 10000 as major,
+    split_part(current_setting('server_version'), ' ', 1) as version;
+
+-- name: get_durability
+-- What a commit is worth to this login.
+select
+    current_database() as name,
+    current_setting('fsync') as fsync,
+    current_setting('full_page_writes') as full_page_writes,
+    current_setting('synchronous_commit') as synchronous_commit;
+
+-- name: get_autovacuum
+-- The launcher works from counted changes: without the counts it does nothing.
+select current_setting('autovacuum') as autovacuum, current_setting('track_counts') as track_counts;
+
+-- name: count_connections
+-- How many the server has for plain logins, and how many clients; the kind of a foreign session may be hidden.
+select
+    current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+        - coalesce(current_setting('reserved_connections', true), '0')::int as usable,
+    (
+        select count(*)
+        from pg_catalog.pg_stat_activity
+        where datid is not null and coalesce(backend_type, 'client backend') = 'client backend'
+    ) as used;
+
+-- name: list_idle_timeouts
+-- What a login gets at its start: ours is what we got, another's the nearest of what was set for role and database.
+select login, value, value ~ '^0+\s*[a-z]*$' as is_off
+from (
+    select r.rolname as login, coalesce(nearest.value, current_setting('idle_in_transaction_session_timeout')) as value
+    from pg_catalog.pg_roles r
+    left join lateral (
+        select substr(setting, strpos(setting, '=') + 1) as value
+        from pg_catalog.pg_db_role_setting s, unnest(s.setconfig) as setting
+        where r.rolname <> session_user
+            and s.setrole in (r.oid, 0)
+            and s.setdatabase in ((select oid from pg_catalog.pg_database where datname = current_database()), 0)
+            and setting like 'idle\_in\_transaction\_session\_timeout=%%'
+        order by s.setrole = 0, s.setdatabase = 0
+        limit 1
+    ) as nearest on true
+    where r.rolname = any(%(logins)s)
+) as timeouts
+order by login;

@@ -1,0 +1,10 @@
+-- Who is there to work.
+
+-- name: list_workers
+-- Workers that did not say they stopped: alive when seen just now, vanished when not; long gone is history.
+select
+    worker_id, host, pid, kinds, slots,
+    extract(epoch from duly.clock() - seen_at)::float8 as unseen_seconds
+from duly.workers
+where stopped_at is null and seen_at > duly.clock() - make_interval(secs => %(forgotten_seconds)s)
+order by seen_at desc;
