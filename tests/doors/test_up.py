@@ -17,6 +17,7 @@ from duly.db.admin import clone_database, drop_database
 from duly.db.migrate import newest_revision
 from duly.settings import DEFAULT_PORT, parse_address
 from duly.testing import TestDatabases
+from tests.support.postmaster import postmaster_of
 from tests.support.processes import PYTHON, Program, plain_environment, wait_gone, wait_unlocked
 
 DULY = (*PYTHON, "-m", "duly")
@@ -65,8 +66,11 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def postmaster_of(home: Path) -> int:
-    return int((home / "data" / "postmaster.pid").read_text().splitlines()[0])
+def component_of(pid: int, name: str) -> int:
+    """The process of one component of the tree, by the command it runs."""
+    commands = {child: Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0") for child in children_of(pid)}
+    (found,) = [child for child, words in commands.items() if name.encode() in words]
+    return found
 
 
 def test_it_serves_health_and_readiness(up: tuple[Program, str]) -> None:
@@ -142,20 +146,30 @@ def test_it_can_be_started_again_at_once(home: Path) -> None:
 def test_kill_9_takes_the_whole_tree_along(home: Path) -> None:
     with start_up(home) as program:
         program.line()
-        (api,) = children_of(program.pid)
-        postmaster = postmaster_of(home)
+        processes = [*children_of(program.pid), postmaster_of(home)]
+        assert len(processes) == 3
         program.kill()
-        wait_gone(api)
-        wait_gone(postmaster)
+        for process in processes:
+            wait_gone(process)
 
 
 def test_a_killed_api_comes_back_at_the_same_address(up: tuple[Program, str]) -> None:
     program, address = up
-    (api,) = children_of(program.pid)
+    api = component_of(program.pid, "serve")
     os.kill(api, signal.SIGKILL)
     assert get(f"{address}/healthz").status_code == 200
-    assert children_of(program.pid) != [api]
+    assert component_of(program.pid, "serve") != api
     program.wait_for_error("api ended with status -9")
+
+
+def test_a_killed_worker_comes_back(up: tuple[Program, str]) -> None:
+    program, _ = up
+    worker = component_of(program.pid, "worker")
+    os.kill(worker, signal.SIGKILL)
+    program.wait_for_error("worker ended with status -9")
+    while len(children_of(program.pid)) < 2:  # it is started again after a pause
+        wait_gone(worker)
+    assert component_of(program.pid, "worker") != worker
 
 
 def test_a_killed_postgres_comes_back(home: Path, up: tuple[Program, str]) -> None:

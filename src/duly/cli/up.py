@@ -29,6 +29,7 @@ __all__ = ["run_up"]
 READY_SECONDS = 30.0
 STOP_SECONDS = 4.0
 LOOK_SECONDS = 0.5
+WORKER_GOODBYE_SECONDS = 8.0  # what a worker needs, past its own deadline, to give back what it holds
 LONGEST_WAIT_SECONDS = 2.0  # of anything that cannot be interrupted, so that Ctrl-C is quick
 
 
@@ -68,19 +69,23 @@ async def run_until_stopped(
     began: float,
     as_json: bool,
 ) -> None:
-    """Run the tree until SIGINT or SIGTERM."""
-    stop = asyncio.Event()
+    """Run the tree until SIGINT or SIGTERM; a second one hurries it."""
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def hear() -> None:
+        (hurry if stop.is_set() else stop).set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, hear)
     async with asyncio.TaskGroup() as group:
-        group.create_task(run_tree(tree, stop, report=complain))
+        group.create_task(run_tree(tree, stop, report=complain, hurry=hurry))
         group.create_task(greet(listener, about, began, as_json, stop))
         if server:
             group.create_task(keep_database(server, stop))
 
 
 def components(listener: socket.socket, database: Database, settings: Settings) -> list[Component]:
-    """What runs: the API today; workers join here."""
+    """What runs: the API and a worker, each as its own role."""
     descriptor = listener.fileno()
     return [
         Component(
@@ -88,7 +93,16 @@ def components(listener: socket.socket, database: Database, settings: Settings) 
             arguments=("serve", "--fd", str(descriptor)),
             environment={"DATABASE_URL": database.dsn_as(settings.api_role)},
             descriptors=(descriptor,),
-        )
+        ),
+        Component(
+            name="worker",
+            arguments=("worker",),
+            environment={
+                "DATABASE_URL": database.dsn_as(settings.worker_role),
+                "DULY_LOG_LEVEL": os.environ.get("DULY_LOG_LEVEL", "warning"),  # here people look, not programs
+            },
+            stop_seconds=settings.stop_seconds + WORKER_GOODBYE_SECONDS,
+        ),
     ]
 
 

@@ -1,7 +1,7 @@
 """The process tree of `duly up`: each component a process, restarted when it dies, stopped together.
 
     up --+-- api        duly serve
-         +-- ...        (workers join here)
+         +-- worker     duly worker
 
 A component ends when it is told (SIGTERM), when the tree has waited long enough (SIGKILL), or when the tree itself is
 gone (the lifeline). It runs in a process group of its own, so Ctrl-C reaches the tree first and the tree decides.
@@ -20,7 +20,7 @@ from duly.worker import lifeline
 
 __all__ = ["Component", "run_tree"]
 
-STOP_SECONDS = 3.0
+HURRY_SECONDS = 5.0  # how long it may take when it is told a second time
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
 HEALTHY_SECONDS = 30.0
@@ -34,31 +34,41 @@ class Component:
     arguments: Sequence[str]
     environment: dict[str, str]
     descriptors: Sequence[int] = ()
+    stop_seconds: float = 3.0  # how long it may take to stop when it is told
 
 
 Report = Callable[[str], None]
 
 
-async def run_tree(components: Sequence[Component], stop: asyncio.Event, report: Report) -> None:
-    """Keep the components running until `stop` is set, then stop them all; returns when the last one is gone."""
+async def run_tree(
+    components: Sequence[Component], stop: asyncio.Event, report: Report, hurry: asyncio.Event | None = None
+) -> None:
+    """Keep the components running until `stop` is set, then stop them all; returns when the last one is gone.
+
+    `hurry` tells them a second time, which to a worker means now.
+    """
     reading, writing = os.pipe()
     try:
         async with asyncio.TaskGroup() as group:
             for component in components:
-                group.create_task(keep_running(component, reading, stop, report), name=component.name)
+                group.create_task(
+                    keep_running(component, reading, stop, hurry or asyncio.Event(), report), name=component.name
+                )
     finally:
         os.close(reading)
         os.close(writing)
 
 
-async def keep_running(component: Component, lifeline_end: int, stop: asyncio.Event, report: Report) -> None:
+async def keep_running(
+    component: Component, lifeline_end: int, stop: asyncio.Event, hurry: asyncio.Event, report: Report
+) -> None:
     """Run one component again and again until `stop`; a pause that doubles keeps a broken one from spinning."""
     pause = FIRST_PAUSE_SECONDS
     while not stop.is_set():
         process = await start(component, lifeline_end)
         started_at = time.monotonic()
         if await first_of(process.wait(), stop.wait()) == "second":
-            await end(process)
+            await end(process, component.stop_seconds, hurry)
             return
         if time.monotonic() - started_at > HEALTHY_SECONDS:
             pause = FIRST_PAUSE_SECONDS
@@ -77,22 +87,27 @@ async def start(component: Component, lifeline_end: int) -> asyncio.subprocess.P
         *component.arguments,
         env={**os.environ, **component.environment, lifeline.VARIABLE: str(lifeline_end)},
         stdin=asyncio.subprocess.DEVNULL,
+        stdout=sys.stderr,  # standard output is the tree's own
         pass_fds=(*component.descriptors, lifeline_end),
         process_group=0,
     )
 
 
-async def end(process: asyncio.subprocess.Process) -> None:
-    """Ask the process to stop; insist when it does not."""
-    if process.returncode is not None:
-        return
-    process.send_signal(signal.SIGTERM)
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            await process.wait()
-    except TimeoutError:
+async def end(process: asyncio.subprocess.Process, seconds: float, hurry: asyncio.Event) -> None:
+    """Ask the process to stop; ask again when there is a hurry; insist when it does not."""
+    for patience, sooner in ((seconds, hurry), (HURRY_SECONDS, asyncio.Event())):
+        if process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(patience):
+                if await first_of(process.wait(), sooner.wait()) == "first":
+                    return
+        except TimeoutError:
+            break
+    if process.returncode is None:
         process.kill()
-        await process.wait()
+    await process.wait()
 
 
 async def first_of(

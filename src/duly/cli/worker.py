@@ -1,0 +1,37 @@
+"""`duly worker`: claims work and does it, until told to stop or for one cycle."""
+
+import json
+import sys
+
+from duly.db.location import open_database
+from duly.logs import configure_logs
+from duly.settings import load_settings, parse_address
+from duly.wiring import works_of
+from duly.worker.lifeline import follow_parent
+from duly.worker.runtime import run_worker
+
+__all__ = ["run_worker_command"]
+
+
+def run_worker_command(only: str | None, once: bool, port: int | None, as_json: bool) -> None:
+    """Work as the worker's role, on the database of the settings."""
+    follow_parent()
+    settings = load_settings()
+    if port is not None:
+        settings = settings.model_copy(update={"worker_port": port})
+    configure_logs(settings, sys.stderr if as_json else None)
+    names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
+    works = works_of(settings, names)
+    with open_database(settings) as database:
+        dsn = database.dsn_as(settings.worker_role)
+        direct = settings.database_direct_url
+        rows = run_worker(
+            works,
+            settings,
+            dsn=dsn,
+            direct_dsn=direct.get_secret_value() if direct else dsn,
+            role=None if parse_address(dsn).get("user") == settings.worker_role else settings.worker_role,
+            once=once,
+        )
+    if once:
+        print(json.dumps({"rows": rows}) if as_json else f"duly: {rows} rows in this cycle")

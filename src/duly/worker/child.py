@@ -1,0 +1,135 @@
+"""The program a child process runs: read a call, perform it within its limits, answer, again.
+
+    python -m duly.worker.child <descriptor>
+
+It knows nothing of databases or leases. It ends when its parent does.
+"""
+
+import asyncio
+import ctypes
+import inspect
+import os
+import pickle
+import resource
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from duly.kernel.outcome import Failed, failure_of
+
+__all__ = ["HEADER", "LARGEST_BYTES", "main"]
+
+HEADER = struct.Struct("!Q")
+LARGEST_BYTES = 64 * 1024 * 1024
+PR_SET_PDEATHSIG = 1
+LOOK_SECONDS = 1.0
+
+
+def main() -> None:
+    """Serve until the parent closes the line."""
+    parent = os.getppid()
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    die_with(parent)
+    sys.path[:] = pickle.loads(receive(channel) or b"")  # noqa: S301 - from our parent
+    send(channel, b"")
+    while (request := receive(channel)) is not None:
+        send(channel, answer_to(request))
+
+
+def die_with(parent: int) -> None:
+    """End when the parent is gone, however it went: by the kernel's hand on Linux, else by looking."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK_SECONDS)
+        os._exit(1)
+
+    if sys.platform != "linux" or os.getppid() != parent:
+        threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+def answer_to(request: bytes) -> bytes:
+    """Perform one call; what comes back can always be sent."""
+    try:
+        function, arguments, memory_bytes = pickle.loads(request)  # noqa: S301 - from our parent
+        outcome = within(memory_bytes, function, arguments)
+    except MemoryError:
+        outcome = Failed("CRASHED", "out of memory: it needs more than its limit")
+    except BaseException as error:
+        outcome = failure_of(error)
+    try:
+        answer = pickle.dumps(outcome)
+    except Exception as error:
+        answer = pickle.dumps(Failed("UNKNOWN_ERROR", f"what it returned cannot leave the child process: {error}"))
+    if len(answer) > LARGEST_BYTES:
+        answer = pickle.dumps(Failed("UNKNOWN_ERROR", f"what it returned has {len(answer)} bytes; too many"))
+    return answer
+
+
+def within(memory_bytes: int | None, function: Callable[..., Any], arguments: tuple[Any, ...]) -> object:
+    """Call the function with a limit on memory: so much more than we use now."""
+    if memory_bytes is not None:
+        limit(address_space_bytes() + memory_bytes)
+    try:
+        if inspect.iscoroutinefunction(function):
+            return asyncio.run(function(*arguments))
+        return function(*arguments)
+    finally:
+        lift_limit()
+
+
+def limit(most_bytes: int) -> None:
+    """Set the soft limit; the hard one stays, so that it can be lifted."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(
+        resource.RLIMIT_AS, (most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard), hard)
+    )
+
+
+def lift_limit() -> None:
+    """Back to what we began with."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def address_space_bytes() -> int:
+    """How much address space we use now; nothing where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize()
+
+
+def receive(channel: socket.socket) -> bytes | None:
+    """The next message, or None at the end."""
+    header = receive_exactly(channel, HEADER.size)
+    return receive_exactly(channel, HEADER.unpack(header)[0]) if header is not None else None
+
+
+def receive_exactly(channel: socket.socket, size: int) -> bytes | None:
+    """So many bytes, or None when the line ends before."""
+    parts = bytearray()
+    while len(parts) < size:
+        part = channel.recv(min(size - len(parts), 1 << 20))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)
+
+
+def send(channel: socket.socket, message: bytes) -> None:
+    """One message, whole."""
+    channel.sendall(HEADER.pack(len(message)) + message)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Child processes for handlers that ask for isolation: one row at a time, within limits, and easily killed.
+
+A child is kept warm and used again until it has done its share or went wrong. The parent needs nothing from it but
+bytes: a crash, an abort, an endless loop or a greedy allocation in the child is an outcome here and nothing else. What
+a child started itself goes with it: each has a session of its own.
+"""
+
+import asyncio
+import os
+import pickle
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Self
+
+from duly.errors import Unavailable
+from duly.kernel.outcome import Failed
+from duly.kernel.work import Call
+from duly.worker.child import HEADER, LARGEST_BYTES
+
+__all__ = ["Child", "Children"]
+
+MOST_ROWS = 1_000  # then a fresh process takes over, whatever the old one had piled up
+START_SECONDS = 30.0
+
+
+class Child:
+    """One child process, as its parent sees it."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.process = process
+        self.reader = reader
+        self.writer = writer
+        self.rows = 0
+        self.is_well = True
+
+    @classmethod
+    async def start(cls) -> Self:
+        """A child that waits for its first row; Unavailable when the machine gives us none."""
+        ours, theirs = socket.socketpair()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-m",
+                "duly.worker.child",
+                str(theirs.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        except BaseException as error:
+            ours.close()
+            if isinstance(error, OSError):
+                raise Unavailable(f"no child process can be started: {error}") from None
+            raise
+        finally:
+            theirs.close()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        child = cls(process, reader, writer)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await child.send(pickle.dumps(sys.path))
+                await child.receive()
+        except BaseException as error:
+            await child.kill()
+            if isinstance(error, TimeoutError | ConnectionError | asyncio.IncompleteReadError):
+                raise Unavailable("a child process did not start") from None
+            raise
+        return child
+
+    async def perform(self, call: Call) -> object:
+        """What came of the call; a child that overstays or dies is an outcome too."""
+        self.rows += 1
+        self.is_well = False  # until it has answered
+        try:
+            request = pickle.dumps((call.function, call.arguments, call.memory_bytes))
+        except Exception as error:
+            self.is_well = True
+            return Failed("UNKNOWN_ERROR", f"cannot be handed to a child process: {error}")
+        timer = asyncio.timeout(call.timeout_seconds)
+        try:
+            async with timer:
+                await self.send(request)
+                answer = await self.receive()
+        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
+            if timer.expired():
+                await self.kill()
+                return Failed("TIMEOUT", f"took longer than {call.timeout_seconds:g} s")
+            return Failed("CRASHED", await self.last_words())
+        self.is_well = True
+        return pickle.loads(answer)  # noqa: S301 - our own child, running our own user's code
+
+    async def send(self, message: bytes) -> None:
+        """One message, whole."""
+        self.writer.write(HEADER.pack(len(message)) + message)
+        await self.writer.drain()
+
+    async def receive(self) -> bytes:
+        """The next message, whole."""
+        (size,) = HEADER.unpack(await self.reader.readexactly(HEADER.size))
+        if size > LARGEST_BYTES:
+            raise ConnectionError(f"a child announced {size} bytes")
+        return await self.reader.readexactly(size)
+
+    async def last_words(self) -> str:
+        """How the process ended."""
+        await self.kill()
+        status = self.process.returncode or 0
+        if status < 0:
+            return f"the child process was ended by signal {signal.Signals(-status).name}"
+        return f"the child process ended by itself with status {status}, without an answer"
+
+    async def kill(self) -> None:
+        """End the process and all it started, at once."""
+        self.is_well = False
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        await self.process.wait()
+
+
+class Children:
+    """At most so many children; a row waits until one is free."""
+
+    def __init__(self, most: int) -> None:
+        self.room = asyncio.Semaphore(most)
+        self.idle: list[Child] = []
+        self.alive: set[Child] = set()
+
+    @asynccontextmanager
+    async def borrow(self) -> AsyncGenerator[Child, None]:
+        """A child for one row; one that did not answer, or was interrupted, is not used again."""
+        async with self.room:
+            child = self.idle.pop() if self.idle else await Child.start()
+            self.alive.add(child)
+            try:
+                yield child
+            finally:
+                if child.is_well and child.rows < MOST_ROWS:
+                    self.idle.append(child)
+                else:
+                    self.alive.discard(child)
+                    await asyncio.shield(child.kill())
+
+    async def close(self) -> None:
+        """End every child."""
+        await asyncio.gather(*(child.kill() for child in self.alive))
+        self.alive.clear()
+        self.idle.clear()

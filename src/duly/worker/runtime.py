@@ -1,0 +1,163 @@
+"""A worker: handlers on this loop, control in a thread beside it.
+
+    this thread                               the control thread
+    -----------                               ------------------
+    event loop for `async def` handlers       event loop that claims, settles, renews, sweeps, listens
+    thread pool for plain functions
+    child processes for isolated ones
+
+So neither a blocked nor a busy handler makes a lease late. Only code that holds the interpreter's lock for longer than
+a lease can do that, and it belongs into a child: `isolate=True`.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
+from types import FrameType
+
+import uvloop
+
+from duly.kernel.work import Work
+from duly.logs import get_log
+from duly.settings import Settings
+from duly.worker.children import Children
+from duly.worker.control import Control
+from duly.worker.handlers import Handlers
+from duly.worker.metrics import Metrics
+
+__all__ = ["Worker", "run_worker"]
+
+log = get_log("duly.worker")
+HEARING_SECONDS = 2.0  # how long the handlers' loop has to hear that control has ended
+
+
+class Worker:
+    """One worker over some kinds of work; lives on the loop it is made on."""
+
+    def __init__(
+        self,
+        works: Sequence[Work],
+        settings: Settings,
+        *,
+        dsn: str,
+        direct_dsn: str | None = None,
+        role: str | None = None,
+        is_the_process: bool = False,
+    ) -> None:
+        self.is_the_process = is_the_process
+        self.was_heard = threading.Event()
+        self.metrics = Metrics()
+        self.handlers = Handlers(
+            threads=max(1, sum(work.pace.slots for work in works)), children=Children(settings.worker_children)
+        )
+        self.control = Control(
+            works,
+            worker_id=settings.worker_id,
+            dsn=dsn,
+            direct_dsn=direct_dsn or dsn,
+            role=role,
+            pool_size=settings.pool_size,
+            stop_seconds=settings.stop_seconds,
+            handlers=self.handlers,
+            metrics=self.metrics,
+        )
+
+    async def run(self, *, once: bool = False) -> int:
+        """Work until asked to stop, or for one cycle; returns the rows of that one."""
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        thread = threading.Thread(target=self.run_control, args=(ended, once), name="duly-control", daemon=True)
+        thread.start()
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            self.control.ask_to_stop()
+            await ended
+            raise
+        finally:
+            self.was_heard.set()
+            await self.handlers.close()
+            await asyncio.to_thread(thread.join)
+
+    def run_control(self, ended: asyncio.Future[int], once: bool) -> None:
+        """The control thread: its own loop, whose end is told to ours."""
+        tell = self.handlers.loop.call_soon_threadsafe
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                rows = runner.run(self.control.run(once=once))
+        except BaseException as error:
+            tell(ended.set_exception, error)
+        else:
+            tell(ended.set_result, rows)
+        if self.is_the_process and not self.was_heard.wait(HEARING_SECONDS):
+            end_process()  # a handler blocks the other loop for good, and its row was given back
+
+    def ask_to_stop(self) -> None:
+        """Stop politely; asked again, stop now. From any thread, and from a signal handler."""
+        self.control.ask_to_stop()
+
+
+def run_worker(
+    works: Sequence[Work],
+    settings: Settings,
+    *,
+    dsn: str,
+    direct_dsn: str | None = None,
+    role: str | None = None,
+    once: bool = False,
+) -> int:
+    """Run a worker as this process: SIGTERM and SIGINT stop it, a second one at once; returns the rows of one cycle.
+
+    A plain function that does not come back cannot be stopped: then the process is ended under it, its row given back.
+    """
+
+    async def main() -> tuple[int, bool]:
+        worker = Worker(works, settings, dsn=dsn, direct_dsn=direct_dsn, role=role, is_the_process=True)
+        with stopped_by_signals(worker), nullcontext() if once else port_of(worker, settings):
+            rows = await worker.run(once=once)
+        return rows, bool(worker.handlers.in_threads)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        rows, is_haunted = runner.run(main())
+        if is_haunted:
+            end_process()
+    return rows
+
+
+@contextmanager
+def port_of(worker: Worker, settings: Settings) -> Generator[None, None, None]:
+    """The port for health and figures, when one is wanted."""
+    if settings.worker_port is None:
+        yield
+        return
+    from duly.worker.port import open_port
+
+    with open_port(settings.host, settings.worker_port, worker.control, worker.metrics) as address:
+        log.info("listening", address=address)
+        yield
+
+
+def end_process() -> None:
+    """End without waiting for threads that nobody can stop."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+@contextmanager
+def stopped_by_signals(worker: Worker) -> Generator[None, None, None]:
+    """Signals reach the worker even while a handler blocks this loop: they do not go through it."""
+
+    def hear(_number: int, _frame: FrameType | None) -> None:
+        worker.ask_to_stop()
+
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, hear) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

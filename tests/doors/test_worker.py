@@ -1,0 +1,83 @@
+"""`duly worker` through its door: what it says, how it ends, and what it refuses."""
+
+import json
+import signal
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from tests.support.processes import PYTHON, Program, plain_environment
+
+WORKER = (*PYTHON, "-m", "duly", "worker")
+
+
+def environment(database: str, **more: str) -> dict[str, str]:
+    return plain_environment(DATABASE_URL=database, DULY_LOG_FORMAT="json", **more)
+
+
+def test_it_registers_works_and_says_goodbye(database: str) -> None:
+    with Program(WORKER, environment=environment(database, WORKER_ID="night")) as worker:
+        started = json.loads(worker.line())
+        assert (started["event"], started["worker"]) == ("worker started", "night")
+        with psycopg.connect(database) as admin:
+            assert admin.execute("select worker_id, stopped_at from duly.workers").fetchall() == [("night", None)]
+        assert worker.finish(signal.SIGTERM) == 0
+    with psycopg.connect(database) as admin:
+        assert admin.execute("select stopped_at is not null from duly.workers").fetchall() == [(True,)]
+
+
+def test_one_cycle_ends_by_itself(database: str) -> None:
+    with Program((*WORKER, "--once", "--json"), environment=environment(database, DULY_LOG_LEVEL="error")) as worker:
+        assert json.loads(worker.line()) == {"rows": 0}
+        assert worker.finish() == 0
+
+
+def test_it_may_act_as_its_role_by_another_login(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("drop role if exists night_login")
+        admin.execute("create role night_login login in role duly_worker")
+    try:
+        login = make_conninfo(database, user="night_login")
+        with Program((*WORKER, "--once"), environment=environment(login, DULY_LOG_LEVEL="error")) as worker:
+            assert worker.line() == "duly: 0 rows in this cycle"
+            assert worker.finish() == 0
+    finally:
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute("drop role night_login")
+
+
+def test_a_kind_of_work_that_is_not_there_is_refused_by_name(database: str) -> None:
+    with Program((*WORKER, "--only", "nonsense"), environment=environment(database)) as worker:
+        assert worker.finish() == 2
+        assert "there is no work 'nonsense'" in worker.said()
+
+
+def test_a_database_without_our_tables_is_refused_with_the_fix(server: str) -> None:
+    empty = make_conninfo(server, dbname="template1")
+    with Program(WORKER, environment=environment(empty)) as worker:
+        assert worker.finish() == 78
+        assert "duly migrate" in worker.said()
+
+
+def test_a_database_that_does_not_answer_is_said_at_once() -> None:
+    nowhere = "postgresql://nobody:hunter2@127.0.0.1:1/none"
+    with Program(WORKER, environment=environment(nowhere)) as worker:
+        assert worker.finish() == 69
+        assert "hunter2" not in worker.said()
+
+
+def test_on_request_it_tells_its_health_and_figures(database: str) -> None:
+    with Program((*WORKER, "--port", "0"), environment=environment(database)) as worker:
+        said = [json.loads(worker.line()) for _ in range(2)]
+        address: str = next(line["address"] for line in said if line["event"] == "listening")
+        place = urlsplit(address)
+        for path, expected in (("/healthz", '"ok"'), ("/readyz", '"ok"'), ("/metrics", "duly_build_info")):
+            connection = HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            assert answer.status == 200
+            assert expected in answer.read().decode()
+            connection.close()
+        assert worker.finish(signal.SIGINT) == 0

@@ -1,0 +1,367 @@
+"""The laws of the runtime: whatever handlers do, leases are kept, losses are noticed, and nothing is written twice."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.settings import Settings
+from duly.worker.runtime import Worker
+from tests.laws.tables import PARCEL, VISIT, Shape
+from tests.support.law_work import PACE, LawWork
+from tests.support.processes import PYTHON, Program, plain_environment, wait_gone
+
+Admin = psycopg.Connection[Any]
+SECONDS = 40.0
+
+
+@pytest.fixture(params=[PARCEL, VISIT], ids=str)
+def shape(request: pytest.FixtureRequest) -> Shape:
+    """Returned and reclaimed lapses."""
+    return request.param
+
+
+def put(admin: Admin, shape: Shape, *notes: str) -> list[Any]:
+    """Rows whose handlers do what the notes say; their keys."""
+    statement = sql.SQL("insert into {} (note) values (%s) returning {}").format(
+        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+    )
+    return [(admin.execute(statement, [note]).fetchone() or [None])[0] for note in notes]
+
+
+def rows(admin: Admin, shape: Shape) -> list[tuple[Any, ...]]:
+    """State, note and starts of every row, in the order they were put."""
+    of = shape.of
+    columns = sql.SQL(", ").join(map(sql.Identifier, (of.state, "note", of.starts)))
+    order = sql.Identifier(of.due)
+    return admin.execute(
+        sql.SQL("select {} from {} order by {}").format(columns, sql.Identifier(*of.table), order)
+    ).fetchall()
+
+
+def notes(admin: Admin, shape: Shape) -> list[str]:
+    """The notes of every row, in the order they were put."""
+    return [note for _, note, _ in rows(admin, shape)]
+
+
+def wait_until(admin: Admin, condition: Callable[[], bool], what: str = "it") -> None:
+    """Wait for something in the database."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} never happened"
+        admin.execute("select pg_sleep(0.02)")
+
+
+def all_ended(admin: Admin, shape: Shape) -> bool:
+    return all(state == shape.end for state, _, _ in rows(admin, shape))
+
+
+def settled_by(admin: Admin, shape: Shape) -> list[str]:
+    statement = sql.SQL("select distinct {} from {}").format(
+        sql.Identifier(shape.of.settled_by), sql.Identifier(*shape.of.table)
+    )
+    return [owner for (owner,) in admin.execute(statement)]
+
+
+@contextmanager
+def worker_process(dsn: str, shape: Shape, *pace: str, **environment: str) -> Generator[Program, None, None]:
+    """A worker in a process of its own, about to work."""
+    command = [*PYTHON, "-m", "tests.support.law_worker", dsn, str(shape), *pace]
+    more = {"PYTHONPATH": os.getcwd(), **environment}  # noqa: PTH109
+    with Program(command, environment=plain_environment(**more)) as program:
+        assert program.line() == "ready"
+        yield program
+
+
+@asynccontextmanager
+async def working(dsn: str, shape: Shape, **pace: Any) -> AsyncGenerator[Worker, None]:
+    """A worker in this process, stopped politely at the end."""
+    worker = Worker([LawWork(shape, **pace)], Settings(DULY_STOP_SECONDS=5, DULY_WORKER_CHILDREN=2), dsn=dsn)  # type: ignore[call-arg]
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.ask_to_stop()
+        await running
+
+
+async def until(admin: Admin, condition: Callable[[], bool], what: str = "it") -> None:
+    """Wait for something in the database while the worker in this process goes on."""
+    await asyncio.to_thread(wait_until, admin, condition, what)
+
+
+# Working --------------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_due_is_performed_and_settled(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "say hello", "threaded there", "in_child child", *(f"say {nth}" for nth in range(200)))
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert notes(admin, shape) == ["hello", "there", "child True", *map(str, range(200))]
+    assert {starts for _, _, starts in rows(admin, shape)} == {1}
+
+
+async def test_two_workers_of_one_name_perform_every_row_once(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *(f"say {nth}" for nth in range(300)))
+    async with working(workers, shape, slots=7), working(workers, shape, slots=7):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert {starts for _, _, starts in rows(admin, shape)} == {1}
+    lines = admin.execute("select count(*) from duly.transition").fetchone()
+    assert lines == (900,)
+
+
+async def test_whatever_a_handler_does_is_an_outcome(shape: Shape, workers: str, admin: Admin) -> None:
+    put(
+        admin, shape, "fall ValueError", "fall exit", "fall interrupt", "fall cancel", "fall mute", "give_up", "no_verb"
+    )
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert notes(admin, shape) == [
+        "UNKNOWN_ERROR ValueError: ValueError",
+        "UNKNOWN_ERROR SystemExit: FATAL",
+        "UNKNOWN_ERROR KeyboardInterrupt",
+        "UNKNOWN_ERROR CancelledError",
+        "UNKNOWN_ERROR Mute: (its message cannot be read)",
+        "REFUSED never",
+        "UNKNOWN_ERROR KeyError: 'no_verb'",
+    ]
+
+
+async def test_a_handler_that_overstays_is_ended_or_left_behind(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "wait@0.3", "stubborn@0.3 1", "die_in_child@2 loop", "say neighbour")
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert notes(admin, shape) == [
+        "TIMEOUT took longer than 0.3 s",
+        "TIMEOUT took longer than 0.3 s",
+        "TIMEOUT took longer than 2 s",
+        "neighbour",
+    ]
+
+
+async def test_a_child_may_die_as_it_likes(shape: Shape, workers: str, admin: Admin) -> None:
+    ways = ("exit", "abort", "segfault", "eat", "unpicklable", "nothing")
+    put(admin, shape, *(f"die_in_child {way}" for way in ways), "in_child well", "say neighbour")
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    said = notes(admin, shape)
+    assert said[:4] == [
+        "CRASHED the child process ended by itself with status 0, without an answer",
+        "CRASHED the child process was ended by signal SIGABRT",
+        "CRASHED the child process was ended by signal SIGSEGV",
+        "CRASHED out of memory: it needs more than its limit",
+    ]
+    assert said[4].startswith("UNKNOWN_ERROR what it returned cannot leave the child process")
+    assert said[5:] == ["UNKNOWN_ERROR ValueError: nothing", "well True", "neighbour"]
+
+
+async def test_an_outcome_that_cannot_be_written_fails_its_row_and_no_other(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, *(f"say {nth}" for nth in range(20)), "say poison", *(f"say {nth}" for nth in range(20)))
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    (bad,) = [note for note in notes(admin, shape) if not note.isdigit()]
+    assert bad.startswith("UNKNOWN_ERROR CheckViolation")
+
+
+async def test_a_wake_up_is_heard_long_before_the_next_poll(shape: Shape, laws: str, admin: Admin) -> None:
+    dsn = laws  # a pooler would pass no word on
+    async with working(dsn, shape, poll_seconds=3600.0):
+        put(admin, shape, "say early")
+        admin.execute("select pg_notify(%s, '')", [f"laws_{shape}"])
+        await until(admin, lambda: all_ended(admin, shape))
+
+
+async def test_one_cycle_takes_what_is_due_and_ends(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "say one", "say two")
+    worker = Worker([LawWork(shape)], Settings(), dsn=workers)
+    assert await worker.run(once=True) == 2
+    assert notes(admin, shape) == ["one", "two"]
+    assert await Worker([LawWork(shape)], Settings(), dsn=workers).run(once=True) == 0
+
+
+async def test_broken_connections_lose_nothing(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *(f"say {nth}" for nth in range(400)))
+    cut = (
+        "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+        " where usename = 'duly_worker' and datname = current_database()"
+    )
+    async with working(workers, shape, slots=5, batch=5):
+        await until(admin, lambda: any(state == shape.end for state, _, _ in rows(admin, shape)))
+        for _ in range(10):
+            await asyncio.to_thread(admin.execute, cut)
+            await asyncio.to_thread(admin.execute, "select pg_sleep(0.05)")
+        await until(admin, lambda: all_ended(admin, shape))
+    assert sorted(map(int, notes(admin, shape))) == sorted(range(400))
+
+
+async def test_the_registry_says_who_works_and_who_went(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "say hello")
+    asked = "select worker_id, kinds, slots, stopped_at is null from duly.workers"
+    async with working(workers, shape) as worker:
+        await until(admin, lambda: all_ended(admin, shape))
+        here = admin.execute(asked).fetchall()
+        assert worker.control.ready()
+    assert here == [(f"worker-{os.getpid()}", [str(shape)], PACE.slots, True)]
+    assert admin.execute(asked).fetchall() == [(f"worker-{os.getpid()}", [str(shape)], PACE.slots, False)]
+
+
+# Holding --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["burn", "block"])
+async def test_a_handler_busy_for_twice_its_lease_keeps_it(shape: Shape, workers: str, admin: Admin, verb: str) -> None:
+    put(admin, shape, f"{verb} 3")
+    with worker_process(workers, shape) as holder, worker_process(workers, shape) as rival:
+        wait_until(admin, lambda: all_ended(admin, shape))
+        assert holder.finish(signal.SIGTERM) == rival.finish(signal.SIGTERM) == 0
+    assert [starts for _, _, starts in rows(admin, shape)] == [1]
+
+
+async def test_a_stopped_and_resumed_worker_writes_nothing(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *["pause 1"] * 5)
+    with worker_process(workers, shape, WORKER_ID="worker-1") as zombie:
+        for _ in range(5):
+            assert zombie.line().startswith("pausing")
+        os.kill(zombie.pid, signal.SIGSTOP)
+        with worker_process(workers, shape, WORKER_ID="worker-1") as heir:
+            wait_until(admin, lambda: all_ended(admin, shape), "taking over")
+            before = (rows(admin, shape), sorted(settled_by(admin, shape)))
+            os.kill(zombie.pid, signal.SIGCONT)
+            zombie.wait_for_error("lease lost")
+            assert zombie.finish(signal.SIGTERM) == 0
+            assert heir.finish(signal.SIGTERM) == 0
+        refused = zombie.said().count("lease lost")
+    assert refused == 5
+    assert (rows(admin, shape), sorted(settled_by(admin, shape))) == before
+    assert {starts for _, _, starts in before[0]} == {2}
+
+
+async def test_a_worker_that_cannot_reach_the_database_stops_its_handlers_in_time(
+    shape: Shape, laws: str, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, "wait", "watchful", "die_in_child print")
+    name = sql.Identifier(admin.info.dbname)
+    with psycopg.connect(laws, dbname="postgres", autocommit=True) as outside, worker_process(workers, shape) as holder:
+        said = [holder.line().split() for _ in range(3)]
+        child = next(int(words[1]) for words in said if words[0] == "child")
+        outside.execute(sql.SQL("alter database {} allow_connections false").format(name))
+        began = time.monotonic()
+        outside.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [admin.info.dbname]
+        )
+        lines = sorted(holder.line().split()[0] for _ in range(2))
+        assert time.monotonic() - began < PACE.lease_seconds
+        assert lines == ["saw", "stopped"]
+        wait_gone(child, SECONDS)
+        assert time.monotonic() - began < PACE.lease_seconds
+        outside.execute(sql.SQL("alter database {} allow_connections true").format(name))
+
+
+async def test_lapsed_rows_come_back_in_time_whatever_the_backlog(shape: Shape, workers: str, admin: Admin) -> None:
+    held = put(admin, shape, *["wait"] * 3)
+    with worker_process(workers, shape) as victim:
+        for _ in held:
+            victim.line()
+        victim.kill()
+    died_at = admin.execute("select clock_timestamp()").fetchone()
+    put(admin, shape, *["pause 0.05"] * 400)
+    swap = sql.SQL("update {} set note = 'say back' where {} = any (%s)").format(
+        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+    )
+    admin.execute(swap, [held])
+    with worker_process(workers, shape, "slots=2") as heir:
+        wait_until(admin, lambda: sum(note == "back" for note in notes(admin, shape)) == 3, "taking over")
+        waiting = sum(note == "pause 0.05" for note in notes(admin, shape))
+        heir.kill()
+    assert waiting > 0, "there was no backlog left to wait behind"
+    came_back = admin.execute(
+        "select max(ts) from duly.transition where machine = %s and key = any (%s) and seq = 3",
+        [shape.machine.name, list(map(str, held))],
+    ).fetchone()
+    assert died_at
+    assert came_back
+    late = (came_back[0] - died_at[0]).total_seconds()
+    assert late < PACE.lease_seconds + slack(shape, len(held))
+
+
+def slack(shape: Shape, held: int) -> float:
+    """What comes on top of the lease: the new worker's start and a sweep, or where one slot is kept a sweep per row."""
+    starting = 3.0
+    sweeps = 1 if shape.of.lapsed == "returned" else held
+    return starting + sweeps * (PACE.sweep_seconds + 0.5)
+
+
+# Going ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_told_to_stop_it_finishes_what_runs_and_gives_back_what_waits(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, "die_in_child@3 print", "pause 1")  # the only child is taken, so the next two wait for it
+    with worker_process(workers, shape, DULY_WORKER_CHILDREN="1") as worker:
+        worker.line()
+        worker.line()
+        put(admin, shape, "in_child a", "in_child b")
+        wait_until(admin, lambda: [starts for _, _, starts in rows(admin, shape)] == [1, 1, 1, 1])
+        assert worker.finish(signal.SIGTERM) == 0
+    ended = rows(admin, shape)
+    assert [row[1] for row in ended[:2]] == ["TIMEOUT took longer than 3 s", "paused"]
+    assert [row[1:] for row in ended[2:]] == [("in_child a", 0), ("in_child b", 0)]
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+
+
+@pytest.mark.parametrize("verb", ["wait", "stubborn 60", "block 60", "die_in_child print"])
+async def test_told_twice_it_goes_now_and_gives_everything_back(
+    shape: Shape, workers: str, admin: Admin, verb: str
+) -> None:
+    put(admin, shape, verb)
+    with worker_process(workers, shape, "lease_seconds=60") as worker:
+        worker.line()
+        worker.process.send_signal(signal.SIGINT)
+        worker.wait_for_error("stopping")
+        began = time.monotonic()
+        assert worker.finish(signal.SIGINT) == 0
+        assert time.monotonic() - began < 15
+    assert [starts for _, _, starts in rows(admin, shape)] == [0]
+    quick = sql.SQL("update {} set note = 'say done'").format(sql.Identifier(*shape.of.table))
+    admin.execute(quick)
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+
+
+async def test_past_its_deadline_it_lets_go(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "stubborn 60", "wait")
+    with worker_process(workers, shape, "lease_seconds=60", DULY_STOP_SECONDS="0.5") as worker:
+        worker.line()
+        worker.line()
+        assert worker.finish(signal.SIGTERM) == 0
+    assert [starts for _, _, starts in rows(admin, shape)] == [0, 0]
+    gone = admin.execute("select stopped_at is not null from duly.workers").fetchall()
+    assert gone == [(True,)]
+
+
+async def test_a_cancel_request_stops_the_handler_and_is_the_outcome(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "wait", "watchful", "die_in_child loop")
+    async with working(workers, PARCEL):
+        await until(admin, lambda: [starts for _, _, starts in rows(admin, PARCEL)] == [1, 1, 1])
+        admin.execute("update laws.parcel set cancel_requested_at = duly.clock()")
+        await until(admin, lambda: all_ended(admin, PARCEL))
+    assert notes(admin, PARCEL) == ["cancelled", "saw cancelled", "cancelled"]
+
+
+async def test_a_killed_worker_takes_its_children_along(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "die_in_child print")
+    with worker_process(workers, PARCEL) as worker:
+        child = int(worker.line().split()[1])
+        worker.kill()
+        wait_gone(child, SECONDS)
