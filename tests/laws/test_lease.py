@@ -88,7 +88,7 @@ async def test_a_stale_worker_cannot_settle_after_its_row_was_claimed_again(
     with pytest.raises(LeaseLost):
         await fence(connection, old)
     beat = await renew(connection, [old], lease_seconds=LEASE)
-    assert beat.lost == {old.key}
+    assert beat.lost == {old.claim}
     await settle(connection, new, shape.end)
     assert look(admin, shape, shape.of.state) == [shape.end]
 
@@ -140,11 +140,11 @@ async def test_one_locked_row_delays_no_other_and_is_not_lost(
         await fence(other, leases[1])
         async with asyncio.timeout(5):
             beat = await renew(connection, leases, lease_seconds=LEASE)
-    assert beat.renewed == {leases[0].key, leases[2].key}
-    assert beat.busy == {leases[1].key}
+    assert beat.renewed == {leases[0].claim, leases[2].claim}
+    assert beat.busy == {leases[1].claim}
     assert not beat.lost
     again = await renew(connection, leases, lease_seconds=LEASE)
-    assert again.renewed == {lease.key for lease in leases}
+    assert again.renewed == {lease.claim for lease in leases}
 
 
 async def test_renewing_keeps_a_lease_and_not_renewing_loses_it(
@@ -154,7 +154,7 @@ async def test_renewing_keeps_a_lease_and_not_renewing_loses_it(
     (lease,) = await hold(connection, shape)
     for _ in range(5):
         clock.advance(LEASE * 0.9)
-        assert (await renew(connection, [lease], lease_seconds=LEASE)).renewed == {lease.key}
+        assert (await renew(connection, [lease], lease_seconds=LEASE)).renewed == {lease.claim}
         assert await take_over(other, shape) == []
     clock.advance(LEASE * 1.1)
     (taken,) = await take_over(other, shape)
@@ -273,7 +273,7 @@ async def test_a_cancel_request_comes_back_with_the_beat(shape: Shape, connectio
         sql.Identifier(*shape.of.table), sql.Identifier(shape.of.cancel), sql.Identifier(shape.of.key)
     )
     admin.execute(statement, [two.key])
-    assert (await renew(connection, [one, two], lease_seconds=LEASE)).cancelled == {two.key}
+    assert (await renew(connection, [one, two], lease_seconds=LEASE)).cancelled == {two.claim}
 
 
 async def test_a_batch_of_10000_with_one_poisonous_row_settles_9999(
@@ -341,3 +341,25 @@ async def settle_and_write(connection: Connection, lease: Lease, shape: Shape) -
         await settle(connection, lease, shape.end)
         write = sql.SQL("update {} set {} = 'written by a zombie'")
         await connection.execute(write.format(sql.Identifier(*shape.of.table), sql.Identifier(shape.note)))
+
+
+async def test_a_beat_that_crosses_a_release_does_not_undo_it(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(connection, shape)
+    async with connection.transaction():
+        await release(connection, [lease])
+    assert (await renew(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+    assert [taken.key for taken in await take_over(connection, shape)] == [lease.key]
+
+
+async def test_a_stale_claim_in_the_same_beat_does_not_disturb_the_good_one(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    (old,) = await hold(connection, shape)
+    clock.advance(LEASE + 1)
+    (new,) = await take_over(connection, shape)
+    beat = await renew(connection, [old, new], lease_seconds=LEASE)
+    assert (beat.lost, beat.renewed) == ({old.claim}, {new.claim})

@@ -16,6 +16,7 @@ from duly.settings import Settings
 from duly.worker.runtime import Worker
 from tests.laws.tables import PARCEL, VISIT, Shape
 from tests.support.law_work import PACE, LawWork
+from tests.support.locks import wait_until_blocked
 from tests.support.processes import PYTHON, Program, plain_environment, wait_gone
 
 Admin = psycopg.Connection[Any]
@@ -78,6 +79,11 @@ def worker_process(dsn: str, shape: Shape, *pace: str, **environment: str) -> Ge
     with Program(command, environment=plain_environment(**more)) as program:
         assert program.line() == "ready"
         yield program
+
+
+def child_of(worker: Program) -> int:
+    """The child process that a handler of this worker runs in; what it prints goes to standard error."""
+    return int(worker.wait_for_error(r"^child (\d+)")[1])
 
 
 @asynccontextmanager
@@ -172,6 +178,113 @@ async def test_an_outcome_that_cannot_be_written_fails_its_row_and_no_other(
     assert bad.startswith("UNKNOWN_ERROR CheckViolation")
 
 
+REFUSAL = """
+create function laws.refuse() returns trigger language plpgsql as $$
+begin
+    raise exception 'not this row' using errcode = '{state}';
+end
+$$;
+create trigger refuse before update on {table} for each row when ({when}) execute function laws.refuse();
+"""
+
+
+def refuse(admin: Admin, shape: Shape, when: str, state: str) -> None:
+    """From now on some change of some row fails with this SQLSTATE."""
+    admin.execute(REFUSAL.format(state=state, when=when, table=shape.of).encode())
+
+
+def relent(admin: Admin, shape: Shape) -> None:
+    """Refuse nothing any more."""
+    admin.execute(f"drop trigger refuse on {shape.of}".encode())
+
+
+async def test_a_row_that_breaks_a_limit_of_the_server_fails_alone(shape: Shape, workers: str, admin: Admin) -> None:
+    refuse(admin, shape, "new.note = 'large'", "54000")
+    put(admin, shape, "say large", *(f"say {nth}" for nth in range(20)))
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert notes(admin, shape)[0].startswith("UNKNOWN_ERROR ProgramLimitExceeded")
+
+
+@pytest.mark.parametrize("state", ["55P03", "57014", "40P01"])
+async def test_a_row_that_somebody_else_is_at_is_settled_later_and_holds_up_nobody(
+    shape: Shape, workers: str, admin: Admin, state: str
+) -> None:
+    refuse(admin, shape, "new.note = 'locked'", state)
+    put(admin, shape, "say locked", *(f"say {nth}" for nth in range(20)))
+    async with working(workers, shape):
+        await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 20)
+        relent(admin, shape)
+        await until(admin, lambda: all_ended(admin, shape))
+    assert rows(admin, shape)[0][1:] == ("locked", 1)
+
+
+async def test_when_nothing_can_be_written_no_outcome_is_lost(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *(f"say {nth}" for nth in range(20)))
+    refuse(admin, shape, f"new.{shape.of.state} = '{shape.end}'", "25006")
+    async with working(workers, shape) as worker:
+        await until(admin, lambda: {row[2] for row in rows(admin, shape)} == {1})
+        await until(admin, lambda: b'duly_database_errors_total{kind="' in worker.metrics.render())
+        relent(admin, shape)
+        await until(admin, lambda: all_ended(admin, shape))
+    assert {row[2] for row in rows(admin, shape)} == {1}
+
+
+async def test_a_call_that_cannot_be_made_fails_its_row_alone(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "say one", "nothing", "say two", "nowhere", "say three")
+    async with working(workers, shape) as worker:
+        await until(admin, lambda: all_ended(admin, shape))
+        assert not worker.control.lanes[0].running
+    said = notes(admin, shape)
+    assert [said[0], said[2], said[4]] == ["one", "two", "three"]
+    assert said[1].startswith("UNKNOWN_ERROR AttributeError")
+    assert said[3].startswith("UNKNOWN_ERROR TypeError: there is no place")
+
+
+async def test_an_idle_child_that_died_is_nobodys_fault(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "in_child one")
+    async with working(workers, PARCEL) as worker:
+        await until(admin, lambda: all_ended(admin, PARCEL))
+        (child,) = worker.handlers.children.idle
+        os.kill(child.process.pid, signal.SIGKILL)
+        await child.process.wait()
+        put(admin, PARCEL, "in_child two")
+        await until(admin, lambda: all_ended(admin, PARCEL))
+    assert notes(admin, PARCEL) == ["one True", "two True"]
+
+
+async def test_a_child_that_stands_still_is_killed_at_its_limit(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "in_child warm")
+    async with working(workers, PARCEL) as worker:
+        await until(admin, lambda: all_ended(admin, PARCEL))
+        (child,) = worker.handlers.children.idle
+        os.kill(child.process.pid, signal.SIGSTOP)
+        put(admin, PARCEL, f"in_child@0.5 {'x' * 1_000_000}")
+        await until(admin, lambda: all_ended(admin, PARCEL))
+    assert notes(admin, PARCEL)[1] == "TIMEOUT took longer than 0.5 s"
+
+
+async def test_a_childs_answer_is_data_and_cannot_act(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "die_in_child trap")
+    async with working(workers, PARCEL):
+        await until(admin, lambda: all_ended(admin, PARCEL))
+    assert "an answer may not hold a" in notes(admin, PARCEL)[0]
+
+
+async def test_a_lapsed_row_that_refuses_to_be_swept_keeps_no_other_from_coming_back(
+    workers: str, admin: Admin
+) -> None:
+    (bad, *_) = put(admin, PARCEL, *["wait"] * 5)
+    with worker_process(workers, PARCEL) as victim:
+        for _ in range(5):
+            victim.line()
+        victim.kill()
+    refuse(admin, PARCEL, f"new.id = '{bad}' and new.status = 'WAITING'", "23514")
+    admin.execute("update laws.parcel set note = 'say back'")
+    async with working(workers, PARCEL):
+        await until(admin, lambda: sum(row[0] == PARCEL.end for row in rows(admin, PARCEL)) == 4)
+
+
 async def test_a_wake_up_is_heard_long_before_the_next_poll(shape: Shape, laws: str, admin: Admin) -> None:
     dsn = laws  # a pooler would pass no word on
     async with working(dsn, shape, poll_seconds=3600.0):
@@ -251,8 +364,9 @@ async def test_a_worker_that_cannot_reach_the_database_stops_its_handlers_in_tim
     put(admin, shape, "wait", "watchful", "die_in_child print")
     name = sql.Identifier(admin.info.dbname)
     with psycopg.connect(laws, dbname="postgres", autocommit=True) as outside, worker_process(workers, shape) as holder:
-        said = [holder.line().split() for _ in range(3)]
-        child = next(int(words[1]) for words in said if words[0] == "child")
+        for _ in range(2):
+            holder.line()
+        child = child_of(holder)
         outside.execute(sql.SQL("alter database {} allow_connections false").format(name))
         began = time.monotonic()
         outside.execute(
@@ -309,7 +423,7 @@ async def test_told_to_stop_it_finishes_what_runs_and_gives_back_what_waits(
     put(admin, shape, "die_in_child@3 print", "pause 1")  # the only child is taken, so the next two wait for it
     with worker_process(workers, shape, DULY_WORKER_CHILDREN="1") as worker:
         worker.line()
-        worker.line()
+        child_of(worker)
         put(admin, shape, "in_child a", "in_child b")
         wait_until(admin, lambda: [starts for _, _, starts in rows(admin, shape)] == [1, 1, 1, 1])
         assert worker.finish(signal.SIGTERM) == 0
@@ -320,13 +434,13 @@ async def test_told_to_stop_it_finishes_what_runs_and_gives_back_what_waits(
         await until(admin, lambda: all_ended(admin, shape))
 
 
-@pytest.mark.parametrize("verb", ["wait", "stubborn 60", "block 60", "die_in_child print"])
+@pytest.mark.parametrize("verb", ["wait", "swallow", "stubborn 60", "block 60", "die_in_child print"])
 async def test_told_twice_it_goes_now_and_gives_everything_back(
     shape: Shape, workers: str, admin: Admin, verb: str
 ) -> None:
     put(admin, shape, verb)
     with worker_process(workers, shape, "lease_seconds=60") as worker:
-        worker.line()
+        child_of(worker) if "child" in verb else worker.line()
         worker.process.send_signal(signal.SIGINT)
         worker.wait_for_error("stopping")
         began = time.monotonic()
@@ -337,6 +451,30 @@ async def test_told_twice_it_goes_now_and_gives_everything_back(
     admin.execute(quick)
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
+
+
+async def test_a_claim_under_way_at_the_stop_is_given_back(shape: Shape, laws: str, workers: str, admin: Admin) -> None:
+    with worker_process(workers, shape, "lease_seconds=60") as worker, psycopg.connect(laws) as gate:
+        worker.wait_for_error("worker started")
+        gate.execute(sql.SQL("lock table {} in exclusive mode").format(sql.Identifier(*shape.of.table)))
+        gate.execute(sql.SQL("insert into {} (note) values ('wait')").format(sql.Identifier(*shape.of.table)))
+        wait_until_blocked(laws)
+        worker.process.send_signal(signal.SIGTERM)
+        worker.wait_for_error("stopping")
+        gate.commit()
+        assert worker.finish() == 0
+    assert [row[2] for row in rows(admin, shape)] == [0]
+
+
+async def test_what_has_begun_is_not_stopped_by_a_polite_stop(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "block 1", "pause 0.5")
+    with worker_process(workers, shape) as worker:
+        worker.line()
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.finish() == 0
+    ended = rows(admin, shape)
+    assert [row[1] for row in ended if row[0] == shape.end] in (["blocked"], ["blocked", "paused"])
+    assert [row[2] for row in ended if row[0] != shape.end] in ([], [0])
 
 
 async def test_past_its_deadline_it_lets_go(shape: Shape, workers: str, admin: Admin) -> None:
@@ -362,6 +500,6 @@ async def test_a_cancel_request_stops_the_handler_and_is_the_outcome(workers: st
 async def test_a_killed_worker_takes_its_children_along(workers: str, admin: Admin) -> None:
     put(admin, PARCEL, "die_in_child print")
     with worker_process(workers, PARCEL) as worker:
-        child = int(worker.line().split()[1])
+        child = child_of(worker)
         worker.kill()
         wait_gone(child, SECONDS)

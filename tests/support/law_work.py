@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -68,8 +69,18 @@ async def wait(lease: Lease, _sign: StopSign) -> Done:
 async def pause(lease: Lease, _sign: StopSign, seconds: str) -> Done:
     """Take a while, politely."""
     tell("pausing", lease.key)
-    await asyncio.wait([asyncio.create_task(asyncio.Event().wait())], timeout=float(seconds))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(float(seconds)):
+            await asyncio.Event().wait()
     return Done("paused")
+
+
+async def swallow(lease: Lease, _sign: StopSign) -> Done:
+    """Work for ever, whoever asks it to stop."""
+    tell("swallowing", lease.key)
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
 
 
 async def fall(_lease: Lease, _sign: StopSign, how: str) -> Done:
@@ -125,6 +136,13 @@ def in_child(word: str) -> Done:
     return Done(f"{word} {os.getpid() == os.getsid(0)}")
 
 
+class Trap:
+    """An answer that would end whoever reads it carelessly."""
+
+    def __reduce__(self) -> tuple[Callable[[int], None], tuple[int]]:
+        return os._exit, (7,)
+
+
 def die_in_child(how: str) -> object:
     """End badly, in a child process."""
     match how:
@@ -143,13 +161,16 @@ def die_in_child(how: str) -> object:
             return threading.Event().wait()
         case "unpicklable":
             return lambda: None
+        case "trap":
+            return Trap()
         case _:
             raise ValueError(how)
 
 
 IN_CHILD: dict[str, Callable[..., Any]] = {"in_child": in_child, "die_in_child": die_in_child}
 HERE: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (say, burn, block, wait, pause, fall, give_up, threaded, stubborn, watchful)
+    each.__name__: each
+    for each in (say, burn, block, wait, pause, swallow, fall, give_up, threaded, stubborn, watchful)
 }
 
 
@@ -168,6 +189,10 @@ class LawWork(Work):
         verb, *words = lease.row["note"].split()
         verb, _, limit = verb.partition("@")
         seconds = float(limit) if limit else None
+        if verb == "nothing":
+            return None  # type: ignore[return-value]
+        if verb == "nowhere":
+            return Call(say, (), where="nowhere")  # type: ignore[arg-type]
         if verb in IN_CHILD:
             return Call(
                 IN_CHILD[verb],

@@ -19,7 +19,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from duly.db.pool import take_role
-from duly.errors import LeaseLost, Unavailable
+from duly.errors import DulyError, LeaseLost
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.lease import Lease, LeaseTable, Renewal, renew
 
@@ -119,6 +119,9 @@ class Keeper:
                 group.create_task(self.beat_for_ever())
                 group.create_task(self.watch_for_ever())
         finally:
+            for burial in self.burials:
+                burial.cancel()
+            await asyncio.gather(*self.burials, return_exceptions=True)
             await disconnect(self.connection)
 
     async def beat_for_ever(self) -> None:
@@ -133,7 +136,7 @@ class Keeper:
                     raise TimeoutError(f"no answer to a heartbeat within {self.heartbeat_seconds:g} s")
                 beat.result()
                 failures, pause = 0, self.heartbeat_seconds
-            except (psycopg.Error, Unavailable, TimeoutError, OSError) as error:
+            except (psycopg.Error, DulyError, TimeoutError, OSError) as error:
                 self.on_trouble(error)
                 self.abandon(beat)
                 failures, pause = failures + 1, retry.delay_seconds(min(failures, 10))
@@ -148,8 +151,11 @@ class Keeper:
         beat.cancel()
 
         async def bury() -> None:
-            await asyncio.gather(beat, return_exceptions=True)
-            await disconnect(connection)
+            try:
+                await asyncio.gather(beat, return_exceptions=True)
+            finally:
+                if connection:
+                    connection.pgconn.finish()
 
         burial = asyncio.create_task(bury())
         self.burials.add(burial)
@@ -164,11 +170,11 @@ class Keeper:
                 held = self.holds.get(self.place_of(lease))
                 if held is None:
                     continue
-                if lease.key in answer.renewed:
+                if lease.claim in answer.renewed:
                     held.good_until = max(held.good_until, sent_at + self.lease_seconds - self.margin_seconds)
-                if lease.key in answer.lost:
+                if lease.claim in answer.lost:
                     held.lose(f"{lease.of} {lease.key} is held by somebody else now")
-                if lease.key in answer.cancelled:
+                if lease.claim in answer.cancelled:
                     held.request_cancel()
         async with self.beaten:
             self.beats += 1

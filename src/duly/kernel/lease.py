@@ -34,6 +34,7 @@ __all__ = [
     "claim",
     "claim_lapsed",
     "fence",
+    "find_lapsed",
     "quarantine",
     "release",
     "render",
@@ -90,15 +91,20 @@ class Lease:
     def key(self) -> Any:
         return self.row[self.of.key]
 
+    @property
+    def claim(self) -> tuple[Any, str]:
+        """Which row, by which claim: one row may have been ours twice, the earlier time in vain."""
+        return self.key, self.owner
+
 
 @dataclass(frozen=True)
 class Renewal:
-    """What became of each lease at a beat, by key."""
+    """What became of each lease at a beat, by its row and claim."""
 
-    renewed: frozenset[Any]
-    busy: frozenset[Any]  # locked by a transaction of our own; the next beat will do
-    lost: frozenset[Any]
-    cancelled: frozenset[Any]  # ours, and somebody asked us to stop
+    renewed: frozenset[tuple[Any, str]]
+    busy: frozenset[tuple[Any, str]]  # locked by a transaction of our own; the next beat will do
+    lost: frozenset[tuple[Any, str]]
+    cancelled: frozenset[tuple[Any, str]]  # ours, and somebody asked us to stop
 
 
 async def claim(
@@ -129,17 +135,26 @@ async def claim_lapsed(
     return [Lease(of, owner, row, sent_at) for row in rows]
 
 
-async def quarantine(connection: Connection, of: LeaseTable, *, most_starts: int, most: int = 100) -> Sequence[Row]:
-    """Set aside lapsed rows that were started too often; returns them as they are now."""
+async def quarantine(
+    connection: Connection, of: LeaseTable, *, most_starts: int, keys: Sequence[Any] | None = None, most: int = 100
+) -> Sequence[Row]:
+    """Set aside lapsed rows, or those of them with these keys, that were started too often; as they are now."""
     assert of.poisoned, f"{of} has no state for a row that was started too often"
-    return await get_rows(connection, render(of, "quarantine"), most_starts=most_starts, most=most)
+    return await get_rows(connection, render(of, "quarantine"), most_starts=most_starts, keys=keys, most=most)
 
 
-async def sweep(connection: Connection, of: LeaseTable, *, most: int = 100) -> Sequence[Row]:
-    """Return lapsed rows to where they can be claimed again; returns them as they are now."""
+async def find_lapsed(connection: Connection, of: LeaseTable, *, most: int = 100) -> list[Any]:
+    """The keys of rows that nobody holds any more; only looks."""
+    return [row["key"] for row in await get_rows(connection, render(of, "find_lapsed"), most=most)]
+
+
+async def sweep(
+    connection: Connection, of: LeaseTable, *, keys: Sequence[Any] | None = None, most: int = 100
+) -> Sequence[Row]:
+    """Return lapsed rows, or those of them with these keys, to where they can be claimed; as they are now."""
     assert of.lapsed == "returned", f"lapsed rows of {of} are reclaimed, not swept"
     crashpoint("before_sweep")
-    rows = await get_rows(connection, render(of, "sweep"), most=most)
+    rows = await get_rows(connection, render(of, "sweep"), keys=keys, most=most)
     crashpoint("after_sweep")
     return rows
 
@@ -151,11 +166,12 @@ async def renew(connection: Connection, leases: Sequence[Lease], *, lease_second
         connection, render(table_of(leases), "renew"), lease_seconds=lease_seconds, **keys_and_owners(leases)
     )
     crashpoint("after_renew")
+    ours = [row for row in rows if row["ours"]]
     return Renewal(
-        renewed=frozenset(row["key"] for row in rows if row["renewed"]),
-        busy=frozenset(row["key"] for row in rows if row["ours"] and not row["renewed"]),
-        lost=frozenset(row["key"] for row in rows if not row["ours"]),
-        cancelled=frozenset(row["key"] for row in rows if row["ours"] and row["cancelled"]),
+        renewed=frozenset((row["key"], row["owner"]) for row in ours if row["renewed"]),
+        busy=frozenset((row["key"], row["owner"]) for row in ours if not row["renewed"]),
+        lost=frozenset((row["key"], row["owner"]) for row in rows if not row["ours"]),
+        cancelled=frozenset((row["key"], row["owner"]) for row in ours if row["cancelled"]),
     )
 
 

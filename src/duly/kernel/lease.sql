@@ -43,6 +43,7 @@ with poison as (
     select {key}
     from {table}
     where {state} = {held} and {lapse} and {starts} >= %(most_starts)s
+        and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
     order by {key}
     limit %(most)s
     for no key update skip locked
@@ -52,12 +53,16 @@ set {state} = {poisoned}, {settled_by} = t.{owner}, {freed}, {verdict}
 where t.{key} = any (array(select {key} from poison))
 returning t.*;
 
+-- name: find_lapsed
+-- Rows that nobody holds any more, seen but not touched: for the day when one of them refuses to be swept.
+select {key} as key from {table} where {state} = {held} and {lapse} order by {key} limit %(most)s;
+
 -- name: sweep
 -- Lapsed rows go back to where they can be claimed again, with the due time they had.
 with lapsed as (
     select {key}
     from {table}
-    where {state} = {held} and {lapse}
+    where {state} = {held} and {lapse} and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
     order by {key}
     limit %(most)s
     for no key update skip locked
@@ -69,7 +74,8 @@ returning t.*;
 
 -- name: renew
 -- Every lease we still hold gets a fresh stamp, and nothing here ever waits. A row that is locked is skipped and read back:
--- still ours means our own transaction has it, and the next beat will do; anything else means it is lost.
+-- still ours means our own transaction has it, and the next beat will do; anything else means it is lost. So does a lease
+-- that is over, whoever ended it: a beat that crosses a release must not undo it.
 with given as (
     select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
@@ -79,7 +85,7 @@ free as (
     cross join lateral (
         select t.{key}
         from {table} as t
-        where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held}
+        where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held} and not ({over})
         for no key update skip locked
     ) as ours
 ),
@@ -91,12 +97,13 @@ renewed as (
 )
 select
     given.key,
+    given.owner,
     given.key in (select key from renewed) as renewed,
     now.ours is true as ours,
     now.cancelled
 from given
 left join lateral (
-    select t.{state} = {held} and t.{owner} = given.owner as ours, {cancelled} as cancelled
+    select t.{state} = {held} and t.{owner} = given.owner and not ({over}) as ours, {cancelled} as cancelled
     from {table} as t
     where t.{key} = given.key
     limit 1

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection
 
-from duly.kernel.lease import Lease, LeaseTable, claim, claim_lapsed, quarantine, release, sweep
+from duly.kernel.lease import Lease, LeaseTable, claim, claim_lapsed, find_lapsed, quarantine, release, sweep
 
 __all__ = ["Call", "Finished", "Pace", "Stop", "StopSign", "Where", "Work", "where_to_run"]
 
@@ -118,11 +118,17 @@ class Work(ABC):
             most=most,
         )
 
-    async def sweep(self, connection: Connection) -> int:
-        """Bring back, or set aside, what nobody holds any more; returns how many rows there were."""
+    async def find_lapsed(self, connection: Connection) -> list[Any]:
+        """The keys of what nobody holds any more."""
+        return await find_lapsed(connection, self.of)
+
+    async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
+        """Bring back, or set aside, what nobody holds any more, or these of it; returns how many rows there were."""
         if self.of.lapsed == "returned":
-            return len(await sweep(connection, self.of))
-        return len(await quarantine(connection, self.of, most_starts=self.pace.most_starts)) if self.of.poisoned else 0
+            return len(await sweep(connection, self.of, keys=keys))
+        if not self.of.poisoned:
+            return 0
+        return len(await quarantine(connection, self.of, most_starts=self.pace.most_starts, keys=keys))
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Hand rows back unfinished and unblamed."""
@@ -133,4 +139,5 @@ def where_to_run(function: Callable[..., Any], *, isolate: bool = False) -> Wher
     """The place that fits a function: isolated, asynchronous, or plain."""
     if isolate:
         return Where.CHILD
-    return Where.LOOP if inspect.iscoroutinefunction(function) else Where.THREAD
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    return Where.LOOP if is_async else Where.THREAD

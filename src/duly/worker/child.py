@@ -32,14 +32,43 @@ LOOK_SECONDS = 1.0
 
 
 def main() -> None:
-    """Serve until the parent closes the line."""
+    """Serve until the parent closes the line, or until a row left too much behind."""
     parent = os.getppid()
     channel = socket.socket(fileno=int(sys.argv[1]))
     die_with(parent)
-    sys.path[:] = pickle.loads(receive(channel) or b"")  # noqa: S301 - from our parent
+    path = receive(channel)
+    if path is None:
+        return
+    sys.path[:] = pickle.loads(path)  # noqa: S301 - from our parent
     send(channel, b"")
-    while (request := receive(channel)) is not None:
-        send(channel, answer_to(request))
+    room = Room()
+    while not room.is_used_up() and (request := receive(channel)) is not None:
+        send(channel, answer_to(request, room))
+
+
+class Room:
+    """How much memory a row may take: so much more than we had before the first one."""
+
+    def __init__(self) -> None:
+        self.at_first = resource.getrlimit(resource.RLIMIT_AS)
+        self.base_bytes = address_space_bytes()
+        self.more_bytes: int | None = None
+
+    def limit(self, more_bytes: int | None) -> None:
+        """Set the soft limit; the hard one stays, so that it can be lifted."""
+        self.more_bytes = more_bytes
+        if more_bytes is not None:
+            _, hard = self.at_first
+            most = self.base_bytes + more_bytes
+            resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+    def lift(self) -> None:
+        """Back to what we began with."""
+        resource.setrlimit(resource.RLIMIT_AS, self.at_first)
+
+    def is_used_up(self) -> bool:
+        """Did what earlier rows left behind take half of what the next one may have?"""
+        return self.more_bytes is not None and address_space_bytes() > self.base_bytes + self.more_bytes // 2
 
 
 def die_with(parent: int) -> None:
@@ -56,11 +85,11 @@ def die_with(parent: int) -> None:
         threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
-def answer_to(request: bytes) -> bytes:
+def answer_to(request: bytes, room: Room) -> bytes:
     """Perform one call; what comes back can always be sent."""
     try:
         function, arguments, memory_bytes = pickle.loads(request)  # noqa: S301 - from our parent
-        outcome = within(memory_bytes, function, arguments)
+        outcome = within(room, memory_bytes, function, arguments)
     except MemoryError:
         outcome = Failed("CRASHED", "out of memory: it needs more than its limit")
     except BaseException as error:
@@ -74,30 +103,15 @@ def answer_to(request: bytes) -> bytes:
     return answer
 
 
-def within(memory_bytes: int | None, function: Callable[..., Any], arguments: tuple[Any, ...]) -> object:
-    """Call the function with a limit on memory: so much more than we use now."""
-    if memory_bytes is not None:
-        limit(address_space_bytes() + memory_bytes)
+def within(room: Room, memory_bytes: int | None, function: Callable[..., Any], arguments: tuple[Any, ...]) -> object:
+    """Call the function with a limit on memory."""
+    room.limit(memory_bytes)
     try:
         if inspect.iscoroutinefunction(function):
             return asyncio.run(function(*arguments))
         return function(*arguments)
     finally:
-        lift_limit()
-
-
-def limit(most_bytes: int) -> None:
-    """Set the soft limit; the hard one stays, so that it can be lifted."""
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(
-        resource.RLIMIT_AS, (most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard), hard)
-    )
-
-
-def lift_limit() -> None:
-    """Back to what we began with."""
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        room.lift()
 
 
 def address_space_bytes() -> int:

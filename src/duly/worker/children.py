@@ -6,6 +6,7 @@ a child started itself goes with it: each has a session of its own.
 """
 
 import asyncio
+import io
 import os
 import pickle
 import signal
@@ -13,7 +14,9 @@ import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import Self
+from dataclasses import is_dataclass
+from enum import Enum
+from typing import Any, Self
 
 from duly.errors import Unavailable
 from duly.kernel.outcome import Failed
@@ -50,6 +53,7 @@ class Child:
                 "duly.worker.child",
                 str(theirs.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
+                stdout=sys.stderr,  # standard output is the worker's own
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -93,7 +97,7 @@ class Child:
                 return Failed("TIMEOUT", f"took longer than {call.timeout_seconds:g} s")
             return Failed("CRASHED", await self.last_words())
         self.is_well = True
-        return pickle.loads(answer)  # noqa: S301 - our own child, running our own user's code
+        return read_outcome(answer)
 
     async def send(self, message: bytes) -> None:
         """One message, whole."""
@@ -118,12 +122,33 @@ class Child:
     async def kill(self) -> None:
         """End the process and all it started, at once."""
         self.is_well = False
-        self.writer.close()
-        with suppress(ConnectionError):
-            await self.writer.wait_closed()
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+        self.writer.transport.abort()
         await self.process.wait()
+
+    def is_there(self) -> bool:
+        """Does it still wait for a row?"""
+        return self.process.returncode is None and not self.reader.at_eof()
+
+
+class OutcomeReader(pickle.Unpickler):
+    """Reads an answer without running anything in it: plain data, and data classes and enums of ours."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        """Refuse everything that could act."""
+        found = super().find_class(module_name, global_name) if module_name.startswith("duly.") else None
+        if isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum)):
+            return found
+        raise pickle.UnpicklingError(f"an answer may not hold a {module_name}.{global_name}")
+
+
+def read_outcome(answer: bytes) -> object:
+    """What a child answered; an answer that is more than data is a failure of its row."""
+    try:
+        return OutcomeReader(io.BytesIO(answer)).load()
+    except Exception as error:
+        return Failed("UNKNOWN_ERROR", f"what it returned cannot be read: {error}")
 
 
 class Children:
@@ -133,12 +158,13 @@ class Children:
         self.room = asyncio.Semaphore(most)
         self.idle: list[Child] = []
         self.alive: set[Child] = set()
+        self.endings: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def borrow(self) -> AsyncGenerator[Child, None]:
         """A child for one row; one that did not answer, or was interrupted, is not used again."""
         async with self.room:
-            child = self.idle.pop() if self.idle else await Child.start()
+            child = await self.find_idle() or await Child.start()
             self.alive.add(child)
             try:
                 yield child
@@ -146,11 +172,27 @@ class Children:
                 if child.is_well and child.rows < MOST_ROWS:
                     self.idle.append(child)
                 else:
-                    self.alive.discard(child)
-                    await asyncio.shield(child.kill())
+                    await self.end(child)
+
+    async def find_idle(self) -> Child | None:
+        """A warm child that is still there; one that went meanwhile is nobody's fault."""
+        while self.idle:
+            child = self.idle.pop()
+            if child.is_there():
+                return child
+            await self.end(child)
+        return None
+
+    async def end(self, child: Child) -> None:
+        """Kill a child, even when whoever waits for it is stopped."""
+        self.alive.discard(child)
+        ending = asyncio.create_task(child.kill())
+        self.endings.add(ending)
+        ending.add_done_callback(self.endings.discard)
+        await asyncio.shield(ending)
 
     async def close(self) -> None:
         """End every child."""
-        await asyncio.gather(*(child.kill() for child in self.alive))
+        await asyncio.gather(*(child.kill() for child in self.alive), *self.endings)
         self.alive.clear()
         self.idle.clear()

@@ -10,7 +10,7 @@ gives the rest back, and ends.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from duly.db.pool import Pool, connect, open_pool
-from duly.errors import NotMigrated, Unavailable
+from duly.errors import DulyError, NotMigrated, Unavailable
 from duly.kernel.work import Work
 from duly.logs import get_log
 from duly.worker.handlers import Handlers
@@ -32,6 +32,7 @@ __all__ = ["Control"]
 SEEN_SECONDS = 10.0
 TICK_SECONDS = 0.5
 STUCK_SECONDS = 10.0  # a control loop that did not tick for so long is not well
+WEDGED_SECONDS = 60.0  # nor is a handlers' loop that did not turn for so long
 GOODBYE_SECONDS = 2.0  # each of the last steps may take so long, whatever state the database is in
 
 log = get_log("duly.worker")
@@ -52,8 +53,11 @@ class Control:
         stop_seconds: float,
         handlers: Handlers,
         metrics: Metrics,
+        on_last_breath: Callable[[], None] = lambda: None,
     ) -> None:
         self.works = works
+        self.on_last_breath = on_last_breath  # called, perhaps twice, when only seconds are left to us
+        self.is_registered = False
         self.dsn = dsn
         self.direct_dsn = direct_dsn
         self.role = role
@@ -69,7 +73,6 @@ class Control:
         self.hurry = asyncio.Event()
         self.stops_asked = 0
         self.ticked_at = time.monotonic()
-        self.rows = 0  # of a single cycle
 
     # From any thread --------------------------------------------------------------------------------------------------
 
@@ -87,15 +90,15 @@ class Control:
             self.hurry.set()
 
     def alive(self) -> bool:
-        """Does the loop that keeps our leases go round?"""
-        return time.monotonic() - self.ticked_at < STUCK_SECONDS
+        """Do both loops go round, ours and the handlers'? A handler may block its own for a minute."""
+        return time.monotonic() - self.ticked_at < STUCK_SECONDS and self.handlers.is_turning(WEDGED_SECONDS)
 
     def ready(self) -> bool:
-        """Can work be done: does the database answer, and may we claim?"""
-        if self.stops_asked or not self.alive():
+        """Can work be done: does the database answer, do handlers begin, and may we claim?"""
+        if self.stops_asked or not self.is_registered or not self.alive() or not self.handlers.is_turning():
             return False
         now = time.monotonic()
-        return all(now - each.answered_at < STUCK_SECONDS + 2 * each.work.pace.poll_seconds for each in self.lanes)
+        return all(now - each.answered_at < STUCK_SECONDS + 2 * longest_rest(each.work) for each in self.lanes)
 
     def about(self) -> Mapping[str, object]:
         """What there is to say about this worker."""
@@ -123,23 +126,31 @@ class Control:
                     task.result()  # raises what ended it
                 if stopping in done:
                     await self.drain()
+            except BaseException:
+                await self.let_go()
+                raise
             finally:
+                self.on_last_breath()
                 for task in (*tasks, stopping):
                     task.cancel()
-                await asyncio.gather(*tasks, stopping, return_exceptions=True)
-        return self.rows
+                await asyncio.wait([*tasks, stopping], timeout=GOODBYE_SECONDS)
+        return sum(each.claimed_rows for each in self.lanes)
 
     def endless_tasks(self, pool: Pool) -> list[asyncio.Task[Any]]:
         """What goes on until we stop; none of it ends by itself."""
-        hearers = {each.work.channel: each.wake for each in self.lanes if each.work.channel}
+        hearers: dict[str, list[Callable[[], None]]] = {}
+        for each in self.lanes:
+            if each.work.channel:
+                hearers.setdefault(each.work.channel, []).append(each.wake)
         loops = [lanes.run() for lanes in self.lanes]
         return [asyncio.create_task(each) for each in (*loops, self.tick(), self.be_seen(pool), self.hear(hearers))]
 
     async def cycle(self) -> None:
-        """One cycle of each kind of work, one after another."""
+        """One cycle of each kind of work, one after another, as long as nobody stops us."""
         try:
             for lanes in self.lanes:
-                self.rows += await lanes.run_once()
+                if not self.stop.is_set():
+                    await lanes.run_once()
         except psycopg.OperationalError as error:
             raise Unavailable(f"the database did not answer: {error}") from None
 
@@ -148,6 +159,7 @@ class Control:
         beats = 0
         while True:
             self.ticked_at = time.monotonic()
+            self.handlers.ask_for_a_turn()
             for each in self.lanes:
                 self.metrics.set_busy(each.work.name, each.busy)
             self.metrics.set_children(len(self.handlers.children.alive))
@@ -160,11 +172,11 @@ class Control:
         """Keep our row in the registry fresh."""
         while True:
             await asyncio.sleep(SEEN_SECONDS)
-            with suppress(psycopg.Error, Unavailable, OSError):  # the lanes say so already, and louder
+            with suppress(psycopg.Error, DulyError, OSError):  # the lanes say so already, and louder
                 async with pool.transaction() as connection:
                     await note_seen(connection, self.identity)
 
-    async def hear(self, hearers: Mapping[str, Callable[[], None]]) -> None:
+    async def hear(self, hearers: Mapping[str, Sequence[Callable[[], None]]]) -> None:
         """Be woken when somebody can wake us; where nobody can, go on without."""
         await listen(self.direct_dsn, hearers)
         await asyncio.Event().wait()
@@ -188,13 +200,17 @@ class Control:
             except psycopg.OperationalError as error:
                 raise Unavailable(f"the database did not answer: {error}") from None
             log.info("worker started", worker=self.identity.worker_id, kinds=list(self.identity.kinds))
+            self.is_registered = True
             try:
                 yield pool
             finally:
-                with suppress(psycopg.Error, Unavailable, TimeoutError, OSError):
-                    async with asyncio.timeout(GOODBYE_SECONDS), pool.transaction() as connection:
-                        await note_stopped(connection, self.identity)
+                await within(GOODBYE_SECONDS, self.say_goodbye(pool))
                 log.info("worker stopped", worker=self.identity.worker_id)
+
+    async def say_goodbye(self, pool: Pool) -> None:
+        """Note in the registry that we went in peace."""
+        async with pool.transaction() as connection:
+            await note_stopped(connection, self.identity)
 
     # Going ------------------------------------------------------------------------------------------------------------
 
@@ -205,14 +221,15 @@ class Control:
             each.stop_claiming()
         if await self.all_idle(self.stop_seconds, unless=self.hurry):
             return
+        self.on_last_breath()
         for each in self.lanes:
             each.stop_running()
-        if await self.all_idle(GOODBYE_SECONDS):
-            return
-        for each in self.lanes:
-            with suppress(psycopg.Error, Unavailable, TimeoutError, OSError):
-                async with asyncio.timeout(GOODBYE_SECONDS):
-                    await each.let_go()
+        if not await self.all_idle(GOODBYE_SECONDS):
+            await self.let_go()
+
+    async def let_go(self) -> None:
+        """Give back whatever is still in our hands, all kinds at once."""
+        await asyncio.gather(*(within(GOODBYE_SECONDS, each.let_go()) for each in self.lanes))
 
     async def all_idle(self, seconds: float, unless: asyncio.Event | None = None) -> bool:
         """Wait until nothing is in our hands; False when it takes longer, or `unless` happens first."""
@@ -226,6 +243,22 @@ class Control:
         return True
 
     async def until_idle(self) -> None:
-        """Wait until no lane holds anything."""
-        for each in self.lanes:
-            await each.idle.wait()
+        """Wait until no lane holds anything, all at one moment."""
+        while not all(each.idle.is_set() for each in self.lanes):
+            for each in self.lanes:
+                await each.idle.wait()
+
+
+def longest_rest(work: Work) -> float:
+    """How long a lane of this work may be silent although all is well."""
+    return max(work.pace.poll_seconds, work.pace.sweep_seconds)
+
+
+async def within(seconds: float, step: Coroutine[object, object, None]) -> None:
+    """A last step, which may fail and may not take long: a driver that gives up politely is left behind."""
+    task = asyncio.create_task(step)
+    await asyncio.wait([task], timeout=seconds)
+    if not task.done():
+        task.cancel()
+    elif error := task.exception():
+        log.warning("could not say goodbye properly", error=str(error))

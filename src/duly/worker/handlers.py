@@ -22,27 +22,42 @@ from duly.worker.children import Children
 
 __all__ = ["Deliver", "Handlers", "News", "Running"]
 
-log = get_log("duly.worker")
-
 CANCEL_GRACE_SECONDS = 5.0  # a thread that was asked to stop has so long to say how it ended
+STALLED_SECONDS = 5.0  # a loop that did not turn for so long begins nothing
+STRONGER = {Stop.CANCELLED: 0, Stop.TIMEOUT: 1, Stop.SHUTDOWN: 2, Stop.LOST: 3}
+
+log = get_log("duly.worker")
 
 
 class Running:
     """A claimed row on its way through a handler."""
 
-    __slots__ = ("began_at", "call", "ended", "held", "is_entered", "lease", "make_call", "sign", "task", "told")
+    __slots__ = (
+        "began_at",
+        "ended",
+        "held",
+        "is_entered",
+        "is_known_lost",
+        "lease",
+        "make_call",
+        "sign",
+        "task",
+        "timer",
+        "told",
+    )
 
     def __init__(self, lease: Lease, make_call: Callable[[Lease, StopSign], Call]) -> None:
         self.lease = lease
         self.make_call = make_call
         self.sign = StopSign()
-        self.call: Call | None = None
         self.held: Held | None = None
         self.task: asyncio.Task[None] | Future[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None  # of a thread, which cannot watch its own time
         self.began_at: float | None = None  # our monotonic clock; None while it waits for its turn
         self.is_entered = False  # its task took a first step: cancelling it will be noticed by itself
         self.told = [True]  # popped, in one step whichever thread does it, by whoever names the outcome
         self.ended = False  # the handler no longer runs
+        self.is_known_lost = False  # the control side has said so
 
 
 class News(NamedTuple):
@@ -65,10 +80,11 @@ class Handlers:
         self.loop = asyncio.get_running_loop()
         self.threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="duly-handler")
         self.children = children
-        self.in_threads: set[Running] = set()
+        self.under_way: set[Running] = set()  # everything that began, or waits to
         self.news: deque[tuple[Deliver, News]] = deque()
         self.is_rung = False
         self.ring: Callable[[Callable[[], None]], object] = lambda act: act()
+        self.turned_at = time.monotonic()
 
     # From the control thread ------------------------------------------------------------------------------------------
 
@@ -80,49 +96,79 @@ class Handlers:
         """Perform a batch; `deliver` gets the news of it on the control loop."""
         self.loop.call_soon_threadsafe(self.start_here, batch, deliver)
 
-    def stop(self, batch: Sequence[Running], why: Stop, deliver: Deliver) -> None:
-        """Put up the stop sign for a batch, and end what can be ended from outside."""
-        self.loop.call_soon_threadsafe(self.stop_here, batch, why, deliver)
+    def stop(self, batch: Sequence[Running], why: Stop, deliver: Deliver, *, only_waiting: bool = False) -> None:
+        """Put up the stop sign for a batch, or for what of it has not begun, and end what can be ended from outside."""
+        self.loop.call_soon_threadsafe(self.stop_here, batch, why, deliver, only_waiting)
 
     def collect(self) -> None:
         """On the control loop: hand over what has come together since the bell rang."""
         self.is_rung = False
         per_kind: dict[Deliver, list[News]] = {}
+        timers: list[asyncio.TimerHandle] = []
         while self.news:
             deliver, news = self.news.popleft()
             per_kind.setdefault(deliver, []).append(news)
+            if news.is_free and news.running.timer:
+                timers.append(news.running.timer)
         for deliver, several in per_kind.items():
             deliver(several)
+        if timers:
+            self.loop.call_soon_threadsafe(cancel_all, timers)
+
+    def ask_for_a_turn(self) -> None:
+        """Have the handlers' loop note that it goes round."""
+        self.loop.call_soon_threadsafe(self.note_turn)
+
+    def is_turning(self, seconds: float = STALLED_SECONDS) -> bool:
+        """Did the handlers' loop go round lately? A handler that blocks it stops every other `async def` too."""
+        return time.monotonic() - self.turned_at < seconds
 
     # On the handlers' loop --------------------------------------------------------------------------------------------
 
-    def start_here(self, batch: Sequence[Running], deliver: Deliver) -> None:
-        """Give each row of a batch to the place its handler runs in."""
-        for running in batch:
-            try:
-                running.call = call = running.make_call(running.lease, running.sign)
-            except Exception as error:
-                self.tell(running, failure_of(error), deliver)
-                continue
-            match call.where:
-                case Where.LOOP:
-                    running.task = self.loop.create_task(self.run_on_loop(running, call, deliver))
-                case Where.THREAD:
-                    self.in_threads.add(running)
-                    running.task = self.threads.submit(self.run_in_thread, running, call, deliver)
-                case Where.CHILD:
-                    running.task = self.loop.create_task(self.run_in_child(running, call, deliver))
+    def note_turn(self) -> None:
+        """We go round."""
+        self.turned_at = time.monotonic()
 
-    def stop_here(self, batch: Sequence[Running], why: Stop, deliver: Deliver) -> None:
+    def start_here(self, batch: Sequence[Running], deliver: Deliver) -> None:
+        """Give each row of a batch to the place its handler runs in; what cannot be begun has failed, and it alone."""
+        for running in batch:
+            self.under_way.add(running)
+            try:
+                self.place(running, running.make_call(running.lease, running.sign), deliver)
+            except BaseException as error:
+                self.tell(running, failure_of(error), deliver)
+
+    def place(self, running: Running, call: Call, deliver: Deliver) -> None:
+        """Start the handler where it belongs."""
+        match call.where:
+            case Where.LOOP:
+                running.task = self.loop.create_task(self.run_on_loop(running, call, deliver))
+            case Where.CHILD:
+                running.task = self.loop.create_task(self.run_in_child(running, call, deliver))
+            case Where.THREAD:
+                try:
+                    running.task = self.threads.submit(self.run_in_thread, running, call, deliver)
+                except RuntimeError as error:
+                    log.warning("handed back for want of a thread", error=str(error))
+                    self.tell(running, HandedBack(), deliver)
+            case _:
+                raise TypeError(f"there is no place called {call.where!r}")
+
+    def stop_here(self, batch: Sequence[Running], why: Stop, deliver: Deliver, only_waiting: bool) -> None:
         """Stop what can be stopped: a task by cancelling it, a child by killing it; a thread only sees the sign."""
         for running in batch:
-            if running.ended or running.sign.is_up or running.task is None:
+            told = running.sign.why
+            if running.ended or running.task is None or (told is not None and STRONGER[told] >= STRONGER[why]):
                 continue
-            running.sign.why = why
+            if only_waiting and running.began_at is not None:
+                continue
             in_thread = isinstance(running.task, Future)
-            will_not_begin = running.task.cancel() and (in_thread or not running.is_entered)
-            if will_not_begin:
-                self.tell(running, outcome_of_stop(why), deliver)
+            is_cancelled = running.task.cancel()
+            if only_waiting and not is_cancelled:
+                continue  # it began this instant
+            running.sign.why = why
+            if is_cancelled and (in_thread or not running.is_entered):
+                self.tell(running, outcome_of_stop(why), deliver)  # it will never begin
             elif in_thread and why is Stop.CANCELLED:
                 self.loop.call_later(CANCEL_GRACE_SECONDS, self.give_up_on, running, Cancelled(), deliver)
 
@@ -155,8 +201,9 @@ class Handlers:
 
     def start_timer(self, running: Running, call: Call, deliver: Deliver) -> None:
         """Watch a thread's time."""
-        assert call.timeout_seconds is not None
-        self.loop.call_later(call.timeout_seconds, self.give_up_on, running, took_too_long(call), deliver)
+        if not running.ended:
+            seconds = call.timeout_seconds or 0.0
+            running.timer = self.loop.call_later(seconds, self.give_up_on, running, took_too_long(call), deliver)
 
     def give_up_on(self, running: Running, outcome: object, deliver: Deliver) -> None:
         """Name the outcome of a thread that does not come back; its slot stays taken until it does."""
@@ -187,7 +234,7 @@ class Handlers:
             return
         running.ended = ended
         if ended:
-            self.in_threads.discard(running)
+            self.under_way.discard(running)
         try:
             is_first = running.told.pop()
         except IndexError:
@@ -198,11 +245,16 @@ class Handlers:
             self.is_rung = True
             self.ring(self.collect)
 
-    async def close(self) -> bool:
-        """End the children and leave the threads; False when a thread is still busy, which nobody can stop."""
+    async def close(self) -> None:
+        """End the children and leave the threads; what nobody can stop is still under way."""
         self.threads.shutdown(wait=False, cancel_futures=True)
         await self.children.close()
-        return not self.in_threads
+
+
+def cancel_all(timers: Sequence[asyncio.TimerHandle]) -> None:
+    """These need no longer be watched; until then each would keep its row in memory."""
+    for timer in timers:
+        timer.cancel()
 
 
 def outcome_of_end(error: BaseException, sign: StopSign) -> object:
@@ -213,7 +265,7 @@ def outcome_of_end(error: BaseException, sign: StopSign) -> object:
 
 
 def outcome_of_stop(why: Stop) -> object:
-    """What to record for a handler that we stopped."""
+    """What to record for a handler that we stopped; handing back what is no longer ours changes nothing."""
     return Cancelled() if why is Stop.CANCELLED else HandedBack()
 
 

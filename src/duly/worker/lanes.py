@@ -13,35 +13,28 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-
-import psycopg
+from typing import Any
 
 from duly.db.pool import Pool
-from duly.errors import LeaseLost, Unavailable
+from duly.errors import LeaseLost
 from duly.kernel.backoff import Backoff
-from duly.kernel.halves import in_halves
+from duly.kernel.halves import in_halves, is_the_databases_fault, will_pass
 from duly.kernel.keeper import Connect, Keeper
 from duly.kernel.lease import Lease
-from duly.kernel.outcome import Cancelled, Failed, GiveUp, HandedBack, Later, Settled, failure_of
+from duly.kernel.outcome import HandedBack, Settled, failure_of
 from duly.kernel.work import Finished, Stop, Work
 from duly.logs import get_log
 from duly.worker.handlers import Handlers, News, Running
-from duly.worker.metrics import Metrics
+from duly.worker.metrics import OUTCOMES, Metrics
 
 __all__ = ["LANES", "Lanes"]
 
 LANES = 2
-EAGER_SECONDS = 0.005  # how often a worker that was just woken looks again
+EAGER_SECONDS = 0.01  # how often a worker that was just woken looks again
 AWAKE_SECONDS = 0.1  # and for how long: two windows of the wake-up, whose later rows come unannounced
 MOST_SWEEPS = 100  # in a row
+SOON_SECONDS = 0.2  # when a row that somebody else is at is tried again
 RETRY = Backoff(base_seconds=0.1, cap_seconds=5.0)
-OUTCOMES: dict[type, str] = {
-    Later: "later",
-    GiveUp: "gave_up",
-    Failed: "failed",
-    Cancelled: "cancelled",
-}  # whatever else: done
-NOT_THE_ROWS_FAULT = (psycopg.OperationalError, Unavailable, OSError)
 
 log = get_log("duly.worker")
 
@@ -67,11 +60,13 @@ class Lanes:
         )
         self.bell = asyncio.Event()  # something for a lane to do
         self.woken = asyncio.Event()  # somebody says there is work
-        self.idle = asyncio.Event()  # we hold nothing
+        self.idle = asyncio.Event()  # we hold nothing and are about to hold nothing
         self.idle.set()
         self.finished: list[tuple[Running, object]] = []
         self.running: dict[Running, None] = {}  # everything we hold, in the order of claiming
         self.busy = 0  # slots taken, or spoken for by a claim under way
+        self.claims_under_way = 0
+        self.claimed_rows = 0
         self.may_be_more = True  # a look at the table may be worth it
         self.awake_until = 0.0
         self.is_stopping = False
@@ -87,6 +82,38 @@ class Lanes:
             group.create_task(self.again_and_again(self.sweep, self.until_next_sweep))
             for _ in range(LANES):
                 group.create_task(self.again_and_again(self.turn, self.until_bell))
+
+    async def run_once(self) -> int:
+        """One cycle: sweep, claim what is due or else what has lapsed, work, settle; how many rows there were."""
+        await self.sweep_some()
+        if not await self.claim(self.work.claim, min(self.work.pace.slots, self.work.pace.batch)):
+            await self.take_over()
+        self.may_be_more = False
+        keeping = asyncio.create_task(self.keeper.run())
+        try:
+            await self.settle_all()
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+        return self.claimed_rows
+
+    async def settle_all(self) -> None:
+        """Settle until we hold nothing; a database that is gone for a whole lease has taken our rows with it."""
+        failing_since: float | None = None
+        while self.running:
+            if not self.finished:
+                await self.until_bell()
+            try:
+                await self.turn()
+            except Exception as error:
+                now = time.monotonic()
+                failing_since = failing_since or now
+                if now - failing_since > self.work.pace.lease_seconds:
+                    raise
+                self.note_trouble(error)
+                await asyncio.sleep(SOON_SECONDS)
+            else:
+                failing_since = None
 
     async def again_and_again(self, act: Callable[[], Awaitable[bool]], rest: Callable[[], Awaitable[object]]) -> None:
         """Act; rest when there is no more to do; when the database is in trouble, wait a little and try again."""
@@ -144,59 +171,76 @@ class Lanes:
         if finished:
             try:
                 await self.record(finished)
-            except BaseException:
-                self.finished = [*finished, *self.finished]  # settling is repeatable: nothing is lost by trying again
+            except BaseException:  # settling is repeatable: nothing is lost by trying again
+                self.finished = [*(each for each in finished if each[0] in self.running), *self.finished]
                 raise
-        claimed = await self.claim_what_fits()
-        return bool(finished) or claimed
+        return await self.claim_what_fits() or bool(finished)
 
     async def claim_what_fits(self) -> bool:
         """Claim due rows into the free slots; True when we got some."""
         wanted = min(self.work.pace.slots - self.busy, self.work.pace.batch)
-        if wanted <= 0 or not self.may_be_more or self.is_stopping:
+        if wanted <= 0 or not self.may_be_more or not self.may_claim():
             return False
         self.may_be_more = False  # one lane looks at a time, until the table has shown that it has plenty
         got = await self.claim(self.work.claim, wanted)
         if got == wanted:
             self.look()
-        if got:
-            self.awake_until = max(self.awake_until, time.monotonic() + AWAKE_SECONDS)
         return got > 0
+
+    def may_claim(self) -> bool:
+        """Not while we stop, and not while the handlers' loop stands still: nobody would begin what we held."""
+        return not self.is_stopping and self.handlers.is_turning()
 
     async def claim(self, claim: Callable[..., Awaitable[list[Lease]]], wanted: int) -> int:
         """Hold up to `wanted` rows and hand them to the handlers; how many there were."""
         self.busy += wanted
+        self.claims_under_way += 1
+        self.idle.clear()
         leases: list[Lease] = []
         began = time.monotonic()
         try:
             async with self.pool.transaction() as connection:
                 leases = await claim(connection, self.worker_id, wanted)
+            self.metrics.claimed(self.work.name, len(leases), time.monotonic() - began)
+            if leases and self.is_stopping:  # the stop came while we asked
+                await self.hand_back(leases)
+                leases = []
         except BaseException:
             self.may_be_more = True
             leases = []  # if it was committed after all, nobody knows this owner: the rows lapse
             raise
         finally:
             self.busy -= wanted - len(leases)
-        self.answered_at = time.monotonic()
-        self.metrics.claimed(self.work.name, len(leases), self.answered_at - began)
-        if leases:
+            self.claims_under_way -= 1
             self.begin(leases)
+        self.answered_at = time.monotonic()
         return len(leases)
 
     def begin(self, leases: Sequence[Lease]) -> None:
         """Take the leases into care and hand the batch over, whole."""
         batch = [Running(lease, self.work.call) for lease in leases]
         for running in batch:
-            running.held = self.keeper.keep(
-                running.lease, self.stopper(running, Stop.LOST), self.stopper(running, Stop.CANCELLED)
-            )
+            running.held = self.keeper.keep(running.lease, self.on_lost(running), self.on_cancel(running))
             self.running[running] = None
-        self.idle.clear()
-        self.handlers.start(batch, self.deliver)
+        self.claimed_rows += len(batch)
+        if batch:
+            self.awake_until = max(self.awake_until, time.monotonic() + AWAKE_SECONDS)
+            self.handlers.start(batch, self.deliver)
+        self.note_idle()
 
-    def stopper(self, running: Running, why: Stop) -> Callable[[], None]:
-        """What the keeper calls when this row is lost, or somebody wants it cancelled."""
-        return lambda: self.handlers.stop([running], why, self.deliver)
+    def on_lost(self, running: Running) -> Callable[[], None]:
+        """What the keeper calls when this row is no longer ours; once the handler has ended, its settle will tell."""
+
+        def stop() -> None:
+            if not running.ended and running.held and running.held.lost:
+                self.note_lost(running, running.held.lost)
+                self.handlers.stop([running], Stop.LOST, self.deliver)
+
+        return stop
+
+    def on_cancel(self, running: Running) -> Callable[[], None]:
+        """What the keeper calls when somebody wants this row cancelled."""
+        return lambda: self.handlers.stop([running], Stop.CANCELLED, self.deliver)
 
     def deliver(self, news: Sequence[News]) -> None:
         """On the control loop: outcomes to settle, and slots that are free again."""
@@ -211,63 +255,71 @@ class Lanes:
     # Recording outcomes -----------------------------------------------------------------------------------------------
 
     async def record(self, finished: Sequence[tuple[Running, object]]) -> None:
-        """Settle a batch: what is still ours is written down, the rest is let go with a line in the log."""
-        ours = [(running, outcome) for running, outcome in finished if not self.was_lost(running)]
-        back = [running.lease for running, outcome in ours if isinstance(outcome, HandedBack)]
-        rest = [
-            Finished(running.lease, outcome)
-            for running, outcome in ours
-            if not isinstance(outcome, HandedBack | Settled)
-        ]
-        if back:
-            await self.hand_back(back)
+        """Write outcomes down, hand back what is to be handed back, and forget each row as soon as that is done."""
+        back: list[tuple[Running, object]] = []
+        rest: list[tuple[Running, object]] = []
+        for running, outcome in finished:
+            if isinstance(outcome, Settled):
+                self.forget(running)
+            else:
+                (back if isinstance(outcome, HandedBack) else rest).append((running, outcome))
         if rest:
             await self.settle(rest)
+        if back:
+            await self.give_back(back)
         self.answered_at = time.monotonic()
-        for running, _ in finished:
+
+    async def settle(self, finished: Sequence[tuple[Running, object]]) -> None:
+        """Settle in as few transactions as bad rows allow."""
+        began = time.monotonic()
+        bad = await in_halves(finished, self.write)
+        for place, error in bad.items():
+            await self.settle_alone(finished[place], error)
+        self.metrics.settled_in(self.work.name, len(finished), time.monotonic() - began)
+
+    async def write(self, piece: Sequence[tuple[Running, object]]) -> None:
+        """Settle these in a transaction of their own; what turns out not to be ours is let go, and the log says so."""
+        async with self.pool.transaction() as connection:
+            settled = await self.work.settle(connection, [Finished(each.lease, outcome) for each, outcome in piece])
+        names = (OUTCOMES.get(type(outcome).__name__, "done") for each, outcome in piece if each.lease.key in settled)
+        for outcome, rows in Counter(names).items():
+            self.metrics.settled(self.work.name, outcome, rows)
+        for running, _ in piece:
+            if running.lease.key not in settled:
+                self.note_lost(running, "its settle found another owner")
             self.forget(running)
 
-    def was_lost(self, running: Running) -> bool:
-        """Did the keeper say that somebody else may hold this row?"""
-        why = running.held.lost if running.held else None
-        if why is None:
-            return False
-        self.note_lost(running.lease, why)
-        return True
+    async def settle_alone(self, finished: tuple[Running, object], error: Exception) -> None:
+        """A row that could not be settled: tried again soon, or lost, or failed; if even that cannot be, it lapses."""
+        running, _ = finished
+        about = {"kind": self.work.name, "key": str(running.lease.key)}
+        if will_pass(error):
+            log.info("somebody else is at this row; settling it again soon", **about, why=str(error))
+            asyncio.get_running_loop().call_later(SOON_SECONDS, self.try_again, finished)
+            return
+        if isinstance(error, LeaseLost):
+            self.note_lost(running, str(error))
+        else:
+            log.error("an outcome could not be recorded", **about, exc_info=error)
+            for unwritable in await in_halves([(running, failure_of(error))], self.write):
+                log.error("nor could its failure; it will lapse", **about, row=unwritable)
+        self.forget(running)
 
-    async def settle(self, finished: Sequence[Finished]) -> None:
-        """Write outcomes in as few transactions as bad rows allow."""
-        began = time.monotonic()
-        settled: set[object] = set()
+    def try_again(self, finished: tuple[Running, object]) -> None:
+        """Put an outcome back among those to be settled."""
+        self.finished.append(finished)
+        self.bell.set()
 
-        async def write(piece: Sequence[Finished]) -> None:
-            async with self.pool.transaction() as connection:
-                keys = await self.work.settle(connection, piece)
-            settled.update(keys)
+    async def give_back(self, finished: Sequence[tuple[Running, object]]) -> None:
+        """Hand rows back; one that refuses is left to lapse."""
 
-        bad = await in_halves(finished, write)
-        for place, error in bad.items():
-            if not isinstance(error, LeaseLost):
-                await self.settle_as_failed(finished[place], error, write)
-        self.metrics.settled_in(self.work.name, len(finished), time.monotonic() - began)
-        counts = Counter(OUTCOMES.get(type(outcome), "done") for lease, outcome in finished if lease.key in settled)
-        for outcome, rows in counts.items():
-            self.metrics.settled(self.work.name, outcome, rows)
-        for lease, _ in finished:
-            if lease.key not in settled:
-                self.note_lost(lease, "its settle found another owner")
+        async def act(piece: Sequence[tuple[Running, object]]) -> None:
+            await self.hand_back([running.lease for running, _ in piece])
 
-    async def settle_as_failed(
-        self, finished: Finished, error: Exception, write: Callable[[Sequence[Finished]], Awaitable[None]]
-    ) -> None:
-        """An outcome that cannot be written is a failure of its row; if even that cannot, the lease lapses."""
-        log.error("an outcome could not be recorded", kind=self.work.name, key=str(finished.lease.key), exc_info=error)
-        try:
-            await write([Finished(finished.lease, failure_of(error))])
-        except NOT_THE_ROWS_FAULT:
-            raise
-        except Exception:
-            log.exception("nor could its failure", kind=self.work.name, key=str(finished.lease.key))
+        for error in (await in_halves(finished, act)).values():
+            log.error("a row could not be handed back; it will lapse", kind=self.work.name, exc_info=error)
+        for running, _ in finished:
+            self.forget(running)
 
     async def hand_back(self, leases: Sequence[Lease]) -> None:
         """Give rows back unfinished and unblamed."""
@@ -281,18 +333,23 @@ class Lanes:
         self.running.pop(running, None)
         if running.held:
             self.keeper.drop(running.held)
-        if not self.running:
+        self.note_idle()
+
+    def note_idle(self) -> None:
+        """Are we idle: nothing held, and nothing about to be?"""
+        if self.running or self.claims_under_way:
+            self.idle.clear()
+        else:
             self.idle.set()
 
-    # The dead, and our own end ----------------------------------------------------------------------------------------
+    # The dead ---------------------------------------------------------------------------------------------------------
 
     async def sweep(self) -> bool:
-        """Bring back what dead workers held; True when there may be more of it."""
+        """Bring back what dead workers held; no haste about the rest."""
         if self.is_stopping:
             return False
         for _ in range(MOST_SWEEPS):
-            async with self.pool.transaction() as connection:
-                swept = await self.work.sweep(connection)
+            swept = await self.sweep_some()
             self.answered_at = time.monotonic()
             if not swept:
                 break
@@ -302,34 +359,37 @@ class Lanes:
         await self.take_over()
         return False
 
+    async def sweep_some(self) -> int:
+        """Sweep a number of lapsed rows; when one of them refuses, the others do not wait for it."""
+        try:
+            return await self.sweep_these(None)
+        except Exception as error:
+            if is_the_databases_fault(error):
+                raise
+        async with self.pool.transaction() as connection:
+            keys = await self.work.find_lapsed(connection)
+        for place, error in (await in_halves(keys, self.sweep_these)).items():
+            log.error("a lapsed row cannot be swept", kind=self.work.name, key=str(keys[place]), exc_info=error)
+        return 0
+
+    async def sweep_these(self, keys: Sequence[Any] | None) -> int:
+        """Sweep lapsed rows, or those of them with these keys, in a transaction."""
+        async with self.pool.transaction() as connection:
+            return await self.work.sweep(connection, keys)
+
     async def take_over(self) -> int:
         """Where lapsed rows are reclaimed: claim some, into a free slot or the one kept for them."""
         room = self.work.pace.slots + 1 - self.busy
-        if self.work.of.lapsed != "reclaimed" or room <= 0 or self.is_stopping:
+        if self.work.of.lapsed != "reclaimed" or room <= 0 or not self.may_claim():
             return 0
         return await self.claim(self.work.claim_lapsed, min(room, self.work.pace.batch))
 
-    async def run_once(self) -> int:
-        """One cycle: sweep, claim what is due or else what has lapsed, work, settle; how many rows there were."""
-        keeping = asyncio.create_task(self.keeper.run())
-        try:
-            async with self.pool.transaction() as connection:
-                await self.work.sweep(connection)
-            wanted = min(self.work.pace.slots, self.work.pace.batch)
-            got = await self.claim(self.work.claim, wanted) or await self.take_over()
-            while self.running:
-                await self.until_bell()
-                finished, self.finished = self.finished, []
-                await self.record(finished)
-            return got
-        finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+    # Our own end ------------------------------------------------------------------------------------------------------
 
     def stop_claiming(self) -> None:
         """Take nothing new, and give back what waits for its turn."""
         self.is_stopping = True
-        self.handlers.stop([each for each in self.running if each.began_at is None], Stop.SHUTDOWN, self.deliver)
+        self.handlers.stop(list(self.running), Stop.SHUTDOWN, self.deliver, only_waiting=True)
 
     def stop_running(self) -> None:
         """Stop what runs, as far as it can be stopped."""
@@ -337,22 +397,22 @@ class Lanes:
 
     async def let_go(self) -> None:
         """Give back what is still in our hands; the process ends in the same breath."""
-        ours = [each for each in self.running if each.held and each.held.lost is None]
-        named = {running for running, _ in self.finished}
-        if leases := [each.lease for each in ours if each not in named]:
+        if leases := [each.lease for each in self.running if each.held and each.held.lost is None]:
             await self.hand_back(leases)
 
     # Words ------------------------------------------------------------------------------------------------------------
 
-    def note_lost(self, lease: Lease, why: str) -> None:
-        """Somebody else has the row: nothing was written."""
-        self.metrics.lost(self.work.name)
-        log.info("lease lost", kind=self.work.name, key=str(lease.key), why=why)
+    def note_lost(self, running: Running, why: str) -> None:
+        """Somebody else has the row, and nothing was written: said once."""
+        if not running.is_known_lost:
+            running.is_known_lost = True
+            self.metrics.lost(self.work.name)
+            log.info("lease lost", kind=self.work.name, key=str(running.lease.key), why=why)
 
     def note_trouble(self, error: Exception) -> None:
         """The database is in trouble, or we are: one line, and the loop tries again."""
         self.metrics.database_error(self.work.name)
-        if isinstance(error, (*NOT_THE_ROWS_FAULT, TimeoutError)):
-            log.warning("the database did not answer", kind=self.work.name, error=str(error) or type(error).__name__)
+        if is_the_databases_fault(error):
+            log.warning("the database is in trouble", kind=self.work.name, error=str(error) or type(error).__name__)
         else:
             log.error("a loop failed and is tried again", kind=self.work.name, exc_info=error)

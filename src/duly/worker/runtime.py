@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 
 import uvloop
@@ -32,6 +32,7 @@ from duly.worker.metrics import Metrics
 __all__ = ["Worker", "run_worker"]
 
 log = get_log("duly.worker")
+LAST_SECONDS = 7.0  # to give back what we hold and say goodbye, once nothing more is waited for
 HEARING_SECONDS = 2.0  # how long the handlers' loop has to hear that control has ended
 
 
@@ -52,7 +53,7 @@ class Worker:
         self.was_heard = threading.Event()
         self.metrics = Metrics()
         self.handlers = Handlers(
-            threads=max(1, sum(work.pace.slots for work in works)), children=Children(settings.worker_children)
+            threads=1 + sum(work.pace.slots + 1 for work in works), children=Children(settings.worker_children)
         )
         self.control = Control(
             works,
@@ -64,6 +65,7 @@ class Worker:
             stop_seconds=settings.stop_seconds,
             handlers=self.handlers,
             metrics=self.metrics,
+            on_last_breath=self.limit_the_last_breath if is_the_process else lambda: None,
         )
 
     async def run(self, *, once: bool = False) -> int:
@@ -89,11 +91,19 @@ class Worker:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 rows = runner.run(self.control.run(once=once))
         except BaseException as error:
+            status = 1
             tell(ended.set_exception, error)
         else:
+            status = 0
             tell(ended.set_result, rows)
         if self.is_the_process and not self.was_heard.wait(HEARING_SECONDS):
-            end_process()  # a handler blocks the other loop for good, and its row was given back
+            end_process(status)  # a handler blocks the other loop for good, and its row was given back
+
+    def limit_the_last_breath(self) -> None:
+        """From now on the process has seconds to live, whatever a driver or a handler still waits for."""
+        timer = threading.Timer(LAST_SECONDS, end_process, [0])
+        timer.daemon = True
+        timer.start()
 
     def ask_to_stop(self) -> None:
         """Stop politely; asked again, stop now. From any thread, and from a signal handler."""
@@ -111,20 +121,24 @@ def run_worker(
 ) -> int:
     """Run a worker as this process: SIGTERM and SIGINT stop it, a second one at once; returns the rows of one cycle.
 
-    A plain function that does not come back cannot be stopped: then the process is ended under it, its row given back.
+    A handler that does not come back cannot be stopped: then the process is ended under it, its row given back.
     """
 
-    async def main() -> tuple[int, bool]:
+    async def main() -> int:
         worker = Worker(works, settings, dsn=dsn, direct_dsn=direct_dsn, role=role, is_the_process=True)
-        with stopped_by_signals(worker), nullcontext() if once else port_of(worker, settings):
-            rows = await worker.run(once=once)
-        return rows, bool(worker.handlers.in_threads)
+        stop_by_signals(worker)
+        status = 1
+        try:
+            with nullcontext() if once else port_of(worker, settings):
+                rows = await worker.run(once=once)
+            status = 0
+        finally:
+            if worker.handlers.under_way:
+                end_process(status)
+        return rows
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rows, is_haunted = runner.run(main())
-        if is_haunted:
-            end_process()
-    return rows
+        return runner.run(main())
 
 
 @contextmanager
@@ -140,24 +154,19 @@ def port_of(worker: Worker, settings: Settings) -> Generator[None, None, None]:
         yield
 
 
-def end_process() -> None:
-    """End without waiting for threads that nobody can stop."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+def end_process(status: int) -> None:
+    """End without waiting for handlers that nobody can stop."""
+    with suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
 
 
-@contextmanager
-def stopped_by_signals(worker: Worker) -> Generator[None, None, None]:
+def stop_by_signals(worker: Worker) -> None:
     """Signals reach the worker even while a handler blocks this loop: they do not go through it."""
 
     def hear(_number: int, _frame: FrameType | None) -> None:
         worker.ask_to_stop()
 
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, hear) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, hear)

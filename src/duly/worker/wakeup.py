@@ -1,7 +1,7 @@
 """Listening for hints that there is work. Correctness never depends on it: whoever hears nothing looks by itself."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import psycopg
 from psycopg import sql
@@ -18,8 +18,10 @@ PROBE_SECONDS = 30.0  # a silent connection is asked so often whether it is stil
 
 log = get_log("duly.worker")
 
+Hearers = Mapping[str, Sequence[Callable[[], None]]]
 
-async def listen(dsn: str, hearers: Mapping[str, Callable[[], None]]) -> None:
+
+async def listen(dsn: str, hearers: Hearers) -> None:
     """Call the hearer of a channel whenever somebody speaks there; reconnects for ever, unless a pooler is between."""
     failures = 0
     while hearers:
@@ -30,8 +32,8 @@ async def listen(dsn: str, hearers: Mapping[str, Callable[[], None]]) -> None:
                     return
                 for channel in hearers:
                     await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-                for hear in hearers.values():  # for what was said while nobody listened
-                    hear()
+                for channel in hearers:  # for what was said while nobody listened
+                    pass_on(channel, hearers)
                 failures = 0
                 await hear_for_ever(connection, hearers)
         except (psycopg.Error, Unavailable, OSError, TimeoutError) as error:
@@ -40,11 +42,16 @@ async def listen(dsn: str, hearers: Mapping[str, Callable[[], None]]) -> None:
             failures = min(failures + 1, 10)
 
 
-async def hear_for_ever(connection: psycopg.AsyncConnection[object], hearers: Mapping[str, Callable[[], None]]) -> None:
+async def hear_for_ever(connection: psycopg.AsyncConnection[object], hearers: Hearers) -> None:
     """Pass on what is said; a connection that is silent for long is probed, for it may be dead."""
     while True:
         async for word in connection.notifies(timeout=PROBE_SECONDS):
-            if hear := hearers.get(word.channel):
-                hear()
+            pass_on(word.channel, hearers)
         async with asyncio.timeout(PROBE_SECONDS):
             await connection.execute("select 1")
+
+
+def pass_on(channel: str, hearers: Hearers) -> None:
+    """Tell everybody who listens on a channel."""
+    for hear in hearers.get(channel, ()):
+        hear()

@@ -32,6 +32,9 @@ from "duly"."outbox"
 where "id" = %(key)s and "lease_owner" = %(owner)s and "status" = 'sending'
 for no key update;
 
+-- find_lapsed
+select "id" as key from "duly"."outbox" where "status" = 'sending' and "lease_expires_at" < duly.now() order by "id" limit %(most)s;
+
 -- find_settled
 select given.key
 from unnest(%(keys)s::uuid[], %(owners)s::text[]) as given (key, owner)
@@ -44,6 +47,7 @@ with poison as (
     select "id"
     from "duly"."outbox"
     where "status" = 'sending' and "lease_expires_at" < duly.now() and "starts" >= %(most_starts)s
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(most)s
     for no key update skip locked
@@ -83,7 +87,7 @@ free as (
     cross join lateral (
         select t."id"
         from "duly"."outbox" as t
-        where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'sending'
+        where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'sending' and not ("lease_expires_at" < duly.clock())
         for no key update skip locked
     ) as ours
 ),
@@ -95,12 +99,13 @@ renewed as (
 )
 select
     given.key,
+    given.owner,
     given.key in (select key from renewed) as renewed,
     now.ours is true as ours,
     now.cancelled
 from given
 left join lateral (
-    select t."status" = 'sending' and t."lease_owner" = given.owner as ours, false as cancelled
+    select t."status" = 'sending' and t."lease_owner" = given.owner and not ("lease_expires_at" < duly.clock()) as ours, false as cancelled
     from "duly"."outbox" as t
     where t."id" = given.key
     limit 1
@@ -135,7 +140,7 @@ select key from settled;
 with lapsed as (
     select "id"
     from "duly"."outbox"
-    where "status" = 'sending' and "lease_expires_at" < duly.now()
+    where "status" = 'sending' and "lease_expires_at" < duly.now() and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(most)s
     for no key update skip locked

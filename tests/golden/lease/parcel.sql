@@ -32,6 +32,9 @@ from "laws"."parcel"
 where "id" = %(key)s and "carrier" = %(owner)s and "status" = 'CARRIED'
 for no key update;
 
+-- find_lapsed
+select "id" as key from "laws"."parcel" where "status" = 'CARRIED' and "carried_until" < duly.now() order by "id" limit %(most)s;
+
 -- find_settled
 select given.key
 from unnest(%(keys)s::uuid[], %(owners)s::text[]) as given (key, owner)
@@ -44,6 +47,7 @@ with poison as (
     select "id"
     from "laws"."parcel"
     where "status" = 'CARRIED' and "carried_until" < duly.now() and "starts" >= %(most_starts)s
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(most)s
     for no key update skip locked
@@ -83,7 +87,7 @@ free as (
     cross join lateral (
         select t."id"
         from "laws"."parcel" as t
-        where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED'
+        where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED' and not ("carried_until" < duly.clock())
         for no key update skip locked
     ) as ours
 ),
@@ -95,12 +99,13 @@ renewed as (
 )
 select
     given.key,
+    given.owner,
     given.key in (select key from renewed) as renewed,
     now.ours is true as ours,
     now.cancelled
 from given
 left join lateral (
-    select t."status" = 'CARRIED' and t."carrier" = given.owner as ours, t."cancel_requested_at" is not null as cancelled
+    select t."status" = 'CARRIED' and t."carrier" = given.owner and not ("carried_until" < duly.clock()) as ours, t."cancel_requested_at" is not null as cancelled
     from "laws"."parcel" as t
     where t."id" = given.key
     limit 1
@@ -135,7 +140,7 @@ select key from settled;
 with lapsed as (
     select "id"
     from "laws"."parcel"
-    where "status" = 'CARRIED' and "carried_until" < duly.now()
+    where "status" = 'CARRIED' and "carried_until" < duly.now() and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(most)s
     for no key update skip locked

@@ -32,6 +32,9 @@ from "laws"."visit"
 where "number" = %(key)s and "locked_by" = %(owner)s and "state" = 'processing'
 for no key update;
 
+-- find_lapsed
+select "number" as key from "laws"."visit" where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") order by "number" limit %(most)s;
+
 -- find_settled
 select given.key
 from unnest(%(keys)s::bigint[], %(owners)s::text[]) as given (key, owner)
@@ -44,6 +47,7 @@ with poison as (
     select "number"
     from "laws"."visit"
     where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and "starts" >= %(most_starts)s
+        and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
     order by "number"
     limit %(most)s
     for no key update skip locked
@@ -83,7 +87,7 @@ free as (
     cross join lateral (
         select t."number"
         from "laws"."visit" as t
-        where t."number" = given.key and t."locked_by" = given.owner and t."state" = 'processing'
+        where t."number" = given.key and t."locked_by" = given.owner and t."state" = 'processing' and not ("locked_at" < duly.clock() - make_interval(secs => "lease_seconds"))
         for no key update skip locked
     ) as ours
 ),
@@ -95,12 +99,13 @@ renewed as (
 )
 select
     given.key,
+    given.owner,
     given.key in (select key from renewed) as renewed,
     now.ours is true as ours,
     now.cancelled
 from given
 left join lateral (
-    select t."state" = 'processing' and t."locked_by" = given.owner as ours, false as cancelled
+    select t."state" = 'processing' and t."locked_by" = given.owner and not ("locked_at" < duly.clock() - make_interval(secs => "lease_seconds")) as ours, false as cancelled
     from "laws"."visit" as t
     where t."number" = given.key
     limit 1
@@ -135,7 +140,7 @@ select key from settled;
 with lapsed as (
     select "number"
     from "laws"."visit"
-    where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds")
+    where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
     order by "number"
     limit %(most)s
     for no key update skip locked
