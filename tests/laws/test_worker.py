@@ -234,7 +234,7 @@ async def test_a_call_that_cannot_be_made_fails_its_row_alone(shape: Shape, work
     put(admin, shape, "say one", "nothing", "say two", "nowhere", "say three")
     async with working(workers, shape) as worker:
         await until(admin, lambda: all_ended(admin, shape))
-        assert not worker.control.lanes[0].running
+        await until(admin, lambda: not worker.control.lanes[0].running)
     said = notes(admin, shape)
     assert [said[0], said[2], said[4]] == ["one", "two", "three"]
     assert said[1].startswith("UNKNOWN_ERROR AttributeError")
