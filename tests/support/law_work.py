@@ -23,7 +23,7 @@ from tests.laws.tables import Shape
 __all__ = ["PACE", "LawWork"]
 
 PACE = Pace(
-    lease_seconds=1.5, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100, most_starts=9
+    lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100, most_starts=9
 )
 MEGABYTE = 1024 * 1024
 

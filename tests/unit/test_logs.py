@@ -429,6 +429,7 @@ def test_any_line_is_json_and_within_its_length(event: str, values: dict[str, ob
     assert not re.search("[\0\ud800-\udfff]", json.dumps(line, ensure_ascii=False))
 
 
+@hypothesis.settings(max_examples=30)
 @given(any_text, any_values)
 def test_any_pretty_line_is_within_its_length(event: str, values: dict[str, object]) -> None:
     text = written(lambda log: log.info(event, **values), "pretty")

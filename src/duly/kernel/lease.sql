@@ -38,7 +38,8 @@ where t.{key} = any (array(select {key} from lapsed))
 returning t.*;
 
 -- name: quarantine
--- A row that lapsed once too often is poison: it is set aside, not tried again.
+-- A row that lapsed once too often is poison: it is set aside, not tried again. Nobody settled it: its last holder, should
+-- it come back, must not take this for its own success.
 with poison as (
     select {key}
     from {table}
@@ -49,7 +50,7 @@ with poison as (
     for no key update skip locked
 )
 update {table} as t
-set {state} = {poisoned}, {settled_by} = t.{owner}, {freed}, {verdict}
+set {state} = {poisoned}, {freed}, {verdict}
 where t.{key} = any (array(select {key} from poison))
 returning t.*;
 

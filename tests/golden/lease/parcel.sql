@@ -53,7 +53,7 @@ with poison as (
     for no key update skip locked
 )
 update "laws"."parcel" as t
-set "status" = NULL, "settled_by" = t."carrier", "carrier" = null, "carried_until" = null, 
+set "status" = NULL, "carrier" = null, "carried_until" = null, 
 where t."id" = any (array(select "id" from poison))
 returning t.*;
 

@@ -53,7 +53,7 @@ with poison as (
     for no key update skip locked
 )
 update "laws"."visit" as t
-set "state" = 'failed', "settled_by" = t."locked_by", "locked_by" = null, "locked_at" = null, "lease_seconds" = null, "error" = 'started too often'
+set "state" = 'failed', "locked_by" = null, "locked_at" = null, "lease_seconds" = null, "error" = 'started too often'
 where t."number" = any (array(select "number" from poison))
 returning t.*;
 

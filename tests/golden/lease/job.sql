@@ -1,0 +1,151 @@
+-- claim
+with due as (
+    select "id"
+    from "ledger"."job"
+    where "status" = 'queued' and "run_at" <= duly.now()
+    order by "run_at", "id"
+    limit %(most)s
+    for no key update skip locked
+)
+update "ledger"."job" as t
+set "status" = 'running', "lease_owner" = %(owner)s, "starts" = t."starts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
+where t."id" = any (array(select "id" from due))
+returning t.*;
+
+-- claim_lapsed
+with lapsed as (
+    select "id"
+    from "ledger"."job"
+    where "status" = 'running' and "lease_expires_at" < duly.now() and "starts" < %(most_starts)s
+    order by "id"
+    limit %(most)s
+    for no key update skip locked
+)
+update "ledger"."job" as t
+set "lease_owner" = %(owner)s, "starts" = t."starts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
+where t."id" = any (array(select "id" from lapsed))
+returning t.*;
+
+-- fence
+select "id"
+from "ledger"."job"
+where "id" = %(key)s and "lease_owner" = %(owner)s and "status" = 'running'
+for no key update;
+
+-- find_lapsed
+select "id" as key from "ledger"."job" where "status" = 'running' and "lease_expires_at" < duly.now() order by "id" limit %(most)s;
+
+-- find_settled
+select given.key
+from unnest(%(keys)s::uuid[], %(owners)s::text[]) as given (key, owner)
+cross join lateral (
+    select from "ledger"."job" as t where t."id" = given.key and t."settled_by" = given.owner limit 1
+) as ours;
+
+-- quarantine
+with poison as (
+    select "id"
+    from "ledger"."job"
+    where "status" = 'running' and "lease_expires_at" < duly.now() and "starts" >= %(most_starts)s
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+    order by "id"
+    limit %(most)s
+    for no key update skip locked
+)
+update "ledger"."job" as t
+set "status" = NULL, "settled_by" = t."lease_owner", "lease_owner" = null, "lease_expires_at" = null, 
+where t."id" = any (array(select "id" from poison))
+returning t.*;
+
+-- release
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
+),
+ours as (
+    select held."id"
+    from given
+    cross join lateral (
+        select t."id"
+        from "ledger"."job" as t
+        where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'running' and not ("lease_expires_at" < duly.clock())
+        for no key update
+    ) as held
+)
+update "ledger"."job" as t
+set "starts" = greatest(t."starts" - 1, 0), "lease_expires_at" = duly.clock() - interval '1 millisecond'
+where t."id" = any (array(select "id" from ours))
+returning t."id";
+;
+
+-- renew
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
+),
+free as (
+    select ours."id"
+    from given
+    cross join lateral (
+        select t."id"
+        from "ledger"."job" as t
+        where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'running' and not ("lease_expires_at" < duly.clock())
+        for no key update skip locked
+    ) as ours
+),
+renewed as (
+    update "ledger"."job" as t
+    set "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
+    where t."id" = any (array(select "id" from free))
+    returning t."id" as key
+)
+select
+    given.key,
+    given.owner,
+    given.key in (select key from renewed) as renewed,
+    now.ours is true as ours,
+    now.cancelled
+from given
+left join lateral (
+    select t."status" = 'running' and t."lease_owner" = given.owner and not ("lease_expires_at" < duly.clock()) as ours, t."cancel_requested_at" is not null as cancelled
+    from "ledger"."job" as t
+    where t."id" = given.key
+    limit 1
+) as now on true;
+
+-- settle
+with given as (
+    select *
+    from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[])) as g (key, owner)
+    order by g.key
+),
+ours as (
+    select given.*
+    from given
+    cross join lateral (
+        select
+        from "ledger"."job" as t
+        where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'running'
+        for no key update
+    ) as held
+),
+settled as (
+    update "ledger"."job" as t
+    set "status" = 'succeeded', "settled_by" = ours.owner, "lease_owner" = null, "lease_expires_at" = null
+    from ours
+    where t."id" = ours.key
+    returning t."id" as key
+)
+select key from settled;
+
+-- sweep
+with lapsed as (
+    select "id"
+    from "ledger"."job"
+    where "status" = 'running' and "lease_expires_at" < duly.now() and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+    order by "id"
+    limit %(most)s
+    for no key update skip locked
+)
+update "ledger"."job" as t
+set "status" = 'queued', "lease_owner" = null, "lease_expires_at" = null
+where t."id" = any (array(select "id" from lapsed))
+returning t.*;
