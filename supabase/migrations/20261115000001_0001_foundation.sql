@@ -54,6 +54,7 @@ $prelude$;
 
 create schema if not exists duly authorization "duly_owner";
 create schema if not exists "user" authorization "duly_owner";
+create schema if not exists ledger authorization "duly_owner";
 set role "duly_owner";
 
 -- The foundation: the clocks, tenants, people, keys, workers, and the log of transitions.
@@ -229,9 +230,9 @@ declare
     guest text;
 begin
     for guest in select rolname from pg_catalog.pg_roles where rolname in ('anon', 'authenticated') loop
-        execute format('revoke all on schema duly, "user" from %I', guest);
-        execute format('revoke all on all tables in schema duly, "user" from %I', guest);
-        execute format('revoke all on all functions in schema duly, "user" from %I', guest);
+        execute format('revoke all on schema duly, "user", ledger from %I', guest);
+        execute format('revoke all on all tables in schema duly, "user", ledger from %I', guest);
+        execute format('revoke all on all functions in schema duly, "user", ledger from %I', guest);
     end loop;
 end
 $closing$;

@@ -23,11 +23,14 @@ from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
 from duly.testing import FAST_SETTINGS, TestDatabases
+from duly.verify.contract import CONTRACTS, compare
 from tests.support.golden import check_golden
 from tests.support.processes import PYTHON, Program, plain_environment
 
-CATALOGUE = ROOT / "src" / "duly" / "verify" / "contracts" / "duly.txt"
+CONTRACT_FILES = ROOT / "src" / "duly" / "verify" / "contracts"
+SCHEMAS = tuple(schema for several in CONTRACTS.values() for schema in several)
 SUPABASE_ROLES = ("supabase_owner", "supabase_worker", "supabase_api", "supabase_readonly")
+SUPABASE_TURN = 0x73757061  # roles belong to the whole server: one test at a time has those of Supabase
 SUPABASE = ROOT / "supabase" / "migrations"
 
 
@@ -44,9 +47,15 @@ def revision_of(dsn: str) -> str | None:
         return current_revision(connection)
 
 
-def lines_of(dsn: str) -> list[str]:
+def lines_of(dsn: str, schemas: tuple[str, ...] = SCHEMAS) -> list[str]:
     with psycopg.connect(dsn) as connection:
-        return fingerprint(connection)
+        return fingerprint(connection, schemas)
+
+
+def committed() -> list[str]:
+    """The lines of every contract."""
+    files = [CONTRACT_FILES / f"{contract}.txt" for contract in CONTRACTS]
+    return [line for file in files for line in file.read_text().splitlines()]
 
 
 def test_up_then_down_then_up_again_is_up(empty: str) -> None:
@@ -78,9 +87,10 @@ def test_migrating_twice_changes_nothing(empty: str) -> None:
     assert lines_of(empty) == before
 
 
-def test_the_catalogue_is_the_committed_one(empty: str) -> None:
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_the_catalogue_is_the_committed_one(contract: str, empty: str) -> None:
     migrate(empty, Roles())
-    check_golden(CATALOGUE, "\n".join(lines_of(empty)) + "\n")
+    check_golden(CONTRACT_FILES / f"{contract}.txt", "\n".join(lines_of(empty, CONTRACTS[contract])) + "\n")
 
 
 def test_the_tables_alembic_sees_are_the_ones_we_declared(empty: str) -> None:
@@ -161,7 +171,7 @@ def test_the_printed_sql_leads_to_the_same_database(empty: str) -> None:
     printed = subprocess.run(command_line, check=True, capture_output=True, text=True, env=plain_environment()).stdout
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(printed.encode())
-    assert lines_of(empty) == (CATALOGUE).read_text().splitlines()
+    assert sorted(lines_of(empty)) == sorted(committed())
 
 
 @pytest.mark.parametrize("file", sorted(compile_migrations()))
@@ -180,11 +190,15 @@ def test_the_compiled_files_pass_the_linter() -> None:
 
 
 @pytest.fixture
-def supabase(empty: str, worker_id: str) -> Generator[str, None, None]:
+def supabase(empty: str, server_of_each_major: EmbeddedServer, worker_id: str) -> Generator[str, None, None]:
     """A database as Supabase gives it: its administrator may make roles but is no superuser, and guests exist."""
     name = f"supabase_{worker_id}"
     guests = ("anon", "authenticated")
-    with psycopg.connect(empty, autocommit=True) as admin:
+    with (
+        psycopg.connect(server_of_each_major.dsn(), autocommit=True) as turn,
+        psycopg.connect(empty, autocommit=True) as admin,
+    ):
+        turn.execute("select pg_advisory_lock(%s)", [SUPABASE_TURN])
         admin.execute(sql.SQL("create role {} login createrole").format(sql.Identifier(name)))
         admin.execute(
             sql.SQL("alter database {} owner to {}").format(sql.Identifier(admin.info.dbname), sql.Identifier(name))
@@ -204,14 +218,44 @@ def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str)
     with psycopg.connect(supabase, autocommit=True) as connection:
         for text in compile_migrations(roles).values():
             connection.execute(text.encode())
-        lines = [line.replace("supabase_", "duly_") for line in fingerprint(connection)]
+        lines = [line.replace("supabase_", "duly_") for line in fingerprint(connection, SCHEMAS)]
     guests = [line for line in lines if line.endswith((" anon", " authenticated"))]
     assert guests == []
     tables = [line for line in lines if line.startswith(("table", "column", "constraint", "trigger", "function"))]
-    committed = (CATALOGUE).read_text().splitlines()
-    assert tables == [
-        line for line in committed if line.startswith(("table", "column", "constraint", "trigger", "function"))
-    ]
+    assert sorted(tables) == sorted(
+        line for line in committed() if line.startswith(("table", "column", "constraint", "trigger", "function"))
+    )
+
+
+JWT = """
+create schema auth;
+create function auth.jwt() returns jsonb language sql stable
+    return nullif(current_setting('request.jwt.claims', true), '')::jsonb;
+grant usage on schema auth to public;
+"""
+
+
+@pytest.mark.parametrize("claim", ['{{"app_metadata": {{"org_id": "{org}"}}}}', '{{"org_id": "{org}"}}'])
+def test_on_supabase_a_token_opens_the_jobs_of_its_org_once_reading_is_granted(
+    claim: str, supabase: str, empty: str
+) -> None:
+    mine, other = (f"00000000-0000-0000-0000-00000000000{digit}" for digit in "ab")
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute(JWT.encode())
+        with psycopg.connect(supabase, autocommit=True) as connection:
+            for text in compile_migrations(Roles(*SUPABASE_ROLES)).values():
+                connection.execute(text.encode())
+            assert compare(connection, "ledger", Roles(*SUPABASE_ROLES)) == []
+        for org in (mine, other):
+            admin.execute("select ledger.enqueue(%s, 'work')", [org])
+        admin.execute("grant usage on schema ledger to authenticated")
+        admin.execute("grant select on ledger.job, ledger.job_event to authenticated")
+        for given, seen in ((claim.format(org=mine), [(mine,)]), ("{}", []), ("", [])):
+            with admin.transaction():
+                admin.execute("select set_config('request.jwt.claims', %s, true)", [given])
+                admin.execute("set local role authenticated")
+                assert admin.execute("select org_id::text from ledger.job").fetchall() == seen
+                assert admin.execute("select org_id::text from ledger.job_event").fetchall() == seen
 
 
 def test_many_databases_of_one_server_can_be_migrated_at_once(home: Path) -> None:

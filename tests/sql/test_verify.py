@@ -76,7 +76,45 @@ PLANTED_DIFFERENCES = {
 }
 LOG = "insert into duly.transition (machine, key, seq, prev_status, next_status) values "
 MESSAGE = "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'reminder', '{}');"
+JOB = "select ledger.enqueue('00000000-0000-0000-0000-000000000001', 'work', run_at => '2020-01-01Z');"
+QUIETLY = "alter table ledger.job disable trigger user;"
+RUN = "select ledger.claim('{default}', '{work}', 'me/1', 60, 1);"
+SUCCEED = (
+    "update ledger.job set status = 'succeeded', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
+)
 PLANTED_OFFENCES = {
+    "job_events_are_without_a_gap_and_linked": (
+        JOB + QUIETLY + "update ledger.job set status = 'running', starts = 1, lease_owner = 'me/1',"
+        " lease_expires_at = duly.clock(), revision = 3;"
+        " insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
+        " select id, org_id, 3, 'queued', 'running' from ledger.job"
+    ),
+    "jobs_are_where_their_log_ends": (
+        JOB
+        + QUIETLY
+        + "update ledger.job set status = 'canceled', finished_at = duly.clock(), retain_until = duly.clock()"
+    ),
+    "job_events_are_legal": (
+        JOB
+        + QUIETLY
+        + "update ledger.job set status = 'canceled', finished_at = duly.clock(), retain_until = duly.clock(),"
+        " revision = 3; insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
+        " select id, org_id, 2, 'queued', 'dead_letter' from ledger.job"
+        " union all select id, org_id, 3, 'dead_letter', 'canceled' from ledger.job"
+    ),
+    "jobs_started_as_often_as_their_log_tells": JOB + "update ledger.job set starts = 2, attempt = 1",
+    "jobs_are_finished_by_their_holder": JOB + RUN + SUCCEED + "update ledger.job set settled_by = 'a zombie'",
+    "no_job_rests_failed": (
+        JOB + RUN + "update ledger.job set status = 'failed', lease_expires_at = null, last_error_code = 'OOPS'"
+    ),
+    "keys_stand_for_one_job": (
+        JOB + JOB + "drop index ledger.idx_job__org_id_idempotency_key;"
+        " update ledger.job set idempotency_key = 'k', request_digest = sha256('')"
+    ),
+    "job_events_are_of_their_jobs_org": (
+        JOB
+        + "alter table ledger.job_event disable trigger user; update ledger.job_event set org_id = gen_random_uuid()"
+    ),
     "transitions_are_without_a_gap": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 3, 'a', 'b')",
     "transitions_are_linked": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 2, 'x', 'b')",
     "keys_have_a_live_holder": (
@@ -177,7 +215,10 @@ def test_every_invariant_has_a_planted_violation() -> None:
 
 def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database_of_each_major: str) -> None:
     with psycopg.connect(database_of_each_major) as busy:
-        busy.execute("lock table duly.transition, duly.orgs, duly.api_keys, duly.outbox in share row exclusive mode")
+        busy.execute(
+            "lock table duly.transition, duly.orgs, duly.api_keys, duly.outbox, ledger.job, ledger.job_event"
+            " in share row exclusive mode"
+        )
         assert check(admin, SCHEMAS) == []
 
 

@@ -13,10 +13,35 @@ from psycopg import sql
 from duly.db.queries import parse_queries
 from duly.kernel.lease import literal
 
-__all__ = ["ILLEGAL_MOVE", "Machine", "render_machine"]
+__all__ = ["ILLEGAL_MOVE", "TRANSITION", "Log", "Machine", "render_machine"]
 
 ILLEGAL_MOVE = "DU001"  # the SQLSTATE of a refused edge
 TEMPLATES = parse_queries(Path(__file__).with_name("machine.sql").read_text())
+
+
+@dataclass(frozen=True)
+class Log:
+    """Where transitions are written down: a table, and what goes into each of its columns.
+
+    That is SQL over the new row, in which `{name}`, `{key}`, `{state}`, `{actor}` and `{detail}` are the machine's.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+
+
+TRANSITION = Log(
+    table="duly.transition",
+    columns={
+        "machine": "{name}",
+        "key": "{key}::text",
+        "seq": "revision",
+        "prev_status": "moved_from",
+        "next_status": "{state}::text",
+        "actor": "{actor}",
+        "detail_json": "{detail}",
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +59,10 @@ class Machine:
     moved: str | None = None  # SQL over old and new: progress was recorded
     actor: str = "null::text"  # SQL over the new row: who did it
     detail: str = "null::jsonb"  # SQL over the new row: what else to remember
+    log: Log = TRANSITION
+    at_insert: tuple[str, ...] = ()  # what the guard does besides, in its own language: when a row is made,
+    at_stay: tuple[str, ...] = ()  # when it is changed and has not moved,
+    at_move: tuple[str, ...] = ()  # and when it has
 
     def states(self) -> tuple[str, ...]:
         """Every state there is, in the order they are drawn."""
@@ -79,8 +108,12 @@ def names_of(machine: Machine) -> Iterator[tuple[str, sql.Composable]]:
         ),
     )
     yield "moved", sql.SQL(" or ").join(moves_of(machine)) if list(moves_of(machine)) else sql.SQL("false")
-    yield "actor", sql.SQL(literal(machine.actor))
-    yield "detail", sql.SQL(literal(machine.detail))
+    yield "at_insert", steps_of(machine.at_insert, indent=8)
+    yield "at_stay", steps_of(machine.at_stay, indent=8)
+    yield "at_move", steps_of(machine.at_move, indent=4)
+    yield "log", sql.SQL(literal(machine.log.table))
+    yield "columns", sql.SQL(literal(", ".join(machine.log.columns)))
+    yield "line", sql.SQL(", ").join(line_of(machine))
 
 
 def moves_of(machine: Machine) -> Iterator[sql.Composable]:
@@ -91,3 +124,21 @@ def moves_of(machine: Machine) -> Iterator[sql.Composable]:
         )
     if machine.moved:
         yield sql.SQL(literal(f"({machine.moved})"))
+
+
+def steps_of(steps: tuple[str, ...], *, indent: int) -> sql.Composable:
+    """Steps of the guard, a line each, before it lets the row pass."""
+    return sql.SQL(literal("".join(step + "\n" + " " * indent for step in steps)))
+
+
+def line_of(machine: Machine) -> Iterator[sql.Composable]:
+    """What goes into the columns of the log."""
+    own = {
+        "name": sql.Literal(machine.name),
+        "key": sql.Identifier(machine.key),
+        "state": sql.Identifier(machine.state),
+        "actor": sql.SQL(literal(machine.actor)),
+        "detail": sql.SQL(literal(machine.detail)),
+    }
+    for value in machine.log.columns.values():
+        yield sql.SQL(literal(value)).format(**own)

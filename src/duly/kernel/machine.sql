@@ -3,7 +3,8 @@
 
 -- name: guard
 -- Every other edge is refused, and an insert is an edge too. Revision and previous state are the guard's to write, whatever
--- the caller says: +1 exactly when the state changes, a held row changes its owner, or progress is recorded.
+-- the caller says: +1 exactly when the state changes, a held row changes its owner, or progress is recorded. What else the
+-- table wants stamped is stamped here too: a second trigger would cost every row as much again.
 create function {schema}.{guard}() returns trigger
     language plpgsql
     as $guard$
@@ -14,7 +15,7 @@ begin
         end if;
         new.revision := 1;
         new.moved_from := null;
-        return new;
+        {at_insert}return new;
     end if;
     if new.{key} is distinct from old.{key} then
         raise exception 'the key of % % cannot change', {name}, old.{key} using errcode = 'DU001';
@@ -26,11 +27,11 @@ begin
     elsif not ({moved}) then
         new.revision := old.revision;
         new.moved_from := null;
-        return new;
+        {at_stay}return new;
     end if;
     new.revision := old.revision + 1;
     new.moved_from := old.{state}::text;
-    return new;
+    {at_move}return new;
 end
 $guard$;
 
@@ -44,8 +45,8 @@ create function {schema}.{timeline}() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
-    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
-    select {name}, {key}::text, revision, moved_from, {state}::text, {actor}, {detail}
+    insert into {log} ({columns})
+    select {line}
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;

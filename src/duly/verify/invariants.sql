@@ -2,11 +2,18 @@
 -- anybody would notice.
 
 -- name: every_role_sees_every_row
--- A verifier that row security blinds would find nothing wrong.
+-- A verifier that row security blinds would find nothing wrong. A policy that shows this login every row blinds nobody.
 select format('%%I.%%I is under row security for this login', n.nspname, c.relname) as offender
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-where n.nspname = any(%(schemas)s) and row_security_active(c.oid)
+where n.nspname = any(%(schemas)s) and row_security_active(c.oid) and (
+    exists (select from pg_catalog.pg_policy p where p.polrelid = c.oid and not p.polpermissive)
+    or not exists (
+        select from pg_catalog.pg_policy p, unnest(p.polroles) as role
+        where p.polrelid = c.oid and p.polcmd in ('*', 'r') and pg_get_expr(p.polqual, p.polrelid) = 'true'
+            and (role = 0 or pg_has_role(role, 'usage'))
+    )
+)
 order by 1
 limit %(most)s;
 
@@ -88,4 +95,103 @@ select format('message %%s has no transition', o.id) as offender
 from duly.outbox o
 where not exists (select from duly.transition t where t.machine = 'outbox' and t.key = o.id::text)
 order by o.id
+limit %(most)s;
+
+-- name: job_events_are_without_a_gap_and_linked
+-- The log of a job counts 1, 2, 3, and each event begins where the one before it ended.
+select format('job %%s: event %%s begins at %%s; before it came %%s, which ended at %%s', job_id, seq,
+    coalesce(prev_status, 'nothing'), coalesce(before, 0), coalesce(ended, 'nothing')) as offender
+from (
+    select job_id, seq, prev_status, lag(seq) over log as before, lag(next_status) over log as ended
+    from ledger.job_event
+    window log as (partition by job_id order by seq)
+) as numbered
+where seq <> coalesce(before, 0) + 1 or prev_status is distinct from ended
+order by job_id, seq
+limit %(most)s;
+
+-- name: jobs_are_where_their_log_ends
+-- The newest event of a job tells its status and its revision, and no job is without one.
+select format('job %%s is %%s at revision %%s, its log ends at %%s with event %%s', j.id, j.status, j.revision,
+    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
+from ledger.job j
+left join lateral (
+    select e.next_status, e.seq from ledger.job_event e where e.job_id = j.id order by e.seq desc limit 1
+) as newest on true
+where (newest.next_status, newest.seq) is distinct from (j.status::text, j.revision)
+order by j.id
+limit %(most)s;
+
+-- name: job_events_are_legal
+-- Every event is an edge that is drawn; progress and a request to cancel stay where they are.
+select format('job %%s: event %%s goes from %%s to %%s', job_id, seq, coalesce(prev_status, 'nothing'), next_status)
+    as offender
+from ledger.job_event
+where (coalesce(prev_status, '-'), next_status) not in (
+    ('-', 'queued'), ('queued', 'running'), ('queued', 'canceled'), ('running', 'running'), ('running', 'succeeded'),
+    ('running', 'failed'), ('running', 'canceled'), ('running', 'queued'), ('failed', 'queued'), ('failed', 'dead_letter'),
+    ('dead_letter', 'queued')
+)
+order by job_id, seq
+limit %(most)s;
+
+-- name: jobs_started_as_often_as_their_log_tells
+-- Every start is counted, crashes included, and none is beyond what is allowed. Handing back and snoozing give a start back;
+-- a redrive begins anew.
+select format('job %%s counts %%s starts of %%s, its log tells of %%s', j.id, j.starts, j.max_attempts, told.starts)
+    as offender
+from ledger.job j
+cross join lateral (
+    select count(*) filter (where e.prev_status = 'queued' and e.next_status = 'running')
+        - count(*) filter (where e.prev_status = 'running' and e.next_status = 'queued') as starts
+    from ledger.job_event e
+    where e.job_id = j.id and e.seq > coalesce((
+        select max(r.seq) from ledger.job_event r where r.job_id = j.id and r.prev_status = 'dead_letter'
+    ), 0)
+) as told
+where j.starts <> told.starts or j.starts > j.max_attempts
+order by j.id
+limit %(most)s;
+
+-- name: jobs_are_finished_by_their_holder
+-- A job succeeded by the hand of whoever claimed it last.
+select format('job %%s was finished by %%s, last claimed by %%s', j.id, coalesce(j.settled_by, 'nobody'),
+    coalesce(claim.actor, 'nobody')) as offender
+from ledger.job j
+left join lateral (
+    select e.detail_json ->> 'actor' as actor
+    from ledger.job_event e
+    where e.job_id = j.id and e.prev_status = 'queued' and e.next_status = 'running'
+    order by e.seq desc
+    limit 1
+) as claim on true
+where j.status = 'succeeded' and j.settled_by is distinct from claim.actor
+order by j.id
+limit %(most)s;
+
+-- name: no_job_rests_failed
+-- A failure is two moves in one transaction: nobody ever sees a job between them.
+select format('job %%s is failed, in the hands of %%s', id, lease_owner) as offender
+from ledger.job
+where status = 'failed'
+order by id
+limit %(most)s;
+
+-- name: keys_stand_for_one_job
+-- An org and a key are one job.
+select format('the key %%s of org %%s stands for %%s jobs', idempotency_key, org_id, count(*)) as offender
+from ledger.job
+where idempotency_key is not null
+group by org_id, idempotency_key
+having count(*) > 1
+order by 1
+limit %(most)s;
+
+-- name: job_events_are_of_their_jobs_org
+-- Whoever may see a job may see its log, and nobody else.
+select format('job %%s is of org %%s, its event %%s of org %%s', j.id, j.org_id, e.seq, e.org_id) as offender
+from ledger.job_event e
+join ledger.job j on j.id = e.job_id
+where e.org_id <> j.org_id
+order by j.id, e.seq
 limit %(most)s;

@@ -1,0 +1,26 @@
+-- Without the ledger, and without its jobs. What had been carried over from another table does not go back there.
+
+drop function ledger.retain(bigint);
+drop function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[]);
+drop function ledger.room_for(text);
+drop function ledger.enqueue_many(
+    uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text
+);
+drop function ledger.enqueue(
+    uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text
+);
+drop function ledger.wake();
+drop function ledger.new_id();
+drop function ledger.digest_of(text, text, jsonb, timestamptz, double precision);
+drop function ledger.refuse_other_tenant(uuid);
+drop table ledger.job_limit;
+drop table ledger.job_event;
+drop table ledger.job;
+drop function ledger.job_timeline();
+drop function ledger.job_guard();
+drop type ledger.job_backoff_policy;
+drop type ledger.job_status;
+drop sequence duly.wake_ledger;
+revoke all on schema ledger from {worker}, {api}, {readonly};

@@ -1,0 +1,783 @@
+-- The ledger: jobs, the log of everything that happened to them, how many of a kind may run, and the functions that any
+-- language may call.
+
+create sequence duly.wake_ledger as bigint;
+comment on sequence duly.wake_ledger is 'The last window of 50 ms in which the workers of jobs were woken.';
+
+create function ledger.new_id() returns uuid
+    language sql volatile parallel safe
+    return overlay(
+        lpad(to_hex((date_part('epoch', clock_timestamp()) * 1000)::bigint), 12, '0') || '-7'
+        || substr(gen_random_uuid()::text, 16)
+        placing '-' from 9 for 0
+    )::uuid;
+comment on function ledger.new_id() is
+    'A UUIDv7: what is made together lies together, in every index that begins with it.';
+
+create type ledger.job_status as enum ('queued', 'running', 'succeeded', 'failed', 'canceled', 'dead_letter');
+create type ledger.job_backoff_policy as enum ('none', 'fixed', 'exp');
+
+-- Jobs -----------------------------------------------------------------------------------------------------------------
+-- The first sixteen columns are the contract's; what follows them is ours.
+
+create table ledger.job (
+    id uuid not null default gen_random_uuid(),
+    org_id uuid not null,
+    -- squawk-ignore prefer-text-field
+    type varchar(100) not null,
+    status ledger.job_status not null default 'queued',
+    -- squawk-ignore prefer-bigint-over-int
+    attempt integer not null default 0,
+    -- squawk-ignore prefer-bigint-over-int
+    max_attempts integer not null default 5,
+    backoff_policy ledger.job_backoff_policy not null default 'exp',
+    -- squawk-ignore prefer-bigint-over-int
+    priority integer not null default 0,
+    -- squawk-ignore prefer-text-field
+    idempotency_key varchar(255),
+    -- squawk-ignore prefer-text-field
+    requested_by varchar(255),
+    created_at timestamptz not null default duly.clock(),
+    updated_at timestamptz not null default duly.clock(),
+    started_at timestamptz,
+    finished_at timestamptz,
+    -- squawk-ignore prefer-text-field
+    last_error_code varchar(64),
+    -- squawk-ignore prefer-text-field
+    last_error_message varchar(2048),
+    queue text not null default 'default',
+    payload jsonb not null default '{}',
+    result jsonb,
+    run_at timestamptz not null default duly.clock(),
+    timeout_seconds double precision,
+    backoff_base_seconds double precision not null default 1,
+    backoff_cap_seconds double precision not null default 600,
+    starts bigint not null default 0,
+    snoozes bigint not null default 0,
+    lease_owner text,
+    lease_expires_at timestamptz,
+    settled_by text,
+    cancel_requested_at timestamptz,
+    stage text,
+    progress bigint,
+    progressed_at timestamptz,
+    request_digest bytea,
+    retain_for interval not null default '30 days',
+    retain_until timestamptz,
+    said jsonb,
+    revision bigint not null default 0,
+    moved_from text,
+    constraint pk_job primary key (id),
+    constraint ck_job__status_finished_at_consistency check (
+        (finished_at is not null) = (status in ('succeeded', 'canceled', 'dead_letter'))
+    ),
+    -- Names never change, and matching them again at every move is felt: they are judged when the row is made.
+    constraint ck_job__type check (revision > 1 or type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$'),
+    constraint ck_job__queue check (
+        revision > 1 or (char_length(queue) <= 100 and queue ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$')
+    ),
+    constraint ck_job__attempt check (attempt = greatest(starts - 1, 0)),
+    constraint ck_job__max_attempts check (max_attempts between 1 and 1000),
+    constraint ck_job__starts check (
+        starts between 0 and max_attempts - case when status = 'queued' then 1 else 0 end
+    ),
+    constraint ck_job__snoozes check (snoozes between 0 and 1000),
+    constraint ck_job__priority check (priority between -100 and 100),
+    constraint ck_job__idempotency_key check (idempotency_key <> ''),
+    constraint ck_job__request_digest check (
+        case when idempotency_key is null then request_digest is null else octet_length(request_digest) = 32 end
+    ),
+    constraint ck_job__payload check (jsonb_typeof(payload) = 'object' and pg_column_size(payload) <= 1048576),
+    constraint ck_job__result check (pg_column_size(result) <= 1048576),
+    constraint ck_job__timeout_seconds check (timeout_seconds > 0 and timeout_seconds <= 31622400),
+    constraint ck_job__backoff check (
+        backoff_base_seconds >= 0 and backoff_base_seconds <= backoff_cap_seconds and backoff_cap_seconds <= 31622400
+    ),
+    constraint ck_job__lease check (
+        case status
+            when 'running' then lease_owner is not null and lease_expires_at is not null
+            when 'failed' then lease_owner is not null and lease_expires_at is null
+            else lease_owner is null and lease_expires_at is null
+        end
+    ),
+    constraint ck_job__owners check (char_length(lease_owner) between 1 and 300 and char_length(settled_by) <= 300),
+    constraint ck_job__last_error check (
+        last_error_code ~ '^[A-Z][A-Z0-9_]*$' and (status not in ('failed', 'dead_letter') or last_error_code is not null)
+    ),
+    constraint ck_job__progress check (progress between 0 and 100 and char_length(stage) between 1 and 200),
+    constraint ck_job__retain_for check (retain_for between interval '1 day' and interval '3660 days'),
+    constraint ck_job__retain_until check ((finished_at is null) = (retain_until is null)),
+    constraint ck_job__said check (jsonb_typeof(said) = 'object' and pg_column_size(said) <= 65536),
+    constraint ck_job__years_2000_to_2200 check (
+        date_part('epoch', least(created_at, updated_at, started_at, finished_at, run_at, lease_expires_at,
+            cancel_requested_at, progressed_at, retain_until)) >= 946684800
+        and date_part('epoch', greatest(created_at, updated_at, started_at, finished_at, run_at, lease_expires_at,
+            cancel_requested_at, progressed_at, retain_until)) < 7258118400
+    )
+) with (
+    fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.02
+);
+comment on table ledger.job is 'A job: what is to be done, for whom, how hard to try, who holds it, and what came of it.';
+comment on column ledger.job.attempt is 'Retries so far: 0 = the first attempt. Always starts - 1, written by the guard.';
+comment on column ledger.job.max_attempts is 'So many starts, then dead_letter.';
+comment on column ledger.job.started_at is 'When it was first started.';
+comment on column ledger.job.starts is 'Claims that count; a hand-back and a snooze give theirs back, a redrive begins anew.';
+comment on column ledger.job.snoozes is 'How often a handler said "later"; at 1000 that becomes a failure.';
+comment on column ledger.job.lease_owner is 'Who holds it: the fence. A failed job keeps it for the move that follows.';
+comment on column ledger.job.settled_by is 'Who last let go of it, so that a repeated settle knows its own.';
+comment on column ledger.job.progressed_at is 'When progress was last written into the log, which is not every time.';
+comment on column ledger.job.request_digest is 'What the key stands for: the same key with another request is refused.';
+comment on column ledger.job.retain_until is 'When it may be removed and its key is free again: retain_for after it finished.';
+comment on column ledger.job.said is 'What the statement that moved it wanted its event to say.';
+
+create index idx_job__job_org_id on ledger.job (org_id);
+create index idx_job__org_id_created_at_desc on ledger.job (org_id, created_at desc);
+create unique index idx_job__org_id_idempotency_key on ledger.job (org_id, idempotency_key)
+    where idempotency_key is not null;
+create index idx_job__status_created_at on ledger.job (status, created_at);
+-- What is claimed: neither a job that is due later nor one of another kind ever lies between two that are wanted.
+create index idx_job__queue_type_priority_run_at_id on ledger.job (queue, type, priority desc, run_at, id)
+    where status = 'queued';
+create index idx_job__retain_until on ledger.job (retain_until) where retain_until is not null;
+-- Lists by status: equality of enums is not leakproof, so under a policy only a partial index helps. The one of running
+-- jobs, of which there are never many, is also how the sweep finds them and how those of a type are counted.
+create index idx_job__org_id_created_at_id_queued on ledger.job (org_id, created_at desc, id desc)
+    where status = 'queued';
+create index idx_job__org_id_created_at_id_running on ledger.job (org_id, created_at desc, id desc)
+    where status = 'running';
+create index idx_job__org_id_created_at_id_succeeded on ledger.job (org_id, created_at desc, id desc)
+    where status = 'succeeded';
+create index idx_job__org_id_created_at_id_failed on ledger.job (org_id, created_at desc, id desc)
+    where status = 'failed';
+create index idx_job__org_id_created_at_id_canceled on ledger.job (org_id, created_at desc, id desc)
+    where status = 'canceled';
+create index idx_job__org_id_created_at_id_dead_letter on ledger.job (org_id, created_at desc, id desc)
+    where status = 'dead_letter';
+
+-- Events ---------------------------------------------------------------------------------------------------------------
+
+create table ledger.job_event (
+    id uuid not null default gen_random_uuid(),
+    job_id uuid not null,
+    ts timestamptz not null default duly.clock(),
+    -- squawk-ignore prefer-text-field
+    prev_status varchar(50),
+    -- squawk-ignore prefer-text-field
+    next_status varchar(50) not null,
+    detail_json jsonb,
+    seq bigint not null,
+    org_id uuid not null,
+    constraint pk_job_event primary key (id),
+    constraint uq_job_event__job_id_seq unique (job_id, seq),
+    constraint fk_job_event_job_job_id foreign key (job_id) references ledger.job (id) on delete cascade,
+    constraint ck_job_event__seq check (seq > 0),
+    constraint ck_job_event__first check ((seq = 1) = (prev_status is null))
+);
+comment on table ledger.job_event is 'One row per transition of a job, in order, written by its triggers and by nobody else.';
+comment on column ledger.job_event.seq is 'The revision of the job that this brought about: 1, 2, 3.';
+create index idx_job_event__job_id_ts on ledger.job_event (job_id, ts);
+create index idx_job_event__ts on ledger.job_event (ts);
+select duly.protect('ledger.job_event');
+
+-- Pauses and limits ----------------------------------------------------------------------------------------------------
+
+create table ledger.job_limit (
+    queue text not null default '*',
+    type text not null default '*',
+    most bigint,
+    paused_at timestamptz,
+    paused_by text,
+    constraint pk_job_limit primary key (queue, type),
+    constraint ck_job_limit__queue check (queue ~ '^([*]|[A-Za-z0-9][A-Za-z0-9_.:/-]*)$' and char_length(queue) <= 100),
+    constraint ck_job_limit__type check (type ~ '^([*]|[A-Za-z0-9][A-Za-z0-9_.:/-]*)$' and char_length(type) <= 100),
+    constraint ck_job_limit__something check (queue <> '*' or type <> '*'),
+    constraint ck_job_limit__most check (most between 1 and 1000000 and (most is null or (queue = '*' and type <> '*'))),
+    constraint ck_job_limit__paused_by check (char_length(paused_by) <= 255 and (paused_at is not null or paused_by is null))
+);
+comment on table ledger.job_limit is 'Which queues and types rest, and how many jobs of a type may run at once; * is any.';
+
+-- What follows is rendered from JOB_MACHINE in duly/ledger/machine.py; a test compares.
+
+create function "ledger"."job_guard"() returns trigger
+    language plpgsql
+    as $guard$
+begin
+    if tg_op = 'INSERT' then
+        if not (new."status"::text = any (array['queued'])) then
+            raise exception '% cannot begin as %', 'job', new."status" using errcode = 'DU001';
+        end if;
+        new.revision := 1;
+        new.moved_from := null;
+        return new;
+    end if;
+    if new."id" is distinct from old."id" then
+        raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
+    end if;
+    if new."status" is distinct from old."status" then
+        if not (case old."status"::text when 'queued' then new."status"::text = any (array['running', 'canceled']) when 'running' then new."status"::text = any (array['succeeded', 'failed', 'canceled', 'queued']) when 'failed' then new."status"::text = any (array['queued', 'dead_letter']) when 'dead_letter' then new."status"::text = any (array['queued']) else false end) then
+            raise exception '% % cannot go from % to %', 'job', old."id", old."status", new."status" using errcode = 'DU001';
+        end if;
+    elsif not ((old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner") or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null and new.cancel_requested_at is not null))) then
+        new.revision := old.revision;
+        new.moved_from := null;
+        new.said := null;
+        new.updated_at := duly.clock();
+        return new;
+    end if;
+    new.revision := old.revision + 1;
+    new.moved_from := old."status"::text;
+    if new.said is not distinct from old.said then
+        new.said := null;
+    end if;
+    new.updated_at := duly.clock();
+    new.attempt := greatest(new.starts - 1, 0);
+    new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at) else old.started_at end;
+    if new.status in ('succeeded', 'canceled', 'dead_letter') then
+        new.finished_at := new.updated_at;
+        new.retain_until := new.updated_at + new.retain_for;
+    else
+        new.finished_at := null;
+        new.retain_until := null;
+    end if;
+    return new;
+end
+$guard$;
+
+create trigger "job_guard" before insert or update on "ledger"."job"
+    for each row execute function "ledger"."job_guard"();
+
+create function "ledger"."job_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $timeline$
+begin
+    insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status, detail_json)
+    select ledger.new_id(), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) else said end
+    from moved
+    where moved_from is not null or tg_op = 'INSERT';
+    return null;
+end
+$timeline$;
+
+create trigger "job_timeline_insert" after insert on "ledger"."job"
+    referencing new table as moved
+    for each statement execute function "ledger"."job_timeline"();
+
+create trigger "job_timeline_update" after update on "ledger"."job"
+    referencing new table as moved
+    for each statement execute function "ledger"."job_timeline"();
+
+-- Enqueue --------------------------------------------------------------------------------------------------------------
+-- Plain SQL that any language may call in its own transaction: nothing exists unless that commits. It runs as its owner,
+-- for whom every row is visible; so it asks itself whether the caller may act for this org.
+
+create function ledger.refuse_other_tenant(org uuid) returns void
+    language plpgsql stable set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if org <> nullif(current_setting('app.current_org_id', true), '')::uuid then
+        raise exception 'this transaction acts for another org than %', org using errcode = 'insufficient_privilege';
+    end if;
+end
+$$;
+comment on function ledger.refuse_other_tenant(uuid) is 'A tenant that is set may act for itself only.';
+
+create function ledger.digest_of(
+    type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
+) returns bytea
+    language sql immutable parallel safe
+    return sha256(convert_to(
+        jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)::text, 'UTF8'
+    ));
+comment on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) is
+    'What a key stands for: what is to be done, and when; not how hard to try. The text of a jsonb has one order of keys, no '
+    'duplicates and no spare blanks, which is canonical enough, and the same for every language; 1.0 and 1.00 differ.';
+
+create function ledger.enqueue(
+    org uuid,
+    type text,
+    payload jsonb default '{}',
+    key text default null,
+    queue text default 'default',
+    -- squawk-ignore prefer-bigint-over-int
+    priority integer default 0,
+    run_at timestamptz default null,
+    delay_seconds double precision default null,
+    -- squawk-ignore prefer-bigint-over-int
+    max_attempts integer default 5,
+    backoff_policy ledger.job_backoff_policy default 'exp',
+    backoff_base_seconds double precision default 1,
+    backoff_cap_seconds double precision default 600,
+    timeout_seconds double precision default null,
+    retain_for interval default '30 days',
+    requested_by text default null,
+    out id uuid,
+    out outcome text
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    digest constant bytea := case when key is not null
+        then ledger.digest_of(type, queue, payload, run_at, delay_seconds) end;
+    now constant timestamptz := duly.clock();
+    due constant timestamptz := coalesce(run_at, now + make_interval(secs => coalesce(delay_seconds, 0)));
+    held bytea;
+begin
+    perform ledger.refuse_other_tenant(org);
+    if num_nonnulls(run_at, delay_seconds) = 2 then
+        raise exception 'a job runs at a time or after a delay, not both' using errcode = 'invalid_parameter_value';
+    end if;
+    for _ in 1..3 loop
+        insert into ledger.job as made (
+            id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts, backoff_policy,
+            backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by, created_at, updated_at, said
+        ) values (
+            ledger.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
+            enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
+            enqueue.timeout_seconds, enqueue.retain_for, enqueue.requested_by, now, now,
+            case when enqueue.requested_by is not null then jsonb_build_object('actor', enqueue.requested_by) end
+        )
+        on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing
+        returning made.id into enqueue.id;
+        if found then
+            outcome := 'created';
+            if due <= now then
+                perform ledger.wake();
+            end if;
+            return;
+        end if;
+        -- In a statement of its own, which sees what was committed while the insert waited.
+        select j.id, j.request_digest into enqueue.id, held
+        from ledger.job j
+        where j.org_id = org and j.idempotency_key = key;
+        if found then
+            if held <> digest then
+                raise exception 'the key "%" stands for another request', key
+                    using errcode = 'DU002', hint = 'use a key of its own for every request';
+            end if;
+            outcome := 'existing';
+            return;
+        end if;
+    end loop;
+    raise exception 'a job was there for every insert and gone for every look' using errcode = 'internal_error';
+end
+$$;
+comment on function ledger.enqueue(
+    uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text
+) is 'Make a job, or find the one that the same request made: "created" or "existing". Another request under its key: DU002.';
+
+create function ledger.wake() returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- The window is looked at first, and here, because most calls end with that.
+    if pg_sequence_last_value('duly.wake_ledger') is distinct from duly.this_window() then
+        perform duly.wake('ledger');
+    end if;
+end
+$$;
+comment on function ledger.wake() is 'Tell the workers that a job is due, at most once per 50 ms.';
+
+create function ledger.enqueue_many(
+    org uuid,
+    type text,
+    payloads jsonb[],
+    keys text[] default null,
+    queue text default 'default',
+    -- squawk-ignore prefer-bigint-over-int
+    priorities integer[] default null,
+    run_ats timestamptz[] default null,
+    delay_seconds double precision default null,
+    -- squawk-ignore prefer-bigint-over-int
+    max_attempts integer default 5,
+    backoff_policy ledger.job_backoff_policy default 'exp',
+    backoff_base_seconds double precision default 1,
+    backoff_cap_seconds double precision default 600,
+    timeout_seconds double precision default null,
+    retain_for interval default '30 days',
+    requested_by text default null
+) returns table (nth bigint, id uuid, outcome text)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    number constant bigint := cardinality(payloads);
+    now constant timestamptz := duly.clock();
+    due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
+    word constant jsonb := case when requested_by is not null then jsonb_build_object('actor', requested_by) end;
+    ids constant uuid[] := array(select ledger.new_id() from generate_series(1, number) order by 1);
+    digests bytea[];
+    other text;
+    made bigint;
+begin
+    perform ledger.refuse_other_tenant(org);
+    if number > 10000 or number <> any (array[
+        coalesce(cardinality(keys), number), coalesce(cardinality(priorities), number),
+        coalesce(cardinality(run_ats), number)
+    ]) then
+        raise exception 'at most 10000 jobs at a time, and as many keys, priorities and times as payloads, or none'
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if num_nonnulls(run_ats, delay_seconds) = 2 then
+        raise exception 'a job runs at a time or after a delay, not both' using errcode = 'invalid_parameter_value';
+    end if;
+    if keys is not null then
+        digests := array(
+            select case when g.key is not null
+                then ledger.digest_of(enqueue_many.type, enqueue_many.queue, g.payload, g.run_at, delay_seconds) end
+            from unnest(payloads, keys, run_ats) with ordinality as g (payload, key, run_at, nth)
+            order by g.nth
+        );
+    end if;
+    -- In the order of the keys, so that two such calls never wait in a circle.
+    insert into ledger.job (
+        id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts, backoff_policy,
+        backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by, created_at, updated_at, said
+    )
+    select
+        g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
+        coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
+        enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
+        enqueue_many.retain_for, enqueue_many.requested_by, now, now, word
+    from unnest(ids, payloads, keys, digests, priorities, run_ats) as g (id, payload, key, digest, priority, run_at)
+    order by g.key
+    on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing;
+    get diagnostics made = row_count;
+    if made > 0 and least(due, (select min(u.at) from unnest(run_ats) as u (at))) <= now then
+        perform ledger.wake();
+    end if;
+    if made = number then
+        return query select g.nth, g.id, 'created' from unnest(ids) with ordinality as g (id, nth);
+        return;
+    end if;
+    -- In a statement of its own, which sees what was committed while the insert waited.
+    return query
+        select g.nth, j.id, case when j.id = g.id then 'created' else 'existing' end
+        from unnest(ids, keys) with ordinality as g (id, key, nth)
+        cross join lateral (
+            select h.id from ledger.job h where h.org_id = org and h.idempotency_key = g.key
+            union all
+            select g.id where g.key is null
+        ) as j
+        order by g.nth;
+    get diagnostics made = row_count;
+    if made <> number then
+        raise exception 'a job of this batch was removed this instant: ask again' using errcode = 'serialization_failure';
+    end if;
+    select g.key into other
+    from unnest(keys, digests) as g (key, digest)
+    join ledger.job j on j.org_id = org and j.idempotency_key = g.key and j.request_digest <> g.digest
+    limit 1;
+    if found then
+        raise exception 'the key "%" stands for another request', other
+            using errcode = 'DU002', hint = 'use a key of its own for every request';
+    end if;
+end
+$$;
+comment on function ledger.enqueue_many(
+    uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text
+) is 'Make up to 10000 jobs of one type in one statement, all or none; the answers come in the order of the payloads.';
+
+-- Claim ----------------------------------------------------------------------------------------------------------------
+
+create function ledger.room_for(type text) returns bigint
+    language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms'
+    as $$
+declare
+    room bigint;
+begin
+    -- Locked until the claim commits, in a statement of its own: what is counted afterwards includes what others took.
+    begin
+        select l.most into room
+        from ledger.job_limit l
+        where l.queue = '*' and l.type = room_for.type
+        for no key update;
+    exception when lock_not_available then
+        return 0;  -- whoever has it is slow, or gone: the other types must not wait for that
+    end;
+    if room is null then
+        return null;
+    end if;
+    return greatest(room - (select count(*) from ledger.job j where j.type = room_for.type and j.status = 'running'), 0);
+end
+$$;
+comment on function ledger.room_for(text) is
+    'How many more jobs of a type may start; null is any number. Whoever asks holds the limit until the transaction ends.';
+
+create function ledger.claim(
+    queues text[],
+    types text[],
+    owner text,
+    lease_seconds double precision,
+    most bigint,
+    -- squawk-ignore prefer-bigint-over-int
+    floor_priorities integer[] default null,
+    floor_run_ats timestamptz[] default null
+) returns setof ledger.job
+    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off
+    as $$
+declare
+    now constant timestamptz := duly.now();
+    rest bigint := most;
+    rooms jsonb := '{}';
+    room bigint;
+    took bigint;
+    spot record;
+begin
+    for spot in
+        -- One probe per kind and priority, however long the queues are: each finds the head of the next group.
+        with recursive kind as (
+            select k.queue, k.type, k.floor_priority, k.floor_run_at
+            from unnest(queues, types, floor_priorities, floor_run_ats) as k (queue, type, floor_priority, floor_run_at)
+            where not exists (
+                select from ledger.job_limit l
+                where l.paused_at is not null and l.queue in (k.queue, '*') and l.type in (k.type, '*')
+            )
+        ),
+        span as (
+            select k.queue, k.type, 101 as above, coalesce(k.floor_priority, -101) as below from kind k
+            union all
+            select k.queue, k.type, k.floor_priority, -101 from kind k where k.floor_priority is not null
+        ),
+        head as (
+            select s.queue, s.type, s.below, h.priority, h.run_at
+            from span s
+            cross join lateral (
+                select j.priority, j.run_at
+                from ledger.job j
+                where j.status = 'queued' and j.queue = s.queue and j.type = s.type
+                    and j.priority < s.above and j.priority > s.below
+                order by j.priority desc, j.run_at, j.id
+                limit 1
+            ) as h
+            union all
+            select p.queue, p.type, p.below, h.priority, h.run_at
+            from head p
+            cross join lateral (
+                select j.priority, j.run_at
+                from ledger.job j
+                where j.status = 'queued' and j.queue = p.queue and j.type = p.type
+                    and j.priority < p.priority and j.priority > p.below
+                order by j.priority desc, j.run_at, j.id
+                limit 1
+            ) as h
+        )
+        select g.queue, g.type, g.priority, g.floor_run_at, l.most is not null as limited
+        from (
+            select h.queue, h.type, h.priority, h.run_at, '-infinity'::timestamptz as floor_run_at from head h
+            union all
+            select k.queue, k.type, k.floor_priority, h.run_at, k.floor_run_at
+            from kind k
+            cross join lateral (
+                select j.run_at
+                from ledger.job j
+                where j.status = 'queued' and j.queue = k.queue and j.type = k.type and j.priority = k.floor_priority
+                    and j.run_at >= k.floor_run_at
+                order by j.run_at, j.id
+                limit 1
+            ) as h
+        ) as g
+        left join ledger.job_limit l on l.queue = '*' and l.type = g.type
+        where g.run_at <= now
+        order by g.priority desc, g.run_at, g.queue, g.type
+    loop
+        room := rest;
+        if spot.limited then
+            if not rooms ? spot.type then
+                rooms := rooms || jsonb_build_object(spot.type, coalesce(ledger.room_for(spot.type), rest));
+            end if;
+            room := least(rest, (rooms ->> spot.type)::bigint);
+        end if;
+        continue when room <= 0;
+        return query
+            update ledger.job as t
+            set status = 'running', lease_owner = claim.owner, starts = t.starts + 1,
+                lease_expires_at = duly.clock() + make_interval(secs => lease_seconds),
+                stage = null, progress = null, said = null
+            where t.id = any (array(
+                select j.id
+                from ledger.job j
+                where j.status = 'queued' and j.queue = spot.queue and j.type = spot.type and j.priority = spot.priority
+                    and j.run_at >= spot.floor_run_at and j.run_at <= now
+                order by j.run_at, j.id
+                limit room
+                for no key update skip locked
+            ))
+            returning t.*;
+        get diagnostics took = row_count;
+        rest := rest - took;
+        exit when rest <= 0;
+        if spot.limited then
+            rooms := rooms || jsonb_build_object(spot.type, (rooms ->> spot.type)::bigint - took);
+        end if;
+    end loop;
+end
+$$;
+comment on function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[]) is
+    'Hold up to so many due jobs of these kinds: higher priority first, then what has waited longest. Claimers never wait for '
+    'each other. A floor lets a claimer that has been here pass over what it took before, where the dead cannot be cleared.';
+
+-- Retention ------------------------------------------------------------------------------------------------------------
+-- The only way a job and its log leave. EXECUTE on it is the lock; the flag it sets, for as long as it runs, is the catch.
+
+create function ledger.retain(most bigint, out jobs bigint)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if most is null or most not between 1 and 10000 then
+        raise exception 'retention takes 1 to 10000 jobs at a time, not %', coalesce(most::text, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    perform set_config('duly.retention', 'on', true);
+    delete from ledger.job j
+    where j.id = any (array(
+        select r.id
+        from ledger.job r
+        where r.retain_until < duly.now()
+        order by r.retain_until
+        limit most
+        for update skip locked
+    ));
+    get diagnostics jobs = row_count;
+    perform set_config('duly.retention', '', true);
+end
+$$;
+comment on function ledger.retain(bigint) is
+    'Remove up to so many finished jobs whose time is over, the oldest first, with their events; returns how many went.';
+
+-- Whose jobs these are -------------------------------------------------------------------------------------------------
+-- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one there is nothing to see.
+
+alter table ledger.job enable row level security;
+alter table ledger.job force row level security;
+alter table ledger.job_event enable row level security;
+alter table ledger.job_event force row level security;
+create policy job_of_tenant on ledger.job to {api}, {readonly}
+    using (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid)
+    with check (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid);
+create policy job_event_of_tenant on ledger.job_event to {api}, {readonly}
+    using (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid)
+    with check (org_id = nullif(current_setting('app.current_org_id', true), '')::uuid);
+create policy job_of_any_tenant on ledger.job to {owner}, {worker} using (true) with check (true);
+create policy job_event_of_any_tenant on ledger.job_event to {owner}, {worker} using (true) with check (true);
+
+do $supabase$
+declare
+    claimed constant text := '(org_id = coalesce((select auth.jwt()) -> ''app_metadata'' ->> ''org_id'','
+        ' (select auth.jwt()) ->> ''org_id'')::uuid)';
+begin
+    if to_regprocedure('auth.jwt()') is not null and to_regrole('authenticated') is not null then
+        execute 'create policy job_of_jwt on ledger.job for select to authenticated using ' || claimed;
+        execute 'create policy job_event_of_jwt on ledger.job_event for select to authenticated using ' || claimed;
+    end if;
+end
+$supabase$;
+
+-- Who may do what ------------------------------------------------------------------------------------------------------
+
+revoke all on all functions in schema ledger from public;
+grant usage on schema ledger to {worker}, {api}, {readonly};
+grant select on ledger.job, ledger.job_event, ledger.job_limit to {worker}, {api}, {readonly};
+grant insert, update on ledger.job_limit to {worker}, {api};
+-- A handler's own transaction acts as the API and settles there; what a job is and was asked to be, nobody changes.
+grant update (
+    status, run_at, starts, snoozes, lease_owner, lease_expires_at, settled_by, cancel_requested_at, result, stage, progress,
+    progressed_at, last_error_code, last_error_message, said
+) on ledger.job to {worker}, {api};
+grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) to {worker}, {api}, {readonly};
+grant execute on function ledger.refuse_other_tenant(uuid), ledger.new_id(), ledger.wake() to {worker}, {api};
+grant execute on function ledger.enqueue(
+    uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text
+) to {worker}, {api};
+grant execute on function ledger.enqueue_many(
+    uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
+    double precision, double precision, double precision, interval, text
+) to {worker}, {api};
+grant execute on function ledger.room_for(text),
+    ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[]), ledger.retain(bigint)
+    to {worker};
+
+-- The table that the ledger replaces -----------------------------------------------------------------------------------
+-- A table public.jobs of exactly the old columns is carried over and dropped; any other public.jobs is somebody else's. Its
+-- jobs had no tenant, no type and no payload: they are found under the org 00000000-0000-0000-0000-000000000001, as
+-- carried_over in the queue carried_over. What was running there cannot be resumed and waits.
+
+do $carry$
+declare
+    place constant regclass := to_regclass('public.jobs');
+    holder constant text := '0003_ledger/carried_over';
+    zone constant text := current_setting('timezone');
+    unknown text;
+begin
+    if place is null or (
+        select array_agg(a.attname::text || case
+            when a.attname = 'id' then ' ' || a.atttypid::regtype::text
+            when a.attname = 'result' then ' ' || a.atttypid::regtype::text
+            else ' ' || y.typcategory::text
+        end order by a.attname)
+        from pg_catalog.pg_attribute a
+        join pg_catalog.pg_type y on y.oid = a.atttypid
+        where a.attrelid = place and a.attnum > 0 and not a.attisdropped
+    ) is distinct from array[
+        'created_at D', 'error S', 'id uuid', 'progress N', 'result jsonb', 'stage S', 'status S', 'updated_at D'
+    ] then
+        return;
+    end if;
+    -- It is not ours, so this is done as whoever runs the migration.
+    set local role none;
+    if not (select pg_has_role(c.relowner, 'usage') from pg_catalog.pg_class c where c.oid = place) then
+        raise warning 'public.jobs is left as it is: "%" does not own it', current_user;
+        set local role {owner};
+        return;
+    end if;
+    lock table public.jobs in access exclusive mode;
+    select string_agg(distinct status, ', ') into unknown
+    from public.jobs
+    where status not in ('pending', 'processing', 'completed', 'failed', 'canceled', 'cancelled');
+    if unknown is not null then
+        raise exception 'public.jobs holds jobs of a status that the ledger does not know: %', unknown
+            using hint = 'its jobs may be pending, processing, completed, failed or canceled; change or rename the table';
+    end if;
+    set local timezone = 'UTC';  -- a time without a zone was written in UTC
+    insert into ledger.job (id, org_id, type, queue, created_at, run_at, result, stage, progress, said)
+    select
+        id, '00000000-0000-0000-0000-000000000001', 'carried_over', 'carried_over',
+        coalesce(created_at::timestamptz, duly.clock()), coalesce(created_at::timestamptz, duly.clock()), result,
+        left(nullif(stage, ''), 200), least(greatest(progress, 0), 100),
+        jsonb_strip_nulls(jsonb_build_object(
+            'actor', holder, 'reason', 'carried_over', 'status', status, 'stage', left(stage, 200), 'progress', progress
+        ))
+    from public.jobs;
+    update ledger.job t set status = 'canceled' from public.jobs o where t.id = o.id and o.status in ('canceled', 'cancelled');
+    update ledger.job t
+    set status = 'running', lease_owner = holder, lease_expires_at = duly.clock(), starts = 1, said = null
+    from public.jobs o
+    where t.id = o.id and o.status in ('completed', 'failed');
+    update ledger.job t
+    set status = 'succeeded', settled_by = holder, lease_owner = null, lease_expires_at = null
+    from public.jobs o
+    where t.id = o.id and o.status = 'completed';
+    update ledger.job t
+    set status = 'failed', settled_by = holder, lease_expires_at = null, last_error_code = 'UNKNOWN_ERROR',
+        last_error_message = left(o.error, 2048),
+        said = jsonb_strip_nulls(jsonb_build_object(
+            'actor', holder, 'code', 'UNKNOWN_ERROR', 'message', left(o.error, 2048)
+        ))
+    from public.jobs o
+    where t.id = o.id and o.status = 'failed';
+    update ledger.job t
+    set status = 'dead_letter', lease_owner = null, said = jsonb_build_object('reason', 'carried_over')
+    from public.jobs o
+    where t.id = o.id and o.status = 'failed';
+    -- When they began is not known; when they ended is.
+    update ledger.job t
+    set started_at = null, finished_at = coalesce(o.updated_at::timestamptz, t.finished_at)
+    from public.jobs o
+    where t.id = o.id and t.finished_at is not null;
+    drop table public.jobs;
+    perform set_config('timezone', zone, true);
+    set local role {owner};
+end
+$carry$;

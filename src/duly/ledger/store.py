@@ -1,0 +1,384 @@
+"""One small function per statement: connection in, value out.
+
+The functions that let go of jobs take leases and return the keys that are ours, whether this call let go of them or an
+earlier one whose answer was lost; the others are lost. A failure and a sweep are two statements: they belong into one
+transaction, which is the caller's.
+"""
+
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+
+from duly.db.queries import load_queries
+from duly.db.rows import Row, change, find_row, find_value, get_row, get_rows, get_value
+from duly.kernel.canonical import Json
+from duly.kernel.crashpoint import crashpoint
+from duly.kernel.identity import new_owner
+from duly.kernel.lease import Lease, find_settled, keys_and_owners
+from duly.kernel.outcome import clean_text
+from duly.ledger.machine import JOB
+from duly.ledger.model import (
+    ANY,
+    MOST_SNOOZES,
+    TOO_MANY_SNOOZES,
+    DeadLetters,
+    Floor,
+    Job,
+    JobEvent,
+    Kind,
+    Limit,
+    Options,
+    Request,
+    Status,
+)
+
+__all__ = [
+    "KEY_REUSED",
+    "after_failure",
+    "cancel_job",
+    "cancelled",
+    "claim",
+    "count_dead",
+    "done",
+    "enqueue",
+    "enqueue_many",
+    "failed",
+    "find_job",
+    "gave_up",
+    "handed_back",
+    "later",
+    "list_events",
+    "list_jobs",
+    "list_limits",
+    "mark_failed",
+    "mark_lapsed",
+    "pause",
+    "record_progress",
+    "redrive",
+    "resume",
+    "retain",
+    "retry_job",
+    "run_now",
+    "set_limit",
+    "sweep",
+    "wake",
+]
+
+SQL = load_queries(__file__)
+KEY_REUSED = "DU002"  # the SQLSTATE of a key that stands for another request
+END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
+Connection = AsyncConnection[Any]
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+async def enqueue(connection: Connection, request: Request) -> Row:
+    """Make a job, or find the one that the same request made: its id, and `created` or `existing`."""
+    return await get_row(connection, SQL.enqueue, **parameters_of(request))
+
+
+def parameters_of(request: Request) -> dict[str, object]:
+    """A request as the parameters of `enqueue`."""
+    return {
+        "org": request.org,
+        "type": request.type,
+        "payload": Jsonb(request.payload),
+        "queue": request.queue,
+        "key": request.key,
+        "run_at": request.run_at,
+        "delay_seconds": request.delay_seconds,
+        "requested_by": request.requested_by,
+        "priority": request.options.priority,
+        **policy_of(request.options),
+    }
+
+
+async def enqueue_many(
+    connection: Connection,
+    request: Request,
+    payloads: Sequence[Mapping[str, Json]],
+    keys: Sequence[str | None] | None = None,
+    run_ats: Sequence[datetime] | None = None,
+) -> Sequence[Row]:
+    """Make many jobs that differ from this request in their payload, key and time; the answers come in that order."""
+    return await get_rows(
+        connection,
+        SQL.enqueue_many,
+        org=request.org,
+        type=request.type,
+        payloads=[Jsonb(payload) for payload in payloads],
+        queue=request.queue,
+        keys=None if keys is None else list(keys),
+        run_ats=None if run_ats is None else list(run_ats),
+        delay_seconds=request.delay_seconds,
+        requested_by=request.requested_by,
+        priorities=[request.options.priority] * len(payloads) if request.options.priority else None,
+        **policy_of(request.options),
+    )
+
+
+def policy_of(options: Options) -> dict[str, object]:
+    """How hard to try, as parameters."""
+    return {
+        "max_attempts": options.max_attempts,
+        "backoff_policy": options.backoff.policy.value,
+        "backoff_base_seconds": options.backoff.base_seconds,
+        "backoff_cap_seconds": options.backoff.cap_seconds,
+        "timeout_seconds": options.timeout_seconds,
+        "retain_seconds": options.retain_seconds,
+    }
+
+
+# Holding --------------------------------------------------------------------------------------------------------------
+
+
+async def claim(
+    connection: Connection,
+    worker_id: str,
+    kinds: Sequence[Kind],
+    *,
+    lease_seconds: float,
+    most: int,
+    floors: Mapping[Kind, Floor] | None = None,
+) -> list[Lease]:
+    """Hold up to `most` due jobs of these kinds, under one fresh owner; see `floors_after` for the floors."""
+    owner, sent_at = new_owner(worker_id), time.monotonic()
+    above = [(floors or {}).get(kind) for kind in kinds]
+    rows = await get_rows(
+        connection,
+        SQL.claim,
+        queues=[kind.queue for kind in kinds],
+        types=[kind.type for kind in kinds],
+        owner=owner,
+        lease_seconds=lease_seconds,
+        most=most,
+        floor_priorities=[floor.priority if floor else None for floor in above],
+        floor_run_ats=[floor.run_at if floor else None for floor in above],
+    )
+    crashpoint("after_claim")
+    return [Lease(JOB, owner, row, sent_at) for row in rows]
+
+
+async def record_progress(connection: Connection, lease: Lease, stage: str | None, progress: int | None) -> bool:
+    """Say how far we are with a job that we hold; False when it is no longer ours."""
+    return bool(
+        await find_row(
+            connection, SQL.record_progress, key=lease.key, owner=lease.owner, stage=stage, progress=progress
+        )
+    )
+
+
+# Letting go -----------------------------------------------------------------------------------------------------------
+
+
+async def done(connection: Connection, leases: Sequence[Lease], results: Sequence[Json]) -> frozenset[UUID]:
+    """The work is done; a result of None is none."""
+    values = [None if result is None else Jsonb(result) for result in results]
+    asked = get_rows(connection, SQL.done, **keys_and_owners(leases), results=values)
+    return await settle(connection, leases, asked)
+
+
+async def later(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float]) -> frozenset[UUID]:
+    """Not now: to be tried again after so many seconds, without blame; a thousand times, and then it is a failure."""
+    snoozed = await write(
+        get_rows(connection, SQL.later, **keys_and_owners(leases), seconds=list(seconds), most_snoozes=MOST_SNOOZES)
+    )
+    rest = [lease for lease in leases if lease.key not in snoozed]
+    if not rest:
+        return snoozed
+    message = f"the handler said 'later' {MOST_SNOOZES} times"
+    return snoozed | await failed(connection, rest, [TOO_MANY_SNOOZES] * len(rest), [message] * len(rest))
+
+
+async def handed_back(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
+    """Unfinished and unblamed: to be claimed by another at once."""
+    return await settle(connection, leases, get_rows(connection, SQL.handed_back, **keys_and_owners(leases)))
+
+
+async def cancelled(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
+    """Somebody asked, and it stopped."""
+    return await settle(connection, leases, get_rows(connection, SQL.cancelled, **keys_and_owners(leases)))
+
+
+async def failed(
+    connection: Connection, leases: Sequence[Lease], codes: Sequence[str], messages: Sequence[str]
+) -> frozenset[UUID]:
+    """It did not work this time: to be tried again by policy, or a dead letter. Belongs into a transaction."""
+    return await fail(connection, leases, codes, messages, give_up=False)
+
+
+async def gave_up(
+    connection: Connection, leases: Sequence[Lease], codes: Sequence[str], messages: Sequence[str]
+) -> frozenset[UUID]:
+    """It will never work: a dead letter. Belongs into a transaction."""
+    return await fail(connection, leases, codes, messages, give_up=True)
+
+
+async def fail(
+    connection: Connection, leases: Sequence[Lease], codes: Sequence[str], messages: Sequence[str], *, give_up: bool
+) -> frozenset[UUID]:
+    """Both halves of a failure."""
+    marked = await mark_failed(connection, leases, codes, messages)
+    await after_failure(connection, [(lease.key, lease.owner) for lease in leases if lease.key in marked], give_up)
+    return marked if len(marked) == len(leases) else marked | await find_settled(connection, leases)
+
+
+async def mark_failed(
+    connection: Connection, leases: Sequence[Lease], codes: Sequence[str], messages: Sequence[str]
+) -> frozenset[UUID]:
+    """The first half: they failed, and we still have them."""
+    texts = [clean_text(message) for message in messages]
+    return await write(
+        get_rows(connection, SQL.mark_failed, **keys_and_owners(leases), codes=list(codes), messages=texts)
+    )
+
+
+async def after_failure(connection: Connection, held: Sequence[tuple[UUID, str]], give_up: bool = False) -> int:
+    """The second half: of these keys and owners, what has failed waits again or is dead; how many there were."""
+    if not held:
+        return 0
+    keys, owners = [key for key, _ in held], [owner for _, owner in held]
+    return len(await get_rows(connection, SQL.after_failure, keys=keys, owners=owners, give_up=give_up))
+
+
+async def sweep(connection: Connection, *, keys: Sequence[UUID] | None = None, most: int = 100) -> int:
+    """Take jobs, or these of them, from holders that are gone; how many there were. Belongs into a transaction."""
+    crashpoint("before_sweep")
+    rows = await mark_lapsed(connection, keys, most)
+    await after_failure(connection, [(row["key"], row["owner"]) for row in rows if row["owner"]])
+    crashpoint("after_sweep")
+    return len(rows)
+
+
+async def mark_lapsed(connection: Connection, keys: Sequence[UUID] | None, most: int) -> Sequence[Row]:
+    """The first half: their leases lapsed; those with an owner failed, those without were cancelled."""
+    return await get_rows(connection, SQL.mark_lapsed, keys=None if keys is None else list(keys), most=most)
+
+
+async def settle(connection: Connection, leases: Sequence[Lease], asked: Awaitable[Sequence[Row]]) -> frozenset[UUID]:
+    """Let go of what we hold; what we had let go of before counts as well."""
+    settled = await write(asked)
+    return settled if len(settled) == len(leases) else settled | await find_settled(connection, leases)
+
+
+async def write(asked: Awaitable[Sequence[Row]]) -> frozenset[UUID]:
+    """Let go of what we hold; the keys of it."""
+    crashpoint("before_settle")
+    rows = await asked
+    crashpoint("after_settle")
+    return frozenset(row["key"] for row in rows)
+
+
+# Steering -------------------------------------------------------------------------------------------------------------
+
+
+async def cancel_job(
+    connection: Connection, org: UUID, key: UUID, actor: str | None, *, now: bool = False
+) -> Status | None:
+    """Cancel a waiting job, ask a running one to stop, or stop it `now`; its status, None when it has neither."""
+    status = await find_value(connection, SQL.cancel_job, org=org, key=key, actor=actor, now=now)
+    return Status(status) if status else None
+
+
+async def retry_job(connection: Connection, org: UUID, key: UUID, actor: str | None) -> bool:
+    """Let a dead letter wait again; False when it is none."""
+    return bool(await find_value(connection, SQL.retry_job, org=org, key=key, actor=actor))
+
+
+async def count_dead(connection: Connection, which: DeadLetters) -> int:
+    """How many a redrive would take."""
+    return await get_value(connection, SQL.count_dead, **asdict(which))
+
+
+async def redrive(connection: Connection, which: DeadLetters, actor: str | None, most: int = 1000) -> Sequence[UUID]:
+    """Let so many of these wait again; which it were."""
+    rows = await get_rows(connection, SQL.redrive, **asdict(which), actor=actor, most=most)
+    return [row["id"] for row in rows]
+
+
+async def run_now(connection: Connection, org: UUID, key: UUID) -> bool:
+    """Let a waiting job be due; False when it does not wait."""
+    return bool(await find_value(connection, SQL.run_now, org=org, key=key))
+
+
+async def pause(connection: Connection, actor: str | None, *, queue: str = ANY, type: str = ANY) -> datetime:  # noqa: A002
+    """Let a queue, a type, or a type within a queue rest; since when it does."""
+    return await get_value(connection, SQL.pause, queue=queue, type=type, actor=actor)
+
+
+async def resume(connection: Connection, *, queue: str = ANY, type: str = ANY) -> bool:  # noqa: A002
+    """End a pause; False when there was none."""
+    return bool(await find_row(connection, SQL.resume, queue=queue, type=type))
+
+
+async def set_limit(connection: Connection, type: str, most: int | None) -> bool:  # noqa: A002
+    """Let at most so many jobs of a type run at once, None is any number; False when that was so already."""
+    return bool(await change(connection, SQL.set_limit, type=type, most=most))
+
+
+async def list_limits(connection: Connection, most: int = 1000) -> Sequence[Limit]:
+    """Every pause and limit."""
+    return [Limit(**row) for row in await get_rows(connection, SQL.list_limits, limit=most)]
+
+
+async def wake(connection: Connection) -> None:
+    """Tell the workers, when this commits, that something is due."""
+    await change(connection, SQL.wake)
+
+
+async def retain(connection: Connection, most: int = 1000) -> int:
+    """Remove so many jobs whose time is over; how many went."""
+    return await get_value(connection, SQL.retain, most=most)
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+async def find_job(connection: Connection, org: UUID, key: UUID) -> Job | None:
+    """A job of this org."""
+    row = await find_row(connection, SQL.find_job, org=org, key=key)
+    return Job(**row) if row else None
+
+
+async def list_jobs(
+    connection: Connection,
+    org: UUID,
+    *,
+    status: Status | None = None,
+    type: str | None = None,  # noqa: A002
+    queue: str | None = None,
+    finished_from: datetime | None = None,
+    finished_before: datetime | None = None,
+    before: tuple[datetime, UUID] = END,
+    most: int = 100,
+) -> Sequence[Job]:
+    """A page of jobs, the newest first."""
+    rows = await get_rows(
+        connection,
+        SQL.list_jobs,
+        org=org,
+        status=status,
+        type=type,
+        queue=queue,
+        finished_from=finished_from,
+        finished_before=finished_before,
+        before_at=before[0],
+        before_id=before[1],
+        most=most,
+    )
+    return [Job(**row) for row in rows]
+
+
+async def list_events(
+    connection: Connection, org: UUID, key: UUID, after_seq: int = 0, most: int = 1000
+) -> Sequence[JobEvent]:
+    """A page of a job's log, in order."""
+    rows = await get_rows(connection, SQL.list_events, org=org, key=key, after_seq=after_seq, most=most)
+    return [JobEvent(**row) for row in rows]

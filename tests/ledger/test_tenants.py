@@ -1,0 +1,227 @@
+"""Whose jobs these are: C1 to C7 of the security checklist, on the ledger's tables."""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Roles
+from duly.db.pool import connect
+from duly.kernel.lease import fence
+from duly.ledger import store
+from duly.verify import INVARIANTS, check
+from tests.ledger.hands import ORG, OTHER_ORG, Admin, Hands
+from tests.support.pooler import pooler
+
+ROLES = Roles()
+RUNTIME = (ROLES.worker, ROLES.api, ROLES.readonly)
+TABLES = ("ledger.job", "ledger.job_event", "ledger.job_limit")
+RIGHTS = ("select", "insert", "update", "delete", "truncate", "references", "trigger")
+
+
+def act_for(connection: Admin, org: object) -> None:
+    """Set the tenant, for this transaction."""
+    connection.execute("select set_config('app.current_org_id', %s, true)", [str(org)])
+
+
+@pytest.fixture
+def reader(admin: Admin) -> Generator[Admin, None, None]:
+    """A connection that may only read."""
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=ROLES.readonly), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("role", "table", "rights"),
+    [
+        *((role, table, {"select"}) for role in RUNTIME for table in TABLES[:2]),
+        *((role, "ledger.job_limit", {"select", "insert", "update"}) for role in RUNTIME[:2]),
+        (ROLES.readonly, "ledger.job_limit", {"select"}),
+    ],
+)
+def test_c1_each_role_has_the_rights_it_needs(role: str, table: str, rights: set[str], admin: Admin) -> None:
+    asked = "select has_table_privilege(%s, %s, %s)"
+    assert {right for right in RIGHTS if admin.execute(asked, [role, table, right]).fetchone() == (True,)} == rights
+
+
+def test_c1_nobody_may_change_what_a_job_is_or_was_asked_to_be(admin: Admin) -> None:
+    asked = (
+        "select attname from pg_attribute where attrelid = 'ledger.job'::regclass and attnum > 0"
+        " and has_column_privilege(%s, attrelid, attnum, 'update')"
+    )
+    fixed = {
+        "id",
+        "org_id",
+        "type",
+        "queue",
+        "payload",
+        "priority",
+        "idempotency_key",
+        "request_digest",
+        "requested_by",
+    }
+    fixed |= {"max_attempts", "created_at", "updated_at", "finished_at", "retain_until", "revision", "moved_from"}
+    for role in RUNTIME:
+        assert not fixed & {name for (name,) in admin.execute(asked, [role])}
+
+
+def test_c1_runtime_roles_own_nothing_and_make_nothing(admin: Admin) -> None:
+    asked = "select count(*) from pg_class where relnamespace = 'ledger'::regnamespace and relowner = %s::regrole"
+    for role in RUNTIME:
+        assert admin.execute(asked, [role]).fetchone() == (0,)
+        assert admin.execute("select has_schema_privilege(%s, 'ledger', 'create')", [role]).fetchone() == (False,)
+        assert admin.execute("select rolsuper or rolbypassrls from pg_roles where rolname = %s", [role]).fetchone() == (
+            False,
+        )
+
+
+def test_c2_every_table_with_an_org_is_under_forced_row_security(admin: Admin) -> None:
+    asked = (
+        "select c.relname, c.relrowsecurity and c.relforcerowsecurity,"
+        " exists (select from pg_policy p where p.polrelid = c.oid and p.polcmd = '*'"
+        " and p.polqual is not null and p.polwithcheck is not null)"
+        " from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id'"
+        " where c.relnamespace = 'ledger'::regnamespace and c.relkind in ('r', 'p') order by 1"
+    )
+    assert admin.execute(asked).fetchall() == [("job", True, True), ("job_event", True, True)]
+
+
+@pytest.mark.parametrize("table", TABLES[:2])
+def test_c3_a_tenant_sees_its_own_and_without_one_there_is_nothing(
+    table: str, hands: Hands, api: Admin, reader: Admin
+) -> None:
+    hands.put(rows=2)
+    hands.put(org=OTHER_ORG)
+    for connection in (api, reader):
+        for org, seen in ((ORG, 2), (OTHER_ORG, 1)):
+            with connection.transaction():
+                act_for(connection, org)
+                found = connection.execute(f"select org_id from {table}".encode()).fetchall()
+                assert found == [(org,)] * seen
+            assert connection.execute(f"select from {table}".encode()).fetchall() == []
+
+
+def test_c3_workers_and_the_owner_see_every_org(hands: Hands, admin: Admin) -> None:
+    hands.put()
+    hands.put(org=OTHER_ORG)
+    for role in (ROLES.worker, ROLES.owner):
+        with admin.transaction():
+            admin.execute(f"set local role {role}".encode())
+            assert admin.execute("select count(*) from ledger.job").fetchone() == (2,)
+            assert admin.execute("update ledger.job set run_at = run_at").rowcount == 2
+
+
+def test_c3_two_tenants_through_one_pooled_connection_never_meet(hands: Hands, admin: Admin, home: Path) -> None:
+    hands.put(rows=3)
+    hands.put(org=OTHER_ORG, rows=3)
+    with pooler(make_conninfo(admin.info.dsn, user=ROLES.api), home) as address:
+        clients = [psycopg.connect(address, prepare_threshold=None) for _ in range(3)]
+        for nth in range(60):
+            client, org = clients[nth % 3], (ORG, OTHER_ORG, None)[nth * 7 % 5 % 3]
+            if org:
+                act_for(client, org)
+            seen = {found for (found,) in client.execute("select org_id from ledger.job")}
+            assert seen == ({org} if org else set())
+            client.rollback() if nth % 4 == 0 else client.commit()
+        for client in clients:
+            client.close()
+
+
+def test_c4_a_tenant_cannot_move_or_make_a_job_elsewhere(hands: Hands, api: Admin) -> None:
+    hands.put(org=OTHER_ORG)
+    with api.transaction():
+        act_for(api, ORG)
+        assert api.execute("update ledger.job set status = 'canceled'").rowcount == 0
+    assert hands.look("status") == ["queued"]
+
+
+async def test_c4_every_statement_for_a_tenant_names_its_org(hands: Hands) -> None:
+    """The worker sees every org, so these find nothing only because they ask for one."""
+    (key,) = hands.put(org=OTHER_ORG)
+    assert await store.find_job(hands.worker, ORG, key) is None
+    assert await store.list_jobs(hands.worker, ORG) == []
+    assert await store.list_events(hands.worker, ORG, key) == []
+    assert await store.cancel_job(hands.worker, ORG, key, "anna") is None
+    assert not await store.retry_job(hands.worker, ORG, key, "anna")
+    assert not await store.run_now(hands.worker, ORG, key)
+
+
+def test_c5_a_key_of_another_org_is_no_news(hands: Hands, api: Admin) -> None:
+    hands.put(org=OTHER_ORG, key="k", payload={"theirs": True})
+    with api.transaction():
+        act_for(api, ORG)
+        (answer,) = api.execute("select outcome from ledger.enqueue(%s, 'work', '{}', 'k')", [ORG]).fetchall()
+    assert answer == ("created",)
+
+
+def test_c6_functions_that_run_as_their_owner_pin_their_path_and_are_not_public(admin: Admin) -> None:
+    asked = (
+        "select p.proname, p.proconfig @> array['search_path=pg_catalog, pg_temp'],"
+        " p.proowner = %s::regrole, p.proacl is not null and not exists"
+        " (select from aclexplode(p.proacl) as a where a.grantee = 0)"
+        " from pg_proc p where p.pronamespace = 'ledger'::regnamespace and p.prosecdef order by 1"
+    )
+    found = admin.execute(asked, [ROLES.owner]).fetchall()
+    assert [name for name, *_ in found] == ["enqueue", "enqueue_many", "job_timeline", "retain", "wake"]
+    assert all(all(facts) for _, *facts in found)
+
+
+def test_c6_a_table_of_the_callers_cannot_stand_in_for_ours(hands: Hands, api: Admin) -> None:
+    api.execute("create temporary table job (id uuid, org_id uuid)")
+    api.execute("create function pg_temp.clock() returns timestamptz language sql return 'epoch'::timestamptz")
+    api.execute("set search_path = pg_temp, ledger, duly")
+    api.execute("select ledger.enqueue(%s, 'work')", [ORG])
+    assert api.execute("select count(*) from pg_temp.job").fetchone() == (0,)
+    assert len(hands.look("id")) == 1
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "succeeded", "failed", "canceled", "dead_letter"])
+async def test_c7_lists_by_status_find_their_index_under_the_policy(status: str, hands: Hands, admin: Admin) -> None:
+    admin.execute("insert into ledger.job (org_id, type) select %s, 'work' from generate_series(1, 5000)", [OTHER_ORG])
+    admin.execute("insert into ledger.job (org_id, type) select %s, 'work' from generate_series(1, 5000)", [ORG])
+    admin.execute("vacuum analyze ledger.job")
+    statement = store.SQL.list_jobs.as_string(admin)
+    parameters: dict[str, Any] = {
+        "org": ORG, "status": status, "type": None, "queue": None, "finished_from": None, "finished_before": None,
+        "before_at": store.END[0], "before_id": store.END[1], "most": 20,
+    }  # fmt: skip
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=ROLES.api)) as api:
+        act_for(api, ORG)
+        lines = api.execute(("explain " + statement).encode(), parameters).fetchall()
+    plan = "\n".join(line for (line,) in lines)
+    assert f"idx_job__org_id_created_at_id_{status}" in plan, plan
+    assert "Seq Scan" not in plan
+
+
+def test_c7_a_leaky_condition_sees_no_foreign_row(hands: Hands, admin: Admin, api: Admin) -> None:
+    hands.put(org=OTHER_ORG, payload={"secret": True})
+    api.execute(
+        "create function pg_temp.peek(what jsonb) returns boolean language plpgsql cost 0.0001 as"
+        " $$ begin raise exception 'saw %', what; end $$"
+    )
+    with api.transaction():
+        act_for(api, ORG)
+        assert api.execute("select from ledger.job where pg_temp.peek(payload)").fetchall() == []
+
+
+async def test_a_handlers_transaction_acts_as_the_api_and_settles_there(hands: Hands) -> None:
+    """What `ctx.transaction()` and `ctx.complete()` do: set the org, drop to the API's role, settle."""
+    (key,) = hands.put()
+    (lease,) = await hands.hold()
+    async with await connect(hands.admin.info.dsn) as one_login, one_login.transaction():
+        await one_login.execute("select set_config('app.current_org_id', %s, true)", [str(ORG)])
+        await one_login.execute("set local role duly_api")
+        await fence(one_login, lease)
+        assert await store.done(one_login, [lease], ["well"]) == {key}
+    assert hands.look("status", "result") == [("succeeded", "well")]
+
+
+def test_a_verifier_that_sees_one_tenant_only_says_so_and_one_that_sees_all_does_not(admin: Admin, api: Admin) -> None:
+    (seeing,) = (each for each in INVARIANTS if each.name == "every_role_sees_every_row")
+    blind = {offence.offender.split()[0] for offence in check(api, ["ledger"], [seeing])}
+    assert blind == {"ledger.job", "ledger.job_event"}
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=ROLES.worker), autocommit=True) as worker:
+        assert check(worker, ["ledger"], [seeing]) == []
