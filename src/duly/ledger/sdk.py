@@ -1,0 +1,160 @@
+"""Jobs from a developer's side: declare a type once, ask for it inside your own transaction.
+
+    app = App()
+
+    @app.job("thumbnail", queue="images", timeout="2m")
+    async def thumbnail(ctx: Context, image_id: str, size: int = 256) -> dict[str, str]: ...
+
+    with engine.begin() as tx:                                  # nothing exists unless you commit
+        thumbnail.on(tx, key="order:42").enqueue(image_id="a1")
+
+On an async connection the same call is awaited. Wrong arguments are type errors, and refused again when the job is
+asked for: a payload that its handler cannot take never gets into the ledger.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from uuid import UUID
+
+from duly.errors import InvalidArgument
+from duly.kernel.backoff import Backoff, BackoffPolicy
+from duly.kernel.canonical import Json, checked_json
+from duly.kernel.outcome import Creation
+from duly.ledger.asking import AsyncTransaction, SyncTransaction, ask, ask_async, is_async
+from duly.ledger.duration import Duration, seconds_of
+from duly.ledger.model import Options, Request
+from duly.ledger.work import Context, Handler
+
+__all__ = ["DEFAULT_ORG", "App", "AsyncOrder", "JobType", "Order", "When"]
+
+DEFAULT_ORG = UUID(int=1)  # for whoever has no tenants
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class When(TypedDict, total=False):
+    """What may be said of a job besides its arguments."""
+
+    org: UUID
+    key: str  # the same key and arguments make one job
+    delay: Duration
+    run_at: datetime
+    priority: int  # -100 to 100, higher first
+    requested_by: str
+
+
+class App:
+    """The job types of an application."""
+
+    def __init__(self, *, org: UUID = DEFAULT_ORG) -> None:
+        self.org = org
+        self.types: dict[str, JobType[Any, Any]] = {}
+
+    def job(
+        self,
+        type: str,  # noqa: A002
+        *,
+        queue: str = "default",
+        max_attempts: int = 5,
+        backoff: BackoffPolicy | str | Backoff = BackoffPolicy.EXP,
+        priority: int = 0,
+        timeout: Duration | None = None,
+        retain: Duration = timedelta(days=30),
+        isolate: bool = False,
+        memory_bytes: int | None = None,
+    ) -> Callable[[Callable[Concatenate[Context, P], R]], "JobType[P, R]"]:
+        """Declare a type of job; the function performs it, and gives its arguments their names and types."""
+        seconds = None if timeout is None else seconds_of(timeout)
+        policy = backoff if isinstance(backoff, Backoff) else Backoff(BackoffPolicy(backoff))
+        options = Options(priority, max_attempts, policy, seconds, seconds_of(retain))
+
+        def declare(function: Callable[Concatenate[Context, P], R]) -> "JobType[P, R]":
+            if type in self.types:
+                raise InvalidArgument(f"the job type '{type}' is declared twice: each needs a name of its own")
+            if isolate and function.__module__ == "__main__":
+                raise InvalidArgument(
+                    f"the job type '{type}' is isolated and stands in the script itself, which a child process cannot "
+                    "import; move it into a module"
+                )
+            handler = Handler(type, function, queue, isolate, seconds, memory_bytes)
+            self.types[type] = made = JobType(self, function, handler, options)
+            return made
+
+        return declare
+
+    def handlers(self) -> list[Handler]:
+        """Who performs what: for a worker."""
+        return [each.handler for each in self.types.values()]
+
+
+@dataclass(frozen=True)
+class JobType(Generic[P, R]):
+    """A declared type of job. Calling it calls the function, as if it had never been declared."""
+
+    app: App
+    function: Callable[Concatenate[Context, P], R]
+    handler: Handler
+    options: Options
+
+    def __call__(self, context: Context, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(context, *args, **kwargs)
+
+    @overload
+    def on(self, transaction: SyncTransaction, **when: Unpack[When]) -> "Order[P]": ...
+    @overload
+    def on(self, transaction: AsyncTransaction, **when: Unpack[When]) -> "AsyncOrder[P]": ...
+    def on(self, transaction: SyncTransaction | AsyncTransaction, **when: Unpack[When]) -> "Order[P] | AsyncOrder[P]":
+        """Ask for a job inside this transaction: `.enqueue(...)` takes the handler's own arguments."""
+        delay = when.get("delay")
+        request = Request(
+            org=when.get("org", self.app.org),
+            type=self.handler.type,
+            queue=self.handler.queue,
+            key=when.get("key"),
+            run_at=when.get("run_at"),
+            delay_seconds=None if delay is None else seconds_of(delay),
+            requested_by=when.get("requested_by"),
+            options=replace(self.options, priority=when.get("priority", self.options.priority)),
+        )
+        if is_async(transaction):
+            return AsyncOrder(self, transaction, request)
+        return Order(self, transaction, request)
+
+    def payload_of(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Json]:
+        """The arguments by name; refused when the handler could not be called with them or they are not JSON."""
+        try:
+            given = inspect.signature(self.function).bind(None, *args, **kwargs)
+        except TypeError as error:
+            raise InvalidArgument(f"the job type '{self.handler.type}' cannot be called like this: {error}") from None
+        _, *named = given.arguments.items()
+        return checked_json(dict(named))
+
+
+@dataclass(frozen=True)
+class Order(Generic[P]):
+    """A job about to be asked for, on a connection that is not async."""
+
+    of: JobType[P, Any]
+    transaction: SyncTransaction
+    request: Request
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Creation[UUID]:
+        """Ask for it: `Created(id)`, or `Existing(id)` when the same request came before; KeyReused on another."""
+        return ask(self.transaction, replace(self.request, payload=self.of.payload_of(*args, **kwargs)))
+
+
+@dataclass(frozen=True)
+class AsyncOrder(Generic[P]):
+    """A job about to be asked for, on an async connection."""
+
+    of: JobType[P, Any]
+    transaction: AsyncTransaction
+    request: Request
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[Creation[UUID]]:
+        """Ask for it, to be awaited; see `Order.enqueue`."""
+        return ask_async(self.transaction, replace(self.request, payload=self.of.payload_of(*args, **kwargs)))
