@@ -446,7 +446,8 @@ async def test_told_twice_it_goes_now_and_gives_everything_back(
         worker.wait_for_error("stopping")
         began = time.monotonic()
         assert worker.finish(signal.SIGINT) == 0
-        assert time.monotonic() - began < 15
+        # A signal may reach another thread; Python hears it when the main thread next moves, which a block delays.
+        assert time.monotonic() - began < (15 if "block" not in verb else 45)
     assert [starts for _, _, starts in rows(admin, shape)] == [0]
     quick = sql.SQL("update {} set note = 'say done'").format(sql.Identifier(*shape.of.table))
     admin.execute(quick)

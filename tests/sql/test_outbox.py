@@ -244,7 +244,7 @@ def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
     admin.execute("update duly.outbox set status = 'failed', last_error = 'withdrawn' where right(id::text, 1) > '0'")
     admin.execute("analyze duly.outbox")
     for name, index in (("claim", "idx_outbox__due_at_id"), ("sweep", "idx_outbox__id")):
-        parameters = {"owner": "me", "lease_seconds": LEASE, "most": 10}
+        parameters = {"owner": "me", "lease_seconds": LEASE, "most": 10, "keys": None}
         plan = admin.execute(sql.SQL("explain ") + render(OUTBOX, name), parameters).fetchall()
         assert index in str(plan), plan
 

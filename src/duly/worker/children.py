@@ -112,7 +112,8 @@ class Child:
         return await self.reader.readexactly(size)
 
     async def last_words(self) -> str:
-        """How the process ended."""
+        """How the process ended; what it had started ends now."""
+        self.end_group()
         await self.kill()
         status = self.process.returncode or 0
         if status < 0:
@@ -122,10 +123,15 @@ class Child:
     async def kill(self) -> None:
         """End the process and all it started, at once."""
         self.is_well = False
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        if self.process.returncode is None:  # once it is gone, its number may be somebody else's
+            self.end_group()
         self.writer.transport.abort()
         await self.process.wait()
+
+    def end_group(self) -> None:
+        """Kill the process and all it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def is_there(self) -> bool:
         """Does it still wait for a row?"""

@@ -53,7 +53,7 @@ with poison as (
     for no key update skip locked
 )
 update "ledger"."job" as t
-set "status" = NULL, "settled_by" = t."lease_owner", "lease_owner" = null, "lease_expires_at" = null, 
+set "status" = NULL, "lease_owner" = null, "lease_expires_at" = null, 
 where t."id" = any (array(select "id" from poison))
 returning t.*;
 
