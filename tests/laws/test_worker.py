@@ -296,13 +296,12 @@ async def test_a_wake_up_is_heard_long_before_the_next_poll(shape: Shape, laws: 
         await until(admin, lambda: all_ended(admin, shape))
 
 
-async def test_one_cycle_takes_what_is_due_and_ends(shape: Shape, laws: str, admin: Admin) -> None:
-    # Past the pooler: PgBouncer 1.18 ends when the keeper of so short a cycle is cancelled in its first beat.
+async def test_one_cycle_takes_what_is_due_and_ends(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, "say one", "say two")
-    worker = Worker([LawWork(shape)], Settings(), dsn=laws)
+    worker = Worker([LawWork(shape)], Settings(), dsn=workers)
     assert await worker.run(once=True) == 2
     assert notes(admin, shape) == ["one", "two"]
-    assert await Worker([LawWork(shape)], Settings(), dsn=laws).run(once=True) == 0
+    assert await Worker([LawWork(shape)], Settings(), dsn=workers).run(once=True) == 0
 
 
 async def test_broken_connections_lose_nothing(shape: Shape, workers: str, admin: Admin) -> None:

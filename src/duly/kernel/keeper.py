@@ -25,6 +25,8 @@ from duly.kernel.lease import Lease, LeaseTable, Renewal, renew
 
 __all__ = ["Connect", "Held", "Keeper"]
 
+LAST_BEAT_SECONDS = 1.0  # so long may the beat take during which we were stopped
+
 Connect = Callable[[], Awaitable[AsyncConnection[Any]]]
 
 
@@ -141,9 +143,15 @@ class Keeper:
                 self.abandon(beat)
                 failures, pause = failures + 1, retry.delay_seconds(min(failures, 10))
             except asyncio.CancelledError:
-                self.abandon(beat)
+                await self.let_finish(beat)
                 raise
             await asyncio.sleep(pause)
+
+    async def let_finish(self, beat: asyncio.Task[None]) -> None:
+        """Let a beat under way come to its end: to stop it takes a cancel request, which not every pooler survives."""
+        done, _ = await asyncio.wait([beat], timeout=min(self.heartbeat_seconds, LAST_BEAT_SECONDS))
+        if not done or beat.exception():
+            self.abandon(beat)
 
     def abandon(self, beat: asyncio.Task[None]) -> None:
         """Leave a beat and its connection behind: on a dead line even giving up takes ten seconds, and leases less."""

@@ -51,6 +51,7 @@ class Worker:
     ) -> None:
         self.is_the_process = is_the_process
         self.was_heard = threading.Event()
+        self.last_breath: threading.Timer | None = None
         self.metrics = Metrics()
         self.handlers = Handlers(
             threads=1 + sum(work.pace.slots + 1 for work in works), children=Children(settings.worker_children)
@@ -83,6 +84,8 @@ class Worker:
             self.was_heard.set()
             await self.handlers.close()
             await asyncio.to_thread(thread.join)
+            if self.last_breath:
+                self.last_breath.cancel()
 
     def run_control(self, ended: asyncio.Future[int], once: bool) -> None:
         """The control thread: its own loop, whose end is told to ours."""
@@ -101,9 +104,10 @@ class Worker:
 
     def limit_the_last_breath(self) -> None:
         """From now on the process has seconds to live, whatever a driver or a handler still waits for."""
-        timer = threading.Timer(LAST_SECONDS, end_process, [0])
-        timer.daemon = True
-        timer.start()
+        if self.last_breath is None:
+            self.last_breath = threading.Timer(LAST_SECONDS, end_process, [0])
+            self.last_breath.daemon = True
+            self.last_breath.start()
 
     def ask_to_stop(self) -> None:
         """Stop politely; asked again, stop now. From any thread, and from a signal handler."""
