@@ -13,11 +13,14 @@ import pytest
 from psycopg import sql
 
 from duly.settings import Settings
+from duly.worker.control import Control
+from duly.worker.handlers import Handlers
 from duly.worker.runtime import Worker
 from tests.laws.tables import PARCEL, VISIT, Shape
 from tests.support.law_work import PACE, LawWork
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import PYTHON, Program, plain_environment, wait_gone
+from tests.support.proxy import Proxy
 
 Admin = psycopg.Connection[Any]
 SECONDS = 40.0
@@ -342,6 +345,29 @@ async def test_a_handler_busy_for_twice_its_lease_keeps_it(shape: Shape, workers
     assert [starts for _, _, starts in rows(admin, shape)] == [1]
 
 
+async def test_nothing_is_claimed_for_a_loop_that_stands_still(
+    workers: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handlers.is_turning, "__defaults__", (1.0,))
+    monkeypatch.setattr("duly.worker.control.WEDGED_SECONDS", 2.0)
+    put(admin, PARCEL, "block 5")
+    seen: list[tuple[bool, bool, int]] = []
+
+    def watch(health: Control) -> None:
+        wait_until(admin, lambda: rows(admin, PARCEL)[0][2] == 1)
+        wait_until(admin, lambda: not health.ready())
+        put(admin, PARCEL, "say later")
+        seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
+        wait_until(admin, lambda: not health.alive())
+        seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
+
+    async with working(workers, PARCEL) as worker:
+        await asyncio.to_thread(watch, worker.control)
+        await until(admin, lambda: all_ended(admin, PARCEL))
+        await until(admin, lambda: worker.control.ready() and worker.control.alive())
+    assert seen == [(False, True, 0), (False, False, 0)]
+
+
 async def test_a_stopped_and_resumed_worker_writes_nothing(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, *["pause 1"] * 5)
     with worker_process(workers, shape, SHORT_LEASE, WORKER_ID="worker-1") as zombie:
@@ -488,6 +514,20 @@ async def test_past_its_deadline_it_lets_go(shape: Shape, workers: str, admin: A
     assert [starts for _, _, starts in rows(admin, shape)] == [0, 0]
     gone = admin.execute("select stopped_at is not null from duly.workers").fetchall()
     assert gone == [(True,)]
+
+
+async def test_a_silent_server_does_not_keep_a_worker_that_was_told_to_go(
+    shape: Shape, laws: str, admin: Admin
+) -> None:
+    put(admin, shape, "wait")
+    with Proxy(laws) as proxy, worker_process(proxy.address, shape, "lease_seconds=60") as worker:
+        worker.line()
+        proxy.freeze()
+        worker.process.send_signal(signal.SIGTERM)
+        worker.wait_for_error("stopping")
+        began = time.monotonic()
+        assert worker.finish(signal.SIGTERM) == 0
+        assert time.monotonic() - began < 15
 
 
 async def test_a_cancel_request_stops_the_handler_and_is_the_outcome(workers: str, admin: Admin) -> None:
