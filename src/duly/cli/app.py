@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 import duly
+from duly.cli.bench_app import bench_app
+from duly.cli.jobs_app import jobs_app
 from duly.cli.people_app import keys_app, orgs_app, users_app
 
 __all__ = ["app"]
@@ -17,11 +19,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+app.add_typer(jobs_app, name="jobs")
 app.add_typer(orgs_app, name="orgs")
 app.add_typer(users_app, name="users")
 app.add_typer(keys_app, name="keys")
 
 WORKSHOP = "Working on duly itself"
+app.add_typer(bench_app, name="bench", rich_help_panel=WORKSHOP)
 PASS_ARGUMENTS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 Port = Annotated[
@@ -29,6 +33,10 @@ Port = Annotated[
     typer.Option(
         min=0, max=65535, help="Port of the API; 0 takes any free one. Default: DULY_PORT, else 8420 or a free one."
     ),
+]
+AppName = Annotated[
+    str | None,
+    typer.Option("--app", help="Your job types, as module:variable. Default: DULY_APP, or none."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 
@@ -50,14 +58,14 @@ def duly_command(
 
 
 @app.command()
-def up(port: Port = None, as_json: Json = False) -> None:
-    """Start everything here: PostgreSQL (embedded, or DATABASE_URL) and the API. Ctrl-C stops it.
+def up(port: Port = None, app_name: AppName = None, as_json: Json = False) -> None:
+    """Start everything here: PostgreSQL (embedded, or DATABASE_URL), a worker and the API. Ctrl-C stops it.
 
-    Example: duly up --port 8500
+    Example: duly up --app shop.jobs:app --port 8500
     """
     from duly.cli.up import run_up
 
-    run_up(port=port, as_json=as_json)
+    run_up(port=port, app_name=app_name, as_json=as_json)
 
 
 @app.command()
@@ -80,6 +88,7 @@ def worker(
     only: Annotated[
         str | None, typer.Option(help="Only these kinds of work, separated by commas; unset: all there are.")
     ] = None,
+    app_name: AppName = None,
     once: Annotated[bool, typer.Option("--once", help="One cycle: take what is due, do it, end.")] = False,
     port: Annotated[
         int | None,
@@ -91,11 +100,11 @@ def worker(
 ) -> None:
     """Claim work and do it. SIGTERM or Ctrl-C stops politely, a second one at once.
 
-    Example: DATABASE_URL=postgresql://localhost/app duly worker --once
+    Example: DATABASE_URL=postgresql://localhost/shop duly worker --app shop.jobs:app
     """
     from duly.cli.worker import run_worker_command
 
-    run_worker_command(only=only, once=once, port=port, as_json=as_json)
+    run_worker_command(only=only, app_name=app_name, once=once, port=port, as_json=as_json)
 
 
 @app.command()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # needs a package of its own, which only those have who use i
     from sqlalchemy.ext.asyncio import AsyncConnection as AlchemyAsyncConnection
     from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["AsyncTransaction", "SyncTransaction", "ask", "ask_async", "is_async"]
+__all__ = ["AsyncTransaction", "SyncTransaction", "as_our_errors", "ask", "ask_async", "creation_of", "is_async"]
 
 SyncTransaction: TypeAlias = psycopg.Connection[Any] | AlchemyConnection | Session
 AsyncTransaction: TypeAlias = "psycopg.AsyncConnection[Any] | AlchemyAsyncConnection | AsyncSession"

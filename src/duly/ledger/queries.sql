@@ -384,6 +384,14 @@ select ledger.wake();
 -- Finished jobs leave, with their events, when their time is over.
 select ledger.retain(%(most)s);
 
+-- name: act_for
+-- From here to the end of the transaction, only this org's jobs can be seen.
+select set_config('app.current_org_id', %(org)s::text, true);
+
+-- name: clock
+-- The time that jobs live by.
+select duly.clock();
+
 -- Looking ---------------------------------------------------------------------------------------------------------------
 
 -- name: find_job

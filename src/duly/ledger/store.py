@@ -39,11 +39,15 @@ from duly.ledger.model import (
 )
 
 __all__ = [
+    "END",
     "KEY_REUSED",
+    "SQL",
+    "act_for",
     "after_failure",
     "cancel_job",
     "cancelled",
     "claim",
+    "clock",
     "count_dead",
     "done",
     "enqueue",
@@ -336,6 +340,16 @@ async def wake(connection: Connection) -> None:
 async def retain(connection: Connection, most: int = 1000) -> int:
     """Remove so many jobs whose time is over; how many went."""
     return await get_value(connection, SQL.retain, most=most)
+
+
+async def act_for(connection: Connection, org: UUID) -> None:
+    """See only this org's jobs until the transaction ends."""
+    await get_value(connection, SQL.act_for, org=org)
+
+
+async def clock(connection: Connection) -> datetime:
+    """The database's time."""
+    return await get_value(connection, SQL.clock)
 
 
 # Looking --------------------------------------------------------------------------------------------------------------

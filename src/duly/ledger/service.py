@@ -1,0 +1,225 @@
+"""The verbs that doors call: ask for jobs, look at them, steer them. Each is one short transaction of one org."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from uuid import UUID
+
+from duly.db.pool import Pool
+from duly.errors import IllegalMove, InvalidArgument, NotFound
+from duly.kernel.canonical import Json, checked_json
+from duly.kernel.outcome import Created, Creation, Existing
+from duly.kernel.paging import MOST_ROWS, Page, page_of, read_place
+from duly.ledger import store
+from duly.ledger.asking import as_our_errors, creation_of
+from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Limit, Request, Status
+
+__all__ = [
+    "cancel",
+    "count_dead",
+    "enqueue",
+    "enqueue_many",
+    "get_job",
+    "list_events",
+    "list_jobs",
+    "list_limits",
+    "pause",
+    "redrive",
+    "resume",
+    "retry",
+    "run_now",
+]
+
+REDRIVEN_AT_ONCE = 1000
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+async def enqueue(pool: Pool, request: Request) -> Creation[Job]:
+    """Make a job, or find the one that the same request made; KeyReused when its key stands for another."""
+    checked_json(request.payload)
+    with as_our_errors():
+        async with tenant(pool, request.org) as connection:
+            made = creation_of(await store.enqueue(connection, request))
+            job = await get(connection, request.org, made.row)
+    return Created(job) if isinstance(made, Created) else Existing(job)
+
+
+async def enqueue_many(
+    pool: Pool, request: Request, payloads: Sequence[Mapping[str, Json]], keys: Sequence[str | None] | None = None
+) -> Sequence[Creation[UUID]]:
+    """Make many jobs that differ in payload and key, all or none; the answers come in that order."""
+    for payload in payloads:
+        checked_json(payload)
+    with as_our_errors():
+        async with tenant(pool, request.org) as connection:
+            return [creation_of(row) for row in await store.enqueue_many(connection, request, payloads, keys)]
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+async def get_job(pool: Pool, org: UUID, key: UUID) -> Job:
+    """A job of this org, or NotFound."""
+    async with tenant(pool, org) as connection:
+        return await get(connection, org, key)
+
+
+async def list_jobs(
+    pool: Pool,
+    org: UUID,
+    *,
+    status: Status | None = None,
+    type: str | None = None,  # noqa: A002
+    queue: str | None = None,
+    finished_from: datetime | None = None,
+    finished_before: datetime | None = None,
+    place: str | None = None,
+    most: int = 100,
+) -> Page[Job]:
+    """A page of jobs, the newest first."""
+    before = store.END if place is None else read_place(place, datetime.fromisoformat, UUID)
+    async with tenant(pool, org) as connection:
+        rows = await store.list_jobs(
+            connection,
+            org,
+            status=status,
+            type=type,
+            queue=queue,
+            finished_from=finished_from,
+            finished_before=finished_before,
+            before=(before[0], before[1]),
+            most=checked_most(most) + 1,
+        )
+    return page_of(rows, most, lambda job: (job.created_at, job.id))
+
+
+async def list_events(pool: Pool, org: UUID, key: UUID, *, place: str | None = None, most: int = 100) -> Page[JobEvent]:
+    """A page of a job's log, in order."""
+    after = 0 if place is None else read_place(place, int)[0]
+    async with tenant(pool, org) as connection:
+        await get(connection, org, key)
+        rows = await store.list_events(connection, org, key, after_seq=after, most=checked_most(most) + 1)
+    return page_of(rows, most, lambda event: (event.seq,))
+
+
+async def list_limits(pool: Pool) -> Sequence[Limit]:
+    """Every pause and limit."""
+    async with pool.transaction() as connection:
+        return await store.list_limits(connection)
+
+
+# Steering -------------------------------------------------------------------------------------------------------------
+
+
+async def cancel(pool: Pool, org: UUID, key: UUID, actor: str | None, *, now: bool = False) -> Job:
+    """Cancel a waiting job, ask a running one to stop, or stop it `now`; one that has ended refuses."""
+    async with tenant(pool, org) as connection:
+        status = await store.cancel_job(connection, org, key, actor, now=now)
+        job = await get(connection, org, key)
+    if status is None:
+        raise IllegalMove(f"job {key} is {job.status} and cannot be cancelled: it has come to its end")
+    return job
+
+
+async def retry(pool: Pool, org: UUID, key: UUID, actor: str | None) -> Job:
+    """Let a dead letter wait again as though it were new; anything else refuses."""
+    async with tenant(pool, org) as connection:
+        is_redriven = await store.retry_job(connection, org, key, actor)
+        job = await get(connection, org, key)
+        if not is_redriven:
+            raise IllegalMove(f"job {key} is {job.status} and cannot be retried: only a dead_letter can")
+        await store.wake(connection)
+    return job
+
+
+async def run_now(pool: Pool, org: UUID, key: UUID) -> Job:
+    """Let a waiting job be due this instant; one that does not wait refuses."""
+    async with tenant(pool, org) as connection:
+        is_due = await store.run_now(connection, org, key)
+        job = await get(connection, org, key)
+        if not is_due:
+            raise IllegalMove(f"job {key} is {job.status} and cannot be made due: only a queued job can")
+        await store.wake(connection)
+    return job
+
+
+async def count_dead(pool: Pool, which: DeadLetters) -> int:
+    """How many a redrive would take."""
+    async with tenant(pool, which.org) as connection:
+        return await store.count_dead(connection, which)
+
+
+async def redrive(
+    pool: Pool, which: DeadLetters, actor: str | None, on_progress: Callable[[int], None] = lambda _: None
+) -> int:
+    """Let all that match wait again, a transaction for every thousand; what dies meanwhile is not taken again."""
+    began = await now(pool)
+    until = min(which.finished_before, began) if which.finished_before else began
+    bounded = DeadLetters(which.org, which.type, which.queue, which.code, which.finished_from, until)
+    taken = 0
+    while True:
+        async with tenant(pool, which.org) as connection:
+            rows = await store.redrive(connection, bounded, actor, REDRIVEN_AT_ONCE)
+            if rows:
+                await store.wake(connection)
+        taken += len(rows)
+        on_progress(taken)
+        if len(rows) < REDRIVEN_AT_ONCE:
+            return taken
+
+
+async def pause(pool: Pool, actor: str | None, *, queue: str = ANY, type: str = ANY) -> datetime:  # noqa: A002
+    """Let a queue, a type, or a type within a queue rest; since when it does."""
+    refuse_everything(queue, type)
+    with as_our_errors():
+        async with pool.transaction() as connection:
+            return await store.pause(connection, actor, queue=queue, type=type)
+
+
+async def resume(pool: Pool, *, queue: str = ANY, type: str = ANY) -> bool:  # noqa: A002
+    """End a pause; False when there was none."""
+    refuse_everything(queue, type)
+    async with pool.transaction() as connection:
+        is_resumed = await store.resume(connection, queue=queue, type=type)
+        if is_resumed:
+            await store.wake(connection)
+    return is_resumed
+
+
+# Within ---------------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def tenant(pool: Pool, org: UUID) -> AsyncGenerator[store.Connection, None]:
+    """A transaction in which only this org's jobs can be seen."""
+    async with pool.transaction() as connection:
+        await store.act_for(connection, org)
+        yield connection
+
+
+async def get(connection: store.Connection, org: UUID, key: UUID) -> Job:
+    """A job of this org, or NotFound."""
+    if job := await store.find_job(connection, org, key):
+        return job
+    raise NotFound(f"there is no job {key}")
+
+
+async def now(pool: Pool) -> datetime:
+    """The database's time."""
+    async with pool.transaction() as connection:
+        return await store.clock(connection)
+
+
+def checked_most(most: int) -> int:
+    """A page's size, or a refusal."""
+    if not 1 <= most <= MOST_ROWS:
+        raise InvalidArgument(f"a page of {most} rows: a page has between 1 and {MOST_ROWS}")
+    return most
+
+
+def refuse_everything(queue: str, type: str) -> None:  # noqa: A002
+    """A pause names something."""
+    if queue == type == ANY:
+        raise InvalidArgument("name a queue, a type, or both: pausing everything is stopping the workers")
