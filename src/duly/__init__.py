@@ -2,8 +2,53 @@
 
 Durable work on the PostgreSQL you already have: things that must happen later, once, by one holder at a time,
 and be provable afterwards. The rooms of the house are drawn in `docs/architecture.md`.
+
+    import duly
+
+    app = duly.App()
+
+    @app.job("greet")
+    async def greet(ctx: duly.Context, name: str) -> str:
+        return f"hello {name}"
+
+The names below are imported when they are first used: `import duly` alone costs nothing.
 """
 
-__all__ = ["__version__"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duly.kernel.backoff import Backoff
+    from duly.kernel.outcome import Created, Done, Existing, Failed, GiveUp, Later
+    from duly.ledger.context import Context
+    from duly.ledger.sdk import App
+
+__all__ = [
+    "App",
+    "Backoff",
+    "Context",
+    "Created",
+    "Done",
+    "Existing",
+    "Failed",
+    "GiveUp",
+    "Later",
+    "__version__",
+]
 
 __version__ = "0.1.0"
+
+PLACES = {
+    "App": "duly.ledger.sdk",
+    "Backoff": "duly.kernel.backoff",
+    "Context": "duly.ledger.context",
+    **dict.fromkeys(("Created", "Done", "Existing", "Failed", "GiveUp", "Later"), "duly.kernel.outcome"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in PLACES:
+        raise AttributeError(f"module 'duly' has no attribute '{name}'")
+    value = getattr(import_module(PLACES[name]), name)
+    globals()[name] = value
+    return value

@@ -3,7 +3,11 @@
     DulyError
       Refused                 the caller can fix it                               4xx, exit 2
         InvalidArgument         INVALID_ARGUMENT   the request breaks a stated rule 422
+        Unauthorized            UNAUTHORIZED       nobody we know asks: send a key 401
+        Forbidden               FORBIDDEN          we know who asks, and they may not 403
         NotFound                NOT_FOUND          there is no such thing, or not for you 404
+        MethodNotAllowed        METHOD_NOT_ALLOWED the address is right, the verb is not 405
+        TooLarge                TOO_LARGE          more than we read from anybody 413
         Conflict                CONFLICT           it contradicts what is there   409
           KeyReused               KEY_REUSED       same key, different request
           IllegalMove             ILLEGAL_MOVE     the state machine has no such edge
@@ -19,6 +23,7 @@
         PortTaken               PORT_TAKEN         somebody else listens there
         MissingExtra            MISSING_EXTRA      an optional part is not installed
       Unavailable             the database did not answer: UNAVAILABLE      503, exit 69
+      Unexpected              a mistake of ours, told without its insides: UNEXPECTED   500
 
 Each class has a `code` (the same word in an HTTP body, on the command line and in a row), the HTTP `status` and the
 `exit_status` of a command. A message names the thing, its value and the fix.
@@ -30,11 +35,13 @@ __all__ = [
     "AlreadyRunning",
     "Conflict",
     "DulyError",
+    "Forbidden",
     "HomeUnusable",
     "IllegalMove",
     "InvalidArgument",
     "KeyReused",
     "LeaseLost",
+    "MethodNotAllowed",
     "Misconfigured",
     "MissingExtra",
     "NoAccount",
@@ -45,7 +52,10 @@ __all__ = [
     "OtherMajor",
     "PortTaken",
     "Refused",
+    "TooLarge",
+    "Unauthorized",
     "Unavailable",
+    "Unexpected",
 ]
 
 
@@ -72,11 +82,39 @@ class InvalidArgument(Refused):
     status = 422
 
 
+class Unauthorized(Refused):
+    """Nobody we know asks: there is no key, or it opens nothing."""
+
+    code = "UNAUTHORIZED"
+    status = 401
+
+
+class Forbidden(Refused):
+    """We know who asks, and what they ask for is not theirs to do."""
+
+    code = "FORBIDDEN"
+    status = 403
+
+
 class NotFound(Refused):
     """There is no such thing, or it belongs to somebody else, which is told the same way."""
 
     code = "NOT_FOUND"
     status = 404
+
+
+class MethodNotAllowed(Refused):
+    """The address is right, and the verb is none that it knows."""
+
+    code = "METHOD_NOT_ALLOWED"
+    status = 405
+
+
+class TooLarge(Refused):
+    """The request brings more than we read from anybody."""
+
+    code = "TOO_LARGE"
+    status = 413
 
 
 class Conflict(Refused):
@@ -173,3 +211,9 @@ class Unavailable(DulyError):
     code = "UNAVAILABLE"
     status = 503
     exit_status = 69
+
+
+class Unexpected(DulyError):
+    """Something broke that should not have; the server's log says what."""
+
+    code = "UNEXPECTED"

@@ -242,6 +242,13 @@ class Settings(BaseSettings):
         Section.ROLE, "DULY_READONLY_ROLE", default="duly_readonly", description="Only looks; all four must differ."
     )
 
+    app: str | None = setting(
+        Section.WORKER,
+        "DULY_APP",
+        default=None,
+        unset="jobs wait for a worker that has handlers",
+        description="What a worker performs, as module:variable of a duly.App, found from the directory it runs in.",
+    )
     worker_slots: Count = setting(
         Section.WORKER,
         "DULY_WORKER_SLOTS",

@@ -21,7 +21,7 @@ begin
     loop
         if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
             begin
-                execute format('create role %I nologin', wanted.name);
+                execute format('create role %I nologin noinherit', wanted.name);
                 -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
             exception
@@ -36,6 +36,18 @@ begin
             end;
         end if;
     end loop;
+    -- A handler's own transaction steps down from the worker to the API; it gains nothing by being able to.
+    if not pg_has_role('duly_worker', 'duly_api', 'member') then
+        begin
+            execute format(
+                case when current_setting('server_version_num')::int >= 160000
+                    then 'grant %I to %I with inherit false, set true' else 'grant %I to %I' end,
+                'duly_api', 'duly_worker'
+            );
+        exception when insufficient_privilege then
+            null;  -- roles that were here before us: who needs it is told which grant is missing
+        end;
+    end if;
     if not pg_has_role(
         current_user, 'duly_owner', case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
     ) then
@@ -677,6 +689,28 @@ comment on function ledger.claim(text[], text[], text, double precision, bigint,
     'Hold up to so many due jobs of these kinds: higher priority first, then what has waited longest. Claimers never wait for '
     'each other. A floor lets a claimer that has been here pass over what it took before, where the dead cannot be cleared.';
 
+-- A handler's own transaction -------------------------------------------------------------------------------------------
+
+create function ledger.fence(key uuid, owner text, role text) returns boolean
+    language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '5s'
+    as $$
+declare
+    org uuid;
+begin
+    select j.org_id into org
+    from ledger.job j
+    where j.id = fence.key and j.lease_owner = fence.owner and j.status = 'running'
+    for no key update;
+    if org is null then
+        return false;
+    end if;
+    perform set_config('app.current_org_id', org::text, true), set_config('role', fence.role, true);
+    return true;
+end
+$$;
+comment on function ledger.fence(uuid, text, text) is
+    'Lock a job that this owner holds until the transaction ends, act for its org and as this role; false when it is lost.';
+
 -- Retention ------------------------------------------------------------------------------------------------------------
 -- The only way a job and its log leave. EXECUTE on it is the lock; the flag it sets, for as long as it runs, is the catch.
 
@@ -754,7 +788,7 @@ grant execute on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text
 ) to "duly_worker", "duly_api";
-grant execute on function ledger.room_for(text),
+grant execute on function ledger.fence(uuid, text, text), ledger.room_for(text),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[]), ledger.retain(bigint)
     to "duly_worker";
 

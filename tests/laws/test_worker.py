@@ -417,7 +417,7 @@ async def test_lapsed_rows_come_back_in_time_whatever_the_backlog(shape: Shape, 
     swap = sql.SQL("update {} set note = 'say back' where {} = any (%s)").format(
         sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
     )
-    with worker_process(workers, shape, SHORT_LEASE) as victim:
+    with worker_process(workers, shape, SHORT_LEASE, "slots=3") as victim:  # no slot left for the backlog
         for _ in held:
             victim.line()
         admin.execute(swap, [held])

@@ -22,6 +22,7 @@ from duly.db.migrate import direct_dsn, migrate
 from duly.db.migrations import roles_of
 from duly.errors import AlreadyRunning, HomeUnusable, Unavailable
 from duly.settings import Settings, load_settings
+from duly.wiring import load_app
 from duly.worker.processes import Component, run_tree
 
 __all__ = ["run_up"]
@@ -33,9 +34,11 @@ WORKER_GOODBYE_SECONDS = 8.0  # what a worker needs, past its own deadline, to g
 LONGEST_WAIT_SECONDS = 2.0  # of anything that cannot be interrupted, so that Ctrl-C is quick
 
 
-def run_up(port: int | None, as_json: bool) -> None:
+def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
     """Start, tell, keep running, stop."""
     settings = load_settings()
+    if app_name := app_name or settings.app:
+        load_app(app_name)  # what is wrong with it is said now, not by a worker that cannot start
     began = time.monotonic()
     with only_one_here(settings.home) as note:
         listener = listen(settings.host, settings.port if port is None else port)
@@ -52,7 +55,7 @@ def run_up(port: int | None, as_json: bool) -> None:
                 "api": address_of(listener),
             }
             note(about)
-            tree = components(listener, database, settings)
+            tree = components(listener, database, settings, app_name)
             asyncio.run(run_until_stopped(listener, database.server, tree, about, began, as_json))
             say("stopping", as_json)
         if database.server and not database.server.wait_stopped(STOP_SECONDS):
@@ -84,7 +87,9 @@ async def run_until_stopped(
             group.create_task(keep_database(server, stop))
 
 
-def components(listener: socket.socket, database: Database, settings: Settings) -> list[Component]:
+def components(
+    listener: socket.socket, database: Database, settings: Settings, app_name: str | None
+) -> list[Component]:
     """What runs: the API and a worker, each as its own role."""
     descriptor = listener.fileno()
     return [
@@ -96,7 +101,7 @@ def components(listener: socket.socket, database: Database, settings: Settings) 
         ),
         Component(
             name="worker",
-            arguments=("worker",),
+            arguments=("worker", *(("--app", app_name) if app_name else ())),
             environment={
                 "DATABASE_URL": database.dsn_as(settings.worker_role),
                 "DULY_LOG_LEVEL": os.environ.get("DULY_LOG_LEVEL", "warning"),  # here people look, not programs

@@ -6,14 +6,14 @@ import sys
 from duly.db.location import open_database
 from duly.logs import configure_logs
 from duly.settings import load_settings, parse_address
-from duly.wiring import works_of
+from duly.wiring import load_app, works_of
 from duly.worker.lifeline import follow_parent
 from duly.worker.runtime import run_worker
 
 __all__ = ["run_worker_command"]
 
 
-def run_worker_command(only: str | None, once: bool, port: int | None, as_json: bool) -> None:
+def run_worker_command(only: str | None, app_name: str | None, once: bool, port: int | None, as_json: bool) -> None:
     """Work as the worker's role, on the database of the settings."""
     follow_parent()
     settings = load_settings()
@@ -21,7 +21,8 @@ def run_worker_command(only: str | None, once: bool, port: int | None, as_json: 
         settings = settings.model_copy(update={"worker_port": port})
     configure_logs(settings, sys.stderr if as_json else None)
     names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
-    works = works_of(settings, names)
+    name = app_name or settings.app
+    works = works_of(settings, names, load_app(name) if name else None)
     with open_database(settings) as database:
         dsn = database.dsn_as(settings.worker_role)
         direct = settings.database_direct_url

@@ -37,6 +37,7 @@ class Pool:
 
     connections: AsyncConnectionPool[AsyncConnection[Any]]
     role: str | None
+    dsn: str
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection[Any], None]:
@@ -55,16 +56,16 @@ class Pool:
 
 @asynccontextmanager
 async def open_pool(
-    dsn: str, *, size: int = 10, role: str | None = None, name: str = "duly", check: bool = True
+    dsn: str, *, size: int = 10, idle: int = 2, role: str | None = None, name: str = "duly", check: bool = True
 ) -> AsyncGenerator[Pool, None]:
-    """A pool of at most `size` connections; it opens at once and connects in the background.
+    """A pool of at most `size` connections, of which `idle` stay open; it opens at once, connecting in the background.
 
     `check` asks each connection, before it is lent, whether it lives; who repeats a failed transaction can go without.
     """
     connections = AsyncConnectionPool(
         with_keepalive(dsn, name),
         connection_class=AsyncConnection[Any],
-        min_size=min(2, size),
+        min_size=min(idle, size),
         max_size=size,
         configure=prepare_connection,
         check=AsyncConnectionPool.check_connection if check else None,
@@ -75,7 +76,7 @@ async def open_pool(
     )
     await connections.open(wait=False)
     try:
-        yield Pool(connections, role)
+        yield Pool(connections, role, dsn)
     finally:
         await connections.close()
 

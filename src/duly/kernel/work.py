@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection
 
+from duly.db.pool import Pool
 from duly.kernel.lease import Lease, LeaseTable, claim, claim_lapsed, find_lapsed, quarantine, release, sweep
 
 __all__ = ["Call", "Finished", "Pace", "Stop", "StopSign", "Where", "Work", "where_to_run"]
@@ -92,6 +93,17 @@ class Work(ABC):
     pace: Pace
     channel: str | None = None  # where new rows are announced, if they are
 
+    @property
+    def kinds(self) -> Sequence[str]:
+        """What the registry of workers says we can do; a domain that tells its rows apart says more."""
+        return [self.name]
+
+    async def prepare(self, connection: Connection) -> None:  # noqa: B027
+        """Before the first claim: write down what the database must know of us."""
+
+    def lend(self, pool: Pool) -> None:  # noqa: B027
+        """Connections for handlers, on the loop they run on."""
+
     @abstractmethod
     def call(self, lease: Lease, sign: StopSign) -> Call:
         """How this row is performed. Quick and without I/O; an exception here is the row's failure."""
@@ -129,6 +141,10 @@ class Work(ABC):
         if not self.of.poisoned:
             return 0
         return len(await quarantine(connection, self.of, most_starts=self.pace.most_starts, keys=keys))
+
+    async def tidy(self, connection: Connection) -> int:  # noqa: ARG002
+        """Remove some of what may leave; how many rows went, 0 when there is nothing more."""
+        return 0
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Hand rows back unfinished and unblamed."""

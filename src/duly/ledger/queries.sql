@@ -39,6 +39,10 @@ from ledger.claim(
     floor_run_ats => %(floor_run_ats)s::timestamptz[]
 );
 
+-- name: fence
+-- A handler's own transaction: nobody else can have the job before it ends, and it sees what its org may see.
+select ledger.fence(%(key)s, %(owner)s, %(role)s);
+
 -- name: record_progress
 -- The row always tells the newest; the log at most once a second, unless the stage changed or the end was reached.
 update ledger.job as t
@@ -364,7 +368,8 @@ returning queue, type;
 -- name: set_limit
 -- How many of a type may run at once; null lifts the limit. It binds claims that begin after this commits.
 insert into ledger.job_limit (type, most)
-values (%(type)s, %(most)s)
+select %(type)s, %(most)s::bigint
+where %(most)s::bigint is not null or exists (select from ledger.job_limit where queue = '*' and type = %(type)s)
 on conflict (queue, type) do update set most = excluded.most
 where job_limit.most is distinct from excluded.most;
 

@@ -24,9 +24,10 @@ from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.canonical import Json, checked_json
 from duly.kernel.outcome import Creation
 from duly.ledger.asking import AsyncTransaction, SyncTransaction, ask, ask_async, is_async
+from duly.ledger.context import Context
 from duly.ledger.duration import Duration, seconds_of
 from duly.ledger.model import Options, Request
-from duly.ledger.work import Context, Handler
+from duly.ledger.work import Handler
 
 __all__ = ["DEFAULT_ORG", "App", "AsyncOrder", "JobType", "Order", "When"]
 
@@ -63,11 +64,17 @@ class App:
         backoff: BackoffPolicy | str | Backoff = BackoffPolicy.EXP,
         priority: int = 0,
         timeout: Duration | None = None,
+        concurrency: int | None = None,
         retain: Duration = timedelta(days=30),
         isolate: bool = False,
         memory_bytes: int | None = None,
     ) -> Callable[[Callable[Concatenate[Context, P], R]], "JobType[P, R]"]:
-        """Declare a type of job; the function performs it, and gives its arguments their names and types."""
+        """Declare a type of job; the function performs it, and gives its arguments their names and types.
+
+        At most `concurrency` jobs of it run at once, over all workers.
+        """
+        if concurrency is not None and concurrency < 1:
+            raise InvalidArgument(f"concurrency={concurrency} of the job type '{type}': must be 1 or more")
         seconds = None if timeout is None else seconds_of(timeout)
         policy = backoff if isinstance(backoff, Backoff) else Backoff(BackoffPolicy(backoff))
         options = Options(priority, max_attempts, policy, seconds, seconds_of(retain))
@@ -80,7 +87,7 @@ class App:
                     f"the job type '{type}' is isolated and stands in the script itself, which a child process cannot "
                     "import; move it into a module"
                 )
-            handler = Handler(type, function, queue, isolate, seconds, memory_bytes)
+            handler = Handler(type, function, queue, isolate, seconds, memory_bytes, concurrency)
             self.types[type] = made = JobType(self, function, handler, options)
             return made
 

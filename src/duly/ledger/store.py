@@ -53,6 +53,7 @@ __all__ = [
     "enqueue",
     "enqueue_many",
     "failed",
+    "fence",
     "find_job",
     "gave_up",
     "handed_back",
@@ -62,6 +63,8 @@ __all__ = [
     "list_limits",
     "mark_failed",
     "mark_lapsed",
+    "parameters_of",
+    "parameters_of_done",
     "pause",
     "record_progress",
     "redrive",
@@ -170,6 +173,11 @@ async def claim(
     return [Lease(JOB, owner, row, sent_at) for row in rows]
 
 
+async def fence(connection: Connection, lease: Lease, role: str) -> bool:
+    """Lock a job that we hold and act for its org, as this role, until the transaction ends; False when it is lost."""
+    return await get_value(connection, SQL.fence, key=lease.key, owner=lease.owner, role=role)
+
+
 async def record_progress(connection: Connection, lease: Lease, stage: str | None, progress: int | None) -> bool:
     """Say how far we are with a job that we hold; False when it is no longer ours."""
     return bool(
@@ -184,9 +192,14 @@ async def record_progress(connection: Connection, lease: Lease, stage: str | Non
 
 async def done(connection: Connection, leases: Sequence[Lease], results: Sequence[Json]) -> frozenset[UUID]:
     """The work is done; a result of None is none."""
-    values = [None if result is None else Jsonb(result) for result in results]
-    asked = get_rows(connection, SQL.done, **keys_and_owners(leases), results=values)
+    asked = get_rows(connection, SQL.done, **parameters_of_done(leases, results))
     return await settle(connection, leases, asked)
+
+
+def parameters_of_done(leases: Sequence[Lease], results: Sequence[Json]) -> dict[str, object]:
+    """Results as the parameters of `done`."""
+    values = [None if result is None else Jsonb(result) for result in results]
+    return {**keys_and_owners(leases), "results": values}
 
 
 async def later(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float]) -> frozenset[UUID]:

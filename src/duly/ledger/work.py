@@ -5,23 +5,29 @@ A handler is a function of a context and of the payload's fields. It says what h
 """
 
 import inspect
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
+from duly.db.pool import Pool
 from duly.kernel.lease import Lease
 from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp, HandedBack, Later, Settled
 from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Where, Work, where_to_run
 from duly.ledger import store
+from duly.ledger.context import Context, Desk
 from duly.ledger.machine import JOB
-from duly.ledger.model import Kind
+from duly.ledger.model import Floor, Kind, floors_after
 
-__all__ = ["CHANNEL", "Context", "Handler", "JobWork"]
+__all__ = ["CHANNEL", "Handler", "JobWork"]
 
 CHANNEL = "duly_ledger"
+API_ROLE = "duly_api"
+FLOOR_SECONDS = 1.0  # then a claim looks below the floors again, where a late commit may have put something
+REMOVED_AT_ONCE = 1000
 SAID = (Done, Later, GiveUp, Failed, Cancelled, HandedBack, Settled)
 
 
@@ -35,29 +41,12 @@ class Handler:
     isolate: bool = False
     timeout_seconds: float | None = None
     memory_bytes: int | None = None
+    most: int | None = None  # of this type running at once, over all workers
 
     @property
     def kind(self) -> Kind:
         """What it can do."""
         return Kind(self.queue, self.type)
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a handler may know of the job it performs."""
-
-    job_id: UUID
-    org_id: UUID
-    type: str
-    queue: str
-    attempt: int  # 0 the first time
-    max_attempts: int
-    sign: StopSign = field(default_factory=StopSign)
-
-    @property
-    def should_stop(self) -> bool:
-        """Is it better to stop: lost, cancelled, too late, or the worker must go? For loops in plain functions."""
-        return self.sign.is_up
 
 
 class JobWork(Work):
@@ -67,27 +56,64 @@ class JobWork(Work):
     of = JOB
     channel = CHANNEL
 
-    def __init__(self, handlers: Sequence[Handler], pace: Pace) -> None:
+    def __init__(self, handlers: Sequence[Handler], pace: Pace, *, api_role: str = API_ROLE) -> None:
         self.pace = pace
+        self.api_role = api_role
         self.handlers = {handler.kind: handler for handler in handlers}
-        self.kinds = tuple(self.handlers)
+        self.floors: dict[Kind, Floor] = {}
+        self.floors_end_at = 0.0  # by our monotonic clock
+        self.pool: Pool | None = None
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The ledger, and each queue and type there is a handler for."""
+        return [self.name, *(f"{self.name}:{kind.queue}/{kind.type}" for kind in self.handlers)]
+
+    async def prepare(self, connection: Connection) -> None:
+        """How many of a type may run is what its declaration says: the limits of ours are set, or lifted."""
+        for handler in sorted(self.handlers.values(), key=lambda each: each.type):  # as every worker does: no deadlock
+            await store.set_limit(connection, handler.type, handler.most)
+
+    def lend(self, pool: Pool) -> None:
+        """Connections for the transactions of handlers."""
+        self.pool = pool
 
     def call(self, lease: Lease, sign: StopSign) -> Call:
         """The handler of this job, with the payload's fields as its arguments."""
         row = lease.row
         handler = self.handlers[Kind(row["queue"], row["type"])]
         where = where_to_run(handler.function, isolate=handler.isolate)
-        context = context_of(lease, StopSign() if where is Where.CHILD else sign)
+        context = context_of(lease) if where is Where.CHILD else context_of(lease, sign, self.desk_for(lease))
         seconds = row["timeout_seconds"] if row["timeout_seconds"] is not None else handler.timeout_seconds
         perform = perform_async if inspect.iscoroutinefunction(handler.function) else perform_plain
         function = Named.of(handler.function) if where is Where.CHILD else handler.function
         return Call(perform, (function, context, row["payload"]), where, seconds, handler.memory_bytes)
 
+    def desk_for(self, lease: Lease) -> Desk | None:
+        """A handler's way to the database, where there is one."""
+        return Desk(lease, self.pool, self.api_role) if self.pool else None
+
     async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
         """Hold due jobs of the kinds we have handlers for; unknown work is left alone."""
-        if not self.kinds:
+        if not self.handlers:
             return []
-        return await store.claim(connection, worker_id, self.kinds, lease_seconds=self.pace.lease_seconds, most=most)
+        now = time.monotonic()
+        if now >= self.floors_end_at:
+            self.floors, self.floors_end_at = {}, now + FLOOR_SECONDS
+        leases = await store.claim(
+            connection,
+            worker_id,
+            tuple(self.handlers),
+            lease_seconds=self.pace.lease_seconds,
+            most=most,
+            floors=self.floors,
+        )
+        self.floors = floors_after(lease.row for lease in leases) if len(leases) == most else {}
+        return leases
+
+    async def tidy(self, connection: Connection) -> int:
+        """Remove some jobs whose time is over."""
+        return await store.retain(connection, REMOVED_AT_ONCE)
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
         """Take jobs from holders that are gone."""
@@ -141,22 +167,43 @@ class Named:
         return getattr(found, "function", found)(*args, **kwargs)
 
 
-def context_of(lease: Lease, sign: StopSign) -> Context:
-    """What a handler may know of this job."""
+def context_of(lease: Lease, sign: StopSign | None = None, desk: Desk | None = None) -> Context:
+    """What a handler may know of this job; in a child process, without a sign to look at and without a desk."""
     row = lease.row
-    return Context(row["id"], row["org_id"], row["type"], row["queue"], row["attempt"], row["max_attempts"], sign)
+    return Context(
+        job_id=row["id"],
+        org_id=row["org_id"],
+        type=row["type"],
+        queue=row["queue"],
+        attempt=row["attempt"],
+        max_attempts=row["max_attempts"],
+        sign=sign or StopSign(),
+        desk=desk,
+    )
 
 
 async def perform_async(function: Callable[..., Any], context: Context, payload: dict[str, Any]) -> object:
     """Call an `async def` handler."""
-    return said_by(await function(context, **payload))
+    try:
+        return said_by(context, await function(context, **payload))
+    except Exception:
+        if context.is_settled:
+            return Settled()
+        raise
 
 
 def perform_plain(function: Callable[..., Any], context: Context, payload: dict[str, Any]) -> object:
     """Call a plain handler; in a child process this is what travels."""
-    return said_by(function(context, **payload))
+    try:
+        return said_by(context, function(context, **payload))
+    except Exception:
+        if context.is_settled:
+            return Settled()
+        raise
 
 
-def said_by(returned: object) -> object:
-    """A handler's own words, or done with what it returned."""
+def said_by(context: Context, returned: object) -> object:
+    """A handler's own words, or done with what it returned; one that completed the job itself has said everything."""
+    if context.is_settled:
+        return Settled()
     return returned if isinstance(returned, SAID) else Done(returned)  # type: ignore[arg-type]

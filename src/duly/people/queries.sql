@@ -68,3 +68,7 @@ returning id, name, prefix, scopes, org_id, user_id, created_at, expires_at, rev
 -- Whatever its state, by prefix.
 select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at
 from duly.api_keys where prefix = %(prefix)s;
+
+-- name: has_keys
+-- Was a key ever made? A revoked one still says that this door has a lock.
+select exists (select from duly.api_keys);

@@ -16,6 +16,7 @@ __all__ = [
     "create_key",
     "create_org",
     "create_user",
+    "has_keys",
     "identify",
     "list_keys",
     "list_orgs",
@@ -137,6 +138,12 @@ async def identify(pool: Pool, secret: str) -> ApiKey | None:
         return None
     async with pool.transaction() as connection:
         return await store.find_live_key(connection, prefix, secret)
+
+
+async def has_keys(pool: Pool) -> bool:
+    """Was a key ever made? Revoking the last one does not undo that."""
+    async with pool.transaction() as connection:
+        return await store.has_keys(connection)
 
 
 async def get_org(connection: store.Connection, name: str) -> Org:

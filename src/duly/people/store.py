@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from duly.db.queries import load_queries
-from duly.db.rows import find_row, get_row, get_rows
+from duly.db.rows import find_row, get_row, get_rows, get_value
 from duly.people.model import ApiKey, Org, User, matches, sha256_of
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "find_live_key",
     "find_org",
     "find_user",
+    "has_keys",
     "list_keys",
     "list_orgs",
     "list_users",
@@ -126,3 +127,8 @@ async def find_key(connection: Connection, prefix: str) -> ApiKey | None:
     """A key by its prefix, revoked or not."""
     row = await find_row(connection, SQL.find_key, prefix=prefix)
     return ApiKey(**row) if row else None
+
+
+async def has_keys(connection: Connection) -> bool:
+    """Was a key ever made, whatever became of it?"""
+    return await get_value(connection, SQL.has_keys)

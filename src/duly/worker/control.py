@@ -66,7 +66,7 @@ class Control:
         self.handlers = handlers
         self.metrics = metrics
         slots = sum(work.pace.slots for work in works)
-        self.identity = Identity(worker_id, [work.name for work in works], max(1, slots))
+        self.identity = Identity(worker_id, [kind for work in works for kind in work.kinds], max(1, slots))
         self.lanes: list[Lanes] = []
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stop = asyncio.Event()
@@ -195,11 +195,13 @@ class Control:
             try:
                 async with pool.transaction() as connection:
                     await register(connection, self.identity)
+                    for work in self.works:
+                        await work.prepare(connection)
             except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
                 raise NotMigrated("this database lacks duly's tables; make them with: duly migrate") from None
             except psycopg.OperationalError as error:
                 raise Unavailable(f"the database did not answer: {error}") from None
-            log.info("worker started", worker=self.identity.worker_id, kinds=list(self.identity.kinds))
+            log.info("worker started", worker=self.identity.worker_id, kinds=[work.name for work in self.works])
             self.is_registered = True
             try:
                 yield pool

@@ -33,6 +33,7 @@ LANES = 2
 EAGER_SECONDS = 0.01  # how often a worker that was just woken looks again
 AWAKE_SECONDS = 0.1  # and for how long: two windows of the wake-up, whose later rows come unannounced
 MOST_SWEEPS = 100  # in a row
+TIDY_SECONDS = 60.0  # how often a worker looks for what may leave
 SOON_SECONDS = 0.2  # when a row that somebody else is at is tried again
 RETRY = Backoff(base_seconds=0.1, cap_seconds=5.0)
 
@@ -70,6 +71,7 @@ class Lanes:
         self.may_be_more = True  # a look at the table may be worth it
         self.awake_until = 0.0
         self.is_stopping = False
+        self.tidy_at = 0.0
         self.answered_at = 0.0  # when the database last did, by our monotonic clock
 
     # Loops ------------------------------------------------------------------------------------------------------------
@@ -357,7 +359,20 @@ class Lanes:
             log.info("swept", kind=self.work.name, rows=swept)
             self.look()
         await self.take_over()
+        await self.tidy()
         return False
+
+    async def tidy(self) -> None:
+        """Now and then: let leave what may."""
+        if time.monotonic() < self.tidy_at:
+            return
+        self.tidy_at = time.monotonic() + TIDY_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311
+        for _ in range(MOST_SWEEPS):
+            async with self.pool.transaction() as connection:
+                gone = await self.work.tidy(connection)
+            if not gone or self.is_stopping:
+                return
+            log.info("removed what had been kept long enough", kind=self.work.name, rows=gone)
 
     async def sweep_some(self) -> int:
         """Sweep a number of lapsed rows; when one of them refuses, the others do not wait for it."""

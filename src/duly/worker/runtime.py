@@ -21,6 +21,7 @@ from types import FrameType
 
 import uvloop
 
+from duly.db.pool import open_pool
 from duly.kernel.work import Work
 from duly.logs import get_log
 from duly.settings import Settings
@@ -49,6 +50,10 @@ class Worker:
         role: str | None = None,
         is_the_process: bool = False,
     ) -> None:
+        self.works = works
+        self.dsn = dsn
+        self.role = role
+        self.pool_size = settings.pool_size
         self.is_the_process = is_the_process
         self.was_heard = threading.Event()
         self.last_breath: threading.Timer | None = None
@@ -71,6 +76,18 @@ class Worker:
 
     async def run(self, *, once: bool = False) -> int:
         """Work until asked to stop, or for one cycle; returns the rows of that one."""
+        size, name = self.pool_size, "duly handlers"
+        try:
+            async with open_pool(self.dsn, size=size, idle=0, role=self.role, name=name) as pool:
+                for work in self.works:
+                    work.lend(pool)
+                return await self.run_both(once)
+        finally:
+            if self.last_breath:
+                self.last_breath.cancel()
+
+    async def run_both(self, once: bool) -> int:
+        """Control in its thread, handlers here, until control has ended."""
         ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         thread = threading.Thread(target=self.run_control, args=(ended, once), name="duly-control", daemon=True)
         thread.start()
@@ -84,8 +101,6 @@ class Worker:
             self.was_heard.set()
             await self.handlers.close()
             await asyncio.to_thread(thread.join)
-            if self.last_breath:
-                self.last_breath.cancel()
 
     def run_control(self, ended: asyncio.Future[int], once: bool) -> None:
         """The control thread: its own loop, whose end is told to ours."""

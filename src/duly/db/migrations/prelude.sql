@@ -19,7 +19,7 @@ begin
     loop
         if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
             begin
-                execute format('create role %I nologin', wanted.name);
+                execute format('create role %I nologin noinherit', wanted.name);
                 -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
                 execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
             exception
@@ -34,6 +34,18 @@ begin
             end;
         end if;
     end loop;
+    -- A handler's own transaction steps down from the worker to the API; it gains nothing by being able to.
+    if not pg_has_role({'worker'}, {'api'}, 'member') then
+        begin
+            execute format(
+                case when current_setting('server_version_num')::int >= 160000
+                    then 'grant %I to %I with inherit false, set true' else 'grant %I to %I' end,
+                {'api'}, {'worker'}
+            );
+        exception when insufficient_privilege then
+            null;  -- roles that were here before us: who needs it is told which grant is missing
+        end;
+    end if;
     if not pg_has_role(
         current_user, {'owner'}, case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
     ) then
