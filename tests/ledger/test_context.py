@@ -1,5 +1,6 @@
 """What a handler may do about its job while it runs: transactions that hold it, completing it there, progress."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -103,7 +104,7 @@ async def held(hands: Hands, dsn: str) -> AsyncGenerator[Context, None]:
     """The context of a job that we hold."""
     async with open_pool(dsn, idle=0) as pool:
         (lease,) = await hands.hold()
-        yield context_of(lease, desk=Desk(lease, pool, "duly_api"))
+        yield context_of(lease, desk=Desk(lease, pool, "duly_api", asyncio.get_running_loop()))
 
 
 async def test_another_org_is_out_of_reach_inside(hands: Hands, worker_dsn: str) -> None:

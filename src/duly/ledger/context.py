@@ -95,14 +95,16 @@ class Context:
 class Desk:
     """One held job's way to the database, from the loop and the threads that handlers run on."""
 
-    def __init__(self, lease: Lease, pool: Pool, api_role: str) -> None:
+    __slots__ = ("api_role", "is_settled", "lease", "loop", "open", "pool", "saying")
+
+    def __init__(self, lease: Lease, pool: Pool, api_role: str, loop: asyncio.AbstractEventLoop) -> None:
         self.lease = lease
         self.pool = pool
         self.api_role = api_role
-        self.loop = asyncio.get_running_loop()
+        self.loop = loop
         self.open: object = None  # the connection of the transaction under way
         self.is_settled = False  # a transaction in which the job was completed has committed
-        self.saying: set[asyncio.Task[None]] = set()
+        self.saying: asyncio.Task[None] | None = None  # the last that was said, so that it is not forgotten
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection[Any], None]:
@@ -171,14 +173,12 @@ class Desk:
         if running_loop() is not self.loop:
             asyncio.run_coroutine_threadsafe(saying, self.loop).result()
             return Nothing()
-        task = self.loop.create_task(saying)
-        self.saying.add(task)
-        task.add_done_callback(self.forget)
-        return task
+        self.saying = self.loop.create_task(saying)
+        self.saying.add_done_callback(self.note_unsaid)
+        return self.saying
 
-    def forget(self, task: asyncio.Task[None]) -> None:
-        """One thing was said, or could not be, which is worth a line if nobody waited for it."""
-        self.saying.discard(task)
+    def note_unsaid(self, task: asyncio.Task[None]) -> None:
+        """What could not be said is worth a line: perhaps nobody waits for it."""
         if not task.cancelled() and (error := task.exception()):
             log.info("progress was not recorded", job=str(self.lease.key), why=str(error))
 

@@ -4,13 +4,14 @@ A handler is a function of a context and of the payload's fields. It says what h
 `kernel/outcome.py`); a plain value means done, an exception means failed. It never touches the job's row.
 """
 
+import asyncio
 import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from duly.db.pool import Pool
@@ -49,6 +50,15 @@ class Handler:
         return Kind(self.queue, self.type)
 
 
+class Way(NamedTuple):
+    """How a handler is called, found out once: where it runs, by which of our functions, and what that calls."""
+
+    handler: Handler
+    where: Where
+    perform: Callable[..., Any]
+    function: Callable[..., Any]
+
+
 class JobWork(Work):
     """The ledger as a kind of work: jobs of the types that have a handler here."""
 
@@ -60,9 +70,11 @@ class JobWork(Work):
         self.pace = pace
         self.api_role = api_role
         self.handlers = {handler.kind: handler for handler in handlers}
+        self.ways = {handler.kind: way_of(handler) for handler in handlers}
         self.floors: dict[Kind, Floor] = {}
         self.floors_end_at = 0.0  # by our monotonic clock
         self.pool: Pool | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def kinds(self) -> Sequence[str]:
@@ -76,22 +88,19 @@ class JobWork(Work):
 
     def lend(self, pool: Pool) -> None:
         """Connections for the transactions of handlers."""
-        self.pool = pool
+        self.pool, self.loop = pool, asyncio.get_running_loop()
 
     def call(self, lease: Lease, sign: StopSign) -> Call:
         """The handler of this job, with the payload's fields as its arguments."""
         row = lease.row
-        handler = self.handlers[Kind(row["queue"], row["type"])]
-        where = where_to_run(handler.function, isolate=handler.isolate)
+        handler, where, perform, function = self.ways[row["queue"], row["type"]]
         context = context_of(lease) if where is Where.CHILD else context_of(lease, sign, self.desk_for(lease))
         seconds = row["timeout_seconds"] if row["timeout_seconds"] is not None else handler.timeout_seconds
-        perform = perform_async if inspect.iscoroutinefunction(handler.function) else perform_plain
-        function = Named.of(handler.function) if where is Where.CHILD else handler.function
         return Call(perform, (function, context, row["payload"]), where, seconds, handler.memory_bytes)
 
     def desk_for(self, lease: Lease) -> Desk | None:
         """A handler's way to the database, where there is one."""
-        return Desk(lease, self.pool, self.api_role) if self.pool else None
+        return Desk(lease, self.pool, self.api_role, self.loop) if self.pool and self.loop else None
 
     async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
         """Hold due jobs of the kinds we have handlers for; unknown work is left alone."""
@@ -165,6 +174,13 @@ class Named:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         found = attrgetter(self.name)(import_module(self.module))
         return getattr(found, "function", found)(*args, **kwargs)
+
+
+def way_of(handler: Handler) -> Way:
+    """How this handler is called."""
+    where = where_to_run(handler.function, isolate=handler.isolate)
+    perform = perform_async if inspect.iscoroutinefunction(handler.function) else perform_plain
+    return Way(handler, where, perform, Named.of(handler.function) if where is Where.CHILD else handler.function)
 
 
 def context_of(lease: Lease, sign: StopSign | None = None, desk: Desk | None = None) -> Context:

@@ -1,0 +1,1 @@
+"""Small programs that use duly; every one of them is run by the tests."""

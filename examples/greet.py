@@ -1,0 +1,15 @@
+"""The smallest app: one job type. Run it with `./duly up --app examples.greet:app`, then ask for a job:
+
+./duly jobs enqueue greet --payload '{"name": "Anna"}' --watch
+"""
+
+import duly
+
+app = duly.App()
+
+
+@app.job("greet", max_attempts=3, timeout="10s")
+async def greet(ctx: duly.Context, name: str = "world") -> str:
+    """Say hello; what is returned is kept with the job."""
+    await ctx.progress("greeting", 50)
+    return f"hello {name}"
