@@ -93,7 +93,7 @@ class JobWork(Work):
     def call(self, lease: Lease, sign: StopSign) -> Call:
         """The handler of this job, with the payload's fields as its arguments."""
         row = lease.row
-        handler, where, perform, function = self.ways[row["queue"], row["type"]]
+        handler, where, perform, function = self.ways[Kind(row["queue"], row["type"])]
         context = context_of(lease) if where is Where.CHILD else context_of(lease, sign, self.desk_for(lease))
         seconds = row["timeout_seconds"] if row["timeout_seconds"] is not None else handler.timeout_seconds
         return Call(perform, (function, context, row["payload"]), where, seconds, handler.memory_bytes)
