@@ -11,7 +11,22 @@ from tests.support.processes import PYTHON, plain_environment
 
 GOLDEN = Path(__file__).parent / "cli"
 PEOPLE = [f"{noun} {verb}" for noun in ("orgs", "users", "keys") for verb in ("create", "list", "revoke")]
-COMMANDS = ("", "up", "serve", "migrate", "verify", "doctor", "psql", *PEOPLE, "test", "check", "lock")
+JOBS = [
+    f"jobs {verb}"
+    for verb in (
+        "enqueue",
+        "list",
+        "show",
+        "timeline",
+        "explain",
+        "cancel",
+        "retry",
+        "redrive",
+        "pause",
+        "resume",
+    )
+]
+COMMANDS = ("", "up", "serve", "migrate", "verify", "doctor", "psql", *PEOPLE, *JOBS, "test", "check", "lock")
 
 
 def file_of(command: str) -> Path:

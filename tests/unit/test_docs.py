@@ -43,7 +43,7 @@ def test_the_commands_of_the_readme_exist() -> None:
     named = set(re.findall(r"(?:\./)?duly ([a-z]+)\b", "\n".join(code_of(ROOT / "README.md"))))
     commands = {
         command.name or str(command.callback and command.callback.__name__) for command in app.registered_commands
-    }
+    } | {str(group.name) for group in app.registered_groups}
     assert {"up", "test"} <= named <= commands
 
 

@@ -1,19 +1,14 @@
 """`duly orgs`, `duly users`, `duly keys`: who there is, and whose key opens which door."""
 
-import asyncio
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
-from typing import TypeVar, cast
+from typing import TypeVar
 
-from psycopg import errors
-
-from duly.db.location import open_database
-from duly.db.pool import Pool, open_pool
-from duly.errors import NotMigrated
+from duly.cli import asking
+from duly.cli.shown import print_table, text_of, to_json
+from duly.db.pool import Pool
 from duly.kernel.outcome import Created, Creation
 from duly.people import ApiKey, Org, User, service
-from duly.settings import load_settings
 
 __all__ = [
     "create_key",
@@ -34,17 +29,7 @@ Shown = Org | User | ApiKey
 
 def ask(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
     """Ask the service one question, as the owner of the tables: this is the administrator's door."""
-    settings = load_settings()
-
-    async def run(dsn: str) -> Answer:
-        async with open_pool(dsn, size=1, role=settings.owner_role, name="duly-cli") as pool:
-            return await question(pool)
-
-    with open_database(settings) as database:
-        try:
-            return asyncio.run(run(database.dsn))
-        except (errors.UndefinedTable, errors.InvalidSchemaName):
-            raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate") from None
+    return asking.ask(question, lambda settings: settings.owner_role)
 
 
 def create_org(name: str, as_json: bool) -> None:
@@ -113,7 +98,9 @@ def tell_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> No
     if as_json:
         print(to_json({"outcome": outcome, **row}))
     else:
-        print(f"{outcome:9} " + "  ".join(f"{name} {value}" for name, value in row.items() if value is not None))
+        print(
+            f"{outcome:9} " + "  ".join(f"{name} {text_of(value)}" for name, value in row.items() if value is not None)
+        )
 
 
 def tell_revoked(keys: Sequence[ApiKey], as_json: bool) -> None:
@@ -129,19 +116,4 @@ def tell_list(rows: Sequence[Shown], columns: Sequence[str], as_json: bool) -> N
     if as_json:
         print(to_json([asdict(row) for row in rows]))
         return
-    lines = [columns, *([text_of(getattr(row, column)) for column in columns] for row in rows)]
-    widths = [max(len(line[nth]) for line in lines) for nth in range(len(columns))]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-
-
-def text_of(value: object) -> str:
-    """A cell."""
-    if isinstance(value, list):
-        return " ".join(map(str, cast("list[object]", value)))
-    return "-" if value is None else str(value)
-
-
-def to_json(value: object) -> str:
-    """JSON with times and ids as text."""
-    return json.dumps(value, default=str)
+    print_table(columns, [[getattr(row, column) for column in columns] for row in rows])

@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from duly.errors import Misconfigured, NotMigrated, Unavailable
 
-__all__ = ["KEEPALIVE", "Pool", "connect", "is_behind_pooler", "open_pool", "take_role", "with_keepalive"]
+__all__ = ["KEEPALIVE", "SET_ROLE", "Pool", "connect", "is_behind_pooler", "open_pool", "take_role", "with_keepalive"]
 
 KEEPALIVE = {
     "keepalives": 1,
@@ -95,12 +95,15 @@ async def connect(dsn: str, *, name: str = "duly") -> AsyncConnection[Any]:
     return connection
 
 
+SET_ROLE = sql.SQL("set local role {}")
+
+
 async def take_role(connection: AsyncConnection[Any], role: str | None) -> None:
     """Act as a role for the rest of this transaction; without one, stay who we are."""
     if not role:
         return
     try:
-        await connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
+        await connection.execute(SET_ROLE.format(sql.Identifier(role)))
     except errors.InvalidParameterValue:
         raise NotMigrated(f"the role {role} is not there yet; make it, and the tables, with: duly migrate") from None
     except errors.InsufficientPrivilege:

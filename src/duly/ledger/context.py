@@ -20,7 +20,7 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection, Connection, IsolationLevel, errors, sql
 
-from duly.db.pool import Pool, with_keepalive
+from duly.db.pool import SET_ROLE, Pool, with_keepalive
 from duly.errors import InvalidArgument, LeaseLost, Misconfigured, Unavailable
 from duly.kernel.canonical import Json, checked_json
 from duly.kernel.lease import Lease, find_settled, keys_and_owners, render
@@ -126,7 +126,7 @@ class Desk:
             connection.isolation_level = IsolationLevel.READ_COMMITTED
             connection.prepare_threshold = None
             if self.pool.role:
-                connection.execute(sql.SQL("set local role {}").format(sql.Identifier(self.pool.role)))
+                connection.execute(SET_ROLE.format(sql.Identifier(self.pool.role)))
             try:
                 row = connection.execute(store.SQL.fence, self.parameters(role=self.api_role)).fetchone()
             except psycopg.Error as error:

@@ -1,0 +1,434 @@
+"""`duly jobs`: ask for jobs, look at them, say why one is not running, steer them."""
+
+import asyncio
+import getpass
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+import typer
+
+from duly.cli import asking
+from duly.cli.shown import print_table, text_of, to_json
+from duly.cli.watching import counter, watcher
+from duly.db.pool import Pool
+from duly.errors import InvalidArgument
+from duly.kernel.backoff import Backoff, BackoffPolicy
+from duly.kernel.canonical import LARGEST_BYTES, Json, checked_json
+from duly.kernel.outcome import Created
+from duly.ledger import service
+from duly.ledger.duration import seconds_of
+from duly.ledger.explain import explain
+from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Options, Request, Status
+from duly.ledger.sdk import DEFAULT_ORG
+from duly.people.service import get_org
+
+__all__ = [
+    "Wish",
+    "cancel_job",
+    "enqueue_job",
+    "explain_job",
+    "list_jobs",
+    "pause_jobs",
+    "redrive_jobs",
+    "resume_jobs",
+    "retry_job",
+    "show_job",
+    "show_timeline",
+]
+
+DEFAULT = "default"  # the org of whoever has no tenants
+LONGEST_ACTOR = 255
+LONGEST_INPUT = 8 * LARGEST_BYTES  # blanks and escapes do not count, but we do not read for ever
+EVENTS_AT_ONCE = 1000
+FIRST_REST_SECONDS = 0.05
+LONGEST_REST_SECONDS = 1.0
+DID_NOT_SUCCEED = 1
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A job as it was typed."""
+
+    type: str
+    payload: str
+    key: str | None
+    queue: str
+    delay: str | None
+    at: str | None
+    priority: int
+    max_attempts: int
+    backoff: str
+    timeout: str | None
+
+    def request(self) -> Request:
+        """What was meant, or a refusal that names the option; the org is not known yet."""
+        if self.at and self.delay:
+            raise InvalidArgument(f"--at {self.at} and --delay {self.delay}: a job is due at a time or after a delay")
+        return Request(
+            org=DEFAULT_ORG,
+            type=self.type,
+            payload=payload_of(self.payload),
+            queue=self.queue,
+            key=self.key,
+            run_at=time_of("--at", self.at),
+            delay_seconds=duration_of("--delay", self.delay),
+            requested_by=actor(),
+            options=Options(
+                priority=self.priority,
+                max_attempts=self.max_attempts,
+                backoff=Backoff(BackoffPolicy(self.backoff)),
+                timeout_seconds=duration_of("--timeout", self.timeout),
+            ),
+        )
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+def enqueue_job(wish: Wish, org: str, watch_for: str | None, as_json: bool) -> None:
+    """Ask for a job, and follow it if wanted."""
+    request, seconds = wish.request(), duration_of("--watch-for", watch_for)
+
+    async def question(pool: Pool, org_id: UUID) -> Job:
+        made = await service.enqueue(pool, replace(request, org=org_id))
+        outcome = "created" if isinstance(made, Created) else "existing"
+        tell(made.row, outcome, as_json, outcome=outcome)
+        return made.row if seconds is None else await follow(pool, made.row, seconds, as_json)
+
+    job = ask(org, question)
+    if seconds is not None:
+        end_like(job, as_json)
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+def list_jobs(
+    org: str,
+    status: str | None,
+    job_type: str | None,
+    queue: str | None,
+    finished_from: str | None,
+    finished_before: str | None,
+    limit: int,
+    place: str | None,
+    as_json: bool,
+) -> None:
+    """Show a page of jobs, and where the next begins."""
+    earliest = time_of("--finished-from", finished_from)
+    latest = time_of("--finished-before", finished_before)
+    page = ask(
+        org,
+        lambda pool, org_id: service.list_jobs(
+            pool,
+            org_id,
+            status=Status(status) if status else None,
+            type=job_type,
+            queue=queue,
+            finished_from=earliest,
+            finished_before=latest,
+            place=place,
+            most=limit,
+        ),
+    )
+    if as_json:
+        print(to_json({"jobs": [asdict(job) for job in page.items], "next": page.next}))
+        return
+    print_table(
+        ("id", "type", "queue", "status", "starts", "created_at", "finished_at", "last_error"),
+        [
+            (
+                job.id,
+                job.type,
+                job.queue,
+                job.status,
+                f"{job.starts}/{job.max_attempts}",
+                job.created_at,
+                job.finished_at,
+                job.last_error_code,
+            )
+            for job in page.items
+        ],
+    )
+    if page.next:
+        print(f"there are more: --place {page.next}")
+
+
+def show_job(key: UUID, org: str, watch_for: str | None, as_json: bool) -> None:
+    """Show a job, and follow it if wanted."""
+    seconds = duration_of("--watch-for", watch_for)
+
+    async def question(pool: Pool, org_id: UUID) -> Job:
+        job = await service.get_job(pool, org_id, key)
+        if as_json:
+            print(to_json(asdict(job)), flush=True)
+        else:
+            print_fields(job)
+        return job if seconds is None else await follow(pool, job, seconds, as_json)
+
+    job = ask(org, question)
+    if seconds is not None:
+        end_like(job, as_json)
+
+
+def show_timeline(key: UUID, org: str, as_json: bool) -> None:
+    """Show everything that happened to a job."""
+
+    async def question(pool: Pool, org_id: UUID) -> list[JobEvent]:
+        page = await service.list_events(pool, org_id, key, most=EVENTS_AT_ONCE)
+        events = list(page.items)
+        while page.next:
+            page = await service.list_events(pool, org_id, key, place=page.next, most=EVENTS_AT_ONCE)
+            events.extend(page.items)
+        return events
+
+    events = ask(org, question)
+    if as_json:
+        print(to_json([asdict(event) for event in events]))
+        return
+    print_table(
+        ("seq", "at", "from", "to", "detail"),
+        [(event.seq, event.ts, event.prev_status, event.next_status, event.detail_json) for event in events],
+    )
+
+
+def explain_job(key: UUID, org: str, as_json: bool) -> None:
+    """Say why a job is not running.
+
+    As a worker: limits, slots and the order of jobs know no orgs, and only workers see the jobs of every org. Of these
+    the sentence tells numbers, nothing else.
+    """
+    zone = UTC if as_json else None
+    found = asking.ask(
+        in_org(org, lambda pool, org_id: explain(pool, org_id, key, zone=zone)), lambda settings: settings.worker_role
+    )
+    print(to_json(asdict(found)) if as_json else found.sentence)
+
+
+# Steering -------------------------------------------------------------------------------------------------------------
+
+
+def cancel_job(key: UUID, org: str, now: bool, as_json: bool) -> None:
+    """Cancel a job, or ask it to stop."""
+    job = ask(org, lambda pool, org_id: service.cancel(pool, org_id, key, actor(), now=now))
+    tell(job, "canceled" if job.is_finished else "asked", as_json)
+    if not (as_json or job.is_finished):
+        print("          it runs until its holder hears of it, with the next renewal; to stop it at once: --now")
+
+
+def retry_job(key: UUID, org: str, as_json: bool) -> None:
+    """Let a dead letter wait again."""
+    tell(ask(org, lambda pool, org_id: service.retry(pool, org_id, key, actor())), "retried", as_json)
+
+
+def redrive_jobs(
+    org: str,
+    job_type: str | None,
+    queue: str | None,
+    code: str | None,
+    finished_from: str | None,
+    finished_before: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Let all dead letters that match wait again, after saying how many there are."""
+    which = DeadLetters(
+        DEFAULT_ORG,
+        job_type,
+        queue,
+        code,
+        time_of("--finished-from", finished_from),
+        time_of("--finished-before", finished_before),
+    )
+
+    async def count(pool: Pool, org_id: UUID) -> int:
+        return await service.count_dead(pool, replace(which, org=org_id))
+
+    async def redrive(pool: Pool, org_id: UUID) -> int:
+        with counter("redriving", matched) as tell_progress:
+            return await service.redrive(pool, replace(which, org=org_id), actor(), tell_progress)
+
+    matched = ask(org, count)
+    if not as_json:
+        print(f"matched   {matched} dead letter{'' if matched == 1 else 's'}", flush=True)
+    taken = 0
+    if matched and not dry_run:
+        if not (yes or as_json):
+            typer.confirm("let them wait again?", abort=True, err=True)
+        taken = ask(org, redrive)
+        if not as_json:
+            print(f"redriven  {taken}")
+    if as_json:
+        print(to_json({"matched": matched, "redriven": taken}))
+
+
+def pause_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:
+    """Let a queue, a type, or a type within a queue rest."""
+    since = ask(DEFAULT, lambda pool, _: service.pause(pool, actor(), queue=queue or ANY, type=job_type or ANY))
+    if as_json:
+        print(to_json({"queue": queue, "type": job_type, "paused_at": since}))
+    else:
+        print(f"paused    {words_of(queue, job_type)}, since {text_of(since)}")
+
+
+def resume_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:
+    """End a pause."""
+    is_resumed = ask(DEFAULT, lambda pool, _: service.resume(pool, queue=queue or ANY, type=job_type or ANY))
+    if as_json:
+        print(to_json({"queue": queue, "type": job_type, "resumed": is_resumed}))
+    else:
+        print(f"resumed   {words_of(queue, job_type)}" if is_resumed else "it was not paused")
+
+
+# Watching -------------------------------------------------------------------------------------------------------------
+
+
+async def follow(pool: Pool, job: Job, seconds: float, as_json: bool) -> Job:
+    """Look at a job until it has come to its end, or for so long; tell every change."""
+    deadline = time.monotonic() + seconds
+    rest = FIRST_REST_SECONDS
+    with watcher(job, as_json) as tell_change:
+        while not job.is_finished and time.monotonic() < deadline:
+            await asyncio.sleep(rest)
+            seen = await service.get_job(pool, job.org_id, job.id)
+            has_changed = mark_of(seen) != mark_of(job)
+            rest = FIRST_REST_SECONDS if has_changed else min(2 * rest, LONGEST_REST_SECONDS)
+            if has_changed:
+                tell_change(seen)
+            job = seen
+    return job
+
+
+def mark_of(job: Job) -> tuple[object, ...]:
+    """What makes a change worth telling; progress moves more often than the revision does."""
+    return job.revision, job.stage, job.progress
+
+
+def end_like(job: Job, as_json: bool) -> None:
+    """End this command as a job that was followed has ended."""
+    if not as_json:
+        print(f"{'ended' if job.is_finished else 'left':9} {line_of(job)}")
+        if not job.is_finished:
+            print(f"duly: it has not ended; why: duly jobs explain {job.id}", file=sys.stderr)
+    if job.status is not Status.SUCCEEDED:
+        sys.exit(DID_NOT_SUCCEED)
+
+
+# Within ---------------------------------------------------------------------------------------------------------------
+
+
+def ask(org: str, question: Callable[[Pool, UUID], Awaitable[Answer]]) -> Answer:
+    """Ask the service about an org's jobs, with the API's rights."""
+    return asking.ask(in_org(org, question), lambda settings: settings.api_role)
+
+
+def in_org(org: str, question: Callable[[Pool, UUID], Awaitable[Answer]]) -> Callable[[Pool], Awaitable[Answer]]:
+    """The question about the org of this name or id, or NotFound; `default` is that of whoever has no tenants."""
+
+    async def asked(pool: Pool) -> Answer:
+        if org in (DEFAULT, str(DEFAULT_ORG)):
+            return await question(pool, DEFAULT_ORG)
+        async with pool.transaction() as connection:
+            org_id = (await get_org(connection, org)).id
+        return await question(pool, org_id)
+
+    return asked
+
+
+def actor() -> str:
+    """Who does this: whoever is logged in here."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as containers have them
+        name = str(os.getuid())
+    return f"cli:{name}"[:LONGEST_ACTOR]
+
+
+def payload_of(text: str) -> dict[str, Json]:
+    """The object that was typed, or is in a file, or comes as input; refused with the place where it is not one."""
+    place = "--payload"
+    if text == "-":
+        place, text = "--payload -", sys.stdin.read(LONGEST_INPUT + 1)
+    elif text.startswith("@"):
+        place, text = f"--payload {text}", read_file(text[1:])
+    if len(text) > LONGEST_INPUT:
+        raise InvalidArgument(f"{place}: longer than {LONGEST_INPUT} characters; a payload has at most {LARGEST_BYTES}")
+    try:
+        return checked_json(json.loads(text))
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InvalidArgument(f"{place}: not JSON at {where}: {error.msg}") from None
+    except RecursionError:
+        raise InvalidArgument(f"{place}: nested too deeply") from None
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{place}: {error}") from None
+
+
+def read_file(name: str) -> str:
+    """The beginning of a text file, a little more than may be."""
+    try:
+        with Path(name).open(encoding="utf-8") as file:
+            return file.read(LONGEST_INPUT + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"--payload @{name}: {error}") from None
+
+
+def time_of(option: str, text: str | None) -> datetime | None:
+    """A moment as it was typed; without a zone, the local one."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise InvalidArgument(f"{option} {text!r}: write a time as 2030-01-31T08:00:00+01:00, or 2030-01-31") from None
+
+
+def duration_of(option: str, text: str | None) -> float | None:
+    """Seconds as they were typed."""
+    if text is None:
+        return None
+    try:
+        return seconds_of(text)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{option}: {error}") from None
+
+
+def tell(job: Job, word: str, as_json: bool, **more: object) -> None:
+    """What came of a job, in one line."""
+    print(to_json({**more, **asdict(job)}) if as_json else f"{word:9} {line_of(job)}", flush=True)
+
+
+def line_of(job: Job) -> str:
+    """A job in one line."""
+    parts = [f"{job.id}  {job.type}  {job.status}"]
+    if job.status is Status.QUEUED and job.run_at > job.updated_at:
+        parts.append(f"due {text_of(job.run_at)}")
+    if job.last_error_code and job.status is not Status.SUCCEEDED:
+        parts.append(f"{job.last_error_code}: {' '.join((job.last_error_message or '').split())}")
+    return "  ".join(parts)
+
+
+def print_fields(job: Job) -> None:
+    """Everything there is to say about a job, a line each."""
+    told = {name: value for name, value in asdict(job).items() if value is not None}
+    if told["org_id"] == DEFAULT_ORG:
+        told["org_id"] = DEFAULT
+    width = max(map(len, told))
+    for name, value in told.items():
+        print(f"{name:{width}}  {text_of(value)}")
+
+
+def words_of(queue: str | None, job_type: str | None) -> str:
+    """What a pause is of."""
+    return " and ".join(f"{word} {name}" for word, name in (("queue", queue), ("type", job_type)) if name)

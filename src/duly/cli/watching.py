@@ -1,0 +1,51 @@
+"""What goes on while somebody watches: a bar on a terminal, lines elsewhere, JSON lines for programs."""
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from duly.cli.shown import to_json
+from duly.ledger.model import Job
+
+__all__ = ["counter", "watcher"]
+
+WHOLE = 100  # progress is told in hundredths
+
+
+@contextmanager
+def watcher(job: Job, as_json: bool) -> Generator[Callable[[Job], None], None, None]:
+    """Gives what is to be told of every change of a job, which has been shown as it is now."""
+    if as_json:
+        yield lambda job: print(to_json(asdict(job)), flush=True)
+    elif not sys.stderr.isatty():
+        yield lambda job: print(f"{job.status:9} {job.id}  {stage_of(job)}".rstrip(), flush=True)
+    else:
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+            bar = bars.add_task("", total=WHOLE)
+
+            def move(job: Job) -> None:
+                words = f"{job.status} {job.stage or ''}".rstrip()
+                bars.update(bar, description=words, completed=WHOLE if job.is_finished else job.progress or 0)
+
+            move(job)
+            yield move
+
+
+@contextmanager
+def counter(words: str, total: int) -> Generator[Callable[[int], None], None, None]:
+    """Gives what is to be told of how many are done; silent where nobody watches."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bars:
+        bar = bars.add_task(words, total=total)
+        yield lambda done: bars.update(bar, completed=done)
+
+
+def stage_of(job: Job) -> str:
+    """How far it is, in a few words."""
+    progress = f"{job.progress} %" if job.progress is not None else ""
+    return f"{progress}  {job.stage or ''}".strip()

@@ -1,0 +1,440 @@
+"""Why is this job not running? One true sentence.
+
+Everything that could be the reason is looked at once, in one statement (`explain.sql`). Then the causes are gone
+through in their order, and the first that holds is told: what has ended is not waiting, what waits for its time needs
+no worker yet, and a pause is a reason even where nobody works.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from enum import StrEnum
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from duly.db.pool import Pool
+from duly.db.queries import load_queries
+from duly.db.rows import find_row
+from duly.errors import NotFound
+from duly.kernel.identity import worker_of
+from duly.ledger.model import ANY, Limit, Status
+from duly.ledger.sdk import DEFAULT_ORG
+from duly.ledger.service import tenant
+from duly.ledger.store import Connection
+
+__all__ = ["ALIVE_SECONDS", "CAUSES", "Cause", "Explanation", "Reason", "Situation", "explain"]
+
+ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
+MOST_COUNTED = 10_000
+MOST_NAMED = 3
+LONGEST_MESSAGE = 200
+
+SQL = load_queries(__file__, "explain.sql")
+
+
+class Reason(StrEnum):
+    """Why a job is where it is; each is one sentence."""
+
+    SUCCEEDED = "succeeded"
+    CANCELED = "canceled"
+    DEAD_LETTER = "dead_letter"
+    HALF_FAILED = "half_failed"
+    LAPSED_NO_WORKER = "lapsed_no_worker"
+    LAPSED = "lapsed"
+    ASKED_TO_STOP = "asked_to_stop"
+    RUNNING = "running"
+    BACKING_OFF = "backing_off"
+    SNOOZED = "snoozed"
+    DELAYED = "delayed"
+    QUEUE_AND_TYPE_PAUSED = "queue_and_type_paused"
+    QUEUE_PAUSED = "queue_paused"
+    TYPE_PAUSED = "type_paused"
+    TYPE_IN_QUEUE_PAUSED = "type_in_queue_paused"
+    LIMIT_REACHED = "limit_reached"
+    NO_WORKER = "no_worker"
+    NOT_HANDLED = "not_handled"
+    SLOTS_TAKEN = "slots_taken"
+    LOCKED = "locked"
+    BEHIND_OTHERS = "behind_others"
+    DUE = "due"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The reason for programs, and the sentence for people; true at the time it was looked at."""
+
+    job_id: UUID
+    status: Status
+    reason: Reason
+    sentence: str
+    looked_at: datetime
+
+
+async def explain(pool: Pool, org: UUID, key: UUID, *, zone: tzinfo | None = UTC) -> Explanation:
+    """Why this job of this org does not run, or NotFound; the sentence tells times in the zone, None is the machine's.
+
+    Limits, slots and the order of jobs know no orgs, and only the worker's role sees all that is counted for them. With
+    the API's, this org's jobs are counted and those of others are not.
+    """
+    async with tenant(pool, org) as connection:
+        situation = await find_situation(connection, org, key, zone)
+    if situation is None:
+        raise NotFound(f"there is no job {key}")
+    cause = next(each for each in CAUSES if each.holds(situation))
+    return Explanation(key, situation.status, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
+
+
+# What there is to see -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A job, and what stands around it."""
+
+    id: UUID
+    org_id: UUID
+    status: Status
+    queue: str
+    type: str
+    priority: int
+    starts: int
+    max_attempts: int
+    snoozes: int
+    run_at: datetime
+    lease_owner: str | None
+    lease_expires_at: datetime | None
+    cancel_requested_at: datetime | None
+    stage: str | None
+    progress: int | None
+    finished_at: datetime | None
+    last_error_code: str | None
+    last_error_message: str | None
+    looked_at: datetime
+    last_reason: str | None  # what its last event says
+    claimed_at: datetime | None
+    asked_by: str | None  # who wanted it cancelled
+    pauses: Sequence[Limit]  # that it falls under
+    most: int | None  # of its type at once
+    running: int  # of its type
+    workers: int  # alive
+    sweepers: int  # of these, who perform jobs at all
+    handlers: Sequence[str]  # the names of those who perform jobs of its kind
+    slots: int  # of the handlers
+    busy: int  # jobs that run under their names
+    ahead: int  # due jobs of its kind that go first
+    is_free: bool  # waiting, and nobody has the row locked
+
+    @property
+    def holder(self) -> str:
+        """The worker that has it, or had it until its lease ended."""
+        return worker_of(self.lease_owner or "nobody")
+
+    @property
+    def is_lapsed(self) -> bool:
+        """Does it run by the book only: did its lease end?"""
+        return (
+            self.status is Status.RUNNING
+            and self.lease_expires_at is not None
+            and self.lease_expires_at < self.looked_at
+        )
+
+    @property
+    def is_early(self) -> bool:
+        """Does it wait for its time?"""
+        return self.status is Status.QUEUED and self.run_at > self.looked_at
+
+    def is_paused(self, *, queue: bool, type: bool) -> bool:  # noqa: A002
+        """Is there a pause of just this: any type of its queue, its type in any queue, or its type in its queue?"""
+        return any((pause.queue != ANY, pause.type != ANY) == (queue, type) for pause in self.pauses)
+
+
+async def find_situation(connection: Connection, org: UUID, key: UUID, zone: tzinfo | None) -> Situation | None:
+    """A job of this org and what stands around it, with times in the zone."""
+    row = await find_row(
+        connection, SQL.find_situation, org=org, key=key, alive_seconds=ALIVE_SECONDS, most_counted=MOST_COUNTED + 1
+    )
+    if row is None:
+        return None
+    told: dict[str, Any] = {
+        name: value.astimezone(zone) if isinstance(value, datetime) else value for name, value in row.items()
+    }
+    paused = zip(*(told.pop(f"paused_{part}s") for part in ("queue", "type", "at", "by")), strict=True)
+    told["pauses"] = [Limit(queue, of_type, None, at.astimezone(zone), by) for queue, of_type, at, by in paused]
+    told["status"] = Status(told["status"])
+    return Situation(**told)
+
+
+# The causes, and how each is told -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason: when it holds, and its sentence."""
+
+    reason: Reason
+    holds: Callable[[Situation], bool]
+    tell: Callable[[Situation], str]
+
+
+def has(status: Status) -> Callable[[Situation], bool]:
+    """Its status is this."""
+    return lambda job: job.status is status
+
+
+def paused(*, queue: bool, type: bool) -> Callable[[Situation], bool]:  # noqa: A002
+    """There is a pause of just this."""
+    return lambda job: job.is_paused(queue=queue, type=type)
+
+
+def tell_succeeded(job: Situation) -> str:
+    """It is done."""
+    return f"It succeeded at {when(job.finished_at)}, at start {job.starts} of at most {job.max_attempts}."
+
+
+def tell_canceled(job: Situation) -> str:
+    """Somebody did not want it any more."""
+    return f"It was cancelled at {when(job.finished_at)}, as {job.asked_by or 'somebody'} had asked."
+
+
+def tell_dead(job: Situation) -> str:
+    """It failed for good: with what, and how to begin anew."""
+    end = "was given up" if job.last_reason == "gave_up" else "failed, and was the last"
+    return (
+        f"It is a dead letter since {when(job.finished_at)}: start {job.starts} of {job.max_attempts} {end}, with "
+        f"{error_of(job)}; to let it wait again: {command('retry', job)}."
+    )
+
+
+def tell_half_failed(job: Situation) -> str:
+    """The second half of a failure is missing."""
+    return (
+        f"It failed with {error_of(job)} and nobody decided what follows: duly writes both down at once, so another "
+        f"hand than duly's moved it under the name of {job.holder}; see: duly verify."
+    )
+
+
+def tell_lapsed(job: Situation, end: str) -> str:
+    """Its holder is gone."""
+    return f"The lease of {job.holder} ended at {when(job.lease_expires_at)} without a word, and {end}."
+
+
+def tell_swept(job: Situation) -> str:
+    """Its holder is gone, and somebody will notice."""
+    if job.cancel_requested_at:
+        then = "it is cancelled, as was asked"
+    elif job.starts >= job.max_attempts:
+        then = f"it is a dead letter, after {job.starts} of {job.max_attempts} starts"
+    else:
+        then = f"it waits for start {job.starts + 1} of {job.max_attempts}"
+    return tell_lapsed(job, f"the next sweep, one every DULY_SWEEP_SECONDS, takes it back: then {then}")
+
+
+def tell_not_swept(job: Situation) -> str:
+    """Its holder is gone, and nobody is there to notice."""
+    return tell_lapsed(job, "no live worker performs jobs and would take it back; start one: duly worker")
+
+
+def tell_asked_to_stop(job: Situation) -> str:
+    """It runs, and should not much longer."""
+    return (
+        f"It runs, and {job.asked_by or 'somebody'} asked it to stop at {when(job.cancel_requested_at)}: {job.holder}, "
+        f"which holds it until {when(job.lease_expires_at)}, hears of it when it renews; to stop it at once: "
+        f"{command('cancel', job)} --now."
+    )
+
+
+def tell_running(job: Situation) -> str:
+    """It runs: who, since when, how far."""
+    progress = f"{job.progress} %" if job.progress is not None else "no word of progress"
+    where = f"{progress}, in stage '{job.stage}'" if job.stage else progress
+    since = f" since {when(job.claimed_at)}" if job.claimed_at else ""
+    return (
+        f"It runs: {job.holder} holds it{since}, until {when(job.lease_expires_at)} unless it renews; start "
+        f"{job.starts} of {job.max_attempts}, {where}."
+    )
+
+
+def tell_backing_off(job: Situation) -> str:
+    """It failed, and waits before it is tried again."""
+    return f"Start {job.starts} of {job.max_attempts} failed with {error_of(job)}, and it {waits(job)}."
+
+
+def tell_snoozed(job: Situation) -> str:
+    """Its handler did not want to yet."""
+    return f"Its handler said 'later', {times(job.snoozes)} so far, and it {waits(job)}."
+
+
+def tell_delayed(job: Situation) -> str:
+    """Whoever asked for it wanted it later."""
+    return f"It {waits(job)}, as it was asked to."
+
+
+def tell_paused(job: Situation) -> str:
+    """Somebody lets its queue, its type or both rest: who, since when, how to end it."""
+    rests = [
+        f"the {pause_of(pause)} is paused since {when(pause.paused_at)} by {pause.paused_by or 'somebody'}"
+        for pause in job.pauses
+    ]
+    ends = [f"duly jobs resume {options_of(pause)}" for pause in job.pauses]
+    return f"{' and '.join(rests)}; to go on: {' and '.join(ends)}.".replace("t", "T", 1)
+
+
+def tell_limit(job: Situation) -> str:
+    """As many of its type run as may."""
+    return f"Of the type {job.type} at most {job.most} may run at once, and {job.running} do."
+
+
+def tell_no_worker(job: Situation) -> str:
+    """Nobody works."""
+    return f"It {is_due(job)}, and no worker is alive; start one: duly worker."
+
+
+def tell_not_handled(job: Situation) -> str:
+    """Nobody who works can do this."""
+    return (
+        f"It {is_due(job)}, and of {workers(job.workers)} none performs jobs of the type {job.type} in the queue "
+        f"{job.queue}; start one whose app declares it: duly worker --app module:app."
+    )
+
+
+def tell_slots_taken(job: Situation) -> str:
+    """Whoever can do this has enough to do."""
+    return (
+        f"It {is_due(job)}, and the {job.slots} slots of {names(job.handlers)}, which could perform it, are taken: "
+        f"{job.busy} jobs run there{f', and {others(job)} first' if job.ahead else ''}."
+    )
+
+
+def tell_locked(job: Situation) -> str:
+    """Somebody has their hand on it."""
+    return (
+        f"It {is_due(job)}, and another transaction has its row locked this instant: claims pass over it until that "
+        "ends; open transactions are named by: duly doctor."
+    )
+
+
+def tell_behind(job: Situation) -> str:
+    """It is not its turn yet."""
+    return f"It {is_due(job)}, and {others(job)} first, by priority or because they were due earlier."
+
+
+def tell_due(job: Situation) -> str:
+    """Its turn has come."""
+    return (
+        f"It {is_due(job)}, nothing that can be seen holds it back, and {names(job.handlers)} may take it any moment."
+    )
+
+
+CAUSES: Sequence[Cause] = (
+    # It has come to its end.
+    Cause(Reason.SUCCEEDED, has(Status.SUCCEEDED), tell_succeeded),
+    Cause(Reason.CANCELED, has(Status.CANCELED), tell_canceled),
+    Cause(Reason.DEAD_LETTER, has(Status.DEAD_LETTER), tell_dead),
+    Cause(Reason.HALF_FAILED, has(Status.FAILED), tell_half_failed),
+    # Somebody has it.
+    Cause(Reason.LAPSED_NO_WORKER, lambda job: job.is_lapsed and not job.sweepers, tell_not_swept),
+    Cause(Reason.LAPSED, lambda job: job.is_lapsed, tell_swept),
+    Cause(
+        Reason.ASKED_TO_STOP,
+        lambda job: job.status is Status.RUNNING and job.cancel_requested_at is not None,
+        tell_asked_to_stop,
+    ),
+    Cause(Reason.RUNNING, has(Status.RUNNING), tell_running),
+    # It waits: for its time.
+    Cause(Reason.BACKING_OFF, lambda job: job.is_early and job.last_reason == "retry", tell_backing_off),
+    Cause(Reason.SNOOZED, lambda job: job.is_early and job.last_reason == "later", tell_snoozed),
+    Cause(Reason.DELAYED, lambda job: job.is_early, tell_delayed),
+    # For a person.
+    Cause(Reason.QUEUE_AND_TYPE_PAUSED, lambda job: len(job.pauses) > 1, tell_paused),
+    Cause(Reason.QUEUE_PAUSED, paused(queue=True, type=False), tell_paused),
+    Cause(Reason.TYPE_PAUSED, paused(queue=False, type=True), tell_paused),
+    Cause(Reason.TYPE_IN_QUEUE_PAUSED, paused(queue=True, type=True), tell_paused),
+    # For others to finish, or for somebody to come.
+    Cause(Reason.LIMIT_REACHED, lambda job: job.most is not None and job.running >= job.most, tell_limit),
+    Cause(Reason.NO_WORKER, lambda job: not job.workers, tell_no_worker),
+    Cause(Reason.NOT_HANDLED, lambda job: not job.handlers, tell_not_handled),
+    Cause(Reason.SLOTS_TAKEN, lambda job: job.busy >= job.slots, tell_slots_taken),
+    Cause(Reason.LOCKED, lambda job: not job.is_free, tell_locked),
+    Cause(Reason.BEHIND_OTHERS, lambda job: job.ahead > 0, tell_behind),
+    # For nothing.
+    Cause(Reason.DUE, lambda _: True, tell_due),
+)
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+def when(moment: datetime | None) -> str:
+    """A moment to the second, with its zone."""
+    assert moment, "only what is there is told"
+    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"
+
+
+def span(seconds: float) -> str:
+    """A length of time, of its two largest units."""
+    rest = round(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def waits(job: Situation) -> str:
+    """Until when, and how long that is."""
+    return f"waits until {when(job.run_at)}, for another {span((job.run_at - job.looked_at).total_seconds())}"
+
+
+def is_due(job: Situation) -> str:
+    """Since when, and how long that is."""
+    return f"is due since {when(job.run_at)} ({span((job.looked_at - job.run_at).total_seconds())})"
+
+
+def error_of(job: Situation) -> str:
+    """The last error: its code, and not too many of its words, in one line."""
+    words = " ".join((job.last_error_message or "").split())
+    shown = words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}..."
+    return f"{job.last_error_code} ({shown})" if shown else str(job.last_error_code)
+
+
+def command(verb: str, job: Situation) -> str:
+    """What to type."""
+    return f"duly jobs {verb} {job.id}" + ("" if job.org_id == DEFAULT_ORG else f" --org {job.org_id}")
+
+
+def pause_of(pause: Limit) -> str:
+    """What rests."""
+    if pause.queue == ANY:
+        return f"type {pause.type}"
+    return f"queue {pause.queue}" if pause.type == ANY else f"type {pause.type} in the queue {pause.queue}"
+
+
+def options_of(pause: Limit) -> str:
+    """The same as it is typed."""
+    return " ".join(f"--{word} {name}" for word, name in (("queue", pause.queue), ("type", pause.type)) if name != ANY)
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """One or many."""
+    return f"1 {one}" if number == 1 else f"{number} {many}"
+
+
+times = partial(counted, one="time", many="times")
+workers = partial(counted, one="live worker", many="live workers")
+
+
+def others(job: Situation) -> str:
+    """How many jobs go first, as far as we count."""
+    if job.ahead > MOST_COUNTED:
+        return f"more than {MOST_COUNTED} due jobs of its kind go"
+    return counted(job.ahead, "due job of its kind goes", "due jobs of its kind go")
+
+
+def names(handlers: Sequence[str]) -> str:
+    """The first few names, and how many more."""
+    shown = list(handlers[:MOST_NAMED])
+    if len(handlers) > MOST_NAMED:
+        shown.append(f"{len(handlers) - MOST_NAMED} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

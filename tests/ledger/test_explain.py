@@ -1,0 +1,437 @@
+"""One true sentence for every reason why a job is not running, each brought about for real."""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta, timezone
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Roles
+from duly.db.pool import Pool, connect, open_pool
+from duly.errors import NotFound
+from duly.kernel.work import Pace
+from duly.ledger import service, store
+from duly.ledger.explain import ALIVE_SECONDS, CAUSES, MOST_COUNTED, Reason, explain, names, span
+from duly.ledger.model import Status
+from duly.ledger.sdk import DEFAULT_ORG
+from duly.ledger.work import Handler, JobWork
+from duly.worker.registry import Identity, note_stopped, register
+from tests.ledger.hands import KIND, LEASE, ORG, OTHER_ORG, Admin, Connection, Hands
+
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+HANDLES = JobWork([Handler(KIND.type, print, KIND.queue)], Pace()).kinds
+
+
+@pytest.fixture
+async def pool(admin: Admin) -> AsyncGenerator[Pool, None]:
+    """Connections as a worker, who sees every org."""
+    async with open_pool(make_conninfo(admin.info.dsn, user=Roles().worker), size=1) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def api_pool(admin: Admin) -> AsyncGenerator[Pool, None]:
+    """Connections with the API's rights, which sees one org."""
+    async with open_pool(make_conninfo(admin.info.dsn, user=Roles().api), size=1) as opened:
+        yield opened
+
+
+async def hire(hands: Hands, *kinds: str, name: str = "night", slots: int = 2) -> Identity:
+    """A worker says that it is there."""
+    identity = Identity(name, kinds or HANDLES, slots)
+    await register(hands.worker, identity)
+    return identity
+
+
+# Every reason, and a situation in which it is the reason --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to bring a reason about, for which job, and what is said then."""
+
+    reason: Reason
+    sentence: str
+    bring_about: Callable[[Hands, Pool], Awaitable[UUID]]
+
+
+CASES: list[Case] = []
+
+
+def says(reason: Reason, sentence: str) -> Callable[[Callable[[Hands, Pool], Awaitable[UUID]]], None]:
+    """This brings a reason about, and a sentence of this pattern."""
+    return lambda bring_about: CASES.append(Case(reason, sentence.replace("TIME", TIME), bring_about))
+
+
+@says(Reason.SUCCEEDED, r"It succeeded at TIME, at start 1 of at most 5\.")
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put()
+    await store.done(hands.worker, await hands.hold(), [None])
+    return key
+
+
+@says(Reason.CANCELED, r"It was cancelled at TIME, as anna had asked\.")
+async def _(hands: Hands, pool: Pool) -> UUID:
+    (key,) = hands.put()
+    await service.cancel(pool, ORG, key, "anna")
+    return key
+
+
+@says(Reason.CANCELED, r"It was cancelled at TIME, as anna had asked\.")
+async def _(hands: Hands, pool: Pool) -> UUID:
+    (key,) = hands.put()
+    leases = await hands.hold()
+    await service.cancel(pool, ORG, key, "anna")
+    await store.cancelled(hands.worker, leases)  # the last word is its holder's
+    return key
+
+
+@says(
+    Reason.DEAD_LETTER,
+    r"It is a dead letter since TIME: start 1 of 1 failed, and was the last, with OOPS \(because\); to let it wait "
+    rf"again: duly jobs retry [-0-9a-f]+ --org {ORG}\.",
+)
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put(max_attempts=1)
+    await hands.fail(*await hands.hold())
+    return key
+
+
+@says(Reason.DEAD_LETTER, r"It is a dead letter since TIME: start 1 of 5 was given up, with NO \(never\); .*")
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put()
+    leases = await hands.hold()
+    async with hands.worker.transaction():
+        await store.gave_up(hands.worker, leases, ["NO"], ["never"])
+    return key
+
+
+@says(Reason.HALF_FAILED, r"It failed with OOPS \(because\) and nobody decided .* of worker-1; see: duly verify\.")
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put()
+    await store.mark_failed(hands.worker, await hands.hold(), ["OOPS"], ["because"])
+    return key
+
+
+@says(
+    Reason.LAPSED_NO_WORKER,
+    r"The lease of worker-1 ended at TIME without a word, and no live worker performs jobs .*: duly worker\.",
+)
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put()
+    await hands.hold()
+    await hire(hands)  # and it is not seen again
+    hands.pass_time(LEASE + 1)
+    await hire(hands, "posts")  # and this one sweeps something else
+    return key
+
+
+@says(
+    Reason.LAPSED,
+    r"The lease of worker-1 ended at TIME without a word, and the next sweep, one every DULY_SWEEP_SECONDS, takes it "
+    r"back: then it waits for start 2 of 5\.",
+)
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put()
+    await hands.hold()
+    hands.pass_time(LEASE + 1)
+    await hire(hands, "ledger", "ledger:elsewhere/other")  # any worker that performs jobs sweeps them all
+    return key
+
+
+@says(Reason.LAPSED, r"The lease .* back: then it is a dead letter, after 1 of 1 starts\.")
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put(max_attempts=1)
+    await hands.hold()
+    hands.pass_time(LEASE + 1)
+    await hire(hands)
+    return key
+
+
+@says(Reason.LAPSED, r"The lease .* back: then it is cancelled, as was asked\.")
+async def _(hands: Hands, pool: Pool) -> UUID:
+    (key,) = hands.put()
+    await hands.hold()
+    await service.cancel(pool, ORG, key, "anna")
+    hands.pass_time(LEASE + 1)
+    await hire(hands)
+    return key
+
+
+@says(
+    Reason.ASKED_TO_STOP,
+    r"It runs, and anna asked it to stop at TIME: worker-1, which holds it until TIME, hears of it when it renews; to "
+    rf"stop it at once: duly jobs cancel [-0-9a-f]+ --org {ORG} --now\.",
+)
+async def _(hands: Hands, pool: Pool) -> UUID:
+    (key,) = hands.put()
+    await hands.hold()
+    await service.cancel(pool, ORG, key, "anna")
+    return key
+
+
+@says(
+    Reason.RUNNING,
+    r"It runs: worker-1 holds it since TIME, until TIME unless it renews; start 1 of 5, 40 %, in stage 'reading'\.",
+)
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put()
+    (lease,) = await hands.hold()
+    await store.record_progress(hands.worker, lease, "reading", 40)
+    return key
+
+
+@says(Reason.RUNNING, r"It runs: .*; start 2 of 5, no word of progress\.")
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put(backoff_policy="none")
+    await hands.fail(*await hands.hold())
+    await hands.hold()
+    return key
+
+
+@says(
+    Reason.BACKING_OFF,
+    r"Start 1 of 5 failed with OOPS \(because\), and it waits until TIME, for another (59 s|1 min)\.",
+)
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put(backoff_policy="fixed", backoff_base_seconds=60)
+    await hands.fail(*await hands.hold())
+    return key
+
+
+@says(Reason.SNOOZED, r"Its handler said 'later', 2 times so far, and it waits until TIME, for another .*\.")
+async def _(hands: Hands, _: Pool) -> UUID:
+    (key,) = hands.put(backoff_policy="none")
+    await hands.fail(*await hands.hold())  # a failure before does not make it one
+    for seconds in (0, 3600):
+        await store.later(hands.worker, await hands.hold(), [seconds])
+    return key
+
+
+@says(Reason.DELAYED, r"It waits until TIME, for another (1 h|59 min 5\d s), as it was asked to\.")
+async def _(hands: Hands, pool: Pool) -> UUID:
+    (key,) = hands.put(delay_seconds=3600)
+    await service.pause(pool, "anna", queue="default")  # which is no reason before its time
+    return key
+
+
+@says(
+    Reason.QUEUE_AND_TYPE_PAUSED,
+    r"The type work is paused since TIME by bert and the queue default is paused since TIME by anna; to go on: duly "
+    r"jobs resume --type work and duly jobs resume --queue default\.",
+)
+async def _(hands: Hands, pool: Pool) -> UUID:
+    await service.pause(pool, "anna", queue="default")
+    await service.pause(pool, "bert", type="work")
+    return hands.put()[0]
+
+
+@says(
+    Reason.QUEUE_PAUSED,
+    r"The queue default is paused since TIME by anna; to go on: duly jobs resume --queue default\.",
+)
+async def _(hands: Hands, pool: Pool) -> UUID:
+    await service.pause(pool, "anna", queue="default")
+    await service.pause(pool, "anna", queue="elsewhere")
+    await hire(hands)
+    return hands.put()[0]
+
+
+@says(Reason.TYPE_PAUSED, r"The type work is paused since TIME by somebody; to go on: duly jobs resume --type work\.")
+async def _(hands: Hands, pool: Pool) -> UUID:
+    await service.pause(pool, None, type="work")
+    return hands.put()[0]
+
+
+@says(
+    Reason.TYPE_IN_QUEUE_PAUSED,
+    r"The type work in the queue default is paused since TIME by anna; to go on: duly jobs resume --queue default "
+    r"--type work\.",
+)
+async def _(hands: Hands, pool: Pool) -> UUID:
+    await service.pause(pool, "anna", queue="default", type="work")
+    return hands.put()[0]
+
+
+@says(Reason.LIMIT_REACHED, r"Of the type work at most 2 may run at once, and 2 do\.")
+async def _(hands: Hands, _: Pool) -> UUID:
+    await store.set_limit(hands.worker, "work", 2)
+    hands.put(org=OTHER_ORG, rows=2)  # a limit knows no orgs
+    (key,) = hands.put()
+    await hands.hold(most=3)
+    await hire(hands)
+    return key
+
+
+@says(Reason.NO_WORKER, r"It is due since TIME \(.*\), and no worker is alive; start one: duly worker\.")
+async def _(hands: Hands, _: Pool) -> UUID:
+    await hire(hands)
+    hands.pass_time(ALIVE_SECONDS + 1)
+    await note_stopped(hands.worker, await hire(hands))
+    return hands.put()[0]
+
+
+@says(
+    Reason.NOT_HANDLED,
+    r"It is due since TIME \(.*\), and of 2 live workers none performs jobs of the type work in the queue default; .*",
+)
+async def _(hands: Hands, _: Pool) -> UUID:
+    await hire(hands, "ledger", "ledger:images/work", "ledger:default/other")
+    await hire(hands, "posts")
+    return hands.put()[0]
+
+
+@says(
+    Reason.SLOTS_TAKEN,
+    r"It is due since TIME \(.*\), and the 2 slots of worker-1, which could perform it, are taken: 2 jobs run there, "
+    r"and 1 due job of its kind goes first\.",
+)
+async def _(hands: Hands, _: Pool) -> UUID:
+    await hire(hands, name="worker-1")
+    keys = hands.put(rows=4)
+    await hands.hold(most=2)
+    return keys[-1]
+
+
+@says(Reason.LOCKED, r"It is due since TIME \(.*\), and another transaction has its row locked this instant: .*")
+async def _(hands: Hands, _: Pool) -> UUID:
+    await hire(hands)
+    (key,) = hands.put()
+    hands.admin.execute("begin")  # ends with the test
+    hands.admin.execute("select from ledger.job for no key update")
+    return key
+
+
+@says(Reason.BEHIND_OTHERS, r"It is due since TIME \(.*\), and 2 due jobs of its kind go first, by priority or .*")
+async def _(hands: Hands, _: Pool) -> UUID:
+    await hire(hands)
+    hands.put()
+    (key,) = hands.put()
+    hands.put(org=OTHER_ORG, priority=1)
+    hands.put()  # later
+    hands.put(priority=-1)
+    hands.put(priority=1, delay_seconds=60)
+    hands.put(priority=1, queue="elsewhere")
+    return key
+
+
+@says(
+    Reason.DUE,
+    r"It is due since TIME \(.*\), nothing that can be seen holds it back, and night may take it any moment\.",
+)
+async def _(hands: Hands, _: Pool) -> UUID:
+    await hire(hands)
+    hands.put()
+    await hands.hold()
+    (key,) = hands.put()
+    hands.admin.execute("begin")  # a foreign key to a job locks it too, and is in nobody's way
+    hands.admin.execute("select from ledger.job for key share")
+    return key
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
+async def test_every_reason_is_told_in_one_true_sentence(case: Case, hands: Hands, pool: Pool) -> None:
+    key = await case.bring_about(hands, pool)
+    found = await explain(pool, ORG, key)
+    assert found.reason is case.reason, found.sentence
+    assert re.fullmatch(case.sentence, found.sentence), found.sentence
+    job = await service.get_job(pool, ORG, key)
+    assert (found.job_id, found.status) == (key, job.status)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
+async def test_a_claim_takes_only_what_is_said_to_be_its_turn(case: Case, hands: Hands, pool: Pool) -> None:
+    key = await case.bring_about(hands, pool)
+    took = await store.claim(hands.worker, "night", [KIND], lease_seconds=LEASE, most=1)
+    could = {Reason.DUE, Reason.NO_WORKER, Reason.NOT_HANDLED}  # of the last two nobody tried
+    assert ([lease.key for lease in took] == [key]) == (case.reason in could)
+
+
+def test_no_reason_is_without_a_situation_and_none_without_a_sentence() -> None:
+    assert {case.reason for case in CASES} == set(Reason)
+    assert [cause.reason for cause in CAUSES] == list(Reason)
+
+
+async def test_a_job_is_explained_on_every_major(database_of_each_major: str) -> None:
+    with psycopg.connect(database_of_each_major, autocommit=True) as admin:
+        dsn = make_conninfo(database_of_each_major, user=Roles().worker)
+        async with await connect(dsn) as worker, open_pool(dsn, size=1) as pool:
+            hands = Hands(admin, worker)
+            await service.pause(pool, "anna", queue="default", type="work")
+            (key,) = hands.put()
+            assert (await explain(pool, ORG, key)).reason is Reason.TYPE_IN_QUEUE_PAUSED
+            await service.resume(pool, queue="default", type="work")
+            await hire(hands)
+            assert (await explain(pool, ORG, key)).reason is Reason.DUE
+
+
+# What is not told -----------------------------------------------------------------------------------------------------
+
+
+async def test_anothers_job_and_one_that_has_left_are_not_there(hands: Hands, pool: Pool, api_pool: Pool) -> None:
+    (key,) = hands.put()
+    for each in (pool, api_pool):
+        assert (await explain(each, ORG, key)).status is Status.QUEUED
+        for org, wanted in ((OTHER_ORG, key), (ORG, uuid4())):
+            with pytest.raises(NotFound, match=str(wanted)):
+                await explain(each, org, wanted)
+    await service.cancel(pool, ORG, key, "anna")
+    hands.pass_time(31 * 86_400)
+    await store.retain(hands.worker)
+    with pytest.raises(NotFound):
+        await explain(pool, ORG, key)
+
+
+async def test_with_the_rights_of_the_api_no_other_org_is_counted(hands: Hands, api_pool: Pool) -> None:
+    await hire(hands, name="worker-1")
+    hands.put(org=OTHER_ORG, rows=3)
+    await hands.hold(most=2)
+    found = await explain(api_pool, ORG, hands.put()[0])
+    assert found.reason is Reason.DUE
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_error_of_many_lines_stays_within_its_sentence(hands: Hands, pool: Pool) -> None:
+    (key,) = hands.put(max_attempts=1)
+    await hands.fail(*await hands.hold(), message="one\ntwo\n" + 1000 * "x")
+    sentence = (await explain(pool, ORG, key)).sentence
+    assert "OOPS (one two xxx" in sentence
+    assert "\n" not in sentence
+    assert len(sentence) < 500
+
+
+async def test_the_default_org_is_not_said_and_times_are_told_in_the_zone_asked_for(hands: Hands, pool: Pool) -> None:
+    (key,) = hands.put(org=DEFAULT_ORG, max_attempts=1)
+    await hands.fail(*await hands.hold())
+    found = await explain(pool, DEFAULT_ORG, key, zone=timezone(timedelta(hours=9), "KST"))
+    assert found.sentence.endswith(f"duly jobs retry {key}.")
+    (finished_at,) = hands.look("finished_at")
+    assert f"since {finished_at.astimezone(timezone(timedelta(hours=9))):%Y-%m-%d %H:%M:%S} KST" in found.sentence
+    assert found.looked_at.utcoffset() == timedelta(0)
+
+
+async def test_a_long_queue_is_not_counted_to_its_end(hands: Hands, pool: Pool, worker: Connection) -> None:
+    await hire(hands)
+    hands.admin.execute(
+        "select ledger.enqueue_many(%s, 'work', array_fill('{}'::jsonb, array[%s + 0])) from generate_series(1, 2)",
+        [ORG, MOST_COUNTED],
+    )
+    found = await explain(pool, ORG, hands.put()[0])
+    assert f"more than {MOST_COUNTED} due jobs of its kind go first" in found.sentence
+
+
+def test_lengths_of_time_have_two_units_at_most() -> None:
+    lengths = [0.2, 59.6, 61, 3600, 86_400 + 3600 * 5 + 61, 86_400 * 3 + 61]
+    assert [span(each) for each in lengths] == ["0 s", "1 min", "1 min 1 s", "1 h", "1 d 5 h", "3 d 1 min"]
+
+
+def test_not_every_worker_is_named() -> None:
+    assert names(["a"]) == "a"
+    assert names(["a", "b"]) == "a and b"
+    assert names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
