@@ -584,7 +584,8 @@ create function ledger.claim(
     most bigint,
     -- squawk-ignore prefer-bigint-over-int
     floor_priorities integer[] default null,
-    floor_run_ats timestamptz[] default null
+    floor_run_ats timestamptz[] default null,
+    floor_ids uuid[] default null
 ) returns setof ledger.job
     language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off
     as $$
@@ -599,8 +600,9 @@ begin
     for spot in
         -- One probe per kind and priority, however long the queues are: each finds the head of the next group.
         with recursive kind as (
-            select k.queue, k.type, k.floor_priority, k.floor_run_at
-            from unnest(queues, types, floor_priorities, floor_run_ats) as k (queue, type, floor_priority, floor_run_at)
+            select k.queue, k.type, k.floor_priority, k.floor_run_at, k.floor_id
+            from unnest(queues, types, floor_priorities, floor_run_ats, floor_ids)
+                as k (queue, type, floor_priority, floor_run_at, floor_id)
             where not exists (
                 select from ledger.job_limit l
                 where l.paused_at is not null and l.queue in (k.queue, '*') and l.type in (k.type, '*')
@@ -634,17 +636,20 @@ begin
                 limit 1
             ) as h
         )
-        select g.queue, g.type, g.priority, g.floor_run_at, l.most is not null as limited
+        select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.most is not null as limited
         from (
-            select h.queue, h.type, h.priority, h.run_at, '-infinity'::timestamptz as floor_run_at from head h
+            select
+                h.queue, h.type, h.priority, h.run_at, '-infinity'::timestamptz as floor_run_at,
+                '00000000-0000-0000-0000-000000000000'::uuid as floor_id
+            from head h
             union all
-            select k.queue, k.type, k.floor_priority, h.run_at, k.floor_run_at
+            select k.queue, k.type, k.floor_priority, h.run_at, k.floor_run_at, k.floor_id
             from kind k
             cross join lateral (
                 select j.run_at
                 from ledger.job j
                 where j.status = 'queued' and j.queue = k.queue and j.type = k.type and j.priority = k.floor_priority
-                    and j.run_at >= k.floor_run_at
+                    and (j.run_at, j.id) >= (k.floor_run_at, k.floor_id)
                 order by j.run_at, j.id
                 limit 1
             ) as h
@@ -670,7 +675,7 @@ begin
                 select j.id
                 from ledger.job j
                 where j.status = 'queued' and j.queue = spot.queue and j.type = spot.type and j.priority = spot.priority
-                    and j.run_at >= spot.floor_run_at and j.run_at <= now
+                    and (j.run_at, j.id) >= (spot.floor_run_at, spot.floor_id) and j.run_at <= now
                 order by j.run_at, j.id
                 limit room
                 for no key update skip locked
@@ -685,7 +690,7 @@ begin
     end loop;
 end
 $$;
-comment on function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[]) is
+comment on function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]) is
     'Hold up to so many due jobs of these kinds: higher priority first, then what has waited longest. Claimers never wait for '
     'each other. A floor lets a claimer that has been here pass over what it took before, where the dead cannot be cleared.';
 
@@ -772,7 +777,7 @@ $supabase$;
 revoke all on all functions in schema ledger from public;
 grant usage on schema ledger to "duly_worker", "duly_api", "duly_readonly";
 grant select on ledger.job, ledger.job_event, ledger.job_limit to "duly_worker", "duly_api", "duly_readonly";
-grant insert, update on ledger.job_limit to "duly_worker", "duly_api";
+grant insert, update on ledger.job_limit to "duly_worker";  -- they bind every org
 -- A handler's own transaction acts as the API and settles there; what a job is and was asked to be, nobody changes.
 grant update (
     status, run_at, starts, snoozes, lease_owner, lease_expires_at, settled_by, cancel_requested_at, result, stage, progress,
@@ -789,7 +794,7 @@ grant execute on function ledger.enqueue_many(
     double precision, double precision, double precision, interval, text
 ) to "duly_worker", "duly_api";
 grant execute on function ledger.fence(uuid, text, text), ledger.room_for(text),
-    ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[]), ledger.retain(bigint)
+    ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]), ledger.retain(bigint)
     to "duly_worker";
 
 -- The table that the ledger replaces -----------------------------------------------------------------------------------

@@ -18,13 +18,20 @@ from tests.laws.conftest import Connection
 from tests.laws.tables import Shape, insert_rows
 
 Admin = psycopg.Connection[Any]
-LEASE, BEAT = 1.2, 0.1
+SHORT = 3.0
+short_lease = pytest.mark.parametrize("lease_seconds", [SHORT], ids=["short"])
 
 
 @pytest.fixture
-async def keeper(workers: str) -> AsyncGenerator[Keeper, None]:
+def lease_seconds() -> float:
+    """Long enough not to lapse on a busy machine; what is about lapsing says `short_lease`."""
+    return 30.0
+
+
+@pytest.fixture
+async def keeper(workers: str, lease_seconds: float) -> AsyncGenerator[Keeper, None]:
     """A keeper that beats."""
-    keeper = Keeper(lambda: connect(workers), lease_seconds=LEASE, heartbeat_seconds=BEAT)
+    keeper = Keeper(lambda: connect(workers), lease_seconds=lease_seconds, heartbeat_seconds=0.1)
     running = asyncio.create_task(keeper.run())
     yield keeper
     running.cancel()
@@ -32,9 +39,11 @@ async def keeper(workers: str) -> AsyncGenerator[Keeper, None]:
         await running
 
 
-async def hold(connection: Connection, admin: Admin, shape: Shape, rows: int = 1) -> list[Lease]:
+async def hold(
+    connection: Connection, admin: Admin, shape: Shape, rows: int = 1, lease_seconds: float = 30.0
+) -> list[Lease]:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, rows))
-    return await claim(connection, shape.of, "worker-1", lease_seconds=LEASE, most=rows)
+    return await claim(connection, shape.of, "worker-1", lease_seconds=lease_seconds, most=rows)
 
 
 async def beats(keeper: Keeper, more: int) -> None:
@@ -48,17 +57,18 @@ async def lapsed(connection: Connection, shape: Shape) -> list[Any]:
     """The keys somebody else could take over now."""
     if shape.of.lapsed == "returned":
         return [row[shape.of.key] for row in await sweep(connection, shape.of)]
-    taken = await claim_lapsed(connection, shape.of, "thief", lease_seconds=LEASE, most_starts=99, most=99)
+    taken = await claim_lapsed(connection, shape.of, "thief", lease_seconds=SHORT, most_starts=99, most=99)
     return [lease.key for lease in taken]
 
 
+@short_lease
 async def test_what_it_holds_outlives_the_lease_many_times(
     shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
 ) -> None:
-    (lease,) = await hold(connection, admin, shape)
+    (lease,) = await hold(connection, admin, shape, lease_seconds=SHORT)
     began = time.monotonic()
     async with keeper.holding(lease):
-        while time.monotonic() - began < 2 * LEASE:
+        while time.monotonic() - began < 2 * SHORT:
             await beats(keeper, 3)
             assert await lapsed(connection, shape) == []
         await fence(connection, lease)
@@ -124,10 +134,11 @@ async def test_a_row_locked_by_our_own_transaction_is_not_lost(
         assert second.lost is None
 
 
+@short_lease
 async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
     shape: Shape, keeper: Keeper, connection: Connection, admin: Admin, laws: str
 ) -> None:
-    (lease,) = await hold(connection, admin, shape)
+    (lease,) = await hold(connection, admin, shape, lease_seconds=SHORT)
     with psycopg.connect(laws, dbname="postgres", autocommit=True) as outside:
         name = sql.Identifier(admin.info.dbname)
 
@@ -140,7 +151,7 @@ async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
         await_stop = time.monotonic()
         with pytest.raises(LeaseLost, match="did not confirm"):
             await work_until_stopped(keeper, lease, before=cut)
-        assert time.monotonic() - await_stop < LEASE
+        assert time.monotonic() - await_stop < SHORT
         outside.execute(sql.SQL("alter database {} allow_connections true").format(name))
 
 

@@ -166,7 +166,7 @@ async def test_a_floor_passes_over_what_lies_below_it_and_over_nothing_else(hand
     (low,) = hands.put(priority=-1)
     (high,) = hands.put(priority=1)
     (row,) = hands.admin.execute("select run_at from ledger.job where id = %s", [second]).fetchall()
-    floors = {KIND: Floor(0, row[0])}
+    floors = {KIND: Floor(0, row[0], second)}
     leases = await store.claim(worker, "worker-1", [KIND], lease_seconds=LEASE, most=9, floors=floors)
     assert {lease.key for lease in leases} == {high, second, low}
     assert [lease.key for lease in await hands.hold()] == [first]
@@ -174,12 +174,13 @@ async def test_a_floor_passes_over_what_lies_below_it_and_over_nothing_else(hand
 
 def test_a_floor_is_the_newest_of_one_priority() -> None:
     rows: list[dict[str, Any]] = [
-        {"queue": "q", "type": "one", "priority": 0, "run_at": 5},
-        {"queue": "q", "type": "one", "priority": 0, "run_at": 7},
-        {"queue": "q", "type": "two", "priority": 0, "run_at": 7},
-        {"queue": "q", "type": "two", "priority": 1, "run_at": 7},
+        {"queue": "q", "type": "one", "priority": 0, "run_at": 5, "id": 9},
+        {"queue": "q", "type": "one", "priority": 0, "run_at": 7, "id": 2},
+        {"queue": "q", "type": "one", "priority": 0, "run_at": 7, "id": 1},
+        {"queue": "q", "type": "two", "priority": 0, "run_at": 7, "id": 3},
+        {"queue": "q", "type": "two", "priority": 1, "run_at": 7, "id": 4},
     ]
-    assert floors_after(rows) == {Kind("q", "one"): (0, 7)}
+    assert floors_after(rows) == {Kind("q", "one"): (0, 7, 2)}
 
 
 def put_in_the_way(admin: Admin, rows: int) -> None:

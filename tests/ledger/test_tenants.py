@@ -38,7 +38,8 @@ def reader(admin: Admin) -> Generator[Admin, None, None]:
     ("role", "table", "rights"),
     [
         *((role, table, {"select"}) for role in RUNTIME for table in TABLES[:2]),
-        *((role, "ledger.job_limit", {"select", "insert", "update"}) for role in RUNTIME[:2]),
+        (ROLES.worker, "ledger.job_limit", {"select", "insert", "update"}),
+        (ROLES.api, "ledger.job_limit", {"select"}),
         (ROLES.readonly, "ledger.job_limit", {"select"}),
     ],
 )

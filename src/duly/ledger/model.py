@@ -58,10 +58,11 @@ class Kind(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """How far a claimer has come with one kind: nothing of this priority that is due earlier is left for it."""
+    """How far a claimer has come with one kind: nothing of this priority that comes earlier is left for it."""
 
     priority: int
     run_at: datetime
+    id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ def floors_after(rows: Iterable[Mapping[str, Any]]) -> dict[Kind, Floor]:
     floors: dict[Kind, Floor] = {}
     mixed: set[Kind] = set()
     for row in rows:
-        kind, here = Kind(row["queue"], row["type"]), Floor(row["priority"], row["run_at"])
+        kind, here = Kind(row["queue"], row["type"]), Floor(row["priority"], row["run_at"], row["id"])
         known = floors.setdefault(kind, here)
         if known.priority != here.priority:
             mixed.add(kind)

@@ -36,7 +36,7 @@ select
 from ledger.claim(
     queues => %(queues)s::text[], types => %(types)s::text[], owner => %(owner)s, lease_seconds => %(lease_seconds)s,
     most => %(most)s, floor_priorities => %(floor_priorities)s::integer[],
-    floor_run_ats => %(floor_run_ats)s::timestamptz[]
+    floor_run_ats => %(floor_run_ats)s::timestamptz[], floor_ids => %(floor_ids)s::uuid[]
 );
 
 -- name: fence

@@ -168,6 +168,7 @@ async def claim(
         most=most,
         floor_priorities=[floor.priority if floor else None for floor in above],
         floor_run_ats=[floor.run_at if floor else None for floor in above],
+        floor_ids=[floor.id if floor else None for floor in above],
     )
     crashpoint("after_claim")
     return [Lease(JOB, owner, row, sent_at) for row in rows]

@@ -1,7 +1,7 @@
 -- Without the ledger, and without its jobs. What had been carried over from another table does not go back there.
 
 drop function ledger.retain(bigint);
-drop function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[]);
+drop function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]);
 drop function ledger.room_for(text);
 drop function ledger.fence(uuid, text, text);
 drop function ledger.enqueue_many(
