@@ -6,7 +6,17 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import dict_row
 
-__all__ = ["Row", "Statement", "change", "find_row", "find_value", "get_row", "get_rows", "get_value"]
+__all__ = [
+    "Row",
+    "Statement",
+    "change",
+    "find_row",
+    "find_value",
+    "get_row",
+    "get_rows",
+    "get_rows_planned_anew",
+    "get_value",
+]
 
 Row = Mapping[str, Any]
 Statement = sql.SQL | sql.Composed
@@ -16,6 +26,15 @@ async def get_rows(connection: AsyncConnection[Any], statement: Statement, **par
     """Every row the statement returns."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(statement, parameters)
+        return await cursor.fetchall()
+
+
+async def get_rows_planned_anew(
+    connection: AsyncConnection[Any], statement: Statement, **parameters: object
+) -> Sequence[Row]:
+    """Every row the statement returns, planned for just these values: for filters that only a partial index serves."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(statement, parameters, prepare=False)
         return await cursor.fetchall()
 
 

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from duly.db.queries import load_queries
-from duly.db.rows import Row, change, find_row, find_value, get_row, get_rows, get_value
+from duly.db.rows import Row, change, find_row, find_value, get_row, get_rows, get_rows_planned_anew, get_value
 from duly.kernel.canonical import Json
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
@@ -388,7 +388,7 @@ async def list_jobs(
     most: int = 100,
 ) -> Sequence[Job]:
     """A page of jobs, the newest first."""
-    rows = await get_rows(
+    rows = await get_rows_planned_anew(
         connection,
         SQL.list_jobs,
         org=org,
