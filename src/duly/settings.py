@@ -166,11 +166,11 @@ class Settings(BaseSettings):
         description="As root: the account the embedded server runs under.",
     )
 
-    host: Annotated[str, Accepts("127.0.0.1, ::1, localhost or another loopback address")] = setting(
+    host: Annotated[str, Accepts("an IP address or localhost")] = setting(
         Section.API,
         "DULY_HOST",
         default="127.0.0.1",
-        description="The address the API listens on; it serves this machine only.",
+        description="The address the API listens on; one that others can reach needs an API key in the database.",
     )
     port: Port = setting(
         Section.API,
@@ -299,14 +299,16 @@ class Settings(BaseSettings):
 
     @field_validator("host")
     @classmethod
-    def must_be_loopback(cls, host: str) -> str:
-        """Without API keys nobody but this machine may ask."""
+    def must_be_an_address_to_listen_on(cls, host: str) -> str:
+        """Whether others may reach it is asked when the API starts: that depends on the keys in the database."""
         try:
-            loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+            is_address = host == "localhost" or bool(ipaddress.ip_address(host))
         except ValueError:
-            loopback = False
-        if not loopback:
-            raise ValueError("the API has no keys yet and serves this machine only; use 127.0.0.1, ::1 or localhost")
+            is_address = False
+        if not is_address:
+            raise ValueError(
+                "must be an IP address or localhost; 127.0.0.1 serves this machine, 0.0.0.0 all that reach it"
+            )
         return host
 
     @field_validator("database_url", "database_direct_url")

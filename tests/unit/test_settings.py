@@ -150,8 +150,9 @@ def test_an_empty_address_lets_the_next_one_win() -> None:
         ("DULY_PORT", "eighty", "an integer from 0 to 65535"),
         ("DULY_PORT", "70000", "65535"),
         ("DULY_PORT", "-1", "from 0"),
-        ("DULY_HOST", "0.0.0.0", "127.0.0.1"),
-        ("DULY_HOST", "example.org", "this machine only"),
+        ("DULY_HOST", "example.org", "an IP address or localhost"),
+        ("DULY_HOST", "127.0.0.1:80", "an IP address or localhost"),
+        ("DULY_HOST", "0", "an IP address or localhost"),
         ("DULY_POOL_SIZE", "0", "from 1 to 200"),
         ("DULY_POOL_SIZE", "201", "from 1 to 200"),
         ("DULY_POOL_SIZE", "2.5", "an integer"),
@@ -209,6 +210,10 @@ def test_these_words_switch_off(value: str) -> None:
         ("PENDING_STATE", "OPEN"),
         ("PENDING_STATE", "a" * 63),
         ("DULY_API_ROLE", "web"),
+        ("DULY_HOST", "localhost"),
+        ("DULY_HOST", "0.0.0.0"),
+        ("DULY_HOST", "::"),
+        ("DULY_HOST", "192.0.2.7"),
     ],
 )
 def test_names_within_the_bounds_are_taken_as_they_are(variable: str, value: str) -> None:

@@ -1,12 +1,19 @@
-"""The HTTP application."""
+"""The HTTP application, assembled."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Response, status
 from psycopg import AsyncConnection, OperationalError
 from pydantic import BaseModel
 
 import duly
+from duly.api.jobs import router as jobs
+from duly.api.keys import Keyring
+from duly.api.problems import tell_problems, with_problems
+from duly.db.pool import open_pool
 
 __all__ = ["build_app"]
 
@@ -27,15 +34,47 @@ class Readiness(BaseModel):
     database: str
 
 
-def build_app(dsn: str) -> FastAPI:
-    """The application over one database; it starts, and says so, even while the database does not answer."""
-    app = FastAPI(title="duly", version=duly.__version__, docs_url=None, redoc_url=None)
+class Application(FastAPI):
+    """FastAPI, whose document knows our problems."""
 
-    @app.get("/healthz", summary="Is the process alive?")
+    def openapi(self) -> dict[str, Any]:
+        """What there is, and every way in which it may answer."""
+        return with_problems(super().openapi())
+
+
+def build_app(dsn: str, *, role: str | None = None, pool_size: int = 10) -> FastAPI:
+    """The application over one database; it starts, and says so, even while the database does not answer.
+
+    `role` is who it acts as, where the login of `dsn` is somebody else.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[Mapping[str, Any], None]:
+        async with open_pool(dsn, size=pool_size, role=role, name="duly-api") as pool:
+            yield {"pool": pool, "keyring": Keyring(pool)}
+
+    app = Application(
+        title="duly",
+        version=duly.__version__,
+        description="Durable work on PostgreSQL: later, once, by one holder at a time, provable afterwards.",
+        lifespan=lifespan,
+        redirect_slashes=False,  # an address is right or it is not
+        docs_url=None,
+        redoc_url=None,
+    )
+    tell_problems(app)
+
+    @app.get("/healthz", operation_id="healthz", summary="Is the process alive?", tags=["health"])
     async def healthz() -> Health:
         return Health(status="ok", version=duly.__version__)
 
-    @app.get("/readyz", summary="Can work be done?", responses={503: {"model": Readiness}})
+    @app.get(
+        "/readyz",
+        operation_id="readyz",
+        summary="Can work be done?",
+        tags=["health"],
+        responses={503: {"model": Readiness}},
+    )
     async def readyz(response: Response) -> Readiness:
         try:
             async with asyncio.timeout(READY_SECONDS), await AsyncConnection.connect(dsn) as connection:
@@ -46,4 +85,5 @@ def build_app(dsn: str) -> FastAPI:
         return Readiness(ready=True, database="ok")
 
     _ = healthz, readyz
+    app.include_router(jobs)
     return app

@@ -1,17 +1,25 @@
 """`duly serve`: the HTTP API in this process."""
 
+import asyncio
 import json
 import socket
+import sys
 
 import uvicorn
+from psycopg import OperationalError, errors
 
 from duly.api.app import build_app
+from duly.api.keys import is_loopback
 from duly.cli.listen import address_of, listen
-from duly.db.location import open_database
-from duly.settings import load_settings
+from duly.db.location import open_database, place_of
+from duly.db.pool import open_pool
+from duly.errors import Misconfigured, NotMigrated, Unavailable
+from duly.logs import configure_logs
+from duly.people.service import has_keys
+from duly.settings import Settings, load_settings, parse_address
 from duly.worker.lifeline import follow_parent
 
-__all__ = ["run_serve"]
+__all__ = ["refuse_open_door", "run_serve"]
 
 GRACE_SECONDS = 2
 
@@ -20,14 +28,51 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
     """Serve until told to stop, on a socket of our own or on the one `duly up` opened."""
     follow_parent()
     settings = load_settings()
+    configure_logs(settings, sys.stderr)
     if descriptor is None:
         listener = listen(settings.host, settings.port if port is None else port)
-        address = address_of(listener)
-        print(json.dumps({"api": address}) if as_json else f"duly: API at {address}", flush=True)
     else:
         listener = socket.socket(fileno=descriptor)
     with listener, open_database(settings) as database:
+        refuse_open_door(listener, settings, database.dsn)
+        if descriptor is None:
+            address = address_of(listener)
+            print(json.dumps({"api": address}) if as_json else f"duly: API at {address}", flush=True)
+        app = build_app(database.dsn, role=role_on(database.dsn, settings), pool_size=settings.pool_size)
         config = uvicorn.Config(
-            build_app(database.dsn), log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS, server_header=False
+            app,
+            log_config=None,
+            log_level="warning",
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            server_header=False,
+            proxy_headers=False,  # who asks is the one at the other end; a header can say anything
         )
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def role_on(dsn: str, settings: Settings) -> str | None:
+    """The role to act as; None where the login is that role already."""
+    return None if parse_address(dsn).get("user") == settings.api_role else settings.api_role
+
+
+def refuse_open_door(listener: socket.socket, settings: Settings, dsn: str) -> None:
+    """Where others can reach us there must be a lock on the door: a key in the database, if only a revoked one."""
+    host = listener.getsockname()[0]
+    if is_loopback(host) or asyncio.run(is_locked(dsn, settings)):
+        return
+    raise Misconfigured(
+        f"DULY_HOST={settings.host!r}: others can reach {host}, and the database has no API key yet, without which the "
+        "API serves this machine only; make one with: duly keys create NAME --org ORG --scope ledger:read "
+        "--scope ledger:write, or set DULY_HOST=127.0.0.1"
+    )
+
+
+async def is_locked(dsn: str, settings: Settings) -> bool:
+    """Was a key ever made in this database?"""
+    try:
+        async with open_pool(dsn, size=1, role=role_on(dsn, settings), name="duly-api") as pool:
+            return await has_keys(pool)
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate") from None
+    except OperationalError as error:
+        raise Unavailable(f"DATABASE_URL: no answer from {place_of(dsn)}: {error}") from None
