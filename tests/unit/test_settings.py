@@ -51,6 +51,7 @@ OURS = {
     "DULY_WORKER_ROLE": "duly_worker",
     "DULY_API_ROLE": "duly_api",
     "DULY_READONLY_ROLE": "duly_readonly",
+    "DULY_APP": None,
     "DULY_WORKER_SLOTS": 50,
     "DULY_WORKER_CHILDREN": os.cpu_count() or 1,
     "DULY_POLL_SECONDS": 1,

@@ -74,7 +74,7 @@ def serve(
     as_json: Json = False,
     descriptor: Annotated[int | None, typer.Option("--fd", hidden=True, help="A listening socket we inherit.")] = None,
 ) -> None:
-    """Run the HTTP API alone, on loopback.
+    """Run the HTTP API alone: on loopback, or where DULY_HOST says once there is a key.
 
     Example: DATABASE_URL=postgresql://localhost/app duly serve --port 8500
     """

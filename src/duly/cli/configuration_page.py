@@ -12,8 +12,8 @@ BEGINNING = """\
 Every setting is an environment variable, read once when a command starts. A bad value is refused with its name, the
 value and the fix; an empty variable is as good as none.
 
-The worker and the ingest domain are still to come: what concerns only them (`WORKER_ID`, `LEASE_*`, `DB_SCHEMA`, the
-states, the fixture, `DULY_POOL_SIZE`, `DULY_LOG_FORMAT`) is read and checked already, and used when they arrive.
+The ingest domain is still to come: what concerns only it (`LEASE_*`, `DB_SCHEMA`, the states, the fixture) is read and
+checked already, and used when it arrives.
 
 This page is made from `src/duly/settings.py`; to write it anew:
 `DULY_UPDATE_GOLDEN=1 ./duly test tests/unit/test_configuration_page.py`

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import duly
 from duly.cli.listen import address_of, listen
+from duly.cli.serve import refuse_open_door
 from duly.db.embedded import EmbeddedServer
 from duly.db.location import Database, open_database
 from duly.db.migrate import direct_dsn, migrate
@@ -46,6 +47,7 @@ def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
             where = database.describe()
             revision = migrate(direct_dsn(settings, database), roles_of(settings), report=complain)
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
+            refuse_open_door(listener, settings, database.dsn)
             about = {
                 "version": duly.__version__,
                 "pid": os.getpid(),

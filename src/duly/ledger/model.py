@@ -91,9 +91,9 @@ class Request:
     options: Options = field(default_factory=Options)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as it may be shown."""
+    """A job as it may be shown; a list leaves out what may be large."""
 
     id: UUID
     org_id: UUID
@@ -108,8 +108,8 @@ class Job:
     priority: int
     idempotency_key: str | None
     requested_by: str | None
-    payload: Mapping[str, Json]
-    result: Json
+    payload: Mapping[str, Json] | None = None  # None in a list
+    result: Json = None  # None in a list, too
     run_at: datetime
     timeout_seconds: float | None
     starts: int

@@ -410,10 +410,10 @@ from ledger.job
 where org_id = %(org)s and id = %(key)s;
 
 -- name: list_jobs
--- The newest first, from a place onwards.
+-- The newest first, from a place onwards; without payloads and results, each of which may be a mebibyte.
 select
     id, org_id, type, queue, status, attempt, max_attempts, backoff_policy, backoff_base_seconds, backoff_cap_seconds,
-    priority, idempotency_key, requested_by, payload, result, run_at, timeout_seconds, starts, snoozes, lease_owner,
+    priority, idempotency_key, requested_by, run_at, timeout_seconds, starts, snoozes, lease_owner,
     lease_expires_at, cancel_requested_at, stage, progress, created_at, updated_at, started_at, finished_at,
     last_error_code, last_error_message, retain_until, revision
 from ledger.job
