@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import shutil
 import signal
 import tempfile
 from collections.abc import Generator
@@ -17,8 +16,8 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.binaries import Binaries, candidates, inspect
 from duly.db.migrate import migrate
 from duly.db.migrations import Roles
-from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, server_for_tests
-from tests.support.processes import wait_unlocked
+from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, plugin, server_for_tests
+from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
 
 hypothesis.settings.register_profile("duly", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("duly")
@@ -41,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     ):  # a shell's background job, whose children would ignore it too
         signal.signal(signal.SIGINT, signal.default_int_handler)
     server_for_tests()
+    if not config.pluginmanager.is_registered(plugin):  # nobody announces it in a checkout that is not installed
+        config.pluginmanager.register(plugin, "duly")
     if not hasattr(config, "workerinput"):
         os.environ[RUN_HOME] = str(open_directory("duly-tests-"))
 
@@ -49,10 +50,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """The first process of a run removes what the run left behind."""
     if hasattr(config, "workerinput"):
         return
-    run_home = Path(os.environ.pop(RUN_HOME))
-    if dsn := server_for_tests():
-        TestDatabases(dsn, prefix_of(run_home)).drop_all()
-    remove_home(run_home)
+    remove_run(Path(os.environ.pop(RUN_HOME)))
 
 
 def open_directory(prefix: str) -> Path:
@@ -62,32 +60,23 @@ def open_directory(prefix: str) -> Path:
     return directory
 
 
-def remove_home(directory: Path) -> None:
-    """Remove a directory of servers once the servers in it have gone."""
-    for lock in directory.rglob("supervisor.lock"):
-        wait_unlocked(lock)
-    shutil.rmtree(directory, ignore_errors=True)
-
-
-def prefix_of(run_home: Path) -> str:
-    """The beginning of every database name of this run."""
-    return f"duly_test_{run_home.name.rsplit('-', 1)[1].lower()}"
+@pytest.fixture(scope="session")
+def duly_home() -> Generator[Path, None, None]:
+    """The plugin's directory is ours, which goes even when the processes of the run were killed."""
+    with shared_directory(Path(os.environ[RUN_HOME])) as directory:
+        yield directory
 
 
 @pytest.fixture(scope="session")
-def run_home() -> Path:
+def run_home(duly_home: Path) -> Path:
     """The directory of this run's servers, shared by all its processes."""
-    return Path(os.environ[RUN_HOME])
+    return duly_home
 
 
 @pytest.fixture(scope="session")
-def server(run_home: Path) -> Generator[str, None, None]:
+def server(duly_server: str) -> str:
     """The address of the run's server: TEST_DATABASE_URL, or an embedded one with durability off."""
-    if dsn := server_for_tests():
-        yield dsn
-        return
-    with EmbeddedServer.start(run_home / "main", settings=FAST_SETTINGS) as embedded:
-        yield embedded.dsn()
+    return duly_server
 
 
 @pytest.fixture(scope="session")

@@ -393,7 +393,7 @@ class Story(RuleBasedStateMachine):
     def pause(self, place: int) -> None:
         """A queue, a type or both rest."""
         queue, type_ = PAUSES[place]
-        self.as_user(lambda c: store.pause(c, "anna", queue=queue, type=type_))
+        self.as_worker(lambda c: store.pause(c, "anna", queue=queue, type=type_))
         self.book.paused.add((queue, type_))
 
     @precondition(lambda self: bool(self.book.paused))
@@ -401,7 +401,7 @@ class Story(RuleBasedStateMachine):
     def resume(self) -> None:
         """All that rests goes on."""
         for queue, type_ in sorted(self.book.paused):
-            assert self.as_user(partial(store.resume, queue=queue, type=type_))
+            assert self.as_worker(partial(store.resume, queue=queue, type=type_))
         self.book.paused.clear()
 
     # Time -------------------------------------------------------------------------------------------------------------

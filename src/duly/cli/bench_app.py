@@ -1,7 +1,63 @@
 """What `duly bench` offers."""
 
+from typing import Annotated
+
 import typer
 
 __all__ = ["bench_app"]
 
 bench_app = typer.Typer(help="Figures anyone can reproduce, on a server of their own.", no_args_is_help=True)
+
+
+@bench_app.callback()
+def bench_command() -> None:
+    """Figures anyone can reproduce, on a server of their own."""
+
+
+@bench_app.command()
+def ledger(
+    rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured; the sides take turns.")] = 7,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these, separated by commas: drain, drain2, bulk, single, single16, pickup, backlog, finished, "
+            "snapshot. Default: all."
+        ),
+    ] = None,
+    sides: Annotated[
+        str | None,
+        typer.Option(help="Only these, separated by commas: duly, pgqueuer, procrastinate. Default: all."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Jobs that are drained, or enqueued in batches.")] = 20_000,
+    few_jobs: Annotated[int, typer.Option(min=1, help="The same for procrastinate, which is slow.")] = 2_000,
+    singles: Annotated[int, typer.Option(min=1, help="Jobs that are enqueued one by one.")] = 2_000,
+    pickups: Annotated[int, typer.Option(min=2, help="Jobs that an idle worker picks up.")] = 2_000,
+    least_gap_ms: Annotated[float, typer.Option(min=0, help="The shortest gap between two of these.")] = 5.0,
+    most_gap_ms: Annotated[float, typer.Option(min=0, help="The longest gap between two of these.")] = 25.0,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of a full table.")] = 1_000_000,
+    snapshot_jobs: Annotated[
+        int, typer.Option(min=1, help="Jobs that are drained while a snapshot is held.")
+    ] = 300_000,
+    warm_waves: Annotated[int, typer.Option(min=1, help="Small waves of jobs before anything is measured.")] = 30,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")
+    ] = False,
+) -> None:
+    """Compare the ledger with procrastinate and pgqueuer: on one private, durable server, in turns.
+
+    Example: duly bench ledger --rounds 3 --only drain,bulk
+    """
+    from duly.cli.bench import run_bench_ledger
+
+    sizes = {
+        "jobs": jobs,
+        "few-jobs": few_jobs,
+        "singles": singles,
+        "pickups": pickups,
+        "least-gap-ms": least_gap_ms,
+        "most-gap-ms": most_gap_ms,
+        "rows": rows,
+        "snapshot-jobs": snapshot_jobs,
+        "warm-waves": warm_waves,
+    }
+    run_bench_ledger(rounds=rounds, only=only, sides=sides, sizes=sizes, as_json=as_json)

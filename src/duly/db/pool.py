@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from psycopg import AsyncConnection, IsolationLevel, OperationalError, errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from duly.errors import Misconfigured, NotMigrated, Unavailable
@@ -117,8 +119,9 @@ def with_keepalive(dsn: str, name: str) -> str:
 
 
 async def prepare_connection(connection: AsyncConnection[Any]) -> None:
-    """State the isolation level, and give up prepared statements behind a pooler that would mix them up."""
+    """State the isolation level, read JSON quickly, and prepare no statements where a pooler would mix them up."""
     await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
+    set_json_loads(orjson.loads, connection)
     if await is_behind_pooler(connection):
         connection.prepare_threshold = None
 

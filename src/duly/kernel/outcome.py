@@ -76,7 +76,8 @@ class Done:
     result: Json = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "result", checked_json(self.result, object_only=False))
+        if self.result is not None:
+            object.__setattr__(self, "result", checked_json(self.result, object_only=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """One SQL call on whatever connection the caller has: psycopg or SQLAlchemy, sync or async, connection or session.
 
-The call runs in the caller's own transaction: nothing exists unless they commit.
+The call runs in the caller's own transaction: nothing exists unless they commit. Whoever only looks leaves nothing.
 """
 
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import UUID
 
 import psycopg
@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from typing_extensions import TypeIs
 
+from duly.db.rows import Row, Statement
 from duly.errors import InvalidArgument, KeyReused
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.ledger.model import Request
@@ -25,7 +26,17 @@ if TYPE_CHECKING:  # needs a package of its own, which only those have who use i
     from sqlalchemy.ext.asyncio import AsyncConnection as AlchemyAsyncConnection
     from sqlalchemy.ext.asyncio import AsyncSession
 
-__all__ = ["AsyncTransaction", "SyncTransaction", "as_our_errors", "ask", "ask_async", "creation_of", "is_async"]
+__all__ = [
+    "AsyncTransaction",
+    "SyncTransaction",
+    "as_our_errors",
+    "ask",
+    "ask_async",
+    "creation_of",
+    "is_async",
+    "look",
+    "look_async",
+]
 
 SyncTransaction: TypeAlias = psycopg.Connection[Any] | AlchemyConnection | Session
 AsyncTransaction: TypeAlias = "psycopg.AsyncConnection[Any] | AlchemyAsyncConnection | AsyncSession"
@@ -65,6 +76,41 @@ async def ask_async(transaction: AsyncTransaction, request: Request) -> Creation
 
         connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
         return creation_of((await connection.exec_driver_sql(STATEMENT, parameters)).mappings().one())
+
+
+def look(transaction: SyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
+    """Ask about an org's jobs as this transaction sees them, whoever its login is; afterwards it is as it was.
+
+    The tenant is set inside a savepoint, or a transaction where none is open, which is rolled back: by psycopg itself,
+    for SQLAlchemy need not know.
+    """
+    connection = transaction.connection() if isinstance(transaction, Session) else transaction
+    driver = connection if isinstance(connection, psycopg.Connection) else connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection), "we speak through psycopg"
+    with driver.transaction(force_rollback=True), driver.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(SQL.act_for, {"org": org})
+        return cursor.execute(statement, parameters).fetchall()
+
+
+async def look_async(transaction: AsyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
+    """The same on an async connection."""
+    driver = await driver_of(transaction)
+    async with driver.transaction(force_rollback=True), driver.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(SQL.act_for, {"org": org})
+        await cursor.execute(statement, parameters)
+        return await cursor.fetchall()
+
+
+async def driver_of(transaction: AsyncTransaction) -> psycopg.AsyncConnection[Any]:
+    """The connection beneath an async one."""
+    if isinstance(transaction, psycopg.AsyncConnection):
+        return transaction
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+    connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    assert isinstance(driver, psycopg.AsyncConnection), "we speak through psycopg"
+    return cast("psycopg.AsyncConnection[Any]", driver)
 
 
 def creation_of(row: Mapping[Any, Any] | None) -> Creation[UUID]:

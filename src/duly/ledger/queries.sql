@@ -1,7 +1,7 @@
 -- Jobs: asking for them, holding them, letting go of them, steering them, and looking at them.
 --
 -- Settling is batch-shaped and fenced by the owner, in the form of kernel/lease.sql: each row is looked up by its own key,
--- in the order of the keys. A job that somebody asked to cancel never goes back to the queue: it is cancelled instead.
+-- in the order of the keys; that it is held is said by the end of its lease, which no other index knows. A job that somebody asked to cancel never goes back to the queue: it is cancelled instead.
 
 -- name: enqueue
 -- The unique (org, key) decides who made it; the answer says which.
@@ -66,32 +66,7 @@ returning t.id;
 
 -- name: done
 -- The work is done and its result is kept. Whoever asked to cancel meanwhile was too late.
-with given as (
-    select *
-    from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[]), (select %(results)s::jsonb[]))
-        as g (key, owner, result)
-    order by g.key
-),
-ours as (
-    select given.*
-    from given
-    cross join lateral (
-        select
-        from ledger.job as t
-        where t.id = given.key and t.lease_owner = given.owner and t.status = 'running'
-        for no key update
-    ) as held
-),
-settled as (
-    update ledger.job as t
-    set
-        status = 'succeeded', settled_by = ours.owner, lease_owner = null, lease_expires_at = null,
-        result = ours.result, last_error_code = null, last_error_message = null, said = null
-    from ours
-    where t.id = ours.key
-    returning t.id as key
-)
-select key from settled;
+select done as key from ledger.done(%(keys)s::uuid[], %(owners)s::text[], %(results)s::jsonb[]);
 
 -- name: later
 -- Not now: the start is given back and a snooze is counted. One snooze too many is left alone here, and fails.
@@ -107,7 +82,7 @@ ours as (
     cross join lateral (
         select t.cancel_requested_at is not null as stop
         from ledger.job as t
-        where t.id = given.key and t.lease_owner = given.owner and t.status = 'running' and t.snoozes < %(most_snoozes)s
+        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null and t.snoozes < %(most_snoozes)s
         for no key update
     ) as held
 ),
@@ -139,7 +114,7 @@ ours as (
     cross join lateral (
         select t.cancel_requested_at is not null as stop
         from ledger.job as t
-        where t.id = given.key and t.lease_owner = given.owner and t.status = 'running'
+        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
         for no key update
     ) as held
 ),
@@ -169,7 +144,7 @@ ours as (
     cross join lateral (
         select
         from ledger.job as t
-        where t.id = given.key and t.lease_owner = given.owner and t.status = 'running'
+        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
         for no key update
     ) as held
 ),
@@ -199,7 +174,7 @@ ours as (
     cross join lateral (
         select t.cancel_requested_at is not null as stop
         from ledger.job as t
-        where t.id = given.key and t.lease_owner = given.owner and t.status = 'running'
+        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
         for no key update
     ) as held
 ),

@@ -5,6 +5,7 @@ earlier one whose answer was lost; the others are lost. A failure and a sweep ar
 transaction, which is the caller's.
 """
 
+import json
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import asdict
@@ -120,7 +121,7 @@ async def enqueue_many(
         SQL.enqueue_many,
         org=request.org,
         type=request.type,
-        payloads=[Jsonb(payload) for payload in payloads],
+        payloads=[json.dumps(payload) for payload in payloads],  # texts go over in one piece, which is what costs
         queue=request.queue,
         keys=None if keys is None else list(keys),
         run_ats=None if run_ats is None else list(run_ats),
@@ -198,9 +199,9 @@ async def done(connection: Connection, leases: Sequence[Lease], results: Sequenc
 
 
 def parameters_of_done(leases: Sequence[Lease], results: Sequence[Json]) -> dict[str, object]:
-    """Results as the parameters of `done`."""
-    values = [None if result is None else Jsonb(result) for result in results]
-    return {**keys_and_owners(leases), "results": values}
+    """Results as the parameters of `done`; mostly there are none."""
+    values = [None if result is None else json.dumps(result) for result in results]
+    return {**keys_and_owners(leases), "results": values if any(values) else None}
 
 
 async def later(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float]) -> frozenset[UUID]:

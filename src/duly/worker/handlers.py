@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from duly.errors import Unavailable
@@ -24,6 +25,7 @@ __all__ = ["Deliver", "Handlers", "News", "Running"]
 
 CANCEL_GRACE_SECONDS = 5.0  # a thread that was asked to stop has so long to say how it ended
 STALLED_SECONDS = 5.0  # a loop that did not turn for so long begins nothing
+NO_TIMER = nullcontext()  # costs a tenth of a timer that is never set
 STRONGER = {Stop.CANCELLED: 0, Stop.TIMEOUT: 1, Stop.SHUTDOWN: 2, Stop.LOST: 3}
 
 log = get_log("duly.worker")
@@ -177,12 +179,13 @@ class Handlers:
         running.is_entered = True
         running.began_at = time.monotonic()
         crashpoint("before_work")
-        timer = asyncio.timeout(call.timeout_seconds)
+        timer = NO_TIMER if call.timeout_seconds is None else asyncio.timeout(call.timeout_seconds)
         try:
             async with timer:
                 outcome = await call.function(*call.arguments)
         except BaseException as error:
-            outcome = took_too_long(call) if timer.expired() else outcome_of_end(error, running.sign)
+            is_late = isinstance(timer, asyncio.Timeout) and timer.expired()
+            outcome = took_too_long(call) if is_late else outcome_of_end(error, running.sign)
         crashpoint("after_work")
         self.tell(running, outcome, deliver)
 

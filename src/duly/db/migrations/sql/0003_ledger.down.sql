@@ -4,6 +4,7 @@ drop function ledger.retain(bigint);
 drop function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]);
 drop function ledger.room_for(text);
 drop function ledger.fence(uuid, text, text);
+drop function ledger.done(uuid[], text[], jsonb[]);
 drop function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text

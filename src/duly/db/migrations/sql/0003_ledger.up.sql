@@ -6,10 +6,14 @@ comment on sequence duly.wake_ledger is 'The last window of 50 ms in which the w
 
 create function ledger.new_id() returns uuid
     language sql volatile parallel safe
-    return overlay(
-        lpad(to_hex((date_part('epoch', clock_timestamp()) * 1000)::bigint), 12, '0') || '-7'
-        || substr(gen_random_uuid()::text, 16)
-        placing '-' from 9 for 0
+    return encode(
+        -- Six bytes of milliseconds before a random uuid, whose version 4 becomes a 7 by two bits.
+        set_bit(set_bit(overlay(
+            uuid_send(gen_random_uuid())
+            placing substr(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint), 3)
+            from 1
+        ), 52, 1), 53, 1),
+        'hex'
     )::uuid;
 comment on function ledger.new_id() is
     'A UUIDv7: what is made together lies together, in every index that begins with it.';
@@ -516,7 +520,8 @@ create function ledger.claim(
     floor_run_ats timestamptz[] default null,
     floor_ids uuid[] default null
 ) returns setof ledger.job
-    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off
+    -- Plans are kept, and may be older than the table is large: only the order of the index will do.
+    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off
     as $$
 declare
     now constant timestamptz := duly.now();
@@ -623,6 +628,32 @@ comment on function ledger.claim(text[], text[], text, double precision, bigint,
     'Hold up to so many due jobs of these kinds: higher priority first, then what has waited longest. Claimers never wait for '
     'each other. A floor lets a claimer that has been here pass over what it took before, where the dead cannot be cleared.';
 
+-- Done -----------------------------------------------------------------------------------------------------------------
+-- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order of
+-- the keys, and found once.
+
+create function ledger.done(keys uuid[], owners text[], results jsonb[]) returns setof uuid
+    language plpgsql set search_path = pg_catalog, pg_temp
+    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    as $$
+begin
+    -- A lease without an end is no lease: said of the end, so that nothing but the key is looked up.
+    return query
+        update ledger.job as t
+        set status = 'succeeded', settled_by = given.owner, lease_owner = null, lease_expires_at = null,
+            result = given.result, last_error_code = null, last_error_message = null, said = null
+        from (
+            select g.key, g.owner, g.result
+            from unnest(keys, owners, results) as g (key, owner, result)
+            order by g.key
+        ) as given
+        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
+        returning t.id;
+end
+$$;
+comment on function ledger.done(uuid[], text[], jsonb[]) is
+    'Jobs that these owners hold are done, with these results; which they are. Whoever asked to cancel meanwhile was too late.';
+
 -- A handler's own transaction -------------------------------------------------------------------------------------------
 
 create function ledger.fence(key uuid, owner text, role text) returns boolean
@@ -722,6 +753,7 @@ grant execute on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text
 ) to {worker}, {api};
+grant execute on function ledger.done(uuid[], text[], jsonb[]) to {worker}, {api};
 grant execute on function ledger.fence(uuid, text, text), ledger.room_for(text),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]), ledger.retain(bigint)
     to {worker};

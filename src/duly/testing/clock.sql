@@ -1,4 +1,4 @@
--- What a test database has that no other should.
+-- The clock of a test database.
 
 -- name: install_test_clock
 -- The two clocks that everything reads get other bodies, with a shift that anybody may move.
@@ -10,10 +10,14 @@ create or replace function duly.clock() returns timestamptz language sql volatil
 create or replace function duly.now() returns timestamptz language sql stable parallel safe
     return statement_timestamp() + (select shift from duly.test_clock);
 
+-- name: has_test_clock
+-- Only a database that was made for tests has it.
+select to_regclass('duly.test_clock') is not null;
+
 -- name: move_clock
 -- Both clocks move together, so they never disagree.
 update duly.test_clock set shift = shift + make_interval(secs => %(seconds)s);
 
--- name: lock_templates
--- One process at a time builds a template on this server; the lock goes with its connection.
-select pg_advisory_lock(%(key)s);
+-- name: read_clock
+-- The time that everything in this database lives by.
+select duly.clock();

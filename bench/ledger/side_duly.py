@@ -1,0 +1,84 @@
+"""Ourselves: the real runtime with one declared job type, nothing taken out."""
+
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import make_conninfo
+
+from bench.ledger.board import Board
+from bench.ledger.side import BATCH, UNCOUNTED, Client, Side
+from duly.db.migrate import migrate
+from duly.db.migrations import Roles
+from duly.kernel.work import Pace
+from duly.ledger import store
+from duly.ledger.model import Request
+from duly.ledger.sdk import DEFAULT_ORG, App
+from duly.ledger.work import Context, JobWork
+from duly.logs import configure_logs
+from duly.settings import load_settings
+from duly.worker.runtime import run_worker
+
+__all__ = ["SIDE"]
+
+PACE = Pace(slots=2 * BATCH, batch=BATCH)  # two lanes, and each may hold a whole batch
+BOARD: list[Board] = []
+ROLES = Roles()
+
+app = App()
+
+
+@app.job("noop")
+async def noop(_context: Context, n: int) -> None:
+    """Does nothing, and lets the board know."""
+    BOARD[0].begin(n)
+
+
+class OurClient(Client):
+    """A psycopg connection in autocommit, as `duly_api`."""
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self.connection = connection
+        self.request = Request(DEFAULT_ORG, "noop")
+
+    async def one(self, number: int) -> None:
+        await noop.on(self.connection).enqueue(n=number)
+
+    async def many(self, numbers: Sequence[int]) -> None:
+        await store.enqueue_many(self.connection, self.request, [{"n": number} for number in numbers])
+
+    async def all_at_once(self, jobs: int) -> None:
+        async with self.connection.transaction():
+            for begin in range(0, jobs, BATCH):
+                await self.many([UNCOUNTED] * min(BATCH, jobs - begin))
+
+
+class Ours(Side):
+    """duly."""
+
+    name = "duly"
+    setting = f"slots {PACE.slots}, batch {PACE.batch}"
+    unfinished = "unfinished_of_duly"
+
+    def build(self, dsn: str) -> None:
+        migrate(dsn, ROLES)
+        with psycopg.connect(dsn, autocommit=True) as admin:
+            for role in (ROLES.worker, ROLES.api):
+                admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
+
+    @asynccontextmanager
+    async def client(self, dsn: str) -> AsyncGenerator[Client, None]:
+        async with await AsyncConnection.connect(make_conninfo(dsn, user=ROLES.api), autocommit=True) as connection:
+            yield OurClient(connection)
+
+    def work(self, dsn: str, board: Board) -> None:
+        BOARD.append(board)
+        settings = load_settings().model_copy(update={"log_level": "warning"})
+        configure_logs(settings, sys.stderr)
+        run_worker([JobWork(app.handlers(), PACE)], settings, dsn=make_conninfo(dsn, user=ROLES.worker))
+
+
+SIDE = Ours()
