@@ -5,7 +5,7 @@ per transition. Whoever writes, in whichever language, goes through them.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from psycopg import sql
@@ -60,6 +60,9 @@ class Machine:
     actor: str = "null::text"  # SQL over the new row: who did it
     detail: str = "null::jsonb"  # SQL over the new row: what else to remember
     log: Log = TRANSITION
+    rules: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # by name, SQL over new: every row is so, or unknown
     at_insert: tuple[str, ...] = ()  # what the guard does besides, in its own language: when a row is made,
     at_stay: tuple[str, ...] = ()  # when it is changed and has not moved,
     at_move: tuple[str, ...] = ()  # and when it has
@@ -110,7 +113,8 @@ def names_of(machine: Machine) -> Iterator[tuple[str, sql.Composable]]:
     yield "moved", sql.SQL(" or ").join(moves_of(machine)) if list(moves_of(machine)) else sql.SQL("false")
     yield "at_insert", steps_of(machine.at_insert, indent=8)
     yield "at_stay", steps_of(machine.at_stay, indent=8)
-    yield "at_move", steps_of(machine.at_move, indent=4)
+    yield "at_move", steps_of(machine.at_move, indent=8)
+    yield "rules", rules_of(machine)
     yield "log", sql.SQL(literal(machine.log.table))
     yield "columns", sql.SQL(literal(", ".join(machine.log.columns)))
     yield "line", sql.SQL(", ").join(line_of(machine))
@@ -128,7 +132,25 @@ def moves_of(machine: Machine) -> Iterator[sql.Composable]:
 
 def steps_of(steps: tuple[str, ...], *, indent: int) -> sql.Composable:
     """Steps of the guard, a line each, before it lets the row pass."""
-    return sql.SQL(literal("".join(step + "\n" + " " * indent for step in steps)))
+    return sql.SQL(literal("".join("\n" + " " * indent + step for step in steps)))
+
+
+def rules_of(machine: Machine) -> sql.Composable:
+    """The rules of a row, as the last thing that the guard looks at."""
+    if not machine.rules:
+        return sql.SQL("")
+    lines = [line for line in TEMPLATES["rules"].splitlines() if not line.startswith("--")]
+    return sql.SQL(literal("".join("\n    " + line for line in lines) + ";")).format(
+        name=sql.Literal(machine.name),
+        key=sql.Identifier(machine.key),
+        all=sql.SQL(" and ").join(
+            sql.SQL("coalesce({}, true)").format(sql.SQL(literal(rule))) for rule in machine.rules.values()
+        ),
+        each=sql.SQL(" ").join(
+            sql.SQL("when ({}) is false then {}").format(sql.SQL(literal(rule)), sql.Literal(name))
+            for name, rule in machine.rules.items()
+        ),
+    )
 
 
 def line_of(machine: Machine) -> Iterator[sql.Composable]:

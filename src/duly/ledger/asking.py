@@ -11,22 +11,23 @@ from uuid import UUID
 
 import psycopg
 from psycopg.rows import dict_row
-from sqlalchemy import Connection as AlchemyConnection
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session
 from typing_extensions import TypeIs
 
 from duly.db.rows import Row, Statement
 from duly.errors import InvalidArgument, KeyReused
+from duly.kernel.canonical import LARGEST_BYTES
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.ledger.model import Request
 from duly.ledger.store import KEY_REUSED, SQL, parameters_of
 
-if TYPE_CHECKING:  # needs a package of its own, which only those have who use it
+if TYPE_CHECKING:  # a worker need not have it in memory; whoever gives us one of these has imported it
+    from sqlalchemy import Connection as AlchemyConnection
     from sqlalchemy.ext.asyncio import AsyncConnection as AlchemyAsyncConnection
     from sqlalchemy.ext.asyncio import AsyncSession
+    from sqlalchemy.orm import Session
 
 __all__ = [
+    "AnyTransaction",
     "AsyncTransaction",
     "SyncTransaction",
     "as_our_errors",
@@ -38,14 +39,30 @@ __all__ = [
     "look_async",
 ]
 
-SyncTransaction: TypeAlias = psycopg.Connection[Any] | AlchemyConnection | Session
+SyncTransaction: TypeAlias = "psycopg.Connection[Any] | AlchemyConnection | Session"
+AnyTransaction: TypeAlias = "SyncTransaction | AsyncTransaction"
 AsyncTransaction: TypeAlias = "psycopg.AsyncConnection[Any] | AlchemyAsyncConnection | AsyncSession"
 
 STATEMENT = SQL.enqueue.as_string(None)
+NAME = "1 to 100 characters of A-Z a-z 0-9 _ . : / - and begins with a letter or digit"
+RULES = {
+    "ck_job__type": f"a type has {NAME}",
+    "ck_job__queue": f"a queue has {NAME}",
+    "ck_job__max_attempts": "max_attempts: between 1 and 1000",
+    "ck_job__priority": "priority: between -100 and 100",
+    "ck_job__idempotency_key": "a key has 1 to 255 characters",
+    "ck_job__payload": f"payload: an object of at most {LARGEST_BYTES} bytes as the database stores it",
+    "ck_job__timeout_seconds": "timeout: more than 0 and at most 366 days",
+    "ck_job__backoff": "backoff: 0 <= base <= cap, and a cap of at most 366 days",
+    "ck_job__retain_for": "retain: between 1 and 3660 days",
+    "ck_job__years_2000_to_2200": "times lie between the years 2000 and 2200",
+    "ck_job_limit__queue": f"a queue has {NAME}",
+    "ck_job_limit__type": f"a type has {NAME}",
+}
 REFUSED = ("22", "23")  # classes of SQLSTATE: a value, or a rule that it breaks
 
 
-def is_async(transaction: SyncTransaction | AsyncTransaction) -> "TypeIs[AsyncTransaction]":
+def is_async(transaction: AnyTransaction) -> "TypeIs[AsyncTransaction]":
     """Must what we ask here be awaited?"""
     if isinstance(transaction, psycopg.AsyncConnection):
         return True
@@ -60,6 +77,8 @@ def ask(transaction: SyncTransaction, request: Request) -> Creation[UUID]:
         if isinstance(transaction, psycopg.Connection):
             with transaction.cursor(row_factory=dict_row) as cursor:
                 return creation_of(cursor.execute(SQL.enqueue, parameters).fetchone())
+        from sqlalchemy.orm import Session
+
         connection = transaction.connection() if isinstance(transaction, Session) else transaction
         return creation_of(connection.exec_driver_sql(STATEMENT, parameters).mappings().one())
 
@@ -84,12 +103,21 @@ def look(transaction: SyncTransaction, org: UUID, statement: Statement, paramete
     The tenant is set inside a savepoint, or a transaction where none is open, which is rolled back: by psycopg itself,
     for SQLAlchemy need not know.
     """
-    connection = transaction.connection() if isinstance(transaction, Session) else transaction
-    driver = connection if isinstance(connection, psycopg.Connection) else connection.connection.driver_connection
+    driver = plain_driver_of(transaction)
     assert isinstance(driver, psycopg.Connection), "we speak through psycopg"
     with driver.transaction(force_rollback=True), driver.cursor(row_factory=dict_row) as cursor:
         cursor.execute(SQL.act_for, {"org": org})
         return cursor.execute(statement, parameters).fetchall()
+
+
+def plain_driver_of(transaction: SyncTransaction) -> object:
+    """The connection beneath."""
+    if isinstance(transaction, psycopg.Connection):
+        return transaction
+    from sqlalchemy.orm import Session
+
+    connection = transaction.connection() if isinstance(transaction, Session) else transaction
+    return connection.connection.driver_connection
 
 
 async def look_async(transaction: AsyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
@@ -124,10 +152,12 @@ def as_our_errors() -> Generator[None, None, None]:
     """A refusal of the database becomes one of ours; SQLAlchemy wraps it once more."""
     try:
         yield
-    except (psycopg.Error, DBAPIError) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        state = getattr(cause, "sqlstate", None) or ""
-        words = getattr(getattr(cause, "diag", None), "message_primary", None) or str(cause)
+    except Exception as error:
+        cause = error if isinstance(error, psycopg.Error) else getattr(error, "orig", None)
+        if not isinstance(cause, psycopg.Error):
+            raise
+        state = cause.sqlstate or ""
+        words = RULES.get(cause.diag.constraint_name or "") or cause.diag.message_primary or str(cause)
         if state == KEY_REUSED:
             raise KeyReused(words) from error
         if state.startswith(REFUSED):

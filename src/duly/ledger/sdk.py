@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from duly.errors import InvalidArgument
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.canonical import Json, checked_json
 from duly.kernel.outcome import Creation
-from duly.ledger.asking import AsyncTransaction, SyncTransaction, ask, ask_async, is_async
+from duly.ledger.asking import AnyTransaction, AsyncTransaction, SyncTransaction, ask, ask_async, is_async
 from duly.ledger.context import Context
 from duly.ledger.duration import Duration, seconds_of
 from duly.ledger.model import Options, Request
@@ -114,7 +115,7 @@ class JobType(Generic[P, R]):
     def on(self, transaction: SyncTransaction, **when: Unpack[When]) -> "Order[P]": ...
     @overload
     def on(self, transaction: AsyncTransaction, **when: Unpack[When]) -> "AsyncOrder[P]": ...
-    def on(self, transaction: SyncTransaction | AsyncTransaction, **when: Unpack[When]) -> "Order[P] | AsyncOrder[P]":
+    def on(self, transaction: AnyTransaction, **when: Unpack[When]) -> "Order[P] | AsyncOrder[P]":
         """Ask for a job inside this transaction: `.enqueue(...)` takes the handler's own arguments."""
         delay = when.get("delay")
         request = Request(
@@ -131,10 +132,15 @@ class JobType(Generic[P, R]):
             return AsyncOrder(self, transaction, request)
         return Order(self, transaction, request)
 
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """What the handler takes."""
+        return inspect.signature(self.function)
+
     def payload_of(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Json]:
         """The arguments by name; refused when the handler could not be called with them or they are not JSON."""
         try:
-            given = inspect.signature(self.function).bind(None, *args, **kwargs)
+            given = self.signature.bind(None, *args, **kwargs)
         except TypeError as error:
             raise InvalidArgument(f"the job type '{self.handler.type}' cannot be called like this: {error}") from None
         _, *named = given.arguments.items()

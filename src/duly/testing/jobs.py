@@ -33,7 +33,7 @@ from duly.kernel.lease import Lease
 from duly.kernel.outcome import Done, Outcome
 from duly.kernel.work import Connection, Pace
 from duly.ledger import store
-from duly.ledger.asking import AsyncTransaction, SyncTransaction, is_async, look, look_async
+from duly.ledger.asking import AnyTransaction, AsyncTransaction, SyncTransaction, is_async, look, look_async
 from duly.ledger.context import Context, Desk, Nothing
 from duly.ledger.model import Job
 from duly.ledger.sdk import App, JobType
@@ -79,7 +79,7 @@ def assert_enqueued(
     **kwargs: Any,
 ) -> Awaitable[None]: ...
 def assert_enqueued(
-    transaction: SyncTransaction | AsyncTransaction,
+    transaction: AnyTransaction,
     job_type: JobType[..., Any],
     /,
     *args: Any,
@@ -124,7 +124,7 @@ def assert_not_enqueued(
     **kwargs: Any,
 ) -> Awaitable[None]: ...
 def assert_not_enqueued(
-    transaction: SyncTransaction | AsyncTransaction,
+    transaction: AnyTransaction,
     job_type: JobType[..., Any],
     /,
     *args: Any,
@@ -161,9 +161,7 @@ def some_of_payload(job_type: JobType[..., Any], args: Sequence[Any], kwargs: Ma
     return checked_json(dict(named))
 
 
-def list_asked(
-    transaction: SyncTransaction | AsyncTransaction, wanted: Wanted
-) -> Sequence[Row] | Awaitable[Sequence[Row]]:
+def list_asked(transaction: AnyTransaction, wanted: Wanted) -> Sequence[Row] | Awaitable[Sequence[Row]]:
     """The jobs of an org, the likeliest first, each with how many there are of what is looked for."""
     parameters = {
         "org": wanted.org,

@@ -30,7 +30,7 @@ from duly.worker.metrics import OUTCOMES, Metrics
 __all__ = ["LANES", "Lanes"]
 
 LANES = 2
-EAGER_SECONDS = 0.01  # how often a worker that was just woken looks again
+EAGER_SECONDS = 0.002  # how often a worker that was just woken looks again
 AWAKE_SECONDS = 0.1  # and for how long: two windows of the wake-up, whose later rows come unannounced
 MOST_SWEEPS = 100  # in a row
 TIDY_SECONDS = 60.0  # how often a worker looks for what may leave

@@ -11,6 +11,7 @@ a lease can do that, and it belongs into a child: `isolate=True`.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -34,6 +35,7 @@ __all__ = ["Worker", "run_worker"]
 
 log = get_log("duly.worker")
 LAST_SECONDS = 7.0  # to give back what we hold and say goodbye, once nothing more is waited for
+COLLECT_AFTER = 10_000  # new objects, before the collector looks for circles among them
 HEARING_SECONDS = 2.0  # how long the handlers' loop has to hear that control has ended
 
 
@@ -144,6 +146,7 @@ def run_worker(
     """
 
     async def main() -> int:
+        spare_the_collector()
         worker = Worker(works, settings, dsn=dsn, direct_dsn=direct_dsn, role=role, is_the_process=True)
         stop_by_signals(worker)
         status = 1
@@ -158,6 +161,13 @@ def run_worker(
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
+
+
+def spare_the_collector() -> None:
+    """What is loaded by now stays, and rows come by thousands: looking through everything so often costs a third."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
 
 
 @contextmanager

@@ -8,36 +8,35 @@ begin
         end if;
         new.revision := 1;
         new.moved_from := null;
-        return new;
-    end if;
-    if new."id" is distinct from old."id" then
+    elsif new."id" is distinct from old."id" then
         raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
-    end if;
-    if new."status" is distinct from old."status" then
-        if not (case old."status"::text when 'queued' then new."status"::text = any (array['running', 'canceled']) when 'running' then new."status"::text = any (array['succeeded', 'failed', 'canceled', 'queued']) when 'failed' then new."status"::text = any (array['queued', 'dead_letter']) when 'dead_letter' then new."status"::text = any (array['queued']) else false end) then
-            raise exception '% % cannot go from % to %', 'job', old."id", old."status", new."status" using errcode = 'DU001';
-        end if;
-    elsif not ((old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner") or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null and new.cancel_requested_at is not null))) then
+    elsif new."status" is not distinct from old."status" and not ((old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner") or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null and new.cancel_requested_at is not null))) then
         new.revision := old.revision;
         new.moved_from := null;
         new.said := null;
         new.updated_at := duly.clock();
-        return new;
-    end if;
-    new.revision := old.revision + 1;
-    new.moved_from := old."status"::text;
-    if new.said is not distinct from old.said then
-        new.said := null;
-    end if;
-    new.updated_at := duly.clock();
-    new.attempt := greatest(new.starts - 1, 0);
-    new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at) else old.started_at end;
-    if new.status in ('succeeded', 'canceled', 'dead_letter') then
-        new.finished_at := new.updated_at;
-        new.retain_until := new.updated_at + new.retain_for;
+    elsif new."status" is distinct from old."status" and not (case old."status"::text when 'queued' then new."status"::text = any (array['running', 'canceled']) when 'running' then new."status"::text = any (array['succeeded', 'failed', 'canceled', 'queued']) when 'failed' then new."status"::text = any (array['queued', 'dead_letter']) when 'dead_letter' then new."status"::text = any (array['queued']) else false end) then
+        raise exception '% % cannot go from % to %', 'job', old."id", old."status", new."status" using errcode = 'DU001';
     else
-        new.finished_at := null;
-        new.retain_until := null;
+        new.revision := old.revision + 1;
+        new.moved_from := old."status"::text;
+        if new.said is not distinct from old.said then
+            new.said := null;
+        end if;
+        new.updated_at := duly.clock();
+        new.attempt := greatest(new.starts - 1, 0);
+        new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at) else old.started_at end;
+        if new.status in ('succeeded', 'canceled', 'dead_letter') then
+            new.finished_at := new.updated_at;
+            new.retain_until := new.updated_at + new.retain_for;
+        else
+            new.finished_at := null;
+            new.retain_until := null;
+        end if;
+    end if;
+    if not (coalesce(new.revision > 1 or new.type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$', true) and coalesce(new.revision > 1 or (char_length(new.queue) <= 100 and new.queue ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$'), true) and coalesce(new.attempt = greatest(new.starts - 1, 0), true) and coalesce(new.max_attempts between 1 and 1000, true) and coalesce(new.starts between 0 and new.max_attempts - case when new.status = 'queued' then 1 else 0 end, true) and coalesce(new.snoozes between 0 and 1000, true) and coalesce(new.priority between -100 and 100, true) and coalesce(new.idempotency_key <> '', true) and coalesce(case when new.idempotency_key is null then new.request_digest is null else octet_length(new.request_digest) = 32 end, true) and coalesce(jsonb_typeof(new.payload) = 'object' and pg_column_size(new.payload) <= 1048576, true) and coalesce(pg_column_size(new.result) <= 1048576, true) and coalesce(new.timeout_seconds > 0 and new.timeout_seconds <= 31622400, true) and coalesce(new.backoff_base_seconds >= 0 and new.backoff_base_seconds <= new.backoff_cap_seconds and new.backoff_cap_seconds <= 31622400, true) and coalesce(case new.status when 'running' then new.lease_owner is not null and new.lease_expires_at is not null when 'failed' then new.lease_owner is not null and new.lease_expires_at is null else new.lease_owner is null and new.lease_expires_at is null end, true) and coalesce(char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300, true) and coalesce(new.last_error_code ~ '^[A-Z][A-Z0-9_]*$' and (new.status not in ('failed', 'dead_letter') or new.last_error_code is not null), true) and coalesce(new.progress between 0 and 100 and char_length(new.stage) between 1 and 200, true) and coalesce(new.retain_for between interval '1 day' and interval '3660 days', true) and coalesce((new.finished_at is null) = (new.retain_until is null), true) and coalesce(jsonb_typeof(new.said) = 'object' and pg_column_size(new.said) <= 65536, true) and coalesce(date_part('epoch', least(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at, new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) >= 946684800 and date_part('epoch', greatest(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at, new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) < 7258118400, true)) then
+        raise exception '% % breaks the rule %', 'job', new."id", case when (new.revision > 1 or new.type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$') is false then 'ck_job__type' when (new.revision > 1 or (char_length(new.queue) <= 100 and new.queue ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$')) is false then 'ck_job__queue' when (new.attempt = greatest(new.starts - 1, 0)) is false then 'ck_job__attempt' when (new.max_attempts between 1 and 1000) is false then 'ck_job__max_attempts' when (new.starts between 0 and new.max_attempts - case when new.status = 'queued' then 1 else 0 end) is false then 'ck_job__starts' when (new.snoozes between 0 and 1000) is false then 'ck_job__snoozes' when (new.priority between -100 and 100) is false then 'ck_job__priority' when (new.idempotency_key <> '') is false then 'ck_job__idempotency_key' when (case when new.idempotency_key is null then new.request_digest is null else octet_length(new.request_digest) = 32 end) is false then 'ck_job__request_digest' when (jsonb_typeof(new.payload) = 'object' and pg_column_size(new.payload) <= 1048576) is false then 'ck_job__payload' when (pg_column_size(new.result) <= 1048576) is false then 'ck_job__result' when (new.timeout_seconds > 0 and new.timeout_seconds <= 31622400) is false then 'ck_job__timeout_seconds' when (new.backoff_base_seconds >= 0 and new.backoff_base_seconds <= new.backoff_cap_seconds and new.backoff_cap_seconds <= 31622400) is false then 'ck_job__backoff' when (case new.status when 'running' then new.lease_owner is not null and new.lease_expires_at is not null when 'failed' then new.lease_owner is not null and new.lease_expires_at is null else new.lease_owner is null and new.lease_expires_at is null end) is false then 'ck_job__lease' when (char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300) is false then 'ck_job__owners' when (new.last_error_code ~ '^[A-Z][A-Z0-9_]*$' and (new.status not in ('failed', 'dead_letter') or new.last_error_code is not null)) is false then 'ck_job__last_error' when (new.progress between 0 and 100 and char_length(new.stage) between 1 and 200) is false then 'ck_job__progress' when (new.retain_for between interval '1 day' and interval '3660 days') is false then 'ck_job__retain_for' when ((new.finished_at is null) = (new.retain_until is null)) is false then 'ck_job__retain_until' when (jsonb_typeof(new.said) = 'object' and pg_column_size(new.said) <= 65536) is false then 'ck_job__said' when (date_part('epoch', least(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at, new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) >= 946684800 and date_part('epoch', greatest(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at, new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) < 7258118400) is false then 'ck_job__years_2000_to_2200' end
+            using errcode = 'check_violation', constraint = case when (new.revision > 1 or new.type ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$') is false then 'ck_job__type' when (new.revision > 1 or (char_length(new.queue) <= 100 and new.queue ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]*$')) is false then 'ck_job__queue' when (new.attempt = greatest(new.starts - 1, 0)) is false then 'ck_job__attempt' when (new.max_attempts between 1 and 1000) is false then 'ck_job__max_attempts' when (new.starts between 0 and new.max_attempts - case when new.status = 'queued' then 1 else 0 end) is false then 'ck_job__starts' when (new.snoozes between 0 and 1000) is false then 'ck_job__snoozes' when (new.priority between -100 and 100) is false then 'ck_job__priority' when (new.idempotency_key <> '') is false then 'ck_job__idempotency_key' when (case when new.idempotency_key is null then new.request_digest is null else octet_length(new.request_digest) = 32 end) is false then 'ck_job__request_digest' when (jsonb_typeof(new.payload) = 'object' and pg_column_size(new.payload) <= 1048576) is false then 'ck_job__payload' when (pg_column_size(new.result) <= 1048576) is false then 'ck_job__result' when (new.timeout_seconds > 0 and new.timeout_seconds <= 31622400) is false then 'ck_job__timeout_seconds' when (new.backoff_base_seconds >= 0 and new.backoff_base_seconds <= new.backoff_cap_seconds and new.backoff_cap_seconds <= 31622400) is false then 'ck_job__backoff' when (case new.status when 'running' then new.lease_owner is not null and new.lease_expires_at is not null when 'failed' then new.lease_owner is not null and new.lease_expires_at is null else new.lease_owner is null and new.lease_expires_at is null end) is false then 'ck_job__lease' when (char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300) is false then 'ck_job__owners' when (new.last_error_code ~ '^[A-Z][A-Z0-9_]*$' and (new.status not in ('failed', 'dead_letter') or new.last_error_code is not null)) is false then 'ck_job__last_error' when (new.progress between 0 and 100 and char_length(new.stage) between 1 and 200) is false then 'ck_job__progress' when (new.retain_for between interval '1 day' and interval '3660 days') is false then 'ck_job__retain_for' when ((new.finished_at is null) = (new.retain_until is null)) is false then 'ck_job__retain_until' when (jsonb_typeof(new.said) = 'object' and pg_column_size(new.said) <= 65536) is false then 'ck_job__said' when (date_part('epoch', least(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at, new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) >= 946684800 and date_part('epoch', greatest(new.created_at, new.updated_at, new.started_at, new.finished_at, new.run_at, new.lease_expires_at, new.cancel_requested_at, new.progressed_at)) < 7258118400) is false then 'ck_job__years_2000_to_2200' end;
     end if;
     return new;
 end

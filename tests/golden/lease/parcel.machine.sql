@@ -8,22 +8,17 @@ begin
         end if;
         new.revision := 1;
         new.moved_from := null;
-        return new;
-    end if;
-    if new."id" is distinct from old."id" then
+    elsif new."id" is distinct from old."id" then
         raise exception 'the key of % % cannot change', 'parcel', old."id" using errcode = 'DU001';
-    end if;
-    if new."status" is distinct from old."status" then
-        if not (case old."status"::text when 'WAITING' then new."status"::text = any (array['CARRIED']) when 'CARRIED' then new."status"::text = any (array['DELIVERED', 'WAITING']) else false end) then
-            raise exception '% % cannot go from % to %', 'parcel', old."id", old."status", new."status" using errcode = 'DU001';
-        end if;
-    elsif not ((old."status"::text = 'CARRIED' and new."carrier" is distinct from old."carrier")) then
+    elsif new."status" is not distinct from old."status" and not ((old."status"::text = 'CARRIED' and new."carrier" is distinct from old."carrier")) then
         new.revision := old.revision;
         new.moved_from := null;
-        return new;
+    elsif new."status" is distinct from old."status" and not (case old."status"::text when 'WAITING' then new."status"::text = any (array['CARRIED']) when 'CARRIED' then new."status"::text = any (array['DELIVERED', 'WAITING']) else false end) then
+        raise exception '% % cannot go from % to %', 'parcel', old."id", old."status", new."status" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."status"::text;
     end if;
-    new.revision := old.revision + 1;
-    new.moved_from := old."status"::text;
     return new;
 end
 $guard$;

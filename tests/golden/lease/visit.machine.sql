@@ -8,22 +8,17 @@ begin
         end if;
         new.revision := 1;
         new.moved_from := null;
-        return new;
-    end if;
-    if new."number" is distinct from old."number" then
+    elsif new."number" is distinct from old."number" then
         raise exception 'the key of % % cannot change', 'visit', old."number" using errcode = 'DU001';
-    end if;
-    if new."state" is distinct from old."state" then
-        if not (case old."state"::text when 'pending' then new."state"::text = any (array['processing']) when 'processing' then new."state"::text = any (array['done', 'failed']) else false end) then
-            raise exception '% % cannot go from % to %', 'visit', old."number", old."state", new."state" using errcode = 'DU001';
-        end if;
-    elsif not ((old."state"::text = 'processing' and new."locked_by" is distinct from old."locked_by") or (new.progress is distinct from old.progress)) then
+    elsif new."state" is not distinct from old."state" and not ((old."state"::text = 'processing' and new."locked_by" is distinct from old."locked_by") or (new.progress is distinct from old.progress)) then
         new.revision := old.revision;
         new.moved_from := null;
-        return new;
+    elsif new."state" is distinct from old."state" and not (case old."state"::text when 'pending' then new."state"::text = any (array['processing']) when 'processing' then new."state"::text = any (array['done', 'failed']) else false end) then
+        raise exception '% % cannot go from % to %', 'visit', old."number", old."state", new."state" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."state"::text;
     end if;
-    new.revision := old.revision + 1;
-    new.moved_from := old."state"::text;
     return new;
 end
 $guard$;

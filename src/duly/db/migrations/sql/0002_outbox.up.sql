@@ -141,22 +141,17 @@ begin
         end if;
         new.revision := 1;
         new.moved_from := null;
-        return new;
-    end if;
-    if new."id" is distinct from old."id" then
+    elsif new."id" is distinct from old."id" then
         raise exception 'the key of % % cannot change', 'outbox', old."id" using errcode = 'DU001';
-    end if;
-    if new."status" is distinct from old."status" then
-        if not (case old."status"::text when 'pending' then new."status"::text = any (array['sending', 'failed']) when 'sending' then new."status"::text = any (array['sent', 'pending', 'failed', 'uncertain']) when 'uncertain' then new."status"::text = any (array['sent', 'pending', 'failed']) when 'failed' then new."status"::text = any (array['pending']) else false end) then
-            raise exception '% % cannot go from % to %', 'outbox', old."id", old."status", new."status" using errcode = 'DU001';
-        end if;
-    elsif not ((old."status"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")) then
+    elsif new."status" is not distinct from old."status" and not ((old."status"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")) then
         new.revision := old.revision;
         new.moved_from := null;
-        return new;
+    elsif new."status" is distinct from old."status" and not (case old."status"::text when 'pending' then new."status"::text = any (array['sending', 'failed']) when 'sending' then new."status"::text = any (array['sent', 'pending', 'failed', 'uncertain']) when 'uncertain' then new."status"::text = any (array['sent', 'pending', 'failed']) when 'failed' then new."status"::text = any (array['pending']) else false end) then
+        raise exception '% % cannot go from % to %', 'outbox', old."id", old."status", new."status" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."status"::text;
     end if;
-    new.revision := old.revision + 1;
-    new.moved_from := old."status"::text;
     return new;
 end
 $guard$;
