@@ -200,6 +200,14 @@ def test_a_type_is_declared_once() -> None:
         app.job("thumbnail")(thumbnail.function)
 
 
+@pytest.mark.parametrize(
+    "function", [lambda ctx, *rest: None, lambda ctx, **rest: None, lambda ctx, a, /: None], ids=["*", "**", "/"]
+)
+def test_a_handler_whose_arguments_have_no_names_is_refused(function: Any) -> None:
+    with pytest.raises(InvalidArgument, match="needs one"):
+        App().job("nameless")(function)
+
+
 async def test_a_declared_function_can_still_be_called() -> None:
     context = Context(UUID(int=1), UUID(int=2), "thumbnail", "images", 4, 5)
     assert await thumbnail(context, "a1") == {"image": "a1", "size": 256, "attempt": 4}

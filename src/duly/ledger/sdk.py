@@ -34,6 +34,8 @@ __all__ = ["DEFAULT_ORG", "App", "AsyncOrder", "JobType", "Order", "When"]
 
 DEFAULT_ORG = UUID(int=1)  # for whoever has no tenants
 
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -83,6 +85,11 @@ class App:
         def declare(function: Callable[Concatenate[Context, P], R]) -> "JobType[P, R]":
             if type in self.types:
                 raise InvalidArgument(f"the job type '{type}' is declared twice: each needs a name of its own")
+            _, *taken = inspect.signature(function).parameters.values()
+            if unnamed := [str(each) for each in taken if each.kind not in NAMED]:
+                raise InvalidArgument(
+                    f"the job type '{type}' takes {unnamed[0]}: a payload has fields with names, so each argument needs one"
+                )
             if isolate and function.__module__ == "__main__":
                 raise InvalidArgument(
                     f"the job type '{type}' is isolated and stands in the script itself, which a child process cannot "
