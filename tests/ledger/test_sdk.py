@@ -200,10 +200,17 @@ def test_a_type_is_declared_once() -> None:
         app.job("thumbnail")(thumbnail.function)
 
 
-@pytest.mark.parametrize(
-    "function", [lambda ctx, *rest: None, lambda ctx, **rest: None, lambda ctx, a, /: None], ids=["*", "**", "/"]
-)
-def test_a_handler_whose_arguments_have_no_names_is_refused(function: Any) -> None:
+def several(_ctx: Context, *_rest: int) -> None: ...
+
+
+def whatever(_ctx: Context, **_rest: int) -> None: ...
+
+
+def by_place(_ctx: Context, _a: int, /) -> None: ...
+
+
+@pytest.mark.parametrize("function", [several, whatever, by_place])
+def test_a_handler_whose_arguments_have_no_names_is_refused(function: Callable[..., None]) -> None:
     with pytest.raises(InvalidArgument, match="needs one"):
         App().job("nameless")(function)
 

@@ -86,8 +86,8 @@ class Context:
         """Our way to the database, which an isolated handler does not have."""
         if self.desk is None:
             raise Misconfigured(
-                f"the handler of the job type '{self.type}' has no database here: an isolated one runs in a child process "
-                "without; return the result instead, or declare the type without isolate=True"
+                f"the handler of the job type '{self.type}' has no database here: an isolated one runs in a child "
+                "process without; return the result instead, or declare the type without isolate=True"
             )
         return self.desk
 
