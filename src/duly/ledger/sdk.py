@@ -88,7 +88,7 @@ class App:
             _, *taken = inspect.signature(function).parameters.values()
             if unnamed := [str(each) for each in taken if each.kind not in NAMED]:
                 raise InvalidArgument(
-                    f"the job type '{type}' takes {unnamed[0]}: a payload's fields have names, so each argument needs one"
+                    f"the job type '{type}' takes {unnamed[0]}: a payload has named fields, so each argument needs one"
                 )
             if isolate and function.__module__ == "__main__":
                 raise InvalidArgument(
