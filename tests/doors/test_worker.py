@@ -3,7 +3,7 @@
 import json
 import signal
 from http.client import HTTPConnection
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -68,16 +68,25 @@ def test_a_database_that_does_not_answer_is_said_at_once() -> None:
         assert "hunter2" not in worker.said()
 
 
+def ask(place: SplitResult, path: str) -> tuple[int, str]:
+    """What the worker's port says."""
+    connection = HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    said = answer.status, answer.read().decode()
+    connection.close()
+    return said
+
+
 def test_on_request_it_tells_its_health_and_figures(database: str) -> None:
     with Program((*WORKER, "--port", "0"), environment=environment(database)) as worker:
         said = [json.loads(worker.line()) for _ in range(2)]
         address: str = next(line["address"] for line in said if line["event"] == "listening")
         place = urlsplit(address)
         for path, expected in (("/healthz", '"ok"'), ("/readyz", '"ok"'), ("/metrics", "duly_build_info")):
-            connection = HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            assert answer.status == 200
-            assert expected in answer.read().decode()
-            connection.close()
+            status, body = ask(place, path)
+            while path == "/readyz" and status == 503:  # until the database has first answered
+                status, body = ask(place, path)
+            assert status == 200
+            assert expected in body
         assert worker.finish(signal.SIGINT) == 0

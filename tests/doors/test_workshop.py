@@ -65,8 +65,9 @@ def test_it_runs_in_parallel_and_in_random_order() -> None:
 
 
 @pytest.mark.skipif(not find_pgbouncer(), reason="no pgbouncer on this machine (Debian: apt install pgbouncer)")
+@pytest.mark.timeout(600)
 def test_the_laws_hold_through_a_pooler_in_transaction_mode() -> None:
-    answer = run_tests("tests/laws", "--through-pooler", "-k", "pg18")
+    answer = run_tests("tests/laws", "--through-pooler", "-k", "pg18", "-n", "4")
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
