@@ -58,6 +58,7 @@ def test_the_code_of_the_page_on_jobs_runs(database: str) -> None:
     with names["engine"].begin() as tx:
         made = names["invoice"].on(tx).enqueue(order_id=7)
     assert isinstance(made.row, UUID)
+    names["engine"].dispose()
     drain(app, database)
     with psycopg.connect(database, autocommit=True) as admin:
         assert admin.execute("select order_id from public.invoices").fetchall() == [(7,)]

@@ -36,7 +36,7 @@ def test_a_clone_takes_less_than_150_ms(databases: TestDatabases, worker_id: str
         with databases.clone(worker_id):
             return time.perf_counter() - began
 
-    assert min(seconds_for_one() for _ in range(5)) < MOST_SECONDS_FOR_A_CLONE
+    assert min(seconds_for_one() for _ in range(25)) < MOST_SECONDS_FOR_A_CLONE
 
 
 def test_our_own_server_for_tests_does_not_wait_for_the_disk(server_of_each_major: EmbeddedServer) -> None:

@@ -35,7 +35,7 @@ def api_on(database: str) -> Generator[str, None, None]:
 def serving(app: FastAPI) -> Generator[str, None, None]:
     """Serve an application in a thread; whoever connects early waits in the socket's queue."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="critical", ws="none", lifespan="on"))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="api")
     thread.start()
     host, port = listener.getsockname()
