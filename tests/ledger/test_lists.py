@@ -230,7 +230,6 @@ async def test_c5_a_foreign_job_and_none_are_refused_in_the_same_words(hands: Ha
             service.cancel(pool, ORG, key, "anna"),
             service.cancel(pool, ORG, key, "anna", now=True),
             service.retry(pool, ORG, key, "anna"),
-            service.run_now(pool, ORG, key),
         ):
             with pytest.raises(NotFound) as refusal:
                 await ask

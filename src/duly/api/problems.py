@@ -28,7 +28,6 @@ from duly.errors import (
     Unavailable,
     Unexpected,
 )
-from duly.kernel.canonical import LARGEST_BYTES
 from duly.kernel.outcome import clean_text
 from duly.logs import get_log
 
@@ -44,7 +43,6 @@ HEADERS = {
     Unavailable.status: {"Retry-After": str(RETRY_SECONDS)},
 }
 NOT_MIGRATED = (database_errors.UndefinedTable, database_errors.UndefinedFunction, database_errors.InvalidSchemaName)
-RULES = {"ck_job__payload": f"body.payload: takes more than {LARGEST_BYTES} bytes as the database stores it; send less"}
 log = get_log("duly.api")
 
 
@@ -85,13 +83,7 @@ def tell_error(request: Request, error: Exception) -> Response:
     if isinstance(error, Misconfigured):
         log.error("the API cannot work as it is set up", error=error, path=request.url.path)
         return answer(type(error), "the server is not set up for this; its log says what is missing")
-    return answer(type(error), rule_behind(error) or str(error))
-
-
-def rule_behind(error: DulyError) -> str | None:
-    """The rule that a constraint stands for, when only the database could see that it was broken."""
-    cause = error.__cause__
-    return RULES.get(cause.diag.constraint_name or "") if isinstance(cause, psycopg.Error) else None
+    return answer(type(error), str(error))
 
 
 def tell_invalid(_: Request, error: Exception) -> Response:

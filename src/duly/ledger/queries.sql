@@ -68,8 +68,9 @@ returning t.id;
 -- The work is done and its result is kept. Whoever asked to cancel meanwhile was too late.
 select done as key from ledger.done(%(keys)s::uuid[], %(owners)s::text[], %(results)s::jsonb[]);
 
--- name: later
--- Not now: the start is given back and a snooze is counted. One snooze too many is left alone here, and fails.
+-- name: put_back
+-- Unfinished and unblamed: the start is given back. Without seconds it is handed back, due as it was; with them the handler
+-- said "later", and a snooze is counted: one too many is left alone here, and fails.
 with given as (
     select *
     from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[]), (select %(seconds)s::float8[]))
@@ -82,7 +83,8 @@ ours as (
     cross join lateral (
         select t.cancel_requested_at is not null as stop
         from ledger.job as t
-        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null and t.snoozes < %(most_snoozes)s
+        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
+            and (given.seconds is null or t.snoozes < %(most_snoozes)s)
         for no key update
     ) as held
 ),
@@ -92,67 +94,12 @@ settled as (
         status = case when ours.stop then 'canceled' else 'queued' end::ledger.job_status,
         settled_by = ours.owner, lease_owner = null, lease_expires_at = null,
         starts = case when ours.stop then t.starts else t.starts - 1 end,
-        snoozes = t.snoozes + 1,
-        run_at = duly.clock() + make_interval(secs => ours.seconds),
-        said = jsonb_build_object('actor', ours.owner, 'reason', 'later', 'seconds', ours.seconds)
-    from ours
-    where t.id = ours.key
-    returning t.id as key
-)
-select key from settled;
-
--- name: handed_back
--- Unfinished and unblamed: the start is given back, and the job is due as it was.
-with given as (
-    select *
-    from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[])) as g (key, owner)
-    order by g.key
-),
-ours as (
-    select given.*, held.stop
-    from given
-    cross join lateral (
-        select t.cancel_requested_at is not null as stop
-        from ledger.job as t
-        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
-        for no key update
-    ) as held
-),
-settled as (
-    update ledger.job as t
-    set
-        status = case when ours.stop then 'canceled' else 'queued' end::ledger.job_status,
-        settled_by = ours.owner, lease_owner = null, lease_expires_at = null,
-        starts = case when ours.stop then t.starts else t.starts - 1 end,
-        said = jsonb_build_object('actor', ours.owner, 'reason', 'handed_back')
-    from ours
-    where t.id = ours.key
-    returning t.id as key
-)
-select key from settled;
-
--- name: cancelled
--- Somebody asked, and the holder stopped.
-with given as (
-    select *
-    from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[])) as g (key, owner)
-    order by g.key
-),
-ours as (
-    select given.*
-    from given
-    cross join lateral (
-        select
-        from ledger.job as t
-        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
-        for no key update
-    ) as held
-),
-settled as (
-    update ledger.job as t
-    set
-        status = 'canceled', settled_by = ours.owner, lease_owner = null, lease_expires_at = null,
-        said = jsonb_build_object('actor', ours.owner, 'reason', 'canceled')
+        snoozes = t.snoozes + case when ours.seconds is null then 0 else 1 end,
+        run_at = coalesce(duly.clock() + make_interval(secs => ours.seconds), t.run_at),
+        said = jsonb_strip_nulls(jsonb_build_object(
+            'actor', ours.owner, 'reason', case when ours.seconds is null then 'handed_back' else 'later' end,
+            'seconds', ours.seconds
+        ))
     from ours
     where t.id = ours.key
     returning t.id as key

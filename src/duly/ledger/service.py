@@ -1,33 +1,30 @@
 """The verbs that doors call: ask for jobs, look at them, steer them. Each is one short transaction of one org."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.errors import IllegalMove, InvalidArgument, NotFound
-from duly.kernel.canonical import Json, checked_json
+from duly.kernel.canonical import checked_json
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import MOST_ROWS, Page, page_of, read_place
 from duly.ledger import store
 from duly.ledger.asking import as_our_errors, creation_of
-from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Limit, Request, Status
+from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Request, Status
 
 __all__ = [
     "cancel",
     "count_dead",
     "enqueue",
-    "enqueue_many",
     "get_job",
     "list_events",
     "list_jobs",
-    "list_limits",
     "pause",
     "redrive",
     "resume",
     "retry",
-    "run_now",
 ]
 
 REDRIVEN_AT_ONCE = 1000
@@ -44,17 +41,6 @@ async def enqueue(pool: Pool, request: Request) -> Creation[Job]:
             made = creation_of(await store.enqueue(connection, request))
             job = await get(connection, request.org, made.row)
     return Created(job) if isinstance(made, Created) else Existing(job)
-
-
-async def enqueue_many(
-    pool: Pool, request: Request, payloads: Sequence[Mapping[str, Json]], keys: Sequence[str | None] | None = None
-) -> Sequence[Creation[UUID]]:
-    """Make many jobs that differ in payload and key, all or none; the answers come in that order."""
-    for payload in payloads:
-        checked_json(payload)
-    with as_our_errors():
-        async with tenant(pool, request.org) as connection:
-            return [creation_of(row) for row in await store.enqueue_many(connection, request, payloads, keys)]
 
 
 # Looking --------------------------------------------------------------------------------------------------------------
@@ -104,12 +90,6 @@ async def list_events(pool: Pool, org: UUID, key: UUID, *, place: str | None = N
     return page_of(rows, most, lambda event: (event.seq,))
 
 
-async def list_limits(pool: Pool) -> Sequence[Limit]:
-    """Every pause and limit."""
-    async with pool.transaction() as connection:
-        return await store.list_limits(connection)
-
-
 # Steering -------------------------------------------------------------------------------------------------------------
 
 
@@ -130,17 +110,6 @@ async def retry(pool: Pool, org: UUID, key: UUID, actor: str | None) -> Job:
         job = await get(connection, org, key)
         if not is_redriven:
             raise IllegalMove(f"job {key} is {job.status} and cannot be retried: only a dead_letter can")
-        await store.wake(connection)
-    return job
-
-
-async def run_now(pool: Pool, org: UUID, key: UUID) -> Job:
-    """Let a waiting job be due this instant; one that does not wait refuses."""
-    async with tenant(pool, org) as connection:
-        is_due = await store.run_now(connection, org, key)
-        job = await get(connection, org, key)
-        if not is_due:
-            raise IllegalMove(f"job {key} is {job.status} and cannot be made due: only a queued job can")
         await store.wake(connection)
     return job
 

@@ -21,7 +21,7 @@ from duly.db.rows import Row, change, find_row, find_value, get_row, get_rows, g
 from duly.kernel.canonical import Json
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
-from duly.kernel.lease import Lease, find_settled, keys_and_owners
+from duly.kernel.lease import Lease, find_settled, keys_and_owners, settle_many
 from duly.kernel.outcome import clean_text
 from duly.ledger.machine import JOB
 from duly.ledger.model import (
@@ -67,6 +67,7 @@ __all__ = [
     "parameters_of",
     "parameters_of_done",
     "pause",
+    "put_back",
     "record_progress",
     "redrive",
     "resume",
@@ -206,9 +207,7 @@ def parameters_of_done(leases: Sequence[Lease], results: Sequence[Json]) -> dict
 
 async def later(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float]) -> frozenset[UUID]:
     """Not now: to be tried again after so many seconds, without blame; a thousand times, and then it is a failure."""
-    snoozed = await write(
-        get_rows(connection, SQL.later, **keys_and_owners(leases), seconds=list(seconds), most_snoozes=MOST_SNOOZES)
-    )
+    snoozed = await write(put_back(connection, leases, seconds))
     rest = [lease for lease in leases if lease.key not in snoozed]
     if not rest:
         return snoozed
@@ -218,12 +217,22 @@ async def later(connection: Connection, leases: Sequence[Lease], seconds: Sequen
 
 async def handed_back(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
     """Unfinished and unblamed: to be claimed by another at once."""
-    return await settle(connection, leases, get_rows(connection, SQL.handed_back, **keys_and_owners(leases)))
+    return await settle(connection, leases, put_back(connection, leases, [None] * len(leases)))
+
+
+async def put_back(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float | None]) -> Sequence[Row]:
+    """Let jobs wait again, unblamed: after so many seconds, or due as they were."""
+    return await get_rows(
+        connection, SQL.put_back, **keys_and_owners(leases), seconds=list(seconds), most_snoozes=MOST_SNOOZES
+    )
 
 
 async def cancelled(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
     """Somebody asked, and it stopped."""
-    return await settle(connection, leases, get_rows(connection, SQL.cancelled, **keys_and_owners(leases)))
+    if not leases:
+        return frozenset()
+    said = [Jsonb({"actor": lease.owner, "reason": "canceled"}) for lease in leases]
+    return await settle_many(connection, leases, Status.CANCELED, {"said": ("jsonb", said)})
 
 
 async def failed(
