@@ -16,7 +16,7 @@ from duly.testing import install_test_clock
 from tests.ledger.hands import KIND, LEASE, ORG, Admin, Hands
 
 PLACE = re.compile(r"%\((\w+)\)s")
-SETTLING = ("done", "later", "handed_back", "cancelled", "mark_failed", "after_failure", "mark_lapsed")
+SETTLING = ("done", "put_back", "mark_failed", "after_failure", "mark_lapsed")
 VALUES = {
     "owners": "array_fill('worker-1/token'::text, array[500])",
     "results": "array_fill(null::jsonb, array[500])",
