@@ -338,10 +338,11 @@ async def test_the_registry_says_who_works_and_who_went(shape: Shape, workers: s
 
 @pytest.mark.parametrize("verb", ["burn", "block"])
 async def test_a_handler_busy_for_twice_its_lease_keeps_it(shape: Shape, workers: str, admin: Admin, verb: str) -> None:
-    put(admin, shape, f"{verb} 4")
-    with worker_process(workers, shape, SHORT_LEASE) as holder, worker_process(workers, shape, SHORT_LEASE) as rival:
+    with worker_process(workers, shape, SHORT_LEASE) as one, worker_process(workers, shape, SHORT_LEASE) as other:
+        wait_until(admin, lambda: admin.execute("select count(*) from duly.workers").fetchone() == (2,))
+        put(admin, shape, f"{verb} 4")
         wait_until(admin, lambda: all_ended(admin, shape))
-        assert holder.finish(signal.SIGTERM) == rival.finish(signal.SIGTERM) == 0
+        assert one.finish(signal.SIGTERM) == other.finish(signal.SIGTERM) == 0
     assert [starts for _, _, starts in rows(admin, shape)] == [1]
 
 
@@ -354,7 +355,7 @@ async def test_nothing_is_claimed_for_a_loop_that_stands_still(
     seen: list[tuple[bool, bool, int]] = []
 
     def watch(health: Control) -> None:
-        wait_until(admin, lambda: rows(admin, PARCEL)[0][2] == 1)
+        wait_until(admin, lambda: any(each.began_at for each in list(health.handlers.under_way)))
         wait_until(admin, lambda: not health.ready())
         put(admin, PARCEL, "say later")
         seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
