@@ -11,8 +11,6 @@ from psycopg.conninfo import make_conninfo
 
 from bench.ledger.board import Board
 from bench.ledger.side import BATCH, UNCOUNTED, Client, Side
-from duly.db.migrate import migrate
-from duly.db.migrations import Roles
 from duly.kernel.work import Pace
 from duly.ledger import store
 from duly.ledger.model import Request
@@ -26,7 +24,7 @@ __all__ = ["SIDE"]
 
 PACE = Pace(slots=2 * BATCH, batch=BATCH)  # two lanes, and each may hold a whole batch
 BOARD: list[Board] = []
-ROLES = Roles()
+API, WORKER = "duly_api", "duly_worker"
 
 app = App()
 
@@ -64,21 +62,24 @@ class Ours(Side):
     unfinished = "unfinished_of_duly"
 
     def build(self, dsn: str) -> None:
-        migrate(dsn, ROLES)
+        from duly.db.migrate import migrate  # here, for a worker has no use for it and would pay its memory
+        from duly.db.migrations import Roles
+
+        migrate(dsn, Roles())
         with psycopg.connect(dsn, autocommit=True) as admin:
-            for role in (ROLES.worker, ROLES.api):
+            for role in (WORKER, API):
                 admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
 
     @asynccontextmanager
     async def client(self, dsn: str) -> AsyncGenerator[Client, None]:
-        async with await AsyncConnection.connect(make_conninfo(dsn, user=ROLES.api), autocommit=True) as connection:
+        async with await AsyncConnection.connect(make_conninfo(dsn, user=API), autocommit=True) as connection:
             yield OurClient(connection)
 
     def work(self, dsn: str, board: Board) -> None:
         BOARD.append(board)
         settings = load_settings().model_copy(update={"log_level": "warning"})
         configure_logs(settings, sys.stderr)
-        run_worker([JobWork(app.handlers(), PACE)], settings, dsn=make_conninfo(dsn, user=ROLES.worker))
+        run_worker([JobWork(app.handlers(), PACE)], settings, dsn=make_conninfo(dsn, user=WORKER))
 
 
 SIDE = Ours()

@@ -10,7 +10,10 @@
         TooLarge                TOO_LARGE          more than we read from anybody 413
         Conflict                CONFLICT           it contradicts what is there   409
           KeyReused               KEY_REUSED       same key, different request
+          AlreadyPosted           ALREADY_POSTED   the author's day has its post
+          RequestIdReused         REQUEST_ID_REUSED   same request id, different request
           IllegalMove             ILLEGAL_MOVE     the state machine has no such edge
+        RateLimited             RATE_LIMITED       more than we do for one person at a time 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
       LeaseLost               somebody else holds it: stop, log, write nothing: LEASE_LOST   409
       Misconfigured           settings or the machine contradict us: MISCONFIGURED     exit 78
@@ -30,8 +33,10 @@ Each class has a `code` (the same word in an HTTP body, on the command line and 
 """
 
 from typing import ClassVar
+from uuid import UUID
 
 __all__ = [
+    "AlreadyPosted",
     "AlreadyRunning",
     "Conflict",
     "DulyError",
@@ -51,7 +56,9 @@ __all__ = [
     "NotMigrated",
     "OtherMajor",
     "PortTaken",
+    "RateLimited",
     "Refused",
+    "RequestIdReused",
     "TooLarge",
     "Unauthorized",
     "Unavailable",
@@ -130,10 +137,33 @@ class KeyReused(Conflict):
     code = "KEY_REUSED"
 
 
+class AlreadyPosted(Conflict):
+    """The author has posted on this UTC day already."""
+
+    code = "ALREADY_POSTED"
+
+    def __init__(self, message: str, post_id: UUID | None = None) -> None:
+        super().__init__(message)
+        self.post_id = post_id
+
+
+class RequestIdReused(Conflict):
+    """The request id was used before, for a different request."""
+
+    code = "REQUEST_ID_REUSED"
+
+
 class IllegalMove(Conflict):
     """The state machine has no edge from where the row is to where it was told to go."""
 
     code = "ILLEGAL_MOVE"
+
+
+class RateLimited(Refused):
+    """More was asked for than we do for one person in so short a time."""
+
+    code = "RATE_LIMITED"
+    status = 429
 
 
 class LeaseLost(DulyError):

@@ -39,6 +39,7 @@ OUR_SCHEMAS = ("duly", "ledger", "posts", "scheduler", "expense", "user")
 STATES = ("pending_state", "processing_state", "done_state", "failed_state")
 ROLES = ("owner_role", "worker_role", "api_role", "readonly_role")
 WEEK_SECONDS = 604_800
+STUCK_SECONDS = 900  # the posts contract: 0 documents in PROCESSING for longer
 SHOWN_CHARACTERS = 100
 
 
@@ -53,6 +54,8 @@ class Section(StrEnum):
     STATE = "The states of a capture session"
     ROLE = "The roles that migrations grant to"
     WORKER = "Every worker"
+    POSTS = "Posts"
+    OBJECTS = "Where images are kept"
     LOG = "Logs"
 
 
@@ -110,6 +113,17 @@ SecondsOrZero = Annotated[
     float,
     Field(ge=0, le=WEEK_SECONDS, allow_inf_nan=False),
     Accepts(f"a number from 0 to {WEEK_SECONDS} (one week)"),
+]
+Bucket = Annotated[
+    str | None,
+    Field(pattern=r"\A[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z"),
+    Accepts("3 to 63 of a-z, 0-9, . and -, beginning and ending with a letter or digit"),
+]
+Region = Annotated[str, Field(pattern=r"\A[a-z0-9-]{1,32}\Z"), Accepts("1 to 32 of a-z, 0-9 and -")]
+KeyPrefix = Annotated[
+    str,
+    Field(pattern=r"\A(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}(?:/[A-Za-z0-9_-][A-Za-z0-9._-]{0,62}){0,7}/?)?\Z"),
+    Accepts("up to 8 names of A-Z, a-z, 0-9, ., _ and -, with / between them"),
 ]
 Switch = Annotated[bool, Accepts("1, true, yes or on, or else 0, false, no or off")]
 Port = Annotated[int | None, Field(ge=0, le=65535), Accepts("an integer from 0 to 65535")]
@@ -287,6 +301,81 @@ class Settings(BaseSettings):
         description="A port on loopback for a worker's /healthz, /readyz and /metrics; 0 takes any free one.",
     )
 
+    posts_slots: Count = setting(
+        Section.POSTS,
+        "DULY_POSTS_SLOTS",
+        default=50,
+        description="How many posts a worker reads at once, and so how many calls of the analyzer there are at a time.",
+    )
+    posts_lease_seconds: Seconds = setting(
+        Section.POSTS,
+        "DULY_POSTS_LEASE_SECONDS",
+        default=60,
+        description="How long a post is held without a heartbeat; with `DULY_SWEEP_SECONDS` less than 15 minutes, "
+        "after which a post counts as stuck.",
+    )
+    posts_analyzer_seconds: Seconds = setting(
+        Section.POSTS,
+        "DULY_POSTS_ANALYZER_SECONDS",
+        default=20,
+        description="How long a reading may take; then the post is released with the fallback.",
+    )
+
+    objects_directory: Path | None = setting(
+        Section.OBJECTS,
+        "DULY_OBJECTS_DIR",
+        unset="`objects` in `DULY_HOME`",
+        description="The directory that keeps images, as long as no bucket is named.",
+    )
+    objects_bucket: Bucket = setting(
+        Section.OBJECTS,
+        "R2_BUCKET",
+        "S3_BUCKET",
+        "AWS_BUCKET",
+        unset="a directory",
+        description="The bucket of an S3-compatible store that keeps images; it needs both keys.",
+    )
+    objects_endpoint: str | None = setting(
+        Section.OBJECTS,
+        "R2_ENDPOINT_URL",
+        "S3_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL",
+        unset="Amazon's own",
+        description="The address of the store, for example https://<account>.r2.cloudflarestorage.com.",
+    )
+    objects_key_id: str | None = setting(
+        Section.OBJECTS,
+        "R2_ACCESS_KEY_ID",
+        "S3_ACCESS_KEY_ID",
+        "AWS_ACCESS_KEY_ID",
+        unset="none",
+        description="The name of the key for the bucket.",
+    )
+    objects_secret: SecretStr | None = setting(
+        Section.OBJECTS,
+        "R2_SECRET_ACCESS_KEY",
+        "S3_SECRET_ACCESS_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+        unset="none",
+        description="The secret of that key.",
+    )
+    objects_region: Region = setting(
+        Section.OBJECTS,
+        "R2_REGION",
+        "S3_REGION",
+        "AWS_REGION",
+        default="auto",
+        description="The region of the bucket.",
+    )
+    objects_prefix: KeyPrefix = setting(
+        Section.OBJECTS,
+        "R2_KEY_PREFIX",
+        "S3_KEY_PREFIX",
+        default="",
+        unset="empty",
+        description="What every name in the bucket begins with.",
+    )
+
     log_level: LogLevel = setting(
         Section.LOG, "DULY_LOG_LEVEL", default="info", description="Lines below this level are not written."
     )
@@ -338,6 +427,27 @@ class Settings(BaseSettings):
                 "raise LEASE_TIMEOUT_SECONDS, or set ENABLE_LEASE_HEARTBEAT=false"
             )
         return beat
+
+    @field_validator("posts_lease_seconds")
+    @classmethod
+    def must_leave_no_post_stuck(cls, lease: float, info: ValidationInfo) -> float:
+        """A holder that dies is noticed within lease and sweep, which together stay below what counts as stuck."""
+        sweep = info.data.get("sweep_seconds")
+        if sweep and lease + sweep >= STUCK_SECONDS:
+            raise ValueError(
+                f"with DULY_SWEEP_SECONDS={sweep:.10g} a post could be held for {lease + sweep:.10g} s, and one "
+                f"that is held for {STUCK_SECONDS} s counts as stuck; make the two together less than that"
+            )
+        return lease
+
+    @field_validator("objects_secret")
+    @classmethod
+    def must_be_a_whole_key(cls, secret: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        """A bucket is opened by a key, which is a name and a secret."""
+        given = {"bucket": info.data.get("objects_bucket"), "key_id": info.data.get("objects_key_id"), "secret": secret}
+        if given["bucket"] and not (given["key_id"] and secret):
+            raise ValueError("R2_BUCKET is set, and needs both R2_ACCESS_KEY_ID and R2_SECRET_ACCESS_KEY; set them")
+        return secret
 
     @field_validator(*STATES, *ROLES)
     @classmethod

@@ -21,7 +21,26 @@ def ledger(settings: Settings, app: App) -> Work:
     return JobWork(app.handlers(), pace, api_role=settings.api_role)
 
 
-WORKS: Mapping[str, Callable[[Settings, App], Work]] = {"ledger": ledger}  # each domain adds its own
+def posts(settings: Settings, app: App) -> Work:  # noqa: ARG001
+    """Posts whose time has come."""
+    from duly.objects import open_objects
+    from duly.posts.rules import RulesAnalyzer
+    from duly.posts.work import PostWork
+
+    lease = settings.posts_lease_seconds
+    pace = Pace(
+        lease_seconds=lease,
+        heartbeat_seconds=lease / 4,
+        poll_seconds=settings.poll_seconds,
+        sweep_seconds=settings.sweep_seconds,
+        slots=settings.posts_slots,
+    )
+    return PostWork(
+        RulesAnalyzer(), pace, objects=open_objects(settings), analyzer_seconds=settings.posts_analyzer_seconds
+    )
+
+
+WORKS: Mapping[str, Callable[[Settings, App], Work]] = {"ledger": ledger, "posts": posts}  # each domain adds its own
 
 
 def works_of(settings: Settings, only: Sequence[str] | None = None, app: App | None = None) -> list[Work]:

@@ -67,6 +67,7 @@ $prelude$;
 create schema if not exists duly authorization "duly_owner";
 create schema if not exists "user" authorization "duly_owner";
 create schema if not exists ledger authorization "duly_owner";
+create schema if not exists posts authorization "duly_owner";
 set role "duly_owner";
 
 -- The foundation: the clocks, tenants, people, keys, workers, and the log of transitions.
@@ -84,6 +85,20 @@ create function duly.now() returns timestamptz
     language sql stable parallel safe
     return statement_timestamp();
 comment on function duly.now() is 'The time at the start of the statement: for predicates that an index must serve.';
+
+create function duly.new_id() returns uuid
+    language sql volatile parallel safe
+    return encode(
+        -- Six bytes of milliseconds before a random uuid, whose version 4 becomes a 7 by two bits.
+        set_bit(set_bit(overlay(
+            uuid_send(gen_random_uuid())
+            placing substr(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint), 3)
+            from 1
+        ), 52, 1), 53, 1),
+        'hex'
+    )::uuid;
+comment on function duly.new_id() is
+    'A UUIDv7: what is made together lies together, in every index that begins with it.';
 
 create function duly.is_time_zone(zone text) returns boolean
     language plpgsql immutable parallel safe
@@ -193,14 +208,15 @@ create table duly.workers (
     pid bigint not null,
     version text not null,
     kinds text[] not null,
-    slots bigint not null,
+    slots jsonb not null,
     started_at timestamptz not null default duly.clock(),
     seen_at timestamptz not null default duly.clock(),
     stopped_at timestamptz,
     constraint pk_workers primary key (id),
     constraint ck_workers__worker_id check (char_length(worker_id) between 1 and 200),
-    constraint ck_workers__slots check (slots between 1 and 100000)
+    constraint ck_workers__slots check (jsonb_typeof(slots) = 'object')
 ) with (fillfactor = 50);
+comment on column duly.workers.slots is 'How many rows of each kind of work it takes at once.';
 comment on table duly.workers is 'Worker processes, living and lately gone: for people and `explain`; no decision rests on it.';
 create index idx_workers__started_at on duly.workers (started_at);
 
@@ -242,9 +258,9 @@ declare
     guest text;
 begin
     for guest in select rolname from pg_catalog.pg_roles where rolname in ('anon', 'authenticated') loop
-        execute format('revoke all on schema duly, "user", ledger from %I', guest);
-        execute format('revoke all on all tables in schema duly, "user", ledger from %I', guest);
-        execute format('revoke all on all functions in schema duly, "user", ledger from %I', guest);
+        execute format('revoke all on schema duly, "user", ledger, posts from %I', guest);
+        execute format('revoke all on all tables in schema duly, "user", ledger, posts from %I', guest);
+        execute format('revoke all on all functions in schema duly, "user", ledger, posts from %I', guest);
     end loop;
 end
 $closing$;

@@ -67,6 +67,7 @@ $prelude$;
 create schema if not exists duly authorization "duly_owner";
 create schema if not exists "user" authorization "duly_owner";
 create schema if not exists ledger authorization "duly_owner";
+create schema if not exists posts authorization "duly_owner";
 set role "duly_owner";
 
 -- The outbox, wake-ups for workers, logs that only grow on every partition, and retention.
@@ -353,9 +354,9 @@ declare
     guest text;
 begin
     for guest in select rolname from pg_catalog.pg_roles where rolname in ('anon', 'authenticated') loop
-        execute format('revoke all on schema duly, "user", ledger from %I', guest);
-        execute format('revoke all on all tables in schema duly, "user", ledger from %I', guest);
-        execute format('revoke all on all functions in schema duly, "user", ledger from %I', guest);
+        execute format('revoke all on schema duly, "user", ledger, posts from %I', guest);
+        execute format('revoke all on all tables in schema duly, "user", ledger, posts from %I', guest);
+        execute format('revoke all on all functions in schema duly, "user", ledger, posts from %I', guest);
     end loop;
 end
 $closing$;

@@ -20,7 +20,7 @@ from duly.ledger.sdk import DEFAULT_ORG
 from duly.people import service
 from duly.people.model import new_secret
 from duly.testing import TestDatabases, install_test_clock, move_clock
-from tests.support.api import ALL, api_on, as_owner, client_of, key_for
+from tests.support.api import ALL, api_on, as_owner, client_of, key_for, objects_here
 from tests.support.processes import PYTHON, Program, plain_environment
 
 NOWHERE = UUID(int=7)
@@ -108,7 +108,8 @@ def test_a_stranger_who_comes_through_a_browser_or_a_proxy_needs_a_key(
 @pytest.fixture
 async def asked_from(database: str, request: pytest.FixtureRequest) -> AsyncGenerator[httpx2.AsyncClient, None]:
     """A caller at another address, which no test machine has: the application is asked directly."""
-    app = build_app(make_conninfo(database, user=Roles().api))
+    with objects_here() as objects:
+        app = build_app(make_conninfo(database, user=Roles().api), objects)
     async with app.router.lifespan_context(app) as state:
         assert state
 

@@ -571,7 +571,7 @@ def test_a_heartbeat_that_is_too_slow_is_bad(database: str) -> None:
 
 WORKER = """
 insert into duly.workers (id, worker_id, host, pid, version, kinds, slots)
-values (gen_random_uuid(), 'worker-1', 'alpha', 7, '0', '{outbox}', 50)
+values (gen_random_uuid(), 'worker-1', 'alpha', 7, '0', '{outbox}', '{"outbox": 50}')
 """
 
 

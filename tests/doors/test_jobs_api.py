@@ -28,7 +28,7 @@ from duly.ledger.sdk import DEFAULT_ORG
 from duly.settings import parse_address
 from duly.testing import TestDatabases, install_test_clock
 from tests.ledger.hands import Hands
-from tests.support.api import SECONDS, api_on, client_of, serving
+from tests.support.api import SECONDS, api_on, client_of, objects_here, serving
 
 Json = dict[str, Any]
 NOWHERE = UUID(int=7)
@@ -577,8 +577,16 @@ def test_a_mistake_of_ours_is_told_without_its_insides(api: httpx2.Client, admin
 
 def test_a_login_that_is_somebody_else_acts_as_the_api(admin: psycopg.Connection[Any]) -> None:
     admin.execute("select ledger.enqueue(org => %s, type => 'theirs')", [uuid4()])
-    with serving(build_app(admin.info.dsn, role=Roles().api)) as address, client_of(address) as api:
+    with (
+        objects_here() as images,
+        serving(build_app(admin.info.dsn, images, role=Roles().api)) as address,
+        client_of(address) as api,
+    ):
         job = made(api)
         assert [each["id"] for each in api.get("/v1/jobs").json()["items"]] == [job["id"]]
-    with serving(build_app(admin.info.dsn, role="nobody_here")) as address, client_of(address) as api:
+    with (
+        objects_here() as images,
+        serving(build_app(admin.info.dsn, images, role="nobody_here")) as address,
+        client_of(address) as api,
+    ):
         assert "nobody_here" not in refused(api.get("/v1/jobs"), 500, "NOT_MIGRATED")["detail"]

@@ -329,8 +329,8 @@ async def test_the_registry_says_who_works_and_who_went(shape: Shape, workers: s
         await until(admin, lambda: all_ended(admin, shape))
         here = admin.execute(asked).fetchall()
         assert worker.control.ready()
-    assert here == [(f"worker-{os.getpid()}", [str(shape)], PACE.slots, True)]
-    assert admin.execute(asked).fetchall() == [(f"worker-{os.getpid()}", [str(shape)], PACE.slots, False)]
+    assert here == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): PACE.slots}, True)]
+    assert admin.execute(asked).fetchall() == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): PACE.slots}, False)]
 
 
 # Holding --------------------------------------------------------------------------------------------------------------

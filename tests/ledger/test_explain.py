@@ -42,7 +42,7 @@ async def api_pool(admin: Admin) -> AsyncGenerator[Pool, None]:
 
 async def hire(hands: Hands, *kinds: str, name: str = "night", slots: int = 2) -> Identity:
     """A worker says that it is there."""
-    identity = Identity(name, kinds or HANDLES, slots)
+    identity = Identity(name, kinds or HANDLES, {"ledger": slots})
     await register(hands.worker, identity)
     return identity
 

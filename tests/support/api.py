@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -15,9 +16,11 @@ from psycopg.conninfo import make_conninfo
 from duly.api.app import build_app
 from duly.db.migrations import Roles
 from duly.db.pool import Pool, open_pool
+from duly.objects import Objects, open_objects
 from duly.people import NewKey, service
+from duly.settings import Settings
 
-__all__ = ["ALL", "SECONDS", "api_on", "as_owner", "client_of", "key_for", "serving"]
+__all__ = ["ALL", "SECONDS", "api_on", "as_owner", "client_of", "key_for", "objects_here", "serving"]
 
 SECONDS = 60.0
 ALL = ("ledger:read", "ledger:write")
@@ -27,8 +30,18 @@ Answer = TypeVar("Answer")
 @contextmanager
 def api_on(database: str) -> Generator[str, None, None]:
     """The address of the API over a database, to which it logs in with its own role, as in production."""
-    with serving(build_app(make_conninfo(database, user=Roles().api), pool_size=8)) as address:
+    with (
+        objects_here() as objects,
+        serving(build_app(make_conninfo(database, user=Roles().api), objects, pool_size=8)) as address,
+    ):
         yield address
+
+
+@contextmanager
+def objects_here() -> Generator[Objects, None, None]:
+    """A store of images in a directory that goes afterwards."""
+    with tempfile.TemporaryDirectory(prefix="duly-objects-") as directory:
+        yield open_objects(Settings(DULY_OBJECTS_DIR=directory))  # type: ignore[call-arg]
 
 
 @contextmanager

@@ -10,10 +10,14 @@ from psycopg import AsyncConnection, OperationalError
 from pydantic import BaseModel
 
 import duly
+from duly.api.envelope import IntentCounts
 from duly.api.jobs import router as jobs
 from duly.api.keys import Keyring
+from duly.api.posts import routers as posts
 from duly.api.problems import tell_problems, with_problems
+from duly.api.rate import Rate
 from duly.db.pool import open_pool
+from duly.objects import Objects
 
 __all__ = ["build_app"]
 
@@ -42,16 +46,19 @@ class Application(FastAPI):
         return with_problems(super().openapi())
 
 
-def build_app(dsn: str, *, role: str | None = None, pool_size: int = 10) -> FastAPI:
-    """The application over one database; it starts, and says so, even while the database does not answer.
+def build_app(dsn: str, objects: Objects, *, role: str | None = None, pool_size: int = 10) -> FastAPI:
+    """The application over one database and one store of images; it starts even while the database does not answer.
 
     `role` is who it acts as, where the login of `dsn` is somebody else.
     """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[Mapping[str, Any], None]:
-        async with open_pool(dsn, size=pool_size, role=role, name="duly-api") as pool:
-            yield {"pool": pool, "keyring": Keyring(pool)}
+        async with (
+            open_pool(dsn, size=pool_size, role=role, name="duly-api") as pool,
+            IntentCounts(pool).kept() as intents,
+        ):
+            yield {"pool": pool, "keyring": Keyring(pool), "objects": objects, "intents": intents, "rate": Rate()}
 
     app = Application(
         title="duly",
@@ -85,5 +92,6 @@ def build_app(dsn: str, *, role: str | None = None, pool_size: int = 10) -> Fast
         return Readiness(ready=True, database="ok")
 
     _ = healthz, readyz
-    app.include_router(jobs)
+    for router in (jobs, *posts):
+        app.include_router(router)
     return app

@@ -6,13 +6,14 @@ Every one of them acts for the org of the key that came with it; what belongs to
 from typing import Annotated, TypeAlias
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response, status
+from fastapi import APIRouter, Body, Depends, Path, Query, Response, status
 
 from duly.api.guard import GuardedRoute
 from duly.api.keys import Tenant, reader_of_jobs, writer_of_jobs
+from duly.api.kinds import PageQuery
+from duly.api.opened import Opened
 from duly.api.problems import refusals
-from duly.api.shapes import Cancel, EventPage, EventQuery, JobPage, JobQuery, JobRequest, ShownJob
-from duly.db.pool import Pool
+from duly.api.shapes import Cancel, EventPage, JobPage, JobQuery, JobRequest, ShownJob
 from duly.errors import (
     Forbidden,
     IllegalMove,
@@ -35,14 +36,8 @@ ALWAYS = refusals(Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute, responses=ALWAYS)
 
 
-def pool_of(request: Request) -> Pool:
-    """The pool that the application opened."""
-    return request.state.pool
-
-
 Reader: TypeAlias = Annotated[Tenant, Depends(reader_of_jobs)]
 Writer: TypeAlias = Annotated[Tenant, Depends(writer_of_jobs)]
-Opened: TypeAlias = Annotated[Pool, Depends(pool_of)]
 POLITELY = Cancel()
 JobId: TypeAlias = Annotated[UUID, Path(description="The job's id.")]
 
@@ -94,7 +89,7 @@ async def get_job(job_id: JobId, caller: Reader, pool: Opened) -> ShownJob:
     "/{job_id}/events", operation_id="list_job_events", summary="Show a job's log", responses=refusals(NotFound)
 )
 async def list_job_events(
-    job_id: JobId, query: Annotated[EventQuery, Query()], caller: Reader, pool: Opened
+    job_id: JobId, query: Annotated[PageQuery, Query()], caller: Reader, pool: Opened
 ) -> EventPage:
     """Everything that happened to it, in order; needs the scope `ledger:read`."""
     page = await service.list_events(pool, caller.org, job_id, place=query.next, most=query.limit)

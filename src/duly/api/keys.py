@@ -7,11 +7,11 @@ own name), was not passed on by a proxy, and was not sent by a page of somebody 
 
 import ipaddress
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from fastapi import Request, Security
+from fastapi import Header, Request, Security
 from fastapi.security import HTTPBearer
 
 from duly.db.pool import Pool
@@ -20,7 +20,17 @@ from duly.ledger.sdk import DEFAULT_ORG
 from duly.people import ApiKey
 from duly.people.service import has_keys, identify
 
-__all__ = ["Caller", "Keyring", "Tenant", "is_loopback", "reader_of_jobs", "writer_of_jobs"]
+__all__ = [
+    "Caller",
+    "Keyring",
+    "Tenant",
+    "author_of_posts",
+    "is_loopback",
+    "operator",
+    "reader_of_jobs",
+    "reader_of_posts",
+    "writer_of_jobs",
+]
 
 ADMIN = "admin"
 READ = "ledger:read"
@@ -34,6 +44,16 @@ BEARER = HTTPBearer(
 )
 
 
+OnBehalf: TypeAlias = Annotated[
+    str | None,
+    Header(
+        alias="Duly-User",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$",
+        description="The uid of the person an administrator acts for.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks, for which org, and what they may do."""
@@ -41,6 +61,7 @@ class Caller:
     name: str
     org: UUID | None
     scopes: frozenset[str]
+    uid: str | None = None  # the person, where the key is a person's
 
     def may(self, scope: str) -> bool:
         """An administrator may do everything."""
@@ -93,7 +114,7 @@ class Keyring:
 
 def caller_with(key: ApiKey) -> Caller:
     """The holder of a key goes by its prefix, which may be shown."""
-    return Caller(f"key:{key.prefix}", key.org_id, frozenset(key.scopes))
+    return Caller(f"key:{key.prefix}", key.org_id, frozenset(key.scopes), key.uid)
 
 
 def is_from_here(request: Request) -> bool:
@@ -139,11 +160,54 @@ def writer_of_jobs(request: Request, _: Annotated[object, Security(BEARER)]) -> 
 
 def tenant_of(caller: Caller, scope: str) -> Tenant:
     """The org of a caller that may do this."""
-    if not caller.may(scope):
-        raise Forbidden(f"this key lacks the scope {scope}; make one that has it: duly keys create ... --scope {scope}")
+    refuse_without(caller, scope)
     if caller.org is None:
         raise Forbidden(
             "this key belongs to a person and to no org, and jobs belong to orgs; make one for an org with: "
             f"duly keys create NAME --org ORG --scope {scope}"
         )
     return Tenant(caller.org, caller.name)
+
+
+def refuse_without(caller: Caller, scope: str) -> None:
+    """Forbidden when the caller lacks a scope."""
+    if not caller.may(scope):
+        raise Forbidden(f"this key lacks the scope {scope}; make one that has it: duly keys create ... --scope {scope}")
+
+
+# People ---------------------------------------------------------------------------------------------------------------
+
+
+def reader_of_posts(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str | None:
+    """Whose eyes a post is looked at with: the person's of the key; without one only what everybody sees."""
+    caller: Caller = request.state.caller
+    refuse_without(caller, "posts:read")
+    return person_of(caller, on_behalf)
+
+
+def author_of_posts(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
+    """Who posts; Forbidden when this caller may not, or is nobody in particular."""
+    caller: Caller = request.state.caller
+    refuse_without(caller, "posts:write")
+    if uid := person_of(caller, on_behalf):
+        return uid
+    raise Forbidden(
+        "posts belong to people, and this key to none: make one with duly keys create NAME --user UID --scope "
+        "posts:write; an administrator says for whom in the header Duly-User"
+    )
+
+
+def person_of(caller: Caller, on_behalf: str | None) -> str | None:
+    """The person of a caller; an administrator may act for anybody."""
+    if on_behalf is None:
+        return caller.uid
+    if on_behalf != caller.uid and ADMIN not in caller.scopes:
+        raise Forbidden("the header Duly-User is for administrators: a person's key is for that person")
+    return on_behalf
+
+
+def operator(request: Request, _: Annotated[object, Security(BEARER)]) -> Caller:
+    """Who looks after the house; Forbidden to others."""
+    caller: Caller = request.state.caller
+    refuse_without(caller, "posts:read")
+    return caller

@@ -6,19 +6,19 @@ their names.
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, model_validator
 
+from duly.api.kinds import Asked, Instant, PageQuery, Shown
 from duly.errors import InvalidArgument
 from duly.kernel.backoff import LONGEST_SECONDS, Backoff, BackoffPolicy
 from duly.kernel.canonical import LARGEST_BYTES, checked_json
 from duly.ledger.model import DAY_SECONDS, Options, Request, Status
 
-__all__ = ["Cancel", "EventPage", "EventQuery", "JobPage", "JobQuery", "JobRequest", "ShownEvent", "ShownJob"]
+__all__ = ["Cancel", "EventPage", "JobPage", "JobQuery", "JobRequest", "ShownEvent", "ShownJob"]
 
-MOST_ROWS = 200
 DEFAULTS = Options()
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 WRITTEN_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}.*", re.ASCII)
@@ -53,11 +53,6 @@ def storable(payload: object) -> object:
         raise ValueError(str(error)) from None
 
 
-def in_utc(at: datetime) -> datetime:
-    """The same instant, told in UTC whatever the server's zone is."""
-    return at.astimezone(UTC)
-
-
 Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*$")]
 Text = Annotated[str, Field(strict=True, min_length=1, max_length=255, pattern=r"^[^\x00]+$")]
 Seconds = Annotated[float, Field(strict=True, ge=0, le=LONGEST_SECONDS, allow_inf_nan=False)]
@@ -68,17 +63,6 @@ Payload = Annotated[
     BeforeValidator(storable),
     Field(description=f"What is to be done: an object of at most {LARGEST_BYTES} bytes and 64 levels, without NUL."),
 ]
-Place = Annotated[
-    str, Field(max_length=512, pattern=r"^[A-Za-z0-9_-]+$", description="`next` of the page before this one.")
-]
-Most = Annotated[int, Field(ge=1, le=MOST_ROWS, description="How many at most.")]
-Instant: TypeAlias = Annotated[datetime, AfterValidator(in_utc)]
-
-
-class Asked(BaseModel):
-    """Something that was sent: nothing in it is overlooked."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------
@@ -161,14 +145,7 @@ class Cancel(Asked):
     )
 
 
-class EventQuery(Asked):
-    """Which page of a log."""
-
-    next: Place | None = None
-    limit: Most = 100
-
-
-class JobQuery(EventQuery):
+class JobQuery(PageQuery):
     """Which jobs, and which page of them."""
 
     type: Name | None = None
@@ -179,12 +156,6 @@ class JobQuery(EventQuery):
 
 
 # Showing --------------------------------------------------------------------------------------------------------------
-
-
-class Shown(BaseModel):
-    """Something that is shown, read off a value of ours."""
-
-    model_config = ConfigDict(from_attributes=True)
 
 
 class ListedJob(Shown):

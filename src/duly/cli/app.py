@@ -8,6 +8,7 @@ import duly
 from duly.cli.bench_app import bench_app
 from duly.cli.jobs_app import jobs_app
 from duly.cli.people_app import keys_app, orgs_app, users_app
+from duly.cli.posts_app import posts_app
 
 __all__ = ["app"]
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 
 app.add_typer(jobs_app, name="jobs")
+app.add_typer(posts_app, name="posts")
 app.add_typer(orgs_app, name="orgs")
 app.add_typer(users_app, name="users")
 app.add_typer(keys_app, name="keys")
@@ -147,6 +149,17 @@ def doctor(as_json: Json = False) -> None:
     from duly.cli.doctor import run_doctor
 
     run_doctor(as_json=as_json)
+
+
+@app.command()
+def slo(as_json: Json = False) -> None:
+    """Are the promises about posts kept: intents that succeed, releases in time, none stuck? Exit 1 when not.
+
+    Example: duly slo --json
+    """
+    from duly.cli.slo import run_slo
+
+    run_slo(as_json=as_json)
 
 
 @app.command(context_settings=PASS_ARGUMENTS_ON)

@@ -15,6 +15,7 @@ from duly.db.location import open_database, place_of
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured, NotMigrated, Unavailable
 from duly.logs import configure_logs
+from duly.objects import open_objects
 from duly.people.service import has_keys
 from duly.settings import Settings, load_settings, parse_address
 from duly.worker.lifeline import follow_parent
@@ -38,7 +39,12 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
         if descriptor is None:
             address = address_of(listener)
             print(json.dumps({"api": address}) if as_json else f"duly: API at {address}", flush=True)
-        app = build_app(database.dsn, role=role_on(database.dsn, settings), pool_size=settings.pool_size)
+        app = build_app(
+            database.dsn,
+            open_objects(settings),
+            role=role_on(database.dsn, settings),
+            pool_size=settings.pool_size,
+        )
         config = uvicorn.Config(
             app,
             log_config=None,

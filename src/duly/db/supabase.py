@@ -21,9 +21,9 @@ declare
     guest text;
 begin
     for guest in select rolname from pg_catalog.pg_roles where rolname in ('anon', 'authenticated') loop
-        execute format('revoke all on schema duly, "user", ledger from %I', guest);
-        execute format('revoke all on all tables in schema duly, "user", ledger from %I', guest);
-        execute format('revoke all on all functions in schema duly, "user", ledger from %I', guest);
+        execute format('revoke all on schema duly, "user", ledger, posts from %I', guest);
+        execute format('revoke all on all tables in schema duly, "user", ledger, posts from %I', guest);
+        execute format('revoke all on all functions in schema duly, "user", ledger, posts from %I', guest);
     end loop;
 end
 $closing$;

@@ -56,6 +56,7 @@ class Machine:
     key: str = "id"
     held: str | None = None  # in this state a change of `owner` counts as a move
     owner: str | None = None
+    fixed: tuple[str, ...] = ()  # columns that stay as they were written first
     moved: str | None = None  # SQL over old and new: progress was recorded
     actor: str = "null::text"  # SQL over the new row: who did it
     detail: str = "null::jsonb"  # SQL over the new row: what else to remember
@@ -111,6 +112,7 @@ def names_of(machine: Machine) -> Iterator[tuple[str, sql.Composable]]:
         ),
     )
     yield "moved", sql.SQL(" or ").join(moves_of(machine)) if list(moves_of(machine)) else sql.SQL("false")
+    yield "fixed", fixed_of(machine)
     yield "at_insert", steps_of(machine.at_insert, indent=8)
     yield "at_stay", steps_of(machine.at_stay, indent=8)
     yield "at_move", steps_of(machine.at_move, indent=8)
@@ -128,6 +130,20 @@ def moves_of(machine: Machine) -> Iterator[sql.Composable]:
         )
     if machine.moved:
         yield sql.SQL(literal(f"({machine.moved})"))
+
+
+def fixed_of(machine: Machine) -> sql.Composable:
+    """A step of the guard that refuses to change what is fixed, if anything is."""
+    if not machine.fixed:
+        return sql.SQL("")
+    lines = [line for line in TEMPLATES["fixed"].splitlines() if not line.startswith("--")]
+    return sql.SQL(literal("".join("\n    " + line for line in lines) + ";")).format(
+        name=sql.Literal(machine.name),
+        key=sql.Identifier(machine.key),
+        news=sql.SQL(", ").join(sql.SQL("new.{}").format(sql.Identifier(each)) for each in machine.fixed),
+        olds=sql.SQL(", ").join(sql.SQL("old.{}").format(sql.Identifier(each)) for each in machine.fixed),
+        columns=sql.Literal(", ".join(machine.fixed)),
+    )
 
 
 def steps_of(steps: tuple[str, ...], *, indent: int) -> sql.Composable:

@@ -16,7 +16,7 @@ begin
         new.revision := 1;
         new.moved_from := null;{at_insert}
     elsif new.{key} is distinct from old.{key} then
-        raise exception 'the key of % % cannot change', {name}, old.{key} using errcode = 'DU001';
+        raise exception 'the key of % % cannot change', {name}, old.{key} using errcode = 'DU001';{fixed}
     elsif new.{state} is not distinct from old.{state} and not ({moved}) then
         new.revision := old.revision;
         new.moved_from := null;{at_stay}
@@ -32,6 +32,11 @@ $guard$;
 
 create trigger {guard} before insert or update on {schema}.{table}
     for each row execute function {schema}.{guard}();
+
+-- name: fixed
+-- What a row was made with stays: whoever wants it otherwise makes another row.
+elsif ({news}) is distinct from ({olds}) then
+    raise exception 'of % % these stay as they are: %', {name}, old.{key}, {columns} using errcode = 'DU001';
 
 -- name: rules
 -- What a CHECK would say, and with its words: but a CHECK is read anew by every statement, and twenty of them cost an insert

@@ -17,7 +17,7 @@ alive as (
     where w.stopped_at is null and w.seen_at >= duly.now() - make_interval(secs => %(alive_seconds)s)
 ),
 handler as (
-    select a.worker_id, a.slots
+    select a.worker_id, (a.slots ->> 'ledger')::bigint as slots
     from job
     join alive as a on 'ledger:' || job.queue || '/' || job.type = any (a.kinds)
 ),

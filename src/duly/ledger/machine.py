@@ -33,7 +33,7 @@ JOB = LeaseTable(
 JOB_EVENT = Log(
     table="ledger.job_event",
     columns={
-        "id": "ledger.new_id()",
+        "id": "duly.new_id()",
         "job_id": "{key}",
         "org_id": "org_id",
         "seq": "revision",

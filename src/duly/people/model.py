@@ -56,6 +56,7 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    uid: str | None  # of the person it belongs to
 
 
 @dataclass(frozen=True)

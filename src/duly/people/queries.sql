@@ -42,18 +42,21 @@ values (
     %(name)s, %(prefix)s, %(secret_sha256)s, %(scopes)s, %(org_id)s, %(user_id)s,
     duly.clock() + make_interval(secs => %(lifetime_seconds)s)
 )
-returning id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at;
+returning id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at,
+    (select u.uid from "user".users as u where u.id = user_id) as uid;
 
 -- name: list_keys
 -- Newest last, revoked and expired ones too, from a place onwards.
-select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at
+select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at,
+    (select u.uid from "user".users as u where u.id = user_id) as uid
 from duly.api_keys where (created_at, id) > (%(after_at)s, %(after_id)s)
 order by created_at, id
 limit %(most)s;
 
 -- name: find_live_key
 -- A key opens doors only until it is revoked or expires, by the database's clock.
-select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at, secret_sha256
+select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at, secret_sha256,
+    (select u.uid from "user".users as u where u.id = user_id) as uid
 from duly.api_keys
 where prefix = %(prefix)s and revoked_at is null and (expires_at is null or expires_at > duly.clock());
 
@@ -62,11 +65,13 @@ where prefix = %(prefix)s and revoked_at is null and (expires_at is null or expi
 update duly.api_keys set revoked_at = duly.clock()
 where revoked_at is null
     and (prefix = %(prefix)s or org_id = %(org_id)s or user_id = %(user_id)s)
-returning id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at;
+returning id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at,
+    (select u.uid from "user".users as u where u.id = user_id) as uid;
 
 -- name: find_key
 -- Whatever its state, by prefix.
-select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at
+select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at,
+    (select u.uid from "user".users as u where u.id = user_id) as uid
 from duly.api_keys where prefix = %(prefix)s;
 
 -- name: has_keys

@@ -15,7 +15,8 @@ from duly.errors import InvalidArgument
 __all__ = ["CONTRACTS", "Difference", "compare", "contract_lines"]
 
 DIRECTORY = Path(__file__).parent / "contracts"
-CONTRACTS = {"duly": ("duly", "user"), "ledger": ("ledger",)}  # each contract and the schemas it is about
+# Each contract, and the schemas it is about.
+CONTRACTS = {"duly": ("duly", "user"), "ledger": ("ledger",), "posts": ("posts",)}
 STANDARD = Roles()
 OPTIONAL = re.compile(r"policy ledger\.\w+\.\w+_of_jwt ")  # made where there is an auth.jwt() to ask: on Supabase
 

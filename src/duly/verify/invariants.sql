@@ -195,3 +195,119 @@ join ledger.job j on j.id = e.job_id
 where e.org_id <> j.org_id
 order by j.id, e.seq
 limit %(most)s;
+
+-- name: posts_are_where_their_log_ends
+-- The newest transition of a post tells its status and its revision, and no post is without one.
+select format('post %%s is %%s at revision %%s, its log ends at %%s with transition %%s', p.id, p.status, p.revision,
+    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
+from posts.posts p
+left join lateral (
+    select t.next_status, t.seq from duly.transition t
+    where t.machine = 'post' and t.key = p.id::text
+    order by t.seq desc
+    limit 1
+) as newest on true
+where (newest.next_status, newest.seq) is distinct from (p.status, p.revision)
+order by p.id
+limit %(most)s;
+
+-- name: posts_move_as_drawn
+-- Every transition of a post is an edge of the contract; a caption is edited while it waits, and only documents of the first
+-- version begin released.
+select format('post %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status)
+    as offender
+from duly.transition t
+where t.machine = 'post' and (coalesce(t.prev_status, '-'), t.next_status) not in (
+    ('-', 'PENDING'), ('PENDING', 'PENDING'), ('PENDING', 'PROCESSING'), ('PROCESSING', 'RELEASED'), ('PROCESSING', 'PENDING')
+) and not (t.seq = 1 and t.next_status = 'RELEASED' and t.detail_json ->> 'legacy' = 'true')
+order by t.key, t.seq
+limit %(most)s;
+
+-- name: no_post_is_early
+-- Nobody took a post before its time, and none appeared before it.
+select format('post %%s was to be released at %%s, was first taken at %%s and appeared at %%s', p.id, p.release_time, taken.ts,
+    p.released_at) as offender
+from posts.posts p
+left join lateral (
+    select t.ts from duly.transition t
+    where t.machine = 'post' and t.key = p.id::text and t.next_status = 'PROCESSING'
+    order by t.seq
+    limit 1
+) as taken on true
+where p.settled_by is not null and least(taken.ts, p.released_at) < p.release_time
+order by p.id
+limit %(most)s;
+
+-- name: no_post_is_stuck
+-- Whatever becomes of workers, a post is in nobody's hands for longer than fifteen minutes.
+select format('post %%s is held by %%s since %%s', id, lease_owner, processing_since) as offender
+from posts.posts
+where status = 'PROCESSING' and processing_since < duly.now() - interval '15 minutes'
+order by id
+limit %(most)s;
+
+-- name: posts_are_released_by_their_holder
+-- A post appeared by the hand of whoever claimed it last, once.
+select format('post %%s was released by %%s, last claimed by %%s, %%s times', p.id, coalesce(p.settled_by, 'nobody'),
+    coalesce(claim.actor, 'nobody'), released.times) as offender
+from posts.posts p
+left join lateral (
+    select t.actor from duly.transition t
+    where t.machine = 'post' and t.key = p.id::text and t.next_status = 'PROCESSING'
+    order by t.seq desc
+    limit 1
+) as claim on true
+cross join lateral (
+    select count(*) as times from duly.transition t
+    where t.machine = 'post' and t.key = p.id::text and t.next_status = 'RELEASED'
+) as released
+where p.status = 'RELEASED' and (released.times <> 1 or (p.released_at is not null and p.legacy is null
+    and p.settled_by is distinct from claim.actor))
+order by p.id
+limit %(most)s;
+
+-- name: versions_of_posts_only_grow
+-- Every transition raised the version, which counts other changes too.
+select format('post %%s: transition %%s is of version %%s, the one before of %%s', key, seq, version, before) as offender
+from (
+    select t.key, t.seq, (t.detail_json ->> 'version')::bigint as version,
+        lag((t.detail_json ->> 'version')::bigint) over (partition by t.key order by t.seq) as before
+    from duly.transition t
+    where t.machine = 'post'
+) as numbered
+where version < seq or version <= before
+order by key, seq
+limit %(most)s;
+
+-- name: days_have_one_post
+-- A post of the second version holds the lock of its author and UTC day, and every lock is held by the post it names.
+select format('post %%s of %%s has the lock %%s', p.id, p.daily_key, coalesce(l.post_id::text, 'of nobody')) as offender
+from posts.posts p
+left join posts.daily_locks l on l.id = p.daily_key || '_UTC'
+where p.legacy is null and l.post_id is distinct from p.id
+union all
+select format('lock %%s is of post %%s, whose day is %%s', l.id, l.post_id, posts.daily_key(p.author_id, p.created_at))
+from posts.daily_locks l
+join posts.posts p on p.id = l.post_id
+where l.id <> posts.daily_key(p.author_id, p.created_at) || '_UTC'
+order by 1
+limit %(most)s;
+
+-- name: requests_stand_for_their_post
+-- What a request is answered is the post that it made.
+select format('request %%s of %%s is answered with post %%s, and made %%s', k.request_id, k.author_id, k.answer ->> 'postId', p.id)
+    as offender
+from posts.idempotency_keys k
+join posts.posts p on p.id = k.post_id
+where (k.answer ->> 'postId', k.author_id, k.request_id) is distinct from (p.id::text, p.author_id, p.request_id)
+order by k.author_id, k.request_id
+limit %(most)s;
+
+-- name: authors_are_told
+-- Whoever's post appeared in the last day was told; messages older than that may have left.
+select format('nobody told %%s that post %%s appeared', p.author_id, p.id) as offender
+from posts.posts p
+where p.settled_by is not null and p.released_at > duly.now() - interval '1 day'
+    and not exists (select from duly.outbox o where o.dedupe_key = 'post.released:' || p.id)
+order by p.id
+limit %(most)s;

@@ -65,8 +65,8 @@ class Control:
         self.stop_seconds = stop_seconds
         self.handlers = handlers
         self.metrics = metrics
-        slots = sum(work.pace.slots for work in works)
-        self.identity = Identity(worker_id, [kind for work in works for kind in work.kinds], max(1, slots))
+        slots = {work.name: work.pace.slots for work in works}
+        self.identity = Identity(worker_id, [kind for work in works for kind in work.kinds], slots)
         self.lanes: list[Lanes] = []
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stop = asyncio.Event()

@@ -2,12 +2,13 @@
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
 
 import duly
 from duly.db.queries import load_queries
@@ -25,7 +26,7 @@ class Identity:
 
     worker_id: str
     kinds: Sequence[str]
-    slots: int
+    slots: Mapping[str, int]  # of each kind of work
     id: UUID = field(default_factory=new_id)
 
 
@@ -40,7 +41,7 @@ async def register(connection: AsyncConnection[Any], identity: Identity) -> None
         pid=os.getpid(),
         version=duly.__version__,
         kinds=list(identity.kinds),
-        slots=identity.slots,
+        slots=Jsonb(dict(identity.slots)),
     )
 
 

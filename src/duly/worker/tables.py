@@ -1,6 +1,7 @@
 """The registry of workers as SQLAlchemy sees it: for drift checks only."""
 
 from sqlalchemy import ARRAY, BigInteger, Column, DateTime, Index, PrimaryKeyConstraint, Table, Text, Uuid, text
+from sqlalchemy.dialects.postgresql import JSONB
 
 from duly.db.metadata import metadata
 
@@ -17,7 +18,7 @@ workers = Table(
     Column("pid", BigInteger, nullable=False),
     Column("version", Text, nullable=False),
     Column("kinds", ARRAY(Text), nullable=False),
-    Column("slots", BigInteger, nullable=False),
+    Column("slots", JSONB, nullable=False, comment="How many rows of each kind of work it takes at once."),
     Column("started_at", DateTime(timezone=True), nullable=False, server_default=NOW),
     Column("seen_at", DateTime(timezone=True), nullable=False, server_default=NOW),
     Column("stopped_at", DateTime(timezone=True)),

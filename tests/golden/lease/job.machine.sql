@@ -50,7 +50,7 @@ create function "ledger"."job_timeline"() returns trigger
     as $timeline$
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status, detail_json)
-    select ledger.new_id(), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) else said end
+    select duly.new_id(), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) else said end
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;

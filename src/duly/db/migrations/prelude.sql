@@ -65,4 +65,5 @@ $prelude$;
 create schema if not exists duly authorization {owner};
 create schema if not exists "user" authorization {owner};
 create schema if not exists ledger authorization {owner};
+create schema if not exists posts authorization {owner};
 set local role {owner};

@@ -33,7 +33,7 @@ def check_workers(case: Case) -> Sequence[Note]:
     alive = [worker for worker in workers if worker["unseen_seconds"] <= limits.worker_seconds]
     vanished = [worker for worker in workers if worker["unseen_seconds"] > limits.worker_seconds]
     kinds = ", ".join(sorted({kind for worker in alive for kind in worker["kinds"]})) or "none"
-    found = f"{len(alive)} alive with {sum(worker['slots'] for worker in alive)} slots, for: {kinds}"
+    found = f"{len(alive)} alive with {sum(sum(worker['slots'].values()) for worker in alive)} slots, for: {kinds}"
     notes = [ok(found)] if alive else [warn("none alive: nothing will be worked on", "start one: duly worker")]
     if vanished:
         who = ", ".join(

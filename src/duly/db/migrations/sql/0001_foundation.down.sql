@@ -8,5 +8,6 @@ drop table duly.orgs;
 drop function duly.refuse_change();
 drop function duly.touch();
 drop function duly.is_time_zone(text);
+drop function duly.new_id();
 drop function duly.now();
 drop function duly.clock();

@@ -14,6 +14,20 @@ create function duly.now() returns timestamptz
     return statement_timestamp();
 comment on function duly.now() is 'The time at the start of the statement: for predicates that an index must serve.';
 
+create function duly.new_id() returns uuid
+    language sql volatile parallel safe
+    return encode(
+        -- Six bytes of milliseconds before a random uuid, whose version 4 becomes a 7 by two bits.
+        set_bit(set_bit(overlay(
+            uuid_send(gen_random_uuid())
+            placing substr(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint), 3)
+            from 1
+        ), 52, 1), 53, 1),
+        'hex'
+    )::uuid;
+comment on function duly.new_id() is
+    'A UUIDv7: what is made together lies together, in every index that begins with it.';
+
 create function duly.is_time_zone(zone text) returns boolean
     language plpgsql immutable parallel safe
     as $$
@@ -122,14 +136,15 @@ create table duly.workers (
     pid bigint not null,
     version text not null,
     kinds text[] not null,
-    slots bigint not null,
+    slots jsonb not null,
     started_at timestamptz not null default duly.clock(),
     seen_at timestamptz not null default duly.clock(),
     stopped_at timestamptz,
     constraint pk_workers primary key (id),
     constraint ck_workers__worker_id check (char_length(worker_id) between 1 and 200),
-    constraint ck_workers__slots check (slots between 1 and 100000)
+    constraint ck_workers__slots check (jsonb_typeof(slots) = 'object')
 ) with (fillfactor = 50);
+comment on column duly.workers.slots is 'How many rows of each kind of work it takes at once.';
 comment on table duly.workers is 'Worker processes, living and lately gone: for people and `explain`; no decision rests on it.';
 create index idx_workers__started_at on duly.workers (started_at);
 

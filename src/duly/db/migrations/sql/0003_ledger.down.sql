@@ -14,7 +14,6 @@ drop function ledger.enqueue(
     double precision, double precision, double precision, interval, text
 );
 drop function ledger.wake();
-drop function ledger.new_id();
 drop function ledger.digest_of(text, text, jsonb, timestamptz, double precision);
 drop function ledger.refuse_other_tenant(uuid);
 drop table ledger.job_limit;

@@ -4,20 +4,6 @@
 create sequence duly.wake_ledger as bigint;
 comment on sequence duly.wake_ledger is 'The last window of 50 ms in which the workers of jobs were woken.';
 
-create function ledger.new_id() returns uuid
-    language sql volatile parallel safe
-    return encode(
-        -- Six bytes of milliseconds before a random uuid, whose version 4 becomes a 7 by two bits.
-        set_bit(set_bit(overlay(
-            uuid_send(gen_random_uuid())
-            placing substr(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint), 3)
-            from 1
-        ), 52, 1), 53, 1),
-        'hex'
-    )::uuid;
-comment on function ledger.new_id() is
-    'A UUIDv7: what is made together lies together, in every index that begins with it.';
-
 create type ledger.job_status as enum ('queued', 'running', 'succeeded', 'failed', 'canceled', 'dead_letter');
 create type ledger.job_backoff_policy as enum ('none', 'fixed', 'exp');
 
@@ -210,7 +196,7 @@ create function "ledger"."job_timeline"() returns trigger
     as $timeline$
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status, detail_json)
-    select ledger.new_id(), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) else said end
+    select duly.new_id(), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) else said end
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
@@ -290,7 +276,7 @@ begin
             id, org_id, type, payload, idempotency_key, request_digest, queue, priority, run_at, max_attempts, backoff_policy,
             backoff_base_seconds, backoff_cap_seconds, timeout_seconds, retain_for, requested_by, created_at, updated_at, said
         ) values (
-            ledger.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
+            duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
             enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
             enqueue.timeout_seconds, enqueue.retain_for, enqueue.requested_by, now, now,
             case when enqueue.requested_by is not null then jsonb_build_object('actor', enqueue.requested_by) end
@@ -363,7 +349,7 @@ declare
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
     word constant jsonb := case when requested_by is not null then jsonb_build_object('actor', requested_by) end;
-    ids constant uuid[] := array(select ledger.new_id() from generate_series(1, number) order by 1);
+    ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
     digests bytea[];
     other text;
     made bigint;
@@ -698,7 +684,7 @@ grant update (
     progressed_at, last_error_code, last_error_message, said
 ) on ledger.job to {worker}, {api};
 grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) to {worker}, {api}, {readonly};
-grant execute on function ledger.refuse_other_tenant(uuid), ledger.new_id(), ledger.wake() to {worker}, {api};
+grant execute on function ledger.refuse_other_tenant(uuid), ledger.wake() to {worker}, {api};
 grant execute on function ledger.enqueue(
     uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text

@@ -1,0 +1,33 @@
+"""How much one person may ask for: a bucket each, which empties by the request and fills by the second."""
+
+import math
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from duly.errors import RateLimited
+
+__all__ = ["Rate"]
+
+MOST_PEOPLE = 10_000
+
+
+@dataclass
+class Rate:
+    """So many at once, and so many a second; in this process, since it started."""
+
+    burst: int = 120
+    per_second: float = 2.0
+    buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict[str, tuple[float, float]])
+
+    def take(self, who: str) -> None:
+        """One more for this person, or RateLimited."""
+        now = time.monotonic()
+        left, since = self.buckets.pop(who, (float(self.burst), now))
+        left = min(self.burst, left + (now - since) * self.per_second)
+        self.buckets[who] = (left - 1 if left >= 1 else left, now)
+        while len(self.buckets) > MOST_PEOPLE:
+            self.buckets.popitem(last=False)
+        if left < 1:
+            seconds = math.ceil((1 - left) / self.per_second)
+            raise RateLimited(f"more than {self.burst} requests at once; ask again in {seconds} s")

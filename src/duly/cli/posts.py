@@ -1,0 +1,174 @@
+"""`duly posts`: make the post of a day, look, change its words, release, repair, import."""
+
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID, uuid4
+
+from duly.cli import asking
+from duly.cli.shown import print_table, text_of, to_json
+from duly.cli.watching import counter
+from duly.db.location import open_database
+from duly.db.pool import Pool
+from duly.errors import TooLarge
+from duly.kernel.lease import sweep
+from duly.kernel.outcome import Created
+from duly.logs import configure_logs
+from duly.objects import open_objects
+from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_photo
+from duly.posts import service
+from duly.posts.legacy import Imported, import_legacy
+from duly.posts.machine import POST
+from duly.posts.model import Intent, Post
+from duly.posts.store import ANYBODY
+from duly.settings import load_settings, parse_address
+from duly.wiring import works_of
+from duly.worker.runtime import run_worker
+
+__all__ = [
+    "create_post",
+    "edit_post",
+    "import_posts",
+    "list_posts",
+    "release_posts",
+    "repair_posts",
+    "show_post",
+    "show_timeline",
+]
+
+SOME_LINES_BAD = 1
+SWEPT_AT_ONCE = 100
+Answer = TypeVar("Answer")
+
+
+def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as_json: bool) -> None:
+    """Bring the image and ask for the post, as the API does."""
+    if image.stat().st_size > LARGEST_PHOTO_BYTES:
+        raise TooLarge(f"{image} has more than {LARGEST_PHOTO_BYTES} bytes; send a smaller one")
+    photo, objects = clean_photo(image.read_bytes()), open_objects(load_settings())
+
+    async def question(pool: Pool) -> tuple[str, dict[str, object]]:
+        name = await service.upload_image(pool, objects, uid, photo)
+        made = await service.create_intent(pool, objects, Intent(uid, name, caption, request_id or uuid4()))
+        return "created" if isinstance(made, Created) else "existing", dict(made.row)
+
+    outcome, answer = ask(question)
+    if as_json:
+        print(to_json({"outcome": outcome, **answer}))
+    else:
+        print(f"{outcome:9} {answer['postId']}  {answer['status']}, to be released at {answer['releaseTime']}")
+
+
+def list_posts(author: str | None, limit: int, place: str | None, as_json: bool) -> None:
+    """Show a page of posts, and where the next begins."""
+    page = ask(lambda pool: service.list_posts(pool, ANYBODY, author=author, place=place, most=limit))
+    if as_json:
+        print(to_json({"items": [asdict(post) for post in page.items], "next": page.next}))
+        return
+    columns = ("id", "author_id", "status", "created_at", "released_at", "ai_error", "caption")
+    print_table(columns, [[short(getattr(post, column)) for column in columns] for post in page.items])
+    if page.next:
+        print(f"more      --place {page.next}")
+
+
+def show_post(key: UUID, as_json: bool) -> None:
+    """Show a post."""
+    tell(ask(lambda pool: service.get_post(pool, ANYBODY, key)), as_json)
+
+
+def show_timeline(key: UUID, as_json: bool) -> None:
+    """Show what happened to a post."""
+    page = ask(lambda pool: service.list_transitions(pool, ANYBODY, key, most=1000))
+    if as_json:
+        print(to_json([asdict(each) for each in page.items]))
+        return
+    print_table(
+        ("seq", "at", "from", "to", "by", "details"),
+        [[each.seq, each.ts, each.prev_status, each.next_status, each.actor, each.detail_json] for each in page.items],
+    )
+
+
+def edit_post(key: UUID, uid: str, caption: str, as_json: bool) -> None:
+    """Change the caption of a post that waits."""
+    tell(ask(lambda pool: service.edit_caption(pool, uid, key, caption)), as_json)
+
+
+def release_posts(as_json: bool) -> None:
+    """Release what is due, cycle by cycle, until nothing is."""
+    settings = load_settings()
+    configure_logs(settings, sys.stderr)
+    released = 0
+    with open_database(settings) as database:
+        dsn = database.dsn_as(settings.worker_role)
+        role = None if parse_address(dsn).get("user") == settings.worker_role else settings.worker_role
+        while rows := run_worker(works_of(settings, ["posts"]), settings, dsn=dsn, role=role, once=True):
+            released += rows
+    print(to_json({"released": released}) if as_json else f"released  {released}")
+
+
+def repair_posts(as_json: bool) -> None:
+    """Let posts wait again whose holders are gone."""
+
+    async def question(pool: Pool) -> int:
+        repaired = 0
+        while True:
+            async with pool.transaction() as connection:
+                rows = await sweep(connection, POST, most=SWEPT_AT_ONCE)
+            repaired += len(rows)
+            if len(rows) < SWEPT_AT_ONCE:
+                return repaired
+
+    repaired = asking.ask(question, lambda settings: settings.worker_role)
+    print(to_json({"repaired": repaired}) if as_json else f"repaired  {repaired}")
+
+
+def import_posts(file: Path, as_json: bool) -> None:
+    """Import documents, with a bar over the bytes of the file; a bad line is told with its number."""
+    read, size = 0, file.stat().st_size
+
+    def lines() -> Iterator[bytes]:
+        nonlocal read
+        with file.open("rb") as opened:
+            for line in opened:
+                read += len(line)
+                yield line
+
+    async def question(pool: Pool) -> Imported:
+        with counter("importing, bytes", size) as tell_progress:
+            return await import_legacy(pool, lines(), lambda _: tell_progress(read))
+
+    done = asking.ask(question, lambda settings: settings.owner_role)
+    if as_json:
+        bad = [{"line": line.number, "reason": line.reason} for line in done.bad_lines]
+        print(to_json({"lines": done.lines, "added": done.added, "existing": done.existing, "bad": bad}))
+    else:
+        for line in done.bad_lines:
+            print(f"{file}:{line.number}: {line.reason}", file=sys.stderr)
+        print(f"imported  {done.added} of {done.lines} lines; {done.existing} were there already, {done.bad} are bad")
+    if done.bad:
+        sys.exit(SOME_LINES_BAD)
+
+
+# Within ---------------------------------------------------------------------------------------------------------------
+
+
+def ask(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
+    """Ask as the API does."""
+    return asking.ask(question, lambda settings: settings.api_role)
+
+
+def tell(post: Post, as_json: bool) -> None:
+    """A post, whole."""
+    if as_json:
+        print(to_json(asdict(post)))
+        return
+    for name, value in asdict(post).items():
+        if value is not None:
+            print(f"{name:17} {text_of(value)}")
+
+
+def short(value: object) -> object:
+    """A cell that does not break its row."""
+    return " ".join(value.split())[:40] if isinstance(value, str) else value

@@ -1,0 +1,157 @@
+"""The verbs that doors call: bring an image, ask for a post, change its words, look. Each is one short transaction."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from psycopg import DatabaseError
+from psycopg.errors import ForeignKeyViolation
+
+from duly.db.pool import Pool
+from duly.errors import AlreadyPosted, IllegalMove, InvalidArgument, NotFound, RequestIdReused
+from duly.kernel.outcome import Created, Creation, Existing
+from duly.kernel.paging import MOST_ROWS, Page, page_of, read_place
+from duly.objects import Objects
+from duly.objects.photo import LARGEST_PHOTO_BYTES
+from duly.posts import store
+from duly.posts.model import Intent, Post, Transition, checked_caption, kept_name
+
+__all__ = [
+    "create_intent",
+    "edit_caption",
+    "get_image",
+    "get_post",
+    "list_posts",
+    "list_transitions",
+    "upload_image",
+]
+
+Answer = Mapping[str, Any]
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+async def upload_image(pool: Pool, objects: Objects, author: str, photo: bytes) -> str:
+    """Keep a cleaned image for a day, until its author makes a post of it; the name it goes by."""
+    name = f"temp/{uuid4()}.jpg"
+    try:
+        async with pool.transaction() as connection:
+            await store.add_upload(connection, name, author)
+    except ForeignKeyViolation:
+        raise NotFound(f"there is nobody called {author}; make them with: duly users create {author}") from None
+    await objects.put(name, photo)
+    return name
+
+
+async def create_intent(pool: Pool, objects: Objects, intent: Intent) -> Creation[Answer]:
+    """Make the post of this author and day, or find what the same request was answered.
+
+    The image is copied to where it stays before the post is there, and the upload removed after it: a post is never
+    without its image. A copy that no post came of leaves with its upload.
+    """
+    is_kept = await keep_image(objects, intent)
+    with as_our_errors():
+        async with pool.transaction() as connection:
+            made = await store.create_intent(connection, intent, is_kept=is_kept)
+    if not made["is_new"]:
+        return Existing(made["answer"])
+    await objects.remove([intent.image_path])
+    return Created(made["answer"])
+
+
+async def keep_image(objects: Objects, intent: Intent) -> bool:
+    """Copy the image to where it stays; False when there is none, here or there."""
+    kept = kept_name(intent.image_path)
+    return await objects.copy(intent.image_path, kept) or await objects.exists(kept)
+
+
+async def edit_caption(pool: Pool, author: str, key: UUID, caption: str) -> Post:
+    """Change the words of a post that waits; one that is being prepared or is released refuses."""
+    checked_caption(caption)
+    async with pool.transaction() as connection:
+        is_edited = await store.edit_caption(connection, key, author, caption)
+        post = await store.find_post(connection, key, author)
+    if post is None or post.author_id != author:
+        raise NotFound(f"there is no post {key} of yours")
+    if not is_edited:
+        raise IllegalMove(f"post {key} is {post.status}: its caption can be changed only while it is PENDING")
+    return post
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+async def get_post(pool: Pool, viewer: str | None, key: UUID) -> Post:
+    """A post that this viewer may see, or NotFound."""
+    async with pool.transaction() as connection:
+        return await get(connection, key, viewer)
+
+
+async def get_image(pool: Pool, objects: Objects, viewer: str | None, key: UUID) -> bytes:
+    """The image of a post that this viewer may see."""
+    post = await get_post(pool, viewer, key)
+    if post.image_url is None or post.image_url.startswith(("http:", "https:")):
+        raise NotFound(f"we keep no image of post {key}")
+    return await objects.get(post.image_url, LARGEST_PHOTO_BYTES)
+
+
+async def list_posts(
+    pool: Pool, viewer: str | None, *, author: str | None = None, place: str | None = None, most: int = 100
+) -> Page[Post]:
+    """A page of what is released, or of one author's posts, the newest first; their own show authors what waits too."""
+    at, key = store.END if place is None else read_place(place, datetime.fromisoformat, UUID)
+    async with pool.transaction() as connection:
+        if author is None:
+            rows = await store.list_released(connection, (at, key), checked_most(most) + 1)
+        else:
+            rows = await store.list_of_author(connection, author, viewer, (at, key), checked_most(most) + 1)
+    return page_of(rows, most, lambda post: (post.created_at, post.id))
+
+
+async def list_transitions(
+    pool: Pool, viewer: str | None, key: UUID, *, place: str | None = None, most: int = 100
+) -> Page[Transition]:
+    """A page of a post's log, in order."""
+    after = 0 if place is None else read_place(place, int)[0]
+    async with pool.transaction() as connection:
+        await get(connection, key, viewer)
+        rows = await store.list_transitions(connection, key, after, checked_most(most) + 1)
+    return page_of(rows, most, lambda each: (each.seq,))
+
+
+# Within ---------------------------------------------------------------------------------------------------------------
+
+
+async def get(connection: store.Connection, key: UUID, viewer: str | None) -> Post:
+    """A post that this viewer may see, or NotFound."""
+    if post := await store.find_post(connection, key, viewer):
+        return post
+    raise NotFound(f"there is no post {key}")
+
+
+def checked_most(most: int) -> int:
+    """A page's size, or a refusal."""
+    if not 1 <= most <= MOST_ROWS:
+        raise InvalidArgument(f"a page of {most} rows: a page has between 1 and {MOST_ROWS}")
+    return most
+
+
+@contextmanager
+def as_our_errors() -> Generator[None, None, None]:
+    """What the database says of an intent, in the words of our tree."""
+    try:
+        yield
+    except DatabaseError as error:
+        words = error.diag.message_primary or str(error)
+        match error.sqlstate:
+            case store.REQUEST_ID_REUSED:
+                raise RequestIdReused(words) from None
+            case store.ALREADY_POSTED:
+                raise AlreadyPosted(words, post_id=UUID(error.diag.message_detail)) from None
+            case store.NO_IMAGE:
+                raise InvalidArgument(f"imagePath: {words}") from None
+            case _:
+                raise

@@ -1,0 +1,165 @@
+"""One small function per statement: connection in, value out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg import AsyncConnection
+
+from duly.db.queries import load_queries
+from duly.db.rows import Row, change, find_row, find_value, get_row, get_rows, get_value
+from duly.posts.model import Intent, LegacyPost, Post, Status, Transition
+
+__all__ = [
+    "ALREADY_POSTED",
+    "ANYBODY",
+    "END",
+    "NO_IMAGE",
+    "REQUEST_ID_REUSED",
+    "SQL",
+    "add_authors",
+    "add_legacy",
+    "add_locks",
+    "add_upload",
+    "count_intents",
+    "create_intent",
+    "edit_caption",
+    "expire_uploads",
+    "find_post",
+    "list_of_author",
+    "list_released",
+    "list_transitions",
+    "retain",
+    "write_notices",
+]
+
+SQL = load_queries(__file__)
+REQUEST_ID_REUSED, ALREADY_POSTED, NO_IMAGE = "DU002", "DU003", "DU004"  # how an intent is refused
+ANYBODY = "*"  # a viewer who may see everything; no uid is called so
+END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
+Connection = AsyncConnection[Any]
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+async def create_intent(connection: Connection, intent: Intent, *, is_kept: bool) -> Row:
+    """Make a post, or find what the same request was answered: whether it `is_new`, and the `answer`."""
+    return await get_row(
+        connection,
+        SQL.create_intent,
+        author=intent.author,
+        request_id=intent.request_id,
+        digest=intent.digest,
+        caption=intent.caption,
+        upload=intent.image_path,
+        is_kept=is_kept,
+    )
+
+
+async def add_upload(connection: Connection, name: str, author: str) -> None:
+    """Note whose an image is."""
+    await change(connection, SQL.add_upload, name=name, author=author)
+
+
+async def edit_caption(connection: Connection, key: UUID, author: str, caption: str) -> bool:
+    """Change the caption of a post that waits; False when it is not theirs or no longer waits."""
+    return await find_value(connection, SQL.edit_caption, key=key, author=author, caption=caption) is not None
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+async def find_post(connection: Connection, key: UUID, viewer: str | None) -> Post | None:
+    """A post that this viewer may see."""
+    row = await find_row(connection, SQL.find_post, key=key, viewer=viewer)
+    return post_of(row) if row else None
+
+
+async def list_released(connection: Connection, before: tuple[datetime, UUID] = END, most: int = 100) -> Sequence[Post]:
+    """A page of everybody's feed."""
+    rows = await get_rows(connection, SQL.list_released, before_at=before[0], before_id=before[1], most=most)
+    return [post_of(row) for row in rows]
+
+
+async def list_of_author(
+    connection: Connection,
+    author: str,
+    viewer: str | None,
+    before: tuple[datetime, UUID] = END,
+    most: int = 100,
+) -> Sequence[Post]:
+    """A page of one author's posts."""
+    rows = await get_rows(
+        connection,
+        SQL.list_of_author,
+        author=author,
+        viewer=viewer,
+        before_at=before[0],
+        before_id=before[1],
+        most=most,
+    )
+    return [post_of(row) for row in rows]
+
+
+async def list_transitions(
+    connection: Connection, key: UUID, after_seq: int = 0, most: int = 100
+) -> Sequence[Transition]:
+    """A page of a post's log."""
+    rows = await get_rows(connection, SQL.list_transitions, key=key, after_seq=after_seq, most=most)
+    return [Transition(**row) for row in rows]
+
+
+def post_of(row: Row) -> Post:
+    """A row as a post."""
+    return replace(Post(**row), status=Status(row["status"]))
+
+
+# Releasing ------------------------------------------------------------------------------------------------------------
+
+
+async def write_notices(connection: Connection, keys: Sequence[UUID]) -> int:
+    """Tell the authors of released posts, once each; how many messages were written."""
+    return await change(connection, SQL.write_notices, keys=list(keys))
+
+
+# Tidying --------------------------------------------------------------------------------------------------------------
+
+
+async def expire_uploads(connection: Connection, most: int = 100) -> list[str]:
+    """Forget uploads whose time is over; the names of the images that go with them."""
+    rows = await get_rows(connection, SQL.expire_uploads, most=most)
+    return [name for row in rows for name in (row["name"], row["kept"]) if name]
+
+
+async def retain(connection: Connection, most: int = 1000) -> int:
+    """Forget answers and minutes whose time is over; how many rows went."""
+    return await get_value(connection, SQL.retain, most=most)
+
+
+async def count_intents(connection: Connection, intents: Mapping[str, int]) -> None:
+    """Add to this minute's counts."""
+    await change(connection, SQL.count_intents, outcomes=list(intents), intents=list(intents.values()))
+
+
+# The first version ----------------------------------------------------------------------------------------------------
+
+
+async def add_authors(connection: Connection, authors: Sequence[str]) -> int:
+    """Make people of authors we do not know; how many there were."""
+    return await change(connection, SQL.add_authors, authors=list(authors))
+
+
+async def add_legacy(connection: Connection, several: Sequence[LegacyPost]) -> list[UUID]:
+    """Make rows of documents; the ids of those that were not there."""
+    rows = [{**asdict(each), "legacy": each.document} for each in several]
+    found = await get_rows(connection, SQL.add_legacy, rows=orjson.dumps(rows).decode())
+    return [row["id"] for row in found]
+
+
+async def add_locks(connection: Connection, keys: Sequence[UUID]) -> int:
+    """Lock the days of imported posts that say which day they were of; how many were free."""
+    return await change(connection, SQL.add_locks, keys=list(keys))

@@ -1,0 +1,113 @@
+"""What a worker does with a post whose time has come: looks at it, has it read, and lets it appear.
+
+Reading may fail in every way there is; a post appears all the same, with a reading by rules and the reason why. One
+that was started five times, and took its worker with it each time, is not read again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from duly.errors import DulyError, NotFound
+from duly.kernel.lease import Lease, settle_many
+from duly.kernel.outcome import Failed, GiveUp
+from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.objects import Objects
+from duly.objects.photo import LARGEST_PHOTO_BYTES
+from duly.posts import store
+from duly.posts.machine import POST
+from duly.posts.model import MOST_ATTEMPTS, Status
+from duly.posts.reading import Analyzer, NoReading, Reading, error_code_of
+from duly.posts.rules import fallback_reading
+
+__all__ = ["PostWork", "Read"]
+
+TIDIED_AT_ONCE = 500
+TOO_MANY_ATTEMPTS = "TOO_MANY_ATTEMPTS"
+IMAGE_MISSING = "IMAGE_MISSING"
+STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How a post was read, and what went wrong on the way, if anything did."""
+
+    reading: Reading
+    error: str | None = None
+
+
+class PostWork(Work):
+    """Posts as a kind of work: those whose release time has come."""
+
+    name = "posts"
+    of = POST
+
+    def __init__(
+        self, analyzer: Analyzer, pace: Pace, *, objects: Objects | None = None, analyzer_seconds: float = 20.0
+    ) -> None:
+        self.analyzer = analyzer
+        self.pace = pace
+        self.objects = objects  # without, only captions are read
+        self.analyzer_seconds = analyzer_seconds
+
+    def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
+        """Read it; if that was tried too often, leave it unread."""
+        row = lease.row
+        if row["process_attempts"] > MOST_ATTEMPTS:
+            return Call(give_up_on, (row["caption"],))
+        return Call(self.read, (row["caption"], row["image_url"]), timeout_seconds=self.analyzer_seconds)
+
+    async def read(self, caption: str, image_url: str | None) -> Read:
+        """Have the analyzer look at caption and image; what could not be read is told by its code."""
+        photo, missing = await self.photo_of(image_url)
+        try:
+            return Read(await self.analyzer.read(caption, photo), missing)
+        except NoReading as problem:
+            return Read(problem.reading or fallback_reading(caption), problem.code)
+
+    async def photo_of(self, image_url: str | None) -> tuple[bytes | None, str | None]:
+        """The image, or why there is none to look at."""
+        if self.objects is None or image_url is None:
+            return None, None
+        try:
+            return await self.objects.get(image_url, LARGEST_PHOTO_BYTES), None
+        except NotFound:
+            return None, IMAGE_MISSING
+        except DulyError:
+            return None, STORE_UNAVAILABLE
+
+    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
+        """Let posts appear, and tell their authors, once."""
+        reads = [read_of(lease, outcome) for lease, outcome in finished]
+        columns = {
+            "ai": ("jsonb", [orjson.dumps(each.reading.document()).decode() for each in reads]),
+            "ai_error": ("text", [each.error for each in reads]),
+        }
+        released = await settle_many(connection, [lease for lease, _ in finished], Status.RELEASED, columns)
+        if released:
+            await store.write_notices(connection, sorted(released))
+        return released
+
+    async def tidy(self, connection: Connection) -> int:
+        """Forget answers whose time is over, and images that no post was made of."""
+        gone = await store.retain(connection, TIDIED_AT_ONCE)
+        if self.objects is not None and (names := await store.expire_uploads(connection, TIDIED_AT_ONCE)):
+            await self.objects.remove(names)
+            gone += len(names)
+        return gone
+
+
+async def give_up_on(caption: str) -> Read:
+    """A post that five workers did not survive appears unread."""
+    return Read(fallback_reading(caption), TOO_MANY_ATTEMPTS)
+
+
+def read_of(lease: Lease, outcome: Any) -> Read:
+    """What is written down of an outcome: every way in which a reading can end is one."""
+    if isinstance(outcome, Read):
+        return outcome
+    code = outcome.code if isinstance(outcome, Failed | GiveUp) else "AI_FAILED"
+    return Read(fallback_reading(lease.row["caption"]), error_code_of(code))

@@ -1,0 +1,151 @@
+-- claim
+with due as (
+    select "id"
+    from "posts"."posts"
+    where "status" = 'PENDING' and "release_time" <= duly.now()
+    order by "release_time", "id"
+    limit %(most)s
+    for no key update skip locked
+)
+update "posts"."posts" as t
+set "status" = 'PROCESSING', "lease_owner" = %(owner)s, "process_attempts" = t."process_attempts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
+where t."id" = any (array(select "id" from due))
+returning t.*;
+
+-- claim_lapsed
+with lapsed as (
+    select "id"
+    from "posts"."posts"
+    where "status" = 'PROCESSING' and "lease_expires_at" < duly.now() and "process_attempts" < %(most_starts)s
+    order by "id"
+    limit %(most)s
+    for no key update skip locked
+)
+update "posts"."posts" as t
+set "lease_owner" = %(owner)s, "process_attempts" = t."process_attempts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
+where t."id" = any (array(select "id" from lapsed))
+returning t.*;
+
+-- fence
+select "id"
+from "posts"."posts"
+where "id" = %(key)s and "lease_owner" = %(owner)s and "status" = 'PROCESSING'
+for no key update;
+
+-- find_lapsed
+select "id" as key from "posts"."posts" where "status" = 'PROCESSING' and "lease_expires_at" < duly.now() order by "id" limit %(most)s;
+
+-- find_settled
+select given.key
+from unnest(%(keys)s::uuid[], %(owners)s::text[]) as given (key, owner)
+cross join lateral (
+    select from "posts"."posts" as t where t."id" = given.key and t."settled_by" = given.owner limit 1
+) as ours;
+
+-- quarantine
+with poison as (
+    select "id"
+    from "posts"."posts"
+    where "status" = 'PROCESSING' and "lease_expires_at" < duly.now() and "process_attempts" >= %(most_starts)s
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+    order by "id"
+    limit %(most)s
+    for no key update skip locked
+)
+update "posts"."posts" as t
+set "status" = NULL, "lease_owner" = null, "lease_expires_at" = null, 
+where t."id" = any (array(select "id" from poison))
+returning t.*;
+
+-- release
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
+),
+ours as (
+    select held."id"
+    from given
+    cross join lateral (
+        select t."id"
+        from "posts"."posts" as t
+        where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'PROCESSING' and not ("lease_expires_at" < duly.clock())
+        for no key update
+    ) as held
+)
+update "posts"."posts" as t
+set "process_attempts" = greatest(t."process_attempts" - 1, 0), "lease_expires_at" = duly.clock() - interval '1 millisecond'
+where t."id" = any (array(select "id" from ours))
+returning t."id";
+;
+
+-- renew
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key
+),
+free as (
+    select ours."id"
+    from given
+    cross join lateral (
+        select t."id"
+        from "posts"."posts" as t
+        where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'PROCESSING' and not ("lease_expires_at" < duly.clock())
+        for no key update skip locked
+    ) as ours
+),
+renewed as (
+    update "posts"."posts" as t
+    set "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
+    where t."id" = any (array(select "id" from free))
+    returning t."id" as key
+)
+select
+    given.key,
+    given.owner,
+    given.key in (select key from renewed) as renewed,
+    now.ours is true as ours,
+    now.cancelled
+from given
+left join lateral (
+    select t."status" = 'PROCESSING' and t."lease_owner" = given.owner and not ("lease_expires_at" < duly.clock()) as ours, false as cancelled
+    from "posts"."posts" as t
+    where t."id" = given.key
+    limit 1
+) as now on true;
+
+-- settle
+with given as (
+    select *
+    from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[])) as g (key, owner)
+    order by g.key
+),
+ours as (
+    select given.*
+    from given
+    cross join lateral (
+        select
+        from "posts"."posts" as t
+        where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'PROCESSING'
+        for no key update
+    ) as held
+),
+settled as (
+    update "posts"."posts" as t
+    set "status" = 'RELEASED', "settled_by" = ours.owner, "lease_owner" = null, "lease_expires_at" = null
+    from ours
+    where t."id" = ours.key
+    returning t."id" as key
+)
+select key from settled;
+
+-- sweep
+with lapsed as (
+    select "id"
+    from "posts"."posts"
+    where "status" = 'PROCESSING' and "lease_expires_at" < duly.now() and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+    order by "id"
+    limit %(most)s
+    for no key update skip locked
+)
+update "posts"."posts" as t
+set "status" = 'PENDING', "lease_owner" = null, "lease_expires_at" = null
+where t."id" = any (array(select "id" from lapsed))
+returning t.*;
