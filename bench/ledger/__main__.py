@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 
-from bench.ledger.ground import DURABLE_SETTINGS, Ground, open_ground
-from bench.ledger.report import NEEDS, Measure, as_json, line_of, table_of
+from bench.ledger.ground import Ground, open_ground
+from bench.ledger.report import NEEDS
 from bench.ledger.scenarios import SCENARIOS, Scenario, Sizes
 from bench.ledger.side import NAMES, OURS, side_of
+from bench.report import Measure, as_json, line_of, table_of
 
 __all__ = ["main"]
 
@@ -30,7 +31,10 @@ def main() -> None:
             for measure in one_round(ground, plan, sizes, number):
                 measures.append(measure)
                 print(line_of(measure), file=said, flush=True)
-    print(json.dumps(as_json(measures, about)) if asked.json else f"\n{table_of(measures)}")
+    if asked.json:
+        print(json.dumps(as_json(measures, about, NEEDS)))
+    else:
+        print(f"\n{table_of(measures, {name: each.what for name, each in SCENARIOS.items()}, NAMES, NEEDS)}")
 
 
 def arguments() -> argparse.Namespace:
@@ -75,7 +79,7 @@ def one_round(
 def about_this_run(ground: Ground, sizes: Sizes, sides: Sequence[str]) -> dict[str, object]:
     """Everything that the figures depend on, as far as we know it."""
     return {
-        "server": f"PostgreSQL {ground.version()}, " + ", ".join(f"{k}={v}" for k, v in DURABLE_SETTINGS.items()),
+        "server": ground.describe(),
         "machine": f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}",
         "sizes": asdict(sizes),
         "sides": {name: side_of(name).setting for name in sides},

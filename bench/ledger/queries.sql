@@ -1,17 +1,5 @@
 -- What the measurements ask of the server and of each side's tables. The sides' own work goes through their own code.
 
--- name: make_probe
--- One narrow row per commit: what the disk costs anybody.
-create table if not exists probe (id bigint generated always as identity primary key);
-
--- name: probe_once
--- A durable commit of next to nothing.
-insert into probe default values;
-
--- name: checkpoint
--- Nobody pays for what was written before.
-checkpoint;
-
 -- name: unfinished_of_duly
 -- Is anything of ours still to be done, or being done? Jobs that are due later are not.
 select exists (

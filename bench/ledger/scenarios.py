@@ -13,12 +13,12 @@ from typing import Any
 import uvloop
 
 from bench.ledger.ground import Ground, asking_what_is_left
-from bench.ledger.processes import WorkerProcess, start_workers, wait_until
+from bench.ledger.processes import WorkerProcess, start_workers
 from bench.ledger.side import BATCH, NAMES, OURS, UNCOUNTED, Client, Side
+from bench.processes import wait_until
+from bench.report import Figures
 
-__all__ = ["SCENARIOS", "Figures", "Scenario", "Sizes"]
-
-Figures = dict[str, float]
+__all__ = ["SCENARIOS", "Scenario", "Sizes"]
 
 WARM_WAVE = 20  # jobs
 MOST_WAVES = 50

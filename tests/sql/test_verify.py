@@ -82,7 +82,62 @@ RUN = "select ledger.claim('{default}', '{work}', 'me/1', 60, 1);"
 SUCCEED = (
     "update ledger.job set status = 'succeeded', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
 )
+POST = (
+    "insert into \"user\".users (uid) values ('anna');"
+    " insert into posts.uploads (name, author_id) values ('temp/00000000-0000-0000-0000-000000000001.jpg', 'anna');"
+    " select posts.create_intent('anna', gen_random_uuid(), sha256(''), '', name, true) from posts.uploads;"
+)
+AWAKE = "alter table posts.posts enable trigger user;"
+ASLEEP = "alter table posts.posts disable trigger user;"
+DUE = (
+    ASLEEP + "update posts.posts set created_at = created_at - interval '7 hours',"
+    " release_time = release_time - interval '7 hours';"
+    "update posts.posts set daily_key = posts.daily_key(author_id, created_at);"
+    "update posts.daily_locks set id = (select daily_key || '_UTC' from posts.posts);" + AWAKE
+)
+TAKE = (
+    "update posts.posts set status = 'PROCESSING', lease_owner = 'me/1',"
+    " lease_expires_at = duly.clock() + interval '1 minute', process_attempts = 1;"
+)
+APPEAR = "update posts.posts set status = 'RELEASED', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
+TELL = (
+    "insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)"
+    " select 'console', author_id, 'post.released', '{}', 'post.released:' || id from posts.posts;"
+)
+POST_LOG = (
+    "insert into duly.transition (machine, key, seq, prev_status, next_status, detail_json) select 'post', id::text, "
+)
 PLANTED_OFFENCES = {
+    "posts_are_where_their_log_ends": POST + DUE + ASLEEP + TAKE,
+    "posts_move_as_drawn": (
+        POST
+        + ASLEEP
+        + "update posts.posts set status = 'RELEASED', revision = 2, version = 2;"
+        + POST_LOG
+        + "2, 'PENDING', 'RELEASED', '{\"version\": 2}' from posts.posts"
+    ),
+    "no_post_is_early": (
+        POST + DUE + TAKE + APPEAR + TELL + ASLEEP + "alter table posts.posts drop constraint ck_posts__release_time;"
+        " update posts.posts set release_time = released_at + interval '1 second'"
+    ),
+    "no_post_is_stuck": POST
+    + DUE
+    + TAKE
+    + ASLEEP
+    + "update posts.posts set processing_since = duly.clock() - interval '16 min'",
+    "posts_are_released_by_their_holder": (
+        POST + DUE + TAKE + APPEAR + TELL + ASLEEP + "update posts.posts set settled_by = 'a zombie'"
+    ),
+    "versions_of_posts_only_grow": (
+        POST
+        + ASLEEP
+        + "update posts.posts set revision = 2;"
+        + POST_LOG
+        + "2, 'PENDING', 'PENDING', '{\"version\": 1}' from posts.posts"
+    ),
+    "days_have_one_post": POST + "update posts.daily_locks set id = 'bo_20200101_UTC'",
+    "requests_stand_for_their_post": POST + "update posts.idempotency_keys set answer = '{}'",
+    "authors_are_told": POST + DUE + TAKE + APPEAR,
     "job_events_are_without_a_gap_and_linked": (
         JOB + QUIETLY + "update ledger.job set status = 'running', starts = 1, lease_owner = 'me/1',"
         " lease_expires_at = duly.clock(), revision = 3;"

@@ -20,7 +20,7 @@ from duly.objects import Objects, open_objects
 from duly.people import NewKey, service
 from duly.settings import Settings
 
-__all__ = ["ALL", "SECONDS", "api_on", "as_owner", "client_of", "key_for", "objects_here", "serving"]
+__all__ = ["ALL", "SECONDS", "api_of", "api_on", "as_owner", "client_of", "key_for", "objects_here", "serving"]
 
 SECONDS = 60.0
 ALL = ("ledger:read", "ledger:write")
@@ -30,10 +30,14 @@ Answer = TypeVar("Answer")
 @contextmanager
 def api_on(database: str) -> Generator[str, None, None]:
     """The address of the API over a database, to which it logs in with its own role, as in production."""
-    with (
-        objects_here() as objects,
-        serving(build_app(make_conninfo(database, user=Roles().api), objects, pool_size=8)) as address,
-    ):
+    with objects_here() as objects, api_of(database, objects) as address:
+        yield address
+
+
+@contextmanager
+def api_of(database: str, objects: Objects) -> Generator[str, None, None]:
+    """The same, over a store of images of the test's own."""
+    with serving(build_app(make_conninfo(database, user=Roles().api), objects, pool_size=8)) as address:
         yield address
 
 

@@ -11,8 +11,10 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 import duly
+from duly.api.metrics import FIGURES, text_of
 from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp, Later
 from duly.launcher import ROOT
+from duly.posts.slo import Objective
 from duly.worker.metrics import OUTCOMES, Metrics
 
 COUNTED: dict[str, tuple[Callable[[Metrics], None], float]] = {
@@ -146,4 +148,27 @@ def test_the_page_lists_every_figure_as_it_is() -> None:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         listed.add((name, family.type, ", ".join(sorted(labels)), family.documentation))
-    assert rows_of_the_page() == listed
+    told = {(name, "gauge", labels_of(name), words) for name, words in FIGURES.items()}  # by the API
+    assert rows_of_the_page() == listed | told
+
+
+def labels_of(name: str) -> str:
+    """The labels of a figure of the API."""
+    return "objective, window" if name == "duly_slo_burn_rate" else "objective"
+
+
+def test_promises_are_told_as_figures() -> None:
+    kept = Objective("intents", "", 0.995, 0.999, True, 1000, 1, 0.8, {"1h": 0.2, "6h": None})
+    broken = Objective("stuck", "", 900, 1000.0, False, 3, 1)
+    text = text_of([kept, broken]).decode()
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert found["duly_slo_met", "intents"] == 1
+    assert found["duly_slo_met", "stuck"] == 0
+    assert found["duly_slo_burn_rate", "intents", "1h"] == 0.2
+    assert ("duly_slo_burn_rate", "intents", "6h") not in found
+    assert ("duly_slo_budget_left", "stuck") not in found
+    assert found["duly_slo_bad", "stuck"] == 1

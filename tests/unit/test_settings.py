@@ -58,6 +58,16 @@ OURS = {
     "DULY_SWEEP_SECONDS": 5,
     "DULY_STOP_SECONDS": 20,
     "DULY_WORKER_PORT": None,
+    "DULY_POSTS_SLOTS": 50,
+    "DULY_POSTS_LEASE_SECONDS": 60,
+    "DULY_POSTS_ANALYZER_SECONDS": 20,
+    "DULY_OBJECTS_DIR": None,
+    "R2_BUCKET": None,
+    "R2_ENDPOINT_URL": None,
+    "R2_ACCESS_KEY_ID": None,
+    "R2_SECRET_ACCESS_KEY": None,
+    "R2_REGION": "auto",
+    "R2_KEY_PREFIX": "",
     "DULY_LOG_LEVEL": "info",
     "DULY_LOG_FORMAT": "auto",
 }
@@ -321,7 +331,28 @@ def test_every_address_is_a_secret() -> None:
     addresses = {variable for name in ("database_url", "database_direct_url") for variable in variables_of(name)}
     secret = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
     assert addresses == set(SECRETS)
-    assert secret == {"database_url", "database_direct_url"}
+    assert secret == {"database_url", "database_direct_url", "objects_secret"}
+
+
+def test_a_post_may_not_be_held_for_so_long_that_it_counts_as_stuck() -> None:
+    assert read(DULY_POSTS_LEASE_SECONDS="890").posts_lease_seconds == 890
+    assert refusal(DULY_POSTS_LEASE_SECONDS="895") == (
+        "DULY_POSTS_LEASE_SECONDS='895': with DULY_SWEEP_SECONDS=5 a post could be held for 900 s, and one that is "
+        "held for 900 s counts as stuck; make the two together less than that"
+    )
+    assert "DULY_SWEEP_SECONDS=840 a post" in refusal(DULY_SWEEP_SECONDS="840")
+
+
+def test_a_bucket_needs_its_key_and_its_secret_is_never_shown() -> None:
+    words = (
+        "R2_SECRET_ACCESS_KEY=***: R2_BUCKET is set, and needs both R2_ACCESS_KEY_ID and R2_SECRET_ACCESS_KEY; set them"
+    )
+    assert refusal(R2_BUCKET="photos") == words
+    assert refusal(R2_BUCKET="photos", R2_SECRET_ACCESS_KEY=ADDRESS) == words
+    both = read(S3_BUCKET="photos", AWS_ACCESS_KEY_ID="me", R2_SECRET_ACCESS_KEY=ADDRESS)
+    assert both.objects_bucket == "photos"
+    assert "hunter2" not in repr(both)
+    assert "3 to 63" in refusal(R2_BUCKET="../x")
 
 
 @pytest.mark.parametrize("variable", SECRETS)

@@ -13,6 +13,7 @@ import duly
 from duly.api.envelope import IntentCounts
 from duly.api.jobs import router as jobs
 from duly.api.keys import Keyring
+from duly.api.metrics import router as metrics
 from duly.api.posts import routers as posts
 from duly.api.problems import tell_problems, with_problems
 from duly.api.rate import Rate
@@ -92,6 +93,6 @@ def build_app(dsn: str, objects: Objects, *, role: str | None = None, pool_size:
         return Readiness(ready=True, database="ok")
 
     _ = healthz, readyz
-    for router in (jobs, *posts):
+    for router in (jobs, *posts, metrics):
         app.include_router(router)
     return app

@@ -15,11 +15,15 @@ from fastapi import Request, Response, status
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
+from duly.api import problems
 from duly.api.guard import GuardedRoute
-from duly.api.problems import HEADERS, place_of
+from duly.api.problems import place_of
+from duly.api.rate import RETRY_SECONDS
 from duly.db.pool import Pool
-from duly.errors import AlreadyPosted, DulyError, InvalidArgument, Misconfigured, Unavailable, Unexpected
+from duly.errors import AlreadyPosted, DulyError, InvalidArgument, Misconfigured, RateLimited, Unavailable, Unexpected
 from duly.kernel.outcome import clean_text
 from duly.logs import get_log
 from duly.posts import store
@@ -27,6 +31,7 @@ from duly.posts import store
 __all__ = ["EnvelopedRoute", "IntentCounts", "Refusal", "envelopes"]
 
 FLUSH_SECONDS = 5.0
+HEADERS = {**problems.HEADERS, RateLimited.status: {"Retry-After": str(RETRY_SECONDS)}}
 log = get_log("duly.api")
 
 
@@ -59,19 +64,22 @@ class IntentCounts:
     @asynccontextmanager
     async def kept(self) -> AsyncGenerator["IntentCounts", None]:
         """Write down now and then, and at the end."""
-        task = asyncio.create_task(self.flush_for_ever())
+        end = asyncio.Event()
+        task = asyncio.create_task(self.flush_until(end))
         try:
             yield self
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-            await self.flush()
+            end.set()  # and not a cancel, which would lose what is being written this instant
+            with suppress(TimeoutError):  # without a database we do not wait for ever
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await task
 
-    async def flush_for_ever(self) -> None:
-        """Write down every few seconds."""
-        while True:
-            await asyncio.sleep(FLUSH_SECONDS)
+    async def flush_until(self, end: asyncio.Event) -> None:
+        """Write down every few seconds, and once more at the end."""
+        while not end.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await end.wait()
             await self.flush()
 
     async def flush(self) -> None:
@@ -98,6 +106,8 @@ class EnvelopedRoute(GuardedRoute):
             counts: IntentCounts = request.state.intents
             try:
                 response = await handle(request)
+            except ClientDisconnect:  # who hung up while still speaking has asked for nothing
+                raise
             except Exception as error:
                 refusal = refusal_of(error)
                 counts.note(refusal[0].code)
@@ -123,6 +133,8 @@ def refusal_of(error: Exception) -> tuple[type[DulyError], str, AlreadyPosted | 
         case RequestValidationError():
             place = place_of(error.errors()[0])
             return InvalidArgument, f"{place.at.removeprefix('body.')}: {place.says}", None
+        case HTTPException():  # the framework's own word for a body that is no text at all, or too deep
+            return InvalidArgument, "body: cannot be read as JSON", None
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return Unavailable, "the database did not answer; ask again with the same requestId", None
         case _:
@@ -145,4 +157,5 @@ def envelopes(*errors: type[DulyError]) -> dict[int | str, dict[str, Any]]:
         words = f"`{error.code}`"
         known = found.get(code)
         found[code] = {"model": Refusal, "description": f"{known['description']}, {words}" if known else words}
+    found["4XX"] = {"model": Refusal, "description": "Every refusal has this form."}  # else the framework adds its own
     return found

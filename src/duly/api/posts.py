@@ -202,7 +202,7 @@ async def create_post_intent(
     operation_id="upload_image",
     summary="Upload the image of a post",
     status_code=status.HTTP_201_CREATED,
-    responses=refusals(RateLimited),
+    responses=refusals(NotFound, RateLimited),
     openapi_extra={
         "requestBody": {
             "required": True,

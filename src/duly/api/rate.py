@@ -1,15 +1,15 @@
 """How much one person may ask for: a bucket each, which empties by the request and fills by the second."""
 
-import math
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from duly.errors import RateLimited
 
-__all__ = ["Rate"]
+__all__ = ["RETRY_SECONDS", "Rate"]
 
 MOST_PEOPLE = 10_000
+RETRY_SECONDS = 1  # by then there is room for one more
 
 
 @dataclass
@@ -29,5 +29,4 @@ class Rate:
         while len(self.buckets) > MOST_PEOPLE:
             self.buckets.popitem(last=False)
         if left < 1:
-            seconds = math.ceil((1 - left) / self.per_second)
-            raise RateLimited(f"more than {self.burst} requests at once; ask again in {seconds} s")
+            raise RateLimited(f"more than {self.burst} requests at once; ask again in {RETRY_SECONDS} s")

@@ -3,11 +3,12 @@
 import os
 import sys
 from collections.abc import Mapping
+from typing import NoReturn
 
 from duly.cli.workshop import in_checkout
 from duly.extras import require
 
-__all__ = ["run_bench_ledger"]
+__all__ = ["run_bench_ledger", "run_bench_posts"]
 
 
 def run_bench_ledger(
@@ -16,10 +17,16 @@ def run_bench_ledger(
     """Become the program that compares the ledger with its peers."""
     in_checkout()
     require("bench")
-    words = ["--rounds", str(rounds)]
-    for name, value in {"only": only, "sides": sides, **sizes}.items():
-        if value is not None:
-            words += [f"--{name}", str(value)]
-    if as_json:
-        words.append("--json")
-    os.execv(sys.executable, [sys.executable, "-m", "bench.ledger", *words])
+    become("bench.ledger", {"rounds": rounds, "only": only, "sides": sides, **sizes}, as_json)
+
+
+def run_bench_posts(rounds: int, only: str | None, sizes: Mapping[str, float], as_json: bool) -> None:
+    """Become the program that holds posts against a bare program."""
+    in_checkout()
+    become("bench.posts", {"rounds": rounds, "only": only, **sizes}, as_json)
+
+
+def become(module: str, options: Mapping[str, object], as_json: bool) -> NoReturn:
+    """Be this program from now on, with these options."""
+    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
+    os.execv(sys.executable, [sys.executable, "-m", module, *words, *(["--json"] if as_json else [])])

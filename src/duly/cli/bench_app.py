@@ -14,6 +14,9 @@ def bench_command() -> None:
     """Figures anyone can reproduce, on a server of their own."""
 
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+
+
 @bench_app.command()
 def ledger(
     rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured; the sides take turns.")] = 7,
@@ -39,9 +42,7 @@ def ledger(
         int, typer.Option(min=1, help="Jobs that are drained while a snapshot is held.")
     ] = 300_000,
     warm_waves: Annotated[int, typer.Option(min=1, help="Small waves of jobs before anything is measured.")] = 30,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Compare the ledger with procrastinate and pgqueuer: on one private, durable server, in turns.
 
@@ -61,3 +62,42 @@ def ledger(
         "warm-waves": warm_waves,
     }
     run_bench_ledger(rounds=rounds, only=only, sides=sides, sizes=sizes, as_json=as_json)
+
+
+@bench_app.command()
+def posts(
+    rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured; the sides take turns.")] = 3,
+    only: Annotated[
+        str | None, typer.Option(help="Only these, separated by commas: release, intents, growth. Default: all.")
+    ] = None,
+    posts: Annotated[
+        int, typer.Option(min=1, help="Posts that are due in the same minute; a fifth of them beside stored ones.")
+    ] = 100_000,
+    stored: Annotated[
+        int, typer.Option(min=100, help="Posts of long ago, where there are many; a hundredth of it where few.")
+    ] = 1_000_000,
+    intents: Annotated[int, typer.Option(min=2, help="Posts that are asked for by HTTP.")] = 2_000,
+    clients: Annotated[int, typer.Option(min=1, help="How many ask at once.")] = 8,
+    minute_seconds: Annotated[
+        float, typer.Option(min=0, help="How long the minute is, where posts are due all through it.")
+    ] = 60.0,
+    warm_waves: Annotated[
+        int, typer.Option(min=1, help="Small waves of posts, and requests of each client, before anything is measured.")
+    ] = 20,
+    as_json: Json = False,
+) -> None:
+    """Hold posts against a bare program that does the same: on one private, durable server, in turns.
+
+    Example: duly bench posts --rounds 1 --only release,intents --posts 20000
+    """
+    from duly.cli.bench import run_bench_posts
+
+    sizes = {
+        "posts": posts,
+        "stored": stored,
+        "intents": intents,
+        "clients": clients,
+        "minute-seconds": minute_seconds,
+        "warm-waves": warm_waves,
+    }
+    run_bench_posts(rounds=rounds, only=only, sizes=sizes, as_json=as_json)

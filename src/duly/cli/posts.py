@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
-from uuid import UUID, uuid4
+from uuid import UUID, uuid4, uuid5
 
 from duly.cli import asking
 from duly.cli.shown import print_table, text_of, to_json
@@ -15,13 +16,14 @@ from duly.db.pool import Pool
 from duly.errors import TooLarge
 from duly.kernel.lease import sweep
 from duly.kernel.outcome import Created
+from duly.kernel.paging import MOST_ROWS
 from duly.logs import configure_logs
 from duly.objects import open_objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_photo
 from duly.posts import service
-from duly.posts.legacy import Imported, import_legacy
+from duly.posts.legacy import Imported, import_legacy, lines_of
 from duly.posts.machine import POST
-from duly.posts.model import Intent, Post
+from duly.posts.model import Intent, Post, Transition
 from duly.posts.store import ANYBODY
 from duly.settings import load_settings, parse_address
 from duly.wiring import works_of
@@ -49,9 +51,12 @@ def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as
         raise TooLarge(f"{image} has more than {LARGEST_PHOTO_BYTES} bytes; send a smaller one")
     photo, objects = clean_photo(image.read_bytes()), open_objects(load_settings())
 
+    request = request_id or uuid4()
+    key = uuid5(request, f"{uid}/{sha256(photo).hexdigest()}")  # the same request brings the same image
+
     async def question(pool: Pool) -> tuple[str, dict[str, object]]:
-        name = await service.upload_image(pool, objects, uid, photo)
-        made = await service.create_intent(pool, objects, Intent(uid, name, caption, request_id or uuid4()))
+        name = await service.upload_image(pool, objects, uid, photo, key)
+        made = await service.create_intent(pool, objects, Intent(uid, name, caption, request))
         return "created" if isinstance(made, Created) else "existing", dict(made.row)
 
     outcome, answer = ask(question)
@@ -80,13 +85,22 @@ def show_post(key: UUID, as_json: bool) -> None:
 
 def show_timeline(key: UUID, as_json: bool) -> None:
     """Show what happened to a post."""
-    page = ask(lambda pool: service.list_transitions(pool, ANYBODY, key, most=1000))
+
+    async def question(pool: Pool) -> list[Transition]:
+        page = await service.list_transitions(pool, ANYBODY, key, most=MOST_ROWS)
+        found = list(page.items)
+        while page.next:
+            page = await service.list_transitions(pool, ANYBODY, key, place=page.next, most=MOST_ROWS)
+            found += page.items
+        return found
+
+    log = ask(question)
     if as_json:
-        print(to_json([asdict(each) for each in page.items]))
+        print(to_json([asdict(each) for each in log]))
         return
     print_table(
         ("seq", "at", "from", "to", "by", "details"),
-        [[each.seq, each.ts, each.prev_status, each.next_status, each.actor, each.detail_json] for each in page.items],
+        [[each.seq, each.ts, each.prev_status, each.next_status, each.actor, each.detail_json] for each in log],
     )
 
 
@@ -131,8 +145,8 @@ def import_posts(file: Path, as_json: bool) -> None:
     def lines() -> Iterator[bytes]:
         nonlocal read
         with file.open("rb") as opened:
-            for line in opened:
-                read += len(line)
+            for line in lines_of(opened):
+                read = opened.tell()
                 yield line
 
     async def question(pool: Pool) -> Imported:

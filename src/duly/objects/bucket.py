@@ -5,13 +5,14 @@ AWS_ENDPOINT_URL_S3 and their kin, which may be meant for something else. Every 
 few times while the store is busy or silent, and then it is refused.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from obstore import copy_async, put_async
-from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
 from duly.errors import DulyError, Misconfigured, NotFound, Unavailable
@@ -130,15 +131,24 @@ def open_bucket(settings: Settings) -> Bucket:
         "token": None,
         "expires_at": None,
     }
-    store = S3Store(
-        name,
-        prefix=settings.objects_prefix.strip("/") or None,
-        config=config_of(endpoint, region),
-        client_options=patience(endpoint),
-        retry_config=persistence(),
-        credential_provider=lambda: key,
-    )
+    try:
+        store = S3Store(
+            name,
+            prefix=settings.objects_prefix.strip("/") or None,
+            config=config_of(endpoint, region),
+            client_options=patience(endpoint),
+            retry_config=persistence(),
+            credential_provider=lambda: key,
+        )
+    except BaseError:  # which may repeat a value that is nobody's business
+        raise misled() from None
     return Bucket(name, endpoint, region, store)
+
+
+def misled() -> Misconfigured:
+    """The refusal of a variable that we do not read, and the library does."""
+    variables = ", ".join(sorted(variable for variable in os.environ if variable.startswith("AWS_")))
+    return Misconfigured(f"a variable has a value that no store of S3 knows; correct or unset one of {variables}")
 
 
 def config_of(endpoint: str, region: str) -> "S3Config":

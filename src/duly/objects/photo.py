@@ -2,7 +2,7 @@
 
 Whatever the bytes are, the answer is a photograph or a refusal that a person understands. Limits are checked before
 anything is decoded: how many bytes there are, how they are laid out, and how many pixels the header promises. One
-photograph is decoded at a time: the largest takes some 600 MB, and the library's warnings, which are not for our
+photograph is decoded at a time: the largest takes some 700 MB, and the library's warnings, which are not for our
 readers, can be silenced for the whole process only.
 """
 

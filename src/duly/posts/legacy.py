@@ -5,7 +5,7 @@ Doing it again adds nothing: a document is known by its id. So an import that wa
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import orjson
 import psycopg
@@ -18,9 +18,10 @@ from duly.kernel.outcome import clean_text
 from duly.posts import store
 from duly.posts.model import LegacyPost, read_legacy
 
-__all__ = ["BadLine", "Imported", "import_legacy"]
+__all__ = ["BadLine", "Imported", "import_legacy", "lines_of"]
 
 BATCH = 500
+BATCH_BYTES = 8 * 1024 * 1024
 LONGEST_LINE = 2 * LARGEST_BYTES
 MOST_BAD_LINES = 10_000
 
@@ -68,9 +69,19 @@ async def import_legacy(
     return so_far
 
 
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file; of one that is too long, so much that it is seen to be."""
+    while line := file.readline(LONGEST_LINE + 1):
+        rest = line
+        while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):
+            rest = file.readline(LONGEST_LINE + 1)
+        yield line
+
+
 def batches_of(lines: Iterable[bytes], so_far: Imported) -> Iterator[list[Numbered]]:
     """The documents among the lines, some hundred at a time."""
     batch: list[Numbered] = []
+    size = 0
     for number, line in enumerate(lines, 1):
         so_far.lines = number
         if text := line.strip().removeprefix(b"\xef\xbb\xbf"):
@@ -78,9 +89,10 @@ def batches_of(lines: Iterable[bytes], so_far: Imported) -> Iterator[list[Number
                 batch.append(Numbered(number, read_legacy(parsed(text))))
             except InvalidArgument as refusal:
                 so_far.blame(number, str(refusal))
-        if len(batch) == BATCH:
+        size += len(line)
+        if batch and (len(batch) == BATCH or size > BATCH_BYTES):
             yield batch
-            batch = []
+            batch, size = [], 0
     if batch:
         yield batch
 
@@ -88,7 +100,7 @@ def batches_of(lines: Iterable[bytes], so_far: Imported) -> Iterator[list[Number
 def parsed(line: bytes) -> object:
     """A line as JSON, or a refusal."""
     if len(line) > LONGEST_LINE:
-        raise InvalidArgument(f"has {len(line)} bytes; a document has at most {LARGEST_BYTES}")
+        raise InvalidArgument(f"has more than {LONGEST_LINE} bytes; a document has at most {LARGEST_BYTES}")
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError as error:

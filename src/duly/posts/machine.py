@@ -92,7 +92,7 @@ POST_MACHINE = Machine(
         "end if;",
         *EVERY_CHANGE,
         "new.processing_since := case when new.status = 'PROCESSING' then new.updated_at end;",
-        "new.released_at := case when new.status = 'RELEASED' then new.updated_at end;",
+        "new.released_at := case when new.status = 'RELEASED' then greatest(new.updated_at, old.processing_since) end;",
         LEASE_ENDS,
     ),
 )

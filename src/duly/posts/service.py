@@ -1,16 +1,16 @@
 """The verbs that doors call: bring an image, ask for a post, change its words, look. Each is one short transaction."""
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 from psycopg import DatabaseError
-from psycopg.errors import ForeignKeyViolation
+from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.db.pool import Pool
-from duly.errors import AlreadyPosted, IllegalMove, InvalidArgument, NotFound, RequestIdReused
+from duly.errors import AlreadyPosted, DulyError, IllegalMove, InvalidArgument, NotFound, RequestIdReused
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import MOST_ROWS, Page, page_of, read_place
 from duly.objects import Objects
@@ -34,14 +34,19 @@ Answer = Mapping[str, Any]
 # Asking ---------------------------------------------------------------------------------------------------------------
 
 
-async def upload_image(pool: Pool, objects: Objects, author: str, photo: bytes) -> str:
-    """Keep a cleaned image for a day, until its author makes a post of it; the name it goes by."""
-    name = f"temp/{uuid4()}.jpg"
+async def upload_image(pool: Pool, objects: Objects, author: str, photo: bytes, key: UUID | None = None) -> str:
+    """Keep a cleaned image for a day, until its author makes a post of it; the name it goes by.
+
+    Whoever brings the same image again, for the same request, may say so by a `key` made of both: it is one upload.
+    """
+    name = f"temp/{key or uuid4()}.jpg"
     try:
         async with pool.transaction() as connection:
             await store.add_upload(connection, name, author)
     except ForeignKeyViolation:
         raise NotFound(f"there is nobody called {author}; make them with: duly users create {author}") from None
+    except UniqueViolation:
+        assert key, "a new id is nobody else's"
     await objects.put(name, photo)
     return name
 
@@ -58,7 +63,8 @@ async def create_intent(pool: Pool, objects: Objects, intent: Intent) -> Creatio
             made = await store.create_intent(connection, intent, is_kept=is_kept)
     if not made["is_new"]:
         return Existing(made["answer"])
-    await objects.remove([intent.image_path])
+    with suppress(DulyError):  # the post is there, and what stays behind leaves with its upload
+        await objects.remove([intent.image_path])
     return Created(made["answer"])
 
 
@@ -93,9 +99,9 @@ async def get_post(pool: Pool, viewer: str | None, key: UUID) -> Post:
 async def get_image(pool: Pool, objects: Objects, viewer: str | None, key: UUID) -> bytes:
     """The image of a post that this viewer may see."""
     post = await get_post(pool, viewer, key)
-    if post.image_url is None or post.image_url.startswith(("http:", "https:")):
-        raise NotFound(f"we keep no image of post {key}")
-    return await objects.get(post.image_url, LARGEST_PHOTO_BYTES)
+    with suppress(InvalidArgument, NotFound):  # one of the first version may name a place elsewhere, or nothing
+        return await objects.get(post.image_url or "", LARGEST_PHOTO_BYTES)
+    raise NotFound(f"we keep no image of post {key}")
 
 
 async def list_posts(

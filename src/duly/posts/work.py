@@ -1,18 +1,21 @@
 """What a worker does with a post whose time has come: looks at it, has it read, and lets it appear.
 
 Reading may fail in every way there is; a post appears all the same, with a reading by rules and the reason why. One
-that was started five times, and took its worker with it each time, is not read again.
+that was started five times, and took its worker with it each time, is not read again. Posts that were held together
+with it were started as often: the last two times each is read without the others, so that only the one to blame is
+left unread.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import orjson
 
-from duly.errors import DulyError, NotFound
-from duly.kernel.lease import Lease, settle_many
+from duly.errors import DulyError, InvalidArgument, NotFound, TooLarge
+from duly.kernel.lease import Lease, release, settle_many
 from duly.kernel.outcome import Failed, GiveUp
 from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
 from duly.objects import Objects
@@ -20,14 +23,16 @@ from duly.objects.photo import LARGEST_PHOTO_BYTES
 from duly.posts import store
 from duly.posts.machine import POST
 from duly.posts.model import MOST_ATTEMPTS, Status
-from duly.posts.reading import Analyzer, NoReading, Reading, error_code_of
-from duly.posts.rules import fallback_reading
+from duly.posts.reading import Analyzer, Mood, NoReading, Reading, error_code_of
+from duly.posts.rules import RULES_VERSION, fallback_reading
 
 __all__ = ["PostWork", "Read"]
 
 TIDIED_AT_ONCE = 500
+TOGETHER = 3  # so many starts a post has in any company; the rest without another that had them
 TOO_MANY_ATTEMPTS = "TOO_MANY_ATTEMPTS"
 IMAGE_MISSING = "IMAGE_MISSING"
+IMAGE_UNREADABLE = "IMAGE_UNREADABLE"
 STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
 
 
@@ -52,12 +57,36 @@ class PostWork(Work):
         self.pace = pace
         self.objects = objects  # without, only captions are read
         self.analyzer_seconds = analyzer_seconds
+        self.suspect: UUID | None = None  # the post we hold that was started often
+        self.suspect_until = 0.0  # our monotonic clock; by then we heard of it, or never will
+
+    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+        """Hold due posts; of those that were started often one at a time, the others handed back unblamed."""
+        leases = await super().claim(connection, worker_id, most)
+        suspects = [lease for lease in leases if TOGETHER < lease.row["process_attempts"] <= MOST_ATTEMPTS]
+        now = time.monotonic()
+        if suspects and now >= self.suspect_until:
+            self.suspect = suspects.pop(0).key
+            self.suspect_until = now + self.pace.lease_seconds + self.analyzer_seconds
+        if suspects:
+            await release(connection, suspects)
+        return [lease for lease in leases if lease not in suspects]
+
+    def forget_suspect(self, keys: Collection[UUID]) -> None:
+        """It came to an end, among others: the next may be tried."""
+        if self.suspect in keys:
+            self.suspect, self.suspect_until = None, 0.0
+
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+        """Hand posts back unread and unblamed."""
+        await super().release(connection, leases)
+        self.forget_suspect([lease.key for lease in leases])
 
     def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
         """Read it; if that was tried too often, leave it unread."""
         row = lease.row
         if row["process_attempts"] > MOST_ATTEMPTS:
-            return Call(give_up_on, (row["caption"],))
+            return Call(give_up)
         return Call(self.read, (row["caption"], row["image_url"]), timeout_seconds=self.analyzer_seconds)
 
     async def read(self, caption: str, image_url: str | None) -> Read:
@@ -67,6 +96,8 @@ class PostWork(Work):
             return Read(await self.analyzer.read(caption, photo), missing)
         except NoReading as problem:
             return Read(problem.reading or fallback_reading(caption), problem.code)
+        except TimeoutError as problem:  # the analyzer's own; ours is the worker's to tell
+            return Read(fallback_reading(caption), error_code_of(problem))
 
     async def photo_of(self, image_url: str | None) -> tuple[bytes | None, str | None]:
         """The image, or why there is none to look at."""
@@ -74,8 +105,10 @@ class PostWork(Work):
             return None, None
         try:
             return await self.objects.get(image_url, LARGEST_PHOTO_BYTES), None
-        except NotFound:
+        except (NotFound, InvalidArgument):  # a document of the first version may name anything
             return None, IMAGE_MISSING
+        except TooLarge:
+            return None, IMAGE_UNREADABLE
         except DulyError:
             return None, STORE_UNAVAILABLE
 
@@ -89,6 +122,7 @@ class PostWork(Work):
         released = await settle_many(connection, [lease for lease, _ in finished], Status.RELEASED, columns)
         if released:
             await store.write_notices(connection, sorted(released))
+        self.forget_suspect([lease.key for lease, _ in finished])
         return released
 
     async def tidy(self, connection: Connection) -> int:
@@ -100,9 +134,12 @@ class PostWork(Work):
         return gone
 
 
-async def give_up_on(caption: str) -> Read:
-    """A post that five workers did not survive appears unread."""
-    return Read(fallback_reading(caption), TOO_MANY_ATTEMPTS)
+UNREAD = Reading(Mood.NEUTRAL, "silence", "Neither the caption nor the photo was looked at.", "rules", RULES_VERSION)
+
+
+async def give_up() -> Read:
+    """A post that five workers did not survive appears unread: nobody looks at it again, not even at its caption."""
+    return Read(UNREAD, TOO_MANY_ATTEMPTS)
 
 
 def read_of(lease: Lease, outcome: Any) -> Read:

@@ -1,0 +1,63 @@
+"""The barest worker: `python -m bench.posts.bare_worker <address>`. Claim, settle, write notices, again.
+
+The same statements, tables, triggers, transactions and batches as ours, and the same length of reading. No runtime,
+keeper, sweep, handlers, retries or stop: one connection, one loop, and every post is given the same reading.
+"""
+
+import sys
+import time
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.conninfo import make_conninfo
+
+from bench.posts.content import sample_reading
+from bench.posts.worker import BATCH
+from duly.kernel.identity import new_owner
+from duly.kernel.lease import render, render_settle
+from duly.posts import store
+from duly.posts.machine import POST
+from duly.posts.model import Status
+from duly.settings import load_settings
+
+__all__ = ["main"]
+
+LEASE_SECONDS = 60.0
+REST_SECONDS = 0.05
+CLAIM = render(POST, "claim")
+SETTLE = render_settle(POST, Status.RELEASED, (("ai", "jsonb"), ("ai_error", "text")))
+
+
+def main() -> None:
+    """Work until killed."""
+    (dsn,) = sys.argv[1:]
+    reading = sample_reading()
+    with psycopg.connect(make_conninfo(dsn, user=load_settings().worker_role)) as connection:
+        while True:
+            if not release_some(connection, reading):
+                time.sleep(REST_SECONDS)
+
+
+def release_some(connection: Connection[Any], reading: str) -> bool:
+    """Release a batch, if there is one."""
+    owner = new_owner("bare")
+    with connection.transaction():
+        given = {"owner": owner, "lease_seconds": LEASE_SECONDS, "most": BATCH}
+        keys = [row[0] for row in connection.execute(CLAIM, given).fetchall()]
+    if not keys:
+        return False
+    settled = {
+        "keys": keys,
+        "owners": [owner] * len(keys),
+        "column_ai": [reading] * len(keys),
+        "column_ai_error": [None] * len(keys),
+    }
+    with connection.transaction():
+        released = [row[0] for row in connection.execute(SETTLE, settled).fetchall()]
+        connection.execute(store.SQL.write_notices, {"keys": released})
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The server of a run, with databases that hold few posts or many."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import psycopg
+from psycopg import sql
+
+from bench.ground import Server, open_server
+from bench.posts import store
+from bench.posts.content import sample_reading
+from duly.db.migrate import migrate
+from duly.db.migrations import Roles
+from duly.testing import TestDatabases
+
+__all__ = ["API", "WORKER", "Ground", "open_ground"]
+
+API, WORKER = "duly_api", "duly_worker"
+CHUNK = 100_000  # stored posts in one statement
+DAYS = 50  # on each of which every author of stored posts had one
+
+
+@dataclass
+class Ground(Server):
+    """The server of a run."""
+
+    templates: dict[int, TestDatabases] = field(default_factory=dict[int, TestDatabases])
+
+    @contextmanager
+    def database(self, stored: int = 0) -> Generator[str, None, None]:
+        """The address of a database with so many released posts, as fresh as its template; gone afterwards."""
+        if stored not in self.templates:
+            self.templates[stored] = TestDatabases(self.dsn, f"bench_{stored}")
+            self.templates[stored].build_template(partial(build, stored=stored))
+        with self.templates[stored].clone("round") as dsn:
+            yield dsn
+
+
+@contextmanager
+def open_ground() -> Generator[Ground, None, None]:
+    """A server with durable settings, for as long as this."""
+    with open_server(Ground) as ground:
+        yield ground
+
+
+def build(dsn: str, *, stored: int) -> None:
+    """Our tables, and so many posts that were released long ago."""
+    migrate(dsn, Roles())
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        for role in (WORKER, API):
+            admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
+        if stored:
+            authors = max(1, -(-stored // DAYS))
+            store.add_people(admin, "old-", authors)
+            store.silence_triggers(admin)
+            for begin in range(0, stored, CHUNK):
+                numbers = range(begin, min(stored, begin + CHUNK))
+                store.add_stored(admin, "old-", authors, numbers, sample_reading())
+            store.vacuum(admin)

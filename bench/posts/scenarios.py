@@ -1,0 +1,92 @@
+"""What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.posts.ground import Ground
+from bench.posts.intents import BARE_APP, OUR_APP, measure_intents
+from bench.posts.release import measure_release
+from bench.report import Figures
+
+__all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Scenario", "Sizes"]
+
+OURS, BARE = "duly", "bare"
+FEW, MANY = "few stored", "many stored"
+SIDES = (OURS, BARE, FEW, MANY)
+WORKERS = {BARE: "bench.posts.bare_worker"}
+APPS = {BARE: BARE_APP}
+OUR_WORKER = "bench.posts.worker"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    posts: int = 100_000  # that are due in the same minute; a fifth of them where tables grow
+    stored: int = 1_000_000  # released long ago, where there are many; a hundredth of it where there are few
+    intents: int = 2_000
+    clients: int = 8
+    minute_seconds: float = 60.0  # how long a minute is, where posts are due all through it
+    warm_waves: int = 20  # of a few posts, and requests of each client, before anything is measured
+
+    def stored_for(self, side: str) -> int:
+        """How many posts there are already."""
+        return {MANY: self.stored, FEW: max(1, self.stored // 100)}.get(side, 0)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One thing to measure, and by whom."""
+
+    name: str
+    what: str
+    measure: Callable[[Ground, str, Sizes], Figures]
+    sides: Sequence[str]
+
+
+def release(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """All of them due at the first moment of a minute: the worst that a minute can bring."""
+    program = WORKERS.get(side, OUR_WORKER)
+    return measure_release(ground, program, posts=sizes.posts, seconds=0.0, warm_waves=sizes.warm_waves)
+
+
+def minute(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """As many, due one after the other all through a minute."""
+    program = WORKERS.get(side, OUR_WORKER)
+    seconds = sizes.minute_seconds
+    return measure_release(ground, program, posts=sizes.posts, seconds=seconds, warm_waves=sizes.warm_waves)
+
+
+def release_beside(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """Fewer, all due at one moment, beside posts of long ago."""
+    stored, posts = sizes.stored_for(side), max(1, sizes.posts // 5)
+    return measure_release(ground, OUR_WORKER, posts=posts, seconds=0.0, warm_waves=sizes.warm_waves, stored=stored)
+
+
+def intents(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """Requests by HTTP, beside posts of long ago where the side has some."""
+    return measure_intents(
+        ground,
+        APPS.get(side, OUR_APP),
+        intents=sizes.intents,
+        clients=sizes.clients,
+        warm_intents=sizes.warm_waves,
+        stored=sizes.stored_for(side),
+    )
+
+
+SCENARIOS = {
+    each.name: each
+    for each in (
+        Scenario("release", "release, all due at one moment", release, (OURS, BARE)),
+        Scenario("minute", "release, due all through a minute", minute, (OURS,)),
+        Scenario("intents", "intents by HTTP", intents, (OURS, BARE)),
+        Scenario("grown-release", "release beside stored posts", release_beside, (FEW, MANY)),
+        Scenario("grown-intents", "intents beside stored posts", intents, (FEW, MANY)),
+    )
+}
+CHOICES = {
+    "release": ("release", "minute"),
+    "intents": ("intents",),
+    "growth": ("grown-release", "grown-intents"),
+}

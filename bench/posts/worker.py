@@ -1,0 +1,39 @@
+"""Our worker process: `python -m bench.posts.worker <address>`. The real runtime, one kind of work, captions only."""
+
+import sys
+
+from psycopg.conninfo import make_conninfo
+
+from duly.kernel.work import Pace
+from duly.logs import configure_logs
+from duly.posts.rules import RulesAnalyzer
+from duly.posts.work import PostWork
+from duly.settings import load_settings
+from duly.worker.runtime import run_worker
+
+__all__ = ["BATCH", "SLOTS", "main"]
+
+BATCH = 1000  # posts in one statement, for both sides
+SLOTS = 2 * BATCH  # two lanes, and each may hold a whole batch
+
+
+def main() -> None:
+    """Work until a SIGTERM."""
+    (dsn,) = sys.argv[1:]
+    settings = load_settings().model_copy(update={"log_level": "warning"})
+    configure_logs(settings, sys.stderr)
+    lease = settings.posts_lease_seconds
+    pace = Pace(
+        lease_seconds=lease,
+        heartbeat_seconds=lease / 4,
+        poll_seconds=settings.poll_seconds,
+        sweep_seconds=settings.sweep_seconds,
+        slots=SLOTS,
+        batch=BATCH,
+    )
+    work = PostWork(RulesAnalyzer(), pace, analyzer_seconds=settings.posts_analyzer_seconds)
+    run_worker([work], settings, dsn=make_conninfo(dsn, user=settings.worker_role))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""The laws of holding a row, on posts: every statement that posts share with the other lease tables, on every major.
+
+A holder of a post may write no free text: where a law writes a note, it is told again here in codes. The laws of
+changing state are in `test_machine.py`.
+"""
+
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+
+from duly.db.pool import connect
+from duly.errors import LeaseLost
+from duly.kernel.halves import in_halves
+from duly.kernel.lease import Lease, find_lapsed, release, renew, settle, settle_many, sweep
+from duly.posts import POST, POST_MACHINE
+from tests.laws.conftest import Clock, Connection, admin, clock, connection, laws, other, workers
+from tests.laws.tables import Shape
+from tests.laws.test_lease import (
+    LEASE,
+    Admin,
+    hold,
+    look,
+    put,
+    take_over,
+    test_a_beat_that_crosses_a_release_does_not_undo_it,
+    test_a_returned_row_keeps_the_due_time_it_had,
+    test_a_short_leased_worker_does_not_steal_a_long_lease,
+    test_a_stale_claim_in_the_same_beat_does_not_disturb_the_good_one,
+    test_a_stale_worker_cannot_settle_after_its_row_was_claimed_again,
+    test_batches_that_overlap_in_any_order_never_deadlock,
+    test_every_claim_counts_as_a_start_and_handing_back_gives_it_back,
+    test_handing_back_what_was_lost_changes_nothing,
+    test_lapsed_rows_are_found_whatever_the_backlog_and_locked_ones_are_passed_over,
+    test_no_index_contains_a_column_that_renewing_writes,
+    test_one_locked_row_delays_no_other_and_is_not_lost,
+    test_renewals_are_hot,
+    test_renewing_keeps_a_lease_and_not_renewing_loses_it,
+    test_rows_come_in_the_order_they_are_due_and_never_early,
+    test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once,
+    test_what_follows_a_settle_in_its_transaction_is_fenced,
+)
+from tests.laws.test_plans import test_no_statement_scans_the_table
+from tests.support import post_worker
+from tests.support.processes import PYTHON, Program, plain_environment
+
+__all__ = [
+    "admin",
+    "clock",
+    "connection",
+    "laws",
+    "other",
+    "test_a_beat_that_crosses_a_release_does_not_undo_it",
+    "test_a_returned_row_keeps_the_due_time_it_had",
+    "test_a_short_leased_worker_does_not_steal_a_long_lease",
+    "test_a_stale_claim_in_the_same_beat_does_not_disturb_the_good_one",
+    "test_a_stale_worker_cannot_settle_after_its_row_was_claimed_again",
+    "test_batches_that_overlap_in_any_order_never_deadlock",
+    "test_every_claim_counts_as_a_start_and_handing_back_gives_it_back",
+    "test_handing_back_what_was_lost_changes_nothing",
+    "test_lapsed_rows_are_found_whatever_the_backlog_and_locked_ones_are_passed_over",
+    "test_no_index_contains_a_column_that_renewing_writes",
+    "test_no_statement_scans_the_table",
+    "test_one_locked_row_delays_no_other_and_is_not_lost",
+    "test_renewals_are_hot",
+    "test_renewing_keeps_a_lease_and_not_renewing_loses_it",
+    "test_rows_come_in_the_order_they_are_due_and_never_early",
+    "test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once",
+    "test_what_follows_a_settle_in_its_transaction_is_fenced",
+    "workers",
+]
+
+TEN_MINUTES = 600.0
+
+
+@pytest.fixture
+def shape() -> Shape:
+    """Posts; as documents of the first version, which may be due at any time."""
+    return Shape(
+        of=POST,
+        machine=POST_MACHINE,
+        end="RELEASED",
+        note="ai_error",
+        poison="no code",
+        required={"author_id": "anna", "legacy": "{}"},
+    )
+
+
+@pytest.fixture(autouse=True)
+def author(admin: Admin) -> None:
+    """Whoever posts is known."""
+    admin.execute("insert into \"user\".users (uid) values ('anna')")
+
+
+def test_no_post_ever_has_two_holders_though_eight_processes_race(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, 400)
+    with ExitStack() as stack:
+        command = [*PYTHON, post_worker.__file__, "claim", workers]
+        environment = plain_environment(PYTHONPATH=".")
+        racers = [stack.enter_context(Program(command, environment=environment)) for _ in range(8)]
+        for racer in racers:
+            assert racer.line() == "ready"
+        for racer in racers:
+            racer.tell("go")
+        claimed = [key for racer in racers for key in iter(racer.line, "end")]
+    assert len(claimed) == len(set(claimed)) == 400
+    assert look(admin, shape, shape.of.starts) == [1] * 400
+
+
+async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(connection, shape)
+    assert await settle(connection, lease, shape.end, ai_error=("text", "FIRST"))
+    assert not await settle(other, lease, shape.end, ai_error=("text", "SECOND"))
+    assert look(admin, shape, "ai_error") == ["FIRST"]
+    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+    assert look(admin, shape, "version") == [3]
+
+
+async def test_a_batch_of_10000_with_one_poisonous_row_settles_9999(
+    shape: Shape, connection: Connection, admin: Admin
+) -> None:
+    put(admin, shape, 10_000)
+    leases = await hold(connection, shape, most=10_000)
+    codes = [shape.poison if nth == 7_777 else "FINE" for nth in range(10_000)]
+    batch = list(zip(leases, codes, strict=True))
+
+    async def record(piece: list[tuple[Lease, str]]) -> None:
+        async with connection.transaction():
+            texts = [code for _, code in piece]
+            await settle_many(connection, [lease for lease, _ in piece], shape.end, {"ai_error": ("text", texts)})
+
+    bad = await in_halves(batch, record)  # type: ignore[arg-type]
+    assert list(bad) == [7_777]
+    assert isinstance(bad[7_777], psycopg.errors.CheckViolation)
+    states = look(admin, shape, shape.of.state)
+    assert (states.count(shape.end), states.count(shape.of.held)) == (9_999, 1)
+
+
+async def test_a_lapse_returns_the_post_and_keeps_its_start(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 2)
+    await hold(connection, shape, most=2)
+    assert await find_lapsed(other, shape.of) == list(await sweep(other, shape.of)) == []
+    clock.advance(LEASE + 1)
+    found = await find_lapsed(other, shape.of)
+    assert found == [row["id"] for row in await sweep(other, shape.of)]
+    assert await sweep(other, shape.of) == []
+    for column, expected in {
+        "status": "PENDING",
+        "lease_owner": None,
+        "lease_expires_at": None,
+        "processing_since": None,
+        "process_attempts": 1,
+        "released_at": None,
+        "version": 3,
+    }.items():
+        assert look(admin, shape, column) == [expected] * 2, column
+
+
+async def test_only_the_posts_that_are_named_are_swept(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 3)
+    held = await hold(connection, shape, most=3)
+    clock.advance(LEASE + 1)
+    assert [row["id"] for row in await sweep(connection, shape.of, keys=[held[1].key])] == [held[1].key]
+    assert sorted(look(admin, shape, "status")) == ["PENDING", "PROCESSING", "PROCESSING"]
+
+
+async def test_a_hand_back_repeated_after_its_answer_was_lost_gives_one_start_back(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    await hold(connection, shape)
+    clock.advance(LEASE + 1)
+    (lease,) = await take_over(connection, shape)
+    assert look(admin, shape, shape.of.starts) == [2]
+    await release(connection, [lease])
+    await release(other, [lease])
+    assert look(admin, shape, shape.of.starts) == [1]
+    assert (await renew(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+
+
+async def test_no_lease_lasts_longer_than_ten_minutes_however_often_it_is_renewed(
+    shape: Shape, connection: Connection, workers: str, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(connection, shape)
+    held = 0.0
+    while held + 0.9 * LEASE < TEN_MINUTES:
+        clock.advance(0.9 * LEASE)
+        held += 0.9 * LEASE
+        assert (await renew(connection, [lease], lease_seconds=LEASE)).renewed == {lease.claim}
+    async with await connect(workers) as other:
+        assert await sweep(other, shape.of) == []
+        clock.advance(TEN_MINUTES - held + 1)
+        assert (await renew(connection, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+        assert len(await take_over(other, shape)) == 1
+    with pytest.raises(LeaseLost):
+        await settle(connection, lease, shape.end)
+
+
+def test_no_index_contains_what_the_guard_writes_at_every_change(shape: Shape, admin: Admin) -> None:
+    indexed = admin.execute(
+        "select distinct a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
+        " and a.attnum = any (i.indkey) where i.indrelid = %s::regclass",
+        [str(shape.of)],
+    ).fetchall()
+    assert not {"version", "updated_at", "processing_since"} & {name for (name,) in indexed}
