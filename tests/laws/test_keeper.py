@@ -19,6 +19,7 @@ from tests.laws.tables import Shape, insert_rows
 
 Admin = psycopg.Connection[Any]
 SHORT = 3.0
+SILENT = 8.0  # of which the last tenth is the margin that a busy machine may eat into
 short_lease = pytest.mark.parametrize("lease_seconds", [SHORT], ids=["short"])
 
 
@@ -134,11 +135,11 @@ async def test_a_row_locked_by_our_own_transaction_is_not_lost(
         assert second.lost is None
 
 
-@short_lease
+@pytest.mark.parametrize("lease_seconds", [SILENT], ids=["silent"])
 async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
     shape: Shape, keeper: Keeper, connection: Connection, admin: Admin, laws: str
 ) -> None:
-    (lease,) = await hold(connection, admin, shape, lease_seconds=SHORT)
+    (lease,) = await hold(connection, admin, shape, lease_seconds=SILENT)
     with psycopg.connect(laws, dbname="postgres", autocommit=True) as outside:
         name = sql.Identifier(admin.info.dbname)
 
@@ -151,7 +152,7 @@ async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
         await_stop = time.monotonic()
         with pytest.raises(LeaseLost, match="did not confirm"):
             await work_until_stopped(keeper, lease, before=cut)
-        assert time.monotonic() - await_stop < SHORT
+        assert time.monotonic() - await_stop < SILENT
         outside.execute(sql.SQL("alter database {} allow_connections true").format(name))
 
 
