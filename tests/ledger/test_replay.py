@@ -378,16 +378,6 @@ class Story(RuleBasedStateMachine):
         assert set(answer) == {paper.id for paper in matching[:most]}
         self.book.redrive(matching[:most])
 
-    @precondition(lambda self: bool(self.book.papers))
-    @rule(place=which)
-    def run_now(self, place: int) -> None:
-        """What waits is due at once, and moves nowhere."""
-        paper = self.some_paper(place, Status.QUEUED)
-        waits = paper.status is Status.QUEUED
-        assert self.as_user(lambda c: store.run_now(c, self.org, paper.id)) == waits
-        if waits:
-            paper.due = min(paper.due, self.book.in_ticks())
-
     @precondition(lambda self: len(self.book.paused) < 2)
     @rule(place=st.integers(0, len(PAUSES) - 1))
     def pause(self, place: int) -> None:

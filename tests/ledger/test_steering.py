@@ -105,19 +105,6 @@ async def test_a_redrive_takes_what_matches_in_batches_after_a_count(hands: Hand
     hands.verify()
 
 
-async def test_a_job_that_waits_for_its_time_can_be_run_now(hands: Hands) -> None:
-    (later,) = hands.put(delay_seconds=3600.0)
-    (due,) = hands.put()
-    before = dict(hands.look("id", "run_at"))
-    assert await store.run_now(hands.worker, ORG, later)
-    assert await store.run_now(hands.worker, ORG, due)
-    assert not await store.run_now(hands.worker, OTHER_ORG, due)
-    after = dict(hands.look("id", "run_at"))
-    assert (after[due], after[later] < before[later]) == (before[due], True)
-    assert len(await hands.hold(most=2)) == 2
-    assert not await store.run_now(hands.worker, ORG, due)
-
-
 @pytest.mark.parametrize("status", ["succeeded", "canceled", "dead_letter"])
 async def test_r9_finished_jobs_leave_with_their_events_when_their_time_is_over(status: str, hands: Hands) -> None:
     hands.put(rows=3, max_attempts=1)

@@ -147,7 +147,6 @@ async def test_c4_every_statement_for_a_tenant_names_its_org(hands: Hands) -> No
     assert await store.list_events(hands.worker, ORG, key) == []
     assert await store.cancel_job(hands.worker, ORG, key, "anna") is None
     assert not await store.retry_job(hands.worker, ORG, key, "anna")
-    assert not await store.run_now(hands.worker, ORG, key)
 
 
 def test_c5_a_key_of_another_org_is_no_news(hands: Hands, api: Admin) -> None:

@@ -14,7 +14,7 @@ import orjson
 
 from duly.errors import InvalidArgument
 
-__all__ = ["MOST_ROWS", "Page", "page_of", "place_of", "read_place"]
+__all__ = ["MOST_ROWS", "Page", "checked_most", "page_of", "place_of", "read_place"]
 
 MOST_ROWS = 1000
 LONGEST_PLACE = 512
@@ -29,6 +29,13 @@ class Page(Generic[T]):
 
     items: Sequence[T]
     next: str | None = None
+
+
+def checked_most(most: int) -> int:
+    """A page's size, or a refusal."""
+    if not 1 <= most <= MOST_ROWS:
+        raise InvalidArgument(f"a page of {most} rows: a page has between 1 and {MOST_ROWS}")
+    return most
 
 
 def page_of(rows: Sequence[T], most: int, place: Callable[[T], Place]) -> Page[T]:

@@ -264,13 +264,6 @@ set
 where t.org_id = %(org)s and t.id = any (array(select id from dead))
 returning t.id;
 
--- name: run_now
--- A job that waits for its time is due this instant; one that is due already keeps its place.
-update ledger.job as t
-set run_at = least(t.run_at, duly.clock())
-where t.org_id = %(org)s and t.id = %(key)s and t.status = 'queued'
-returning t.run_at;
-
 -- name: pause
 -- Nothing of this queue, type or both is claimed until it is resumed; what runs, runs on. The first pause is kept.
 insert into ledger.job_limit as l (queue, type, paused_at, paused_by)

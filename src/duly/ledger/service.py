@@ -9,7 +9,7 @@ from duly.db.pool import Pool
 from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.kernel.canonical import checked_json
 from duly.kernel.outcome import Created, Creation, Existing
-from duly.kernel.paging import MOST_ROWS, Page, page_of, read_place
+from duly.kernel.paging import Page, checked_most, page_of, read_place
 from duly.ledger import store
 from duly.ledger.asking import as_our_errors, creation_of
 from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Request, Status
@@ -179,13 +179,6 @@ async def now(pool: Pool) -> datetime:
     """The database's time."""
     async with pool.transaction() as connection:
         return await store.clock(connection)
-
-
-def checked_most(most: int) -> int:
-    """A page's size, or a refusal."""
-    if not 1 <= most <= MOST_ROWS:
-        raise InvalidArgument(f"a page of {most} rows: a page has between 1 and {MOST_ROWS}")
-    return most
 
 
 def refuse_everything(queue: str, type: str) -> None:  # noqa: A002

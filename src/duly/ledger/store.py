@@ -73,7 +73,6 @@ __all__ = [
     "resume",
     "retain",
     "retry_job",
-    "run_now",
     "set_limit",
     "sweep",
     "wake",
@@ -329,11 +328,6 @@ async def redrive(connection: Connection, which: DeadLetters, actor: str | None,
     """Let so many of these wait again; which it were."""
     rows = await get_rows(connection, SQL.redrive, **asdict(which), actor=actor, most=most)
     return [row["id"] for row in rows]
-
-
-async def run_now(connection: Connection, org: UUID, key: UUID) -> bool:
-    """Let a waiting job be due; False when it does not wait."""
-    return bool(await find_value(connection, SQL.run_now, org=org, key=key))
 
 
 async def pause(connection: Connection, actor: str | None, *, queue: str = ANY, type: str = ANY) -> datetime:  # noqa: A002

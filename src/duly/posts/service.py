@@ -12,7 +12,7 @@ from psycopg.errors import ForeignKeyViolation, UniqueViolation
 from duly.db.pool import Pool
 from duly.errors import AlreadyPosted, DulyError, IllegalMove, InvalidArgument, NotFound, RequestIdReused
 from duly.kernel.outcome import Created, Creation, Existing
-from duly.kernel.paging import MOST_ROWS, Page, page_of, read_place
+from duly.kernel.paging import Page, checked_most, page_of, read_place
 from duly.objects import Objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES
 from duly.posts import store
@@ -136,13 +136,6 @@ async def get(connection: store.Connection, key: UUID, viewer: str | None) -> Po
     if post := await store.find_post(connection, key, viewer):
         return post
     raise NotFound(f"there is no post {key}")
-
-
-def checked_most(most: int) -> int:
-    """A page's size, or a refusal."""
-    if not 1 <= most <= MOST_ROWS:
-        raise InvalidArgument(f"a page of {most} rows: a page has between 1 and {MOST_ROWS}")
-    return most
 
 
 @contextmanager
