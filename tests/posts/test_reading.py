@@ -15,7 +15,9 @@ from PIL import Image, ImageFilter
 from duly.errors import InvalidArgument
 from duly.kernel.canonical import checked_json
 from duly.objects.photo import LARGEST_PHOTO_BYTES
+from duly.posts import caption as caption_rules
 from duly.posts import rules
+from duly.posts.caption import Language, language_of
 from duly.posts.model import LONGEST_CAPTION
 from duly.posts.reading import (
     LONGEST_MUSIC,
@@ -26,7 +28,7 @@ from duly.posts.reading import (
     Reading,
     error_code_of,
 )
-from duly.posts.rules import RULES_VERSION, Language, RulesAnalyzer, fallback_reading, language_of
+from duly.posts.rules import RULES_VERSION, RulesAnalyzer, fallback_reading
 from tests.support.processes import PYTHON, plain_environment
 
 vader: Any = import_module("vaderSentiment.vaderSentiment")
@@ -113,7 +115,7 @@ NASTY = [
 
 
 def valence_of(caption: str) -> float:
-    return rules.read_caption(caption).valence
+    return caption_rules.read_caption(caption).valence
 
 
 # Captions -------------------------------------------------------------------------------------------------------------
@@ -133,12 +135,12 @@ def test_an_unpleasant_caption_is_unpleasant(caption: str) -> None:
 
 @pytest.mark.parametrize("caption", ENGLISH_PLEASANT + ENGLISH_UNPLEASANT)
 def test_english_is_told_from_swedish(caption: str) -> None:
-    assert rules.read_caption(caption).language is Language.ENGLISH
+    assert caption_rules.read_caption(caption).language is Language.ENGLISH
 
 
 @pytest.mark.parametrize("caption", SWEDISH_PLEASANT + SWEDISH_UNPLEASANT)
 def test_swedish_is_told_from_english(caption: str) -> None:
-    assert rules.read_caption(caption).language is Language.SWEDISH
+    assert caption_rules.read_caption(caption).language is Language.SWEDISH
 
 
 @pytest.mark.parametrize(
@@ -158,9 +160,9 @@ def test_the_language_is_that_of_more_small_words(text: str, language: Language 
 
 
 def test_a_caption_in_no_known_language_is_read_in_whichever_says_more() -> None:
-    assert rules.read_caption("Fantastisk utsikt").language is Language.SWEDISH
-    assert rules.read_caption("Wonderful sunset").language is Language.ENGLISH
-    assert rules.read_caption("Berlin").language is None
+    assert caption_rules.read_caption("Fantastisk utsikt").language is Language.SWEDISH
+    assert caption_rules.read_caption("Wonderful sunset").language is Language.ENGLISH
+    assert caption_rules.read_caption("Berlin").language is None
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,7 @@ def original() -> Any:
 @pytest.mark.filterwarnings("ignore:codecs.open:DeprecationWarning")
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 def test_the_nearsighted_engine_scores_as_the_original_does(text: str) -> None:
-    assert rules.engine_of(Language.ENGLISH).polarity_scores(text) == original().polarity_scores(text)
+    assert caption_rules.engine_of(Language.ENGLISH).polarity_scores(text) == original().polarity_scores(text)
 
 
 def test_the_tables_of_the_engine_stay_as_they_were() -> None:
@@ -290,7 +292,7 @@ def test_the_fallback_reads_even_when_the_rules_cannot(monkeypatch: pytest.Monke
     def fail(_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(rules, "engine_of", fail)
+    monkeypatch.setattr(caption_rules, "engine_of", fail)
     reading = fallback_reading("Best day")
     assert reading.mood == Mood.NEUTRAL
     assert "could not be read" in reading.reasoning

@@ -11,7 +11,7 @@ import orjson
 import psycopg
 
 from duly.db.pool import Pool
-from duly.errors import InvalidArgument
+from duly.errors import InvalidArgument, Unavailable
 from duly.kernel.canonical import LARGEST_BYTES
 from duly.kernel.halves import in_halves
 from duly.kernel.outcome import clean_text
@@ -63,7 +63,14 @@ async def import_legacy(
     """Make posts of all lines that are documents; the others are named with their numbers."""
     so_far = Imported()
     for batch in batches_of(lines, so_far):
-        await add_batch(pool, batch, so_far)
+        try:
+            await add_batch(pool, batch, so_far)
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            reason, *_ = *str(error).splitlines(), type(error).__name__
+            raise Unavailable(
+                f"after {so_far.added + so_far.existing} documents the database did not answer ({reason}); begin "
+                "again: what is there is not added twice"
+            ) from None
         on_progress(so_far)
     so_far.bad_lines.sort()
     return so_far
@@ -87,10 +94,10 @@ def batches_of(lines: Iterable[bytes], so_far: Imported) -> Iterator[list[Number
         if text := line.strip().removeprefix(b"\xef\xbb\xbf"):
             try:
                 batch.append(Numbered(number, read_legacy(parsed(text))))
+                size += len(text)
             except InvalidArgument as refusal:
                 so_far.blame(number, str(refusal))
-        size += len(line)
-        if batch and (len(batch) == BATCH or size > BATCH_BYTES):
+        if len(batch) == BATCH or size > BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:

@@ -24,7 +24,7 @@ from duly.posts import store
 from duly.posts.machine import POST
 from duly.posts.model import MOST_ATTEMPTS, Status
 from duly.posts.reading import Analyzer, Mood, NoReading, Reading, error_code_of
-from duly.posts.rules import RULES_VERSION, fallback_reading
+from duly.posts.rules import MUSIC, PROVIDER, RULES_VERSION, fallback_reading
 
 __all__ = ["PostWork", "Read"]
 
@@ -70,7 +70,8 @@ class PostWork(Work):
             self.suspect_until = now + self.pace.lease_seconds + self.analyzer_seconds
         if suspects:
             await release(connection, suspects)
-        return [lease for lease in leases if lease not in suspects]
+        back = {lease.key for lease in suspects}
+        return [lease for lease in leases if lease.key not in back]
 
     def forget_suspect(self, keys: Collection[UUID]) -> None:
         """It came to an end, among others: the next may be tried."""
@@ -134,7 +135,8 @@ class PostWork(Work):
         return gone
 
 
-UNREAD = Reading(Mood.NEUTRAL, "silence", "Neither the caption nor the photo was looked at.", "rules", RULES_VERSION)
+WHY_UNREAD = "Neither the caption nor the photo was looked at."
+UNREAD = Reading(Mood.NEUTRAL, MUSIC[Mood.NEUTRAL][0], WHY_UNREAD, PROVIDER, RULES_VERSION)
 
 
 async def give_up() -> Read:
