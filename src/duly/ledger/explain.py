@@ -18,6 +18,7 @@ from duly.db.queries import load_queries
 from duly.db.rows import find_row
 from duly.errors import NotFound
 from duly.kernel.identity import worker_of
+from duly.kernel.words import counted, span, when
 from duly.ledger.model import ANY, Limit, Status
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.ledger.service import tenant
@@ -365,23 +366,6 @@ CAUSES: Sequence[Cause] = (
 # Words ----------------------------------------------------------------------------------------------------------------
 
 
-def when(moment: datetime | None) -> str:
-    """A moment to the second, with its zone."""
-    assert moment, "only what is there is told"
-    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"
-
-
-def span(seconds: float) -> str:
-    """A length of time, of its two largest units."""
-    rest = round(seconds)
-    parts: list[str] = []
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "0 s"
-
-
 def waits(job: Situation) -> str:
     """Until when, and how long that is."""
     return f"waits until {when(job.run_at)}, for another {span((job.run_at - job.looked_at).total_seconds())}"
@@ -414,11 +398,6 @@ def pause_of(pause: Limit) -> str:
 def options_of(pause: Limit) -> str:
     """The same as it is typed."""
     return " ".join(f"--{word} {name}" for word, name in (("queue", pause.queue), ("type", pause.type)) if name != ANY)
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """One or many."""
-    return f"1 {one}" if number == 1 else f"{number} {many}"
 
 
 times = partial(counted, one="time", many="times")

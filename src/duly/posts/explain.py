@@ -1,0 +1,219 @@
+"""Why has this post not appeared? One true sentence.
+
+Everything that could be the reason is looked at once, in one statement (`explain.sql`); the first cause that holds is
+told.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from duly.db.pool import Pool
+from duly.db.queries import load_queries
+from duly.db.rows import find_row
+from duly.errors import NotFound
+from duly.kernel.identity import worker_of
+from duly.kernel.words import counted, span, when
+from duly.posts.model import MOST_ATTEMPTS, Status
+from duly.posts.store import Connection
+
+__all__ = ["CAUSES", "Cause", "Explanation", "Reason", "Situation", "explain"]
+
+ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
+MOST_COUNTED = 10_000
+
+SQL = load_queries(__file__, "explain.sql")
+
+
+class Reason(StrEnum):
+    """Why a post is where it is; each is one sentence."""
+
+    IMPORTED = "imported"
+    RELEASED = "released"
+    LAPSED_NO_WORKER = "lapsed_no_worker"
+    LAPSED = "lapsed"
+    BEING_READ = "being_read"
+    WAITS = "waits"
+    NO_WORKER = "no_worker"
+    SLOTS_TAKEN = "slots_taken"
+    BEHIND_OTHERS = "behind_others"
+    DUE = "due"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The reason for programs, and the sentence for people; true at the time it was looked at."""
+
+    post_id: UUID
+    status: Status
+    reason: Reason
+    sentence: str
+    looked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A post, and what stands around it."""
+
+    id: UUID
+    status: Status
+    release_time: datetime | None
+    released_at: datetime | None
+    process_attempts: int
+    lease_owner: str | None
+    lease_expires_at: datetime | None
+    processing_since: datetime | None
+    ai_error: str | None
+    is_legacy: bool
+    looked_at: datetime
+    workers: int  # alive, that release posts
+    slots: int  # of theirs
+    held: int  # posts, by anybody
+    ahead: int  # due posts that go first
+
+    @property
+    def holder(self) -> str:
+        """The worker that has it, or had it until its lease ended."""
+        return worker_of(self.lease_owner or "nobody")
+
+    @property
+    def is_lapsed(self) -> bool:
+        """Is it held by the book only?"""
+        return self.lease_expires_at is not None and self.lease_expires_at < self.looked_at
+
+    @property
+    def due(self) -> datetime:
+        """When it is to appear."""
+        assert self.release_time, "what waits has a time"
+        return self.release_time
+
+
+async def explain(pool: Pool, viewer: str | None, key: UUID, *, zone: tzinfo | None = UTC) -> Explanation:
+    """Why this post has not appeared, or that it has; NotFound when the viewer may not see it."""
+    async with pool.transaction() as connection:
+        situation = await find_situation(connection, key, viewer, zone)
+    if situation is None:
+        raise NotFound(f"there is no post {key}")
+    cause = next(each for each in CAUSES if each.holds(situation))
+    return Explanation(key, situation.status, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
+
+
+async def find_situation(
+    connection: Connection, key: UUID, viewer: str | None, zone: tzinfo | None
+) -> Situation | None:
+    """A post and what stands around it, with times in the zone."""
+    row = await find_row(
+        connection,
+        SQL.find_situation,
+        key=key,
+        viewer=viewer,
+        alive_seconds=ALIVE_SECONDS,
+        most_counted=MOST_COUNTED + 1,
+    )
+    if row is None:
+        return None
+    told: dict[str, Any] = {
+        name: value.astimezone(zone) if isinstance(value, datetime) else value for name, value in row.items()
+    }
+    return replace(Situation(**told), status=Status(told["status"]))
+
+
+# The causes, and how each is told -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason: when it holds, and its sentence."""
+
+    reason: Reason
+    holds: Callable[[Situation], bool]
+    tell: Callable[[Situation], str]
+
+
+def tell_released(post: Situation) -> str:
+    """It has appeared."""
+    assert post.released_at, "only what appeared has a time"
+    late = span((post.released_at - post.due).total_seconds())
+    how = f", read by the fallback because of {post.ai_error}" if post.ai_error else ""
+    return f"It was released at {when(post.released_at)}, {late} after its time{how}."
+
+
+def tell_being_read(post: Situation) -> str:
+    """Somebody has it."""
+    return (
+        f"{post.holder} has it since {when(post.processing_since)}, at start {post.process_attempts}, and holds it "
+        f"until {when(post.lease_expires_at)} unless that is renewed."
+    )
+
+
+def tell_lapsed(post: Situation) -> str:
+    """Somebody had it, and others will notice."""
+    return (
+        f"{post.holder} had it and was not heard of since its lease ended at {when(post.lease_expires_at)}: "
+        f"{counted(post.workers, 'live worker', 'live workers')} will let it wait again at the next sweep."
+    )
+
+
+def tell_not_repaired(post: Situation) -> str:
+    """Somebody had it, and nobody is there to notice."""
+    return (
+        f"{post.holder} had it and was not heard of since its lease ended at {when(post.lease_expires_at)}, and no "
+        "worker is alive that would let it wait again; start one: duly worker --only posts, or: duly posts repair."
+    )
+
+
+def tell_waits(post: Situation) -> str:
+    """Its time has not come."""
+    return f"It is to be released at {when(post.due)}, in {span((post.due - post.looked_at).total_seconds())}."
+
+
+def is_due(post: Situation) -> str:
+    """Since when, how long that is, and how often it was tried."""
+    tried = f", was started {counted(post.process_attempts, 'time', 'times')} of {MOST_ATTEMPTS}" * bool(
+        post.process_attempts
+    )
+    return f"It is due since {when(post.due)} ({span((post.looked_at - post.due).total_seconds())}){tried}"
+
+
+def tell_no_worker(post: Situation) -> str:
+    """Nobody works."""
+    return f"{is_due(post)}, and no worker is alive that releases posts; start one: duly worker --only posts."
+
+
+def tell_slots_taken(post: Situation) -> str:
+    """All hands are full."""
+    return (
+        f"{is_due(post)}, and the {post.slots} slots of {counted(post.workers, 'live worker', 'live workers')} are "
+        f"taken: {counted(post.held, 'post is', 'posts are')} being read."
+    )
+
+
+def tell_behind(post: Situation) -> str:
+    """Others go first."""
+    many = f"more than {MOST_COUNTED} due posts go" if post.ahead > MOST_COUNTED else None
+    return f"{is_due(post)}, and {many or counted(post.ahead, 'due post goes', 'due posts go')} first."
+
+
+CAUSES = (
+    # It has come to its end.
+    Cause(
+        Reason.IMPORTED,
+        lambda post: post.status is Status.RELEASED and (post.released_at is None or post.release_time is None),
+        lambda _: "It is a document of the first version, imported as released.",
+    ),
+    Cause(Reason.RELEASED, lambda post: post.status is Status.RELEASED, tell_released),
+    # Somebody has it.
+    Cause(Reason.LAPSED_NO_WORKER, lambda post: post.is_lapsed and not post.workers, tell_not_repaired),
+    Cause(Reason.LAPSED, lambda post: post.is_lapsed, tell_lapsed),
+    Cause(Reason.BEING_READ, lambda post: post.status is Status.PROCESSING, tell_being_read),
+    # It waits: for its time, for somebody to come, for others.
+    Cause(Reason.WAITS, lambda post: post.due > post.looked_at, tell_waits),
+    Cause(Reason.NO_WORKER, lambda post: not post.workers, tell_no_worker),
+    Cause(Reason.SLOTS_TAKEN, lambda post: post.held >= post.slots, tell_slots_taken),
+    Cause(Reason.BEHIND_OTHERS, lambda post: post.ahead > 0, tell_behind),
+    # For nothing.
+    Cause(Reason.DUE, lambda _: True, lambda post: f"{is_due(post)}; a worker takes it any moment."),
+)
