@@ -17,7 +17,7 @@ from duly.worker.control import Control
 from duly.worker.handlers import Handlers
 from duly.worker.runtime import Worker
 from tests.laws.tables import PARCEL, VISIT, Shape
-from tests.support.law_work import PACE, LawWork
+from tests.support.law_work import GATE, PACE, LawWork
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import PYTHON, Program, plain_environment, wait_gone
 from tests.support.proxy import Proxy
@@ -351,7 +351,8 @@ async def test_nothing_is_claimed_for_a_loop_that_stands_still(
 ) -> None:
     monkeypatch.setattr(Handlers.is_turning, "__defaults__", (1.0,))
     monkeypatch.setattr("duly.worker.control.WEDGED_SECONDS", 2.0)
-    put(admin, PARCEL, "block 5")
+    GATE.clear()
+    put(admin, PARCEL, "gate")
     seen: list[tuple[bool, bool, int]] = []
 
     def watch(health: Control) -> None:
@@ -361,6 +362,7 @@ async def test_nothing_is_claimed_for_a_loop_that_stands_still(
         seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
         wait_until(admin, lambda: not health.alive())
         seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
+        GATE.set()
 
     async with working(workers, PARCEL) as worker:
         await asyncio.to_thread(watch, worker.control)

@@ -20,12 +20,14 @@ from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp
 from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work, where_to_run
 from tests.laws.tables import Shape
 
-__all__ = ["PACE", "LawWork"]
+__all__ = ["GATE", "PACE", "LawWork"]
 
 PACE = Pace(
     lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100, most_starts=9
 )
 MEGABYTE = 1024 * 1024
+GATE = threading.Event()
+GATE_SECONDS = 60.0
 
 
 def tell(*words: object) -> None:
@@ -53,6 +55,13 @@ async def block(lease: Lease, _sign: StopSign, seconds: str) -> Done:
     tell("blocking", lease.key)
     threading.Event().wait(float(seconds))  # the very mistake
     return Done("blocked")
+
+
+async def gate(lease: Lease, _sign: StopSign) -> Done:
+    """Block the event loop until the test, in this very process, opens the gate."""
+    tell("at the gate", lease.key)
+    GATE.wait(GATE_SECONDS)
+    return Done("through")
 
 
 async def wait(lease: Lease, _sign: StopSign) -> Done:
@@ -170,7 +179,7 @@ def die_in_child(how: str) -> object:
 IN_CHILD: dict[str, Callable[..., Any]] = {"in_child": in_child, "die_in_child": die_in_child}
 HERE: dict[str, Callable[..., Any]] = {
     each.__name__: each
-    for each in (say, burn, block, wait, pause, swallow, fall, give_up, threaded, stubborn, watchful)
+    for each in (say, burn, block, gate, wait, pause, swallow, fall, give_up, threaded, stubborn, watchful)
 }
 
 
