@@ -15,7 +15,8 @@ from bench.report import Figures
 __all__ = ["measure_release"]
 
 WARM_WAVE = 20  # posts
-LEAD_SECONDS, LEAD_SECONDS_EACH = 1.5, 0.0002  # to make the posts before the first is due
+LEAD_SECONDS = 1.5  # to make posts before the first is due,
+LEAD_SECONDS_EACH, LEAD_SECONDS_STORED = 200e-6, 10e-6  # and for each, and for each that is there
 LEAST_REST_SECONDS = 0.3  # after that, until it is
 LOOK_SECONDS = 0.25  # how often we ask whether all is done: when it was, the database tells
 MICRO = 1e6
@@ -27,6 +28,7 @@ def measure_release(
     ground: Ground, program: str, *, posts: int, seconds: float, warm_waves: int, stored: int = 0
 ) -> Figures:
     """Let one worker process release posts that become due within so many seconds, beside so many of long ago."""
+    lead = LEAD_SECONDS + LEAD_SECONDS_EACH * posts + LEAD_SECONDS_STORED * stored
     with (
         ground.database(stored) as dsn,
         psycopg.connect(dsn, autocommit=True) as connection,
@@ -34,7 +36,7 @@ def measure_release(
     ):
         for number in range(warm_waves):
             warm_up(connection, worker, f"warm-{number}-")
-        first = make_wait(ground, connection, worker, posts, seconds)
+        first = make_wait(ground, connection, worker, posts, seconds, lead)
         worker_cpu, server_cpu = worker.cpu_seconds(), ground.cpu_seconds()
         wait_for(connection, worker, first, "the last release", LOOK_SECONDS)
         used = {
@@ -58,13 +60,14 @@ def warm_up(connection: Connection[Any], worker: Process, prefix: str) -> None:
     wait_for(connection, worker, first, "warming up", 0.005)
 
 
-def make_wait(ground: Ground, connection: Connection[Any], worker: Process, posts: int, seconds: float) -> datetime:
+def make_wait(
+    ground: Ground, connection: Connection[Any], worker: Process, posts: int, seconds: float, lead: float
+) -> datetime:
     """Make posts that are due soon, and return just before the first is: when that will be.
 
     They are in place as after six hours: written to disk, counted by the planner. If that took too long, it was only
     practice: they are released, and others are made with more time.
     """
-    lead = LEAD_SECONDS + LEAD_SECONDS_EACH * posts
     for attempt in range(4):
         prefix = f"due-{attempt}-"
         store.add_people(connection, prefix, posts)

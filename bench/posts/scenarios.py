@@ -24,14 +24,14 @@ class Sizes:
 
     posts: int = 100_000  # that are due in the same minute; a fifth of them where tables grow
     stored: int = 1_000_000  # released long ago, where there are many; a hundredth of it where there are few
-    intents: int = 2_000
+    intents: int = 2_000  # beside few stored posts, if not many: an empty table is planned for as no other is
     clients: int = 8
     minute_seconds: float = 60.0  # how long a minute is, where posts are due all through it
     warm_waves: int = 20  # of a few posts, and requests of each client, before anything is measured
 
     def stored_for(self, side: str) -> int:
         """How many posts there are already."""
-        return {MANY: self.stored, FEW: max(1, self.stored // 100)}.get(side, 0)
+        return self.stored if side == MANY else self.stored // 100
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def release_beside(ground: Ground, side: str, sizes: Sizes) -> Figures:
 
 
 def intents(ground: Ground, side: str, sizes: Sizes) -> Figures:
-    """Requests by HTTP, beside posts of long ago where the side has some."""
+    """Requests by HTTP, beside posts of long ago."""
     return measure_intents(
         ground,
         APPS.get(side, OUR_APP),

@@ -79,7 +79,7 @@ create function posts.daily_key(author text, at timestamptz) returns text
     language sql stable parallel safe
     return author || '_' || to_char(at at time zone 'UTC', 'YYYYMMDD');
 comment on function posts.daily_key(text, timestamptz) is
-    'uid_yyyyMMdd of the UTC day; the id of its lock is this and _UTC. A uid has no underscore, so keys are unambiguous.';
+    'uid_yyyyMMdd of the UTC day; the id of its lock is this and _UTC. The day has eight digits, so keys are unambiguous.';
 
 create function posts.iso(at timestamptz) returns text
     language sql stable parallel safe
@@ -185,10 +185,10 @@ comment on table posts.uploads is
 create index idx_uploads__created_at on posts.uploads (created_at);
 create index idx_uploads__author_id on posts.uploads (author_id);
 
-create function posts.kept_name(author text, upload text) returns text
+create function posts.kept_name(upload text) returns text
     language sql immutable parallel safe
-    return 'posts/' || author || '/' || split_part(upload, '/', 2);
-comment on function posts.kept_name(text, text) is 'Where the image of a post is kept for good.';
+    return 'posts/' || substr(upload, 6, 2) || '/' || substr(upload, 6);
+comment on function posts.kept_name(text) is 'Where the image of a post is kept for good: temp/ab1.jpg becomes posts/ab/ab1.jpg.';
 
 -- How intents fared ----------------------------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ begin
         new.version := old.version + 1;
         new.updated_at := duly.clock();
         new.processing_since := case when new.status = 'PROCESSING' then new.updated_at end;
-        new.released_at := case when new.status = 'RELEASED' then new.updated_at end;
+        new.released_at := case when new.status = 'RELEASED' then greatest(new.updated_at, old.processing_since) end;
         new.lease_expires_at := least(new.lease_expires_at, new.processing_since + interval '10 minutes');
     end if;
     if not (coalesce(new.revision > 1 or new.status = 'PENDING' or new.legacy is not null, true) and coalesce(new.legacy is not null or num_nonnulls(new.release_time, new.daily_key, new.request_id, new.image_url) = 4, true) and coalesce(new.revision > 1 or new.legacy is not null or new.daily_key = posts.daily_key(new.author_id, new.created_at), true) and coalesce(new.status = 'RELEASED' or new.release_time is not null, true) and coalesce(char_length(new.caption) <= 2200, true) and coalesce(char_length(new.image_url) between 1 and 2048, true) and coalesce(num_nonnulls(new.lease_owner, new.lease_expires_at, new.processing_since) = case when new.status = 'PROCESSING' then 3 else 0 end, true) and coalesce(char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300, true) and coalesce(new.process_attempts >= 0, true) and coalesce(new.ai is null or (new.status = 'RELEASED' and jsonb_typeof(new.ai) = 'object' and pg_column_size(new.ai) <= 65536), true) and coalesce(new.ai_error is null or (new.status = 'RELEASED' and new.ai_error ~ '^[A-Z][A-Z0-9_]{0,63}$'), true) and coalesce(case when new.legacy is null then (new.status = 'RELEASED') = (new.released_at is not null) else new.status = 'RELEASED' or new.released_at is null end, true) and coalesce(jsonb_typeof(new.legacy) = 'object' and pg_column_size(new.legacy) <= 1048576, true) and coalesce(date_part('epoch', least(new.created_at, new.updated_at, new.release_time, new.released_at, new.lease_expires_at, new.processing_since)) >= 946684800 and date_part('epoch', greatest(new.created_at, new.updated_at, new.release_time, new.released_at, new.lease_expires_at, new.processing_since)) < 7258118400, true)) then
@@ -334,7 +334,7 @@ begin
         (id, author_id, release_time, created_at, updated_at, daily_key, request_id, caption, image_url)
     values (
         new_post, author, due_at, made_at, made_at, posts.daily_key(author, made_at),
-        create_intent.request_id, create_intent.caption, posts.kept_name(author, upload)
+        create_intent.request_id, create_intent.caption, posts.kept_name(upload)
     );
 end
 $$;
@@ -363,8 +363,8 @@ begin
     with gone as (delete from posts.uploads as u where u.name = any (names) returning u.name, u.author_id)
     select g.name, case when not exists (
         select from posts.posts as p
-        where p.author_id = g.author_id and p.image_url = posts.kept_name(g.author_id, g.name)
-    ) then posts.kept_name(g.author_id, g.name) end
+        where p.author_id = g.author_id and p.image_url = posts.kept_name(g.name)
+    ) then posts.kept_name(g.name) end
     from gone as g;
 end
 $$;
@@ -441,7 +441,7 @@ comment on view posts.documents is 'Posts as the contract writes them, those of 
 revoke all on all functions in schema posts from public;
 grant usage on schema posts to "duly_worker", "duly_api", "duly_readonly";
 grant select on all tables in schema posts to "duly_worker", "duly_api", "duly_readonly";
-grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.kept_name(text, text)
+grant execute on function posts.daily_key(text, timestamptz), posts.iso(timestamptz), posts.kept_name(text)
     to "duly_worker", "duly_api", "duly_readonly";
 grant update (caption) on posts.posts to "duly_api";
 grant update (

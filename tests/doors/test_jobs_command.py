@@ -349,6 +349,11 @@ async def test_what_is_paused_is_not_claimed_until_it_is_resumed(door: Door, han
         ("default", "*", actor())
     ]
     assert (await door.tell("pause", "--queue", "default", "--type", "work"))["type"] == "work"
+    assert [(each["queue"], each["type"]) for each in await door.tell("limits")] == [
+        ("default", "*"),
+        ("default", "work"),
+    ]
+    assert (await door.say("limits")).splitlines()[0].split() == ["queue", "type", "most", "paused_at", "paused_by"]
     assert await door.say("resume", "--queue", "default", "--type", "work") == "resumed   queue default and type work\n"
     assert await hands.hold() == []
     assert (await door.tell("resume", "--queue", "default"))["resumed"] is True

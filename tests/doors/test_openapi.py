@@ -1,16 +1,20 @@
 """The OpenAPI document is true: whatever is sent, nothing breaks, and every answer is one that it announces."""
 
 import json
+import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
+from uuid import UUID, uuid4
 
 import hypothesis
 import psycopg
 import pytest
 import schemathesis
 from hypothesis import strategies as st
+from PIL import Image
 from schemathesis import GenerationMode
 from schemathesis.checks import load_all_checks
 
@@ -19,23 +23,39 @@ from duly.api.problems import MEDIA_TYPE
 from duly.errors import DulyError
 from duly.people import NewKey
 from duly.testing import TestDatabases
-from tests.support.api import SECONDS, api_on, key_for
+from tests.support.api import SECONDS, api_on, client_of, key_for
 from tests.support.golden import check_golden
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "openapi.json"
 DOCUMENT = build_app("postgresql://nowhere/at_all", cast("Any", None)).openapi()
+ENVELOPED = "post /v1/createPostIntent"  # which has the statuses and the bodies of its contract
+PHOTO = "post /v1/posts/images"
+OPEN = {"get /healthz", "get /readyz"}
+NOT_JSON = {"get /metrics": "text/plain", "get /v1/posts/{post_id}/image": "image/jpeg"}
+
+
+def photo() -> bytes:
+    """A photograph."""
+    file = BytesIO()
+    Image.new("RGB", (3, 2)).save(file, "JPEG")
+    return file.getvalue()
+
+
 TESTER = cast("Any", schemathesis)  # its generic types have more parameters than it fills in
+for kind in DOCUMENT["paths"]["/v1/posts/images"]["post"]["requestBody"]["content"]:
+    TESTER.openapi.media_type(kind, st.just(photo()) | st.binary(max_size=100))
 OPERATIONS = [each.ok() for each in TESTER.openapi.from_dict(DOCUMENT).get_all_operations()]
 CASES = [
     (each, mode)
     for each in OPERATIONS
     for mode in GenerationMode
     if mode is GenerationMode.POSITIVE
-    or [*each.iter_parameters(), *each.body]  # what takes nothing takes nothing wrong
-]
+    or [*(part for part in each.iter_parameters() if part.name != "Authorization"), *each.body]
+]  # what takes nothing takes nothing wrong
 EXAMPLES = 30
-WANTED = {GenerationMode.POSITIVE: {200, 201, 409}, GenerationMode.NEGATIVE: {422}}
+WANTED = {GenerationMode.POSITIVE: {200, 201, 409}, GenerationMode.NEGATIVE: {400, 422}}
 JOBS = 8
+NOWHERE = UUID(int=7)
 SLOW = [hypothesis.HealthCheck.too_slow]  # the machine may be busy
 
 load_all_checks()
@@ -52,18 +72,21 @@ PROMISES = TESTER.checks.CHECKS.get_by_names(
 
 @dataclass(frozen=True)
 class Api:
-    """An API, a key to it, and jobs that can be found with it."""
+    """An API, an administrator's key to it, and what can be found with it."""
 
     address: str
     key: NewKey
     jobs: list[str]
+    post: str  # anna's, which waits
+    released: str  # and one that does not
+    images: list[str]  # of bo, who has not posted yet
 
 
 @pytest.fixture(scope="module")
 def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
-    """An API over jobs of which some wait, some run and some are dead letters."""
+    """An API over jobs of which some wait, some run and some are dead letters, and over posts of some days."""
     with databases.clone(worker_id) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
-        key = key_for(dsn, "acme")
+        key = key_for(dsn, "acme", ["admin"], uid="anna")
         asked = "select (ledger.enqueue(org => %s, type => 'work')).id::text from generate_series(1, %s)"
         jobs = [key for (key,) in admin.execute(asked, [key.key.org_id, JOBS])]
         held = (
@@ -72,8 +95,19 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
         failed = "status = 'failed', lease_expires_at = null, last_error_code = 'OOPS', last_error_message = 'because'"
         for change, first in ((held, 2), (failed, 4), ("status = 'dead_letter', lease_owner = null", 4)):
             admin.execute(f"update ledger.job set {change} where id = any (%s::uuid[])".encode(), [jobs[first:]])
-        with api_on(dsn) as address:
-            yield Api(address, key, jobs)
+        key_for(dsn, None, ["posts:read"], uid="bo")
+        with api_on(dsn) as address, client_of(address, key.secret) as anna:
+            image, *images = [
+                anna.post("/v1/posts/images", content=photo(), headers={"Duly-User": uid}).json()["imagePath"]
+                for uid in ("anna", "bo", "bo")
+            ]
+            body = {"imagePath": image, "caption": "My day", "requestId": str(uuid4())}
+            post = anna.post("/v1/createPostIntent", json=body).json()["data"]["postId"]
+            ((released,),) = admin.execute(
+                "insert into posts.posts (author_id, status, created_at, legacy, image_url)"
+                " select 'anna', 'RELEASED', '2020-01-01', '{}', image_url from posts.posts returning id::text"
+            ).fetchall()
+            yield Api(address, key, jobs, post, released, images)
 
 
 @pytest.mark.filterwarnings(
@@ -81,18 +115,35 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
 )  # what draws here imports something that does, once
 @pytest.mark.parametrize(("operation", "mode"), CASES, ids=[f"{each.label} {mode.value}" for each, mode in CASES])
 def test_every_answer_is_one_that_the_document_announces(operation: Any, mode: GenerationMode, api: Api) -> None:
+    announced = DOCUMENT["paths"][operation.path][operation.method]["responses"]
+
     @hypothesis.settings(max_examples=EXAMPLES, derandomize=True, database=None, suppress_health_check=SLOW)
-    @hypothesis.given(case=operation.as_strategy(generation_mode=mode), job=st.integers(0, 2 * JOBS))
-    def ask(case: Any, job: int) -> None:
-        if "job_id" in case.path_parameters and job < JOBS:
-            case.path_parameters["job_id"] = api.jobs[job]  # of all the ids there are none would be found by chance
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode), nth=st.integers(0, 2 * JOBS))
+    def ask(case: Any, nth: int) -> None:
+        if nth < JOBS:
+            know(case, api, nth, mode)
         key = {"Authorization": f"Bearer {api.key.secret}"}
         answer = case.call_and_validate(base_url=api.address, headers=key, checks=PROMISES, timeout=SECONDS)
+        assert str(answer.status_code) in announced
         statuses.add(answer.status_code)
 
     statuses: set[int] = set()
     ask()
     assert statuses & WANTED[mode], "none of this went where it was meant to go"
+
+
+def know(case: Any, api: Api, nth: int, mode: GenerationMode) -> None:
+    """Let a case name what is there: of all the ids, people and images there are none would be found by chance."""
+    there = {"job_id": api.jobs[nth], "post_id": api.released if nth % 2 else api.post}
+    case.path_parameters.update({name: there[name] for name in case.path_parameters})
+    if mode is GenerationMode.NEGATIVE:
+        return
+    if "Duly-User" in case.headers:
+        case.headers["Duly-User"] = "anna"
+    body = cast("object", case.body)
+    if isinstance(body, dict) and "imagePath" in body:
+        body["imagePath"] = api.images[nth % 2]
+        case.headers["Duly-User"] = "bo"
 
 
 def operations() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -106,14 +157,35 @@ def operations() -> Iterator[tuple[str, dict[str, Any]]]:
 def test_every_route_says_what_it_is_who_may_use_it_and_how_it_may_refuse(name: str, about: dict[str, Any]) -> None:
     assert about["operationId"]
     assert about["summary"]
-    if "/v1/" not in name:
+    if name in OPEN:
         return
     assert about["security"] == [{"key": []}]
-    assert "scope `ledger:" in about["description"]
-    assert {"401", "403", "413", "422", "500", "503"} <= about["responses"].keys()
-    assert ("404" in about["responses"]) == ("{" in name)
+    assert re.search(r"scope `(ledger|posts):(read|write)`", about["description"])
+    assert {"401", "403", "413", "500", "503", "400" if name == ENVELOPED else "422"} <= about["responses"].keys()
+    assert ("404" in about["responses"]) == ("{" in name or name == PHOTO)  # there: nobody of this name
     for status, response in about["responses"].items():
-        assert list(response["content"]) == [MEDIA_TYPE if status >= "400" else "application/json"]
+        is_problem = status >= "400" and name != ENVELOPED
+        kind = MEDIA_TYPE if is_problem else NOT_JSON.get(name, "application/json")
+        assert list(response["content"]) == [kind]
+
+
+def test_no_route_that_takes_a_post_finds_what_another_has_not_released(api: Api) -> None:
+    paths = [path for path in DOCUMENT["paths"] if "{" in path]
+    assert {part for path in paths for part in re.findall(r"\{(\w+)\}", path)} == {"job_id", "post_id"}
+    probed = 0
+    with client_of(api.address, api.key.secret) as anna, client_of(api.address, api.key.secret) as other:
+        other.headers["Duly-User"] = "bo"
+        before = anna.get(f"/v1/posts/{api.post}").json()
+        for path in (path for path in paths if "{post_id}" in path):
+            for verb in DOCUMENT["paths"][path]:
+                probed += 1
+                body = {"caption": "Mine!"} if verb == "patch" else None
+                found = other.request(verb, path.format(post_id=api.post), json=body)
+                nothing = other.request(verb, path.format(post_id=NOWHERE), json=body)
+                assert found.status_code == nothing.status_code == 404, (verb, path)
+                assert found.text == nothing.text.replace(str(NOWHERE), api.post)
+        assert probed >= 3
+        assert anna.get(f"/v1/posts/{api.post}").json() == before
 
 
 def test_every_code_of_the_document_is_one_of_the_tree() -> None:
@@ -122,8 +194,10 @@ def test_every_code_of_the_document_is_one_of_the_tree() -> None:
         for child in root.__subclasses__():
             yield from tree(child)
 
-    statuses = {error.code: str(error.status) for error in tree(DulyError)}
-    for _, about in operations():
+    for name, about in operations():
+        statuses = {error.code: str(error.status) for error in tree(DulyError)}
+        if name == ENVELOPED:
+            statuses["INVALID_ARGUMENT"] = "400"
         for status, response in about["responses"].items():
             codes = [part for part in response["description"].split("`")[1::2] if part.isupper()]
             assert {statuses[code] for code in codes} <= {status}

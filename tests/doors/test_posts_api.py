@@ -570,6 +570,27 @@ def test_a_post_that_was_made_is_answered_even_if_its_upload_cannot_be_removed(d
         assert body["imagePath"] in house.images  # until its day is over
 
 
+class Away(Objects):
+    """A store that does not answer today."""
+
+    async def copy(self, name: str, to: str) -> bool:
+        """Not now."""
+        raise Unavailable(f"cannot copy {name} to {to} now")
+
+
+def test_a_store_that_is_away_is_in_nobodys_way_who_needs_no_image(house: House, anna: httpx2.Client) -> None:
+    bo, body = house.person("bo"), body_of(anna)
+    first = anna.post(INTENT, json=body)
+    new, others = body_of(anna), body_of(bo)
+    with api_of(house.database, Away(house.objects.place)) as address:
+        again = anna.post(address + INTENT, json=body)
+        assert (again.content, again.headers["duly-replayed"]) == (first.content, "true")
+        refused(anna.post(address + INTENT, json=new), 409, "ALREADY_POSTED", made(first)["postId"])
+        refused(anna.post(address + INTENT, json={**body, "caption": "x"}), 409, "REQUEST_ID_REUSED")
+        assert "cannot copy" in refused(bo.post(address + INTENT, json=others), 503, "UNAVAILABLE")
+    made(bo.post(INTENT, json=others))
+
+
 # Images ---------------------------------------------------------------------------------------------------------------
 
 
@@ -910,6 +931,16 @@ def test_every_request_is_counted_however_it_ended(house: House, anna: httpx2.Cl
         "FORBIDDEN": 1,
         "TOO_LARGE": 1,
     }
+
+
+def test_counts_are_written_while_it_serves(house: House, anna: httpx2.Client) -> None:
+    house.admin.execute(
+        "create function posts.tell() returns trigger language plpgsql as 'begin notify counted; return null; end';"
+        "create trigger tell after insert on posts.intent_minutes execute function posts.tell(); listen counted"
+    )
+    anna.post(INTENT, json={})
+    assert list(house.admin.notifies(timeout=SECONDS, stop_after=1))
+    assert counts_of(house) == {"INVALID_ARGUMENT": 1}
 
 
 def test_requests_that_no_database_answered_are_counted_when_it_is_back(house: House, databases: TestDatabases) -> None:

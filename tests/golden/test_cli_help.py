@@ -23,10 +23,16 @@ JOBS = [
         "retry",
         "redrive",
         "pause",
+        "limits",
         "resume",
     )
 ]
-COMMANDS = ("", "up", "serve", "migrate", "verify", "doctor", "psql", *PEOPLE, *JOBS, "test", "check", "lock")
+POSTS = [
+    f"posts {verb}"
+    for verb in ("create", "list", "show", "timeline", "explain", "edit", "release", "repair", "import-legacy")
+]
+DAILY = ("", "up", "serve", "migrate", "verify", "doctor", "slo", "psql")
+COMMANDS = (*DAILY, *PEOPLE, *JOBS, *POSTS, "test", "check", "lock")
 
 
 def file_of(command: str) -> Path:

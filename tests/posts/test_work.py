@@ -133,7 +133,7 @@ class Reader:
         self.readings += 1
         self.most_at_once = max(self.most_at_once, self.readings)
         try:
-            return await self.WAYS.get(caption, Reader.say)(self)
+            return await WAYS.get(caption, Reader.say)(self)
         finally:
             self.readings -= 1
 
@@ -186,24 +186,6 @@ class Reader:
     async def say_no_json(self) -> Reading:
         return cast("Reading", Unstorable({"mood": object()}))
 
-    WAYS = {  # noqa: RUF012
-        "wait": wait,
-        "refuse": refuse,
-        "read half": read_half,
-        "misname": misname,
-        "fall": fall,
-        "mute": mute,
-        "leave": leave,
-        "cancel": cancel,
-        "give up in time": give_up_in_time,
-        "make up a mood": make_up_a_mood,
-        "say nothing": say_nothing,
-        "say NUL": say_nul,
-        "say much": say_much,
-        "say a list": say_a_list,
-        "say no JSON": say_no_json,
-    }
-
 
 class Mute(Exception):
     """An error that cannot say what it is."""
@@ -222,6 +204,25 @@ class Unstorable:
         return self.found
 
 
+WAYS = {
+    "wait": Reader.wait,
+    "refuse": Reader.refuse,
+    "read half": Reader.read_half,
+    "misname": Reader.misname,
+    "fall": Reader.fall,
+    "mute": Reader.mute,
+    "leave": Reader.leave,
+    "cancel": Reader.cancel,
+    "give up in time": Reader.give_up_in_time,
+    "make up a mood": Reader.make_up_a_mood,
+    "say nothing": Reader.say_nothing,
+    "say NUL": Reader.say_nul,
+    "say much": Reader.say_much,
+    "say a list": Reader.say_a_list,
+    "say no JSON": Reader.say_no_json,
+}
+
+
 def as_analyzer(reader: Reader) -> Analyzer:
     """A reader is an analyzer, which the type checker sees here."""
     return reader
@@ -233,11 +234,11 @@ def as_analyzer(reader: Reader) -> Analyzer:
 async def test_due_posts_are_released_in_batches_and_say_how_they_were_read(hands: Hands, dsn: str) -> None:
     put_due(hands, ["What a wonderful day, I love it!"] * 120)
     await release_all(hands, dsn, PostWork(RulesAnalyzer(), PACE))
-    for ai, error, version, attempts, owner in hands.look("ai", "ai_error", "version", "process_attempts", "settled_by"):
+    for ai in hands.look("ai"):
         assert set(ai) == {"mood", "music", "reasoning", "provider", "version"}
         assert (ai["mood"], ai["provider"], ai["version"]) == ("joyful", "rules", RULES_VERSION)
-        assert (error, version, attempts) == (None, 3, 1)
-        assert owner
+    assert hands.look("ai_error", "process_attempts", "version") == [(None, 1, 3)] * 120
+    assert all(hands.look("settled_by"))
     batches = hands.admin.execute("select count(distinct xmin::text) from posts.posts").fetchone()
     assert batches
     assert batches[0] < 40
@@ -547,7 +548,7 @@ async def test_nothing_is_taken_early_whichever_way_the_clock_is_moved(hands: Ha
             assert hands.look("status", "version") == [("PENDING", 1)] * 5
         hands.pass_time(0.2 * HOURS)
         await until_released(hands)
-    early = "select count(*) from posts.posts where released_at < release_time or released_at < created_at + interval '6h'"
+    early = "select count(*) from posts.posts where released_at < greatest(release_time, created_at + interval '6h')"
     assert hands.admin.execute(early).fetchone() == (0,)
     hands.verify()
 
@@ -665,5 +666,6 @@ async def test_a_claim_and_a_release_read_no_more_than_their_rows(hands: Hands, 
 async def scans(hands: Hands) -> Any:
     """How often this worker's connection read all posts, with what it has not reported yet."""
     await hands.worker.execute("select pg_stat_force_next_flush()")
-    cursor = await hands.worker.execute("select seq_scan from pg_stat_user_tables where relid = 'posts.posts'::regclass")
+    asked = "select seq_scan from pg_stat_user_tables where relid = 'posts.posts'::regclass"
+    cursor = await hands.worker.execute(asked)
     return await cursor.fetchone()

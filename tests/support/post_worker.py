@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from io import TextIOBase
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 
 from duly.db.pool import connect
 from duly.kernel.lease import claim
@@ -50,7 +50,7 @@ class Told:
 
     name: str = "told"
 
-    async def read(self, caption: str, photo: bytes | None) -> Reading:
+    async def read(self, caption: str, photo: bytes | None) -> Reading:  # noqa: ARG002
         """The reading of a post that is read at all."""
         verb, *words = caption.split("#")[0].split()
         tell(verb, caption)
@@ -66,6 +66,8 @@ class Told:
                     sum(range(1000))
             case "block":
                 threading.Event().wait()  # the very mistake
+            case "wedge":
+                wedge(*words)
             case "hang":
                 await self.hang(caption)
             case _:
@@ -85,6 +87,14 @@ class Told:
         except asyncio.CancelledError:
             tell("stopped", caption)
             raise
+
+
+def wedge(gate: str) -> None:
+    """Block the loop until somebody writes to the gate, a FIFO; whoever comes after the first passes by."""
+    with suppress(FileExistsError):
+        os.close(os.open(f"{gate}.taken", os.O_CREAT | os.O_EXCL))
+        with open(gate) as file:  # noqa: PTH123
+            file.read()
 
 
 class Marked(TextIOBase):
@@ -127,14 +137,18 @@ def nurse(dsn: str, *given: str) -> None:
         os.write(1, f"born {pid}\n".encode())
 
 
-async def claim_everything(dsn: str) -> None:
+def claim_everything(dsn: str) -> None:
     """Claim, in batches of seven, under a name that every process shares."""
+
+    async def main() -> None:
+        async with await connect(dsn) as connection:
+            while leases := await claim(connection, POST, "worker-1", lease_seconds=60, most=7):
+                for lease in leases:
+                    print(lease.key)
+
     print("ready", flush=True)
     sys.stdin.readline()
-    async with await connect(dsn) as connection:
-        while leases := await claim(connection, POST, "worker-1", lease_seconds=60, most=7):
-            for lease in leases:
-                print(lease.key)
+    asyncio.run(main())
     print("end", flush=True)
 
 
@@ -144,9 +158,10 @@ async def claim_everything(dsn: str) -> None:
 class Nursery(Program):
     """Workers of one name, born and ended as a test likes."""
 
-    def __init__(self, dsn: str, *given: str) -> None:
+    def __init__(self, dsn: str, *given: str, **environment: str) -> None:
         command = [*PYTHON, "-m", "tests.support.post_worker", "nursery", dsn, *given]
-        super().__init__(command, environment=plain_environment(PYTHONPATH=os.getcwd(), WORKER_ID="worker-1"))  # noqa: PTH109
+        more = {"PYTHONPATH": os.getcwd(), "WORKER_ID": "worker-1", **environment}  # noqa: PTH109
+        super().__init__(command, environment=plain_environment(**more))
         self.heard: list[tuple[int, str]] = []  # lines of workers that nobody has asked for yet
         self.alive: list[int] = []
         assert self.line() == "ready"
@@ -166,13 +181,13 @@ class Nursery(Program):
 
     def hear(self, what: Callable[[int, str], bool]) -> tuple[int, str]:
         """The next line of any worker that is such a one; the others are kept."""
-        place = 0
+        for place, line in enumerate(self.heard):
+            if what(*line):
+                return self.heard.pop(place)
         while True:
-            for place in range(place, len(self.heard)):
-                if what(*self.heard[place]):
-                    return self.heard.pop(place)
-            place = len(self.heard)
             self.note(self.line())
+            if what(*self.heard[-1]):
+                return self.heard.pop()
 
     def hear_from(self, pid: int, words: str = "") -> str:
         """The next line of this worker that begins so."""
@@ -200,10 +215,7 @@ class Nursery(Program):
         return Counter(int(pid) for pid, _ in lines)
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "nursery": nurse,
-    "claim": lambda dsn: asyncio.run(claim_everything(dsn)),
-}
+COMMANDS: dict[str, Callable[..., None]] = {"nursery": nurse, "claim": claim_everything}
 
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]](*sys.argv[2:])

@@ -18,12 +18,10 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from duly.api import problems
 from duly.api.guard import GuardedRoute
-from duly.api.problems import place_of
-from duly.api.rate import RETRY_SECONDS
+from duly.api.problems import HEADERS, place_of
 from duly.db.pool import Pool
-from duly.errors import AlreadyPosted, DulyError, InvalidArgument, Misconfigured, RateLimited, Unavailable, Unexpected
+from duly.errors import AlreadyPosted, DulyError, InvalidArgument, Misconfigured, Unavailable, Unexpected
 from duly.kernel.outcome import clean_text
 from duly.logs import get_log
 from duly.posts import store
@@ -31,7 +29,6 @@ from duly.posts import store
 __all__ = ["EnvelopedRoute", "IntentCounts", "Refusal", "envelopes"]
 
 FLUSH_SECONDS = 5.0
-HEADERS = {**problems.HEADERS, RateLimited.status: {"Retry-After": str(RETRY_SECONDS)}}
 log = get_log("duly.api")
 
 

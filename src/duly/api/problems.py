@@ -23,6 +23,7 @@ from duly.errors import (
     Misconfigured,
     NotFound,
     NotMigrated,
+    RateLimited,
     Refused,
     Unauthorized,
     Unavailable,
@@ -41,6 +42,7 @@ RETRY_SECONDS = 2
 HEADERS = {
     Unauthorized.status: {"WWW-Authenticate": 'Bearer realm="duly"'},
     Unavailable.status: {"Retry-After": str(RETRY_SECONDS)},
+    RateLimited.status: {"Retry-After": "1"},
 }
 NOT_MIGRATED = (database_errors.UndefinedTable, database_errors.UndefinedFunction, database_errors.InvalidSchemaName)
 log = get_log("duly.api")

@@ -36,6 +36,7 @@ __all__ = [
     "enqueue_job",
     "explain_job",
     "list_jobs",
+    "list_limits",
     "pause_jobs",
     "redrive_jobs",
     "resume_jobs",
@@ -280,6 +281,16 @@ def pause_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:
         print(to_json({"queue": queue, "type": job_type, "paused_at": since}))
     else:
         print(f"paused    {words_of(queue, job_type)}, since {text_of(since)}")
+
+
+def list_limits(as_json: bool) -> None:
+    """Show every pause and limit."""
+    limits = ask_for_all(service.list_limits)
+    if as_json:
+        print(to_json([asdict(each) for each in limits]))
+        return
+    columns = ("queue", "type", "most", "paused_at", "paused_by")
+    print_table(columns, [[getattr(each, column) for column in columns] for each in limits])
 
 
 def resume_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:

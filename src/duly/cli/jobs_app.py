@@ -171,6 +171,17 @@ def jobs_pause(queue: Queue = None, job_type: Type = None, as_json: Json = False
     pause_jobs(queue, job_type, as_json)
 
 
+@jobs_app.command("limits")
+def jobs_limits(as_json: Json = False) -> None:
+    """Show what is paused, by whom, and how many of a type may run at once.
+
+    Example: duly jobs limits
+    """
+    from duly.cli.jobs import list_limits
+
+    list_limits(as_json)
+
+
 @jobs_app.command("resume")
 def jobs_resume(queue: Queue = None, job_type: Type = None, as_json: Json = False) -> None:
     """End a pause: name what was paused.

@@ -1,8 +1,10 @@
 """`duly posts`: make the post of a day, look, change its words, release, repair, import."""
 
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
+from datetime import UTC
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +15,7 @@ from duly.cli.shown import print_table, text_of, to_json
 from duly.cli.watching import counter
 from duly.db.location import open_database
 from duly.db.pool import Pool
-from duly.errors import TooLarge
+from duly.errors import InvalidArgument, TooLarge
 from duly.kernel.lease import sweep
 from duly.kernel.outcome import Created
 from duly.kernel.paging import MOST_ROWS
@@ -21,9 +23,10 @@ from duly.logs import configure_logs
 from duly.objects import open_objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_photo
 from duly.posts import service
+from duly.posts.explain import explain
 from duly.posts.legacy import Imported, import_legacy, lines_of
 from duly.posts.machine import POST
-from duly.posts.model import Intent, Post, Transition
+from duly.posts.model import UID, Intent, Post, Transition, checked_caption
 from duly.posts.store import ANYBODY
 from duly.settings import load_settings, parse_address
 from duly.wiring import works_of
@@ -32,6 +35,7 @@ from duly.worker.runtime import run_worker
 __all__ = [
     "create_post",
     "edit_post",
+    "explain_post",
     "import_posts",
     "list_posts",
     "release_posts",
@@ -42,11 +46,15 @@ __all__ = [
 
 SOME_LINES_BAD = 1
 SWEPT_AT_ONCE = 100
+LONGEST_CELL = 40
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 Answer = TypeVar("Answer")
 
 
 def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as_json: bool) -> None:
     """Bring the image and ask for the post, as the API does."""
+    checked_uid(uid)
+    checked_caption(caption)
     if image.stat().st_size > LARGEST_PHOTO_BYTES:
         raise TooLarge(f"{image} has more than {LARGEST_PHOTO_BYTES} bytes; send a smaller one")
     photo, objects = clean_photo(image.read_bytes()), open_objects(load_settings())
@@ -68,7 +76,8 @@ def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as
 
 def list_posts(author: str | None, limit: int, place: str | None, as_json: bool) -> None:
     """Show a page of posts, and where the next begins."""
-    page = ask(lambda pool: service.list_posts(pool, ANYBODY, author=author, place=place, most=limit))
+    whose = None if author is None else checked_uid(author)
+    page = ask(lambda pool: service.list_posts(pool, ANYBODY, author=whose, place=place, most=limit))
     if as_json:
         print(to_json({"items": [asdict(post) for post in page.items], "next": page.next}))
         return
@@ -104,9 +113,16 @@ def show_timeline(key: UUID, as_json: bool) -> None:
     )
 
 
+def explain_post(key: UUID, as_json: bool) -> None:
+    """Say why a post has not appeared."""
+    zone = UTC if as_json else None
+    found = ask(lambda pool: explain(pool, ANYBODY, key, zone=zone))
+    print(to_json(asdict(found)) if as_json else found.sentence)
+
+
 def edit_post(key: UUID, uid: str, caption: str, as_json: bool) -> None:
     """Change the caption of a post that waits."""
-    tell(ask(lambda pool: service.edit_caption(pool, uid, key, caption)), as_json)
+    tell(ask(lambda pool: service.edit_caption(pool, checked_uid(uid), key, caption)), as_json)
 
 
 def release_posts(as_json: bool) -> None:
@@ -180,9 +196,24 @@ def tell(post: Post, as_json: bool) -> None:
         return
     for name, value in asdict(post).items():
         if value is not None:
-            print(f"{name:17} {text_of(value)}")
+            print(f"{name:17} {text_of(on_one_line(value))}")
 
 
 def short(value: object) -> object:
-    """A cell that does not break its row."""
-    return " ".join(value.split())[:40] if isinstance(value, str) else value
+    """A cell that is not too wide."""
+    return on_one_line(value[:LONGEST_CELL]) if isinstance(value, str) else value
+
+
+def on_one_line(value: object) -> object:
+    """What a stranger wrote, without anything that breaks a row or that a terminal obeys."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(value.split())) if isinstance(value, str) else value
+
+
+def checked_uid(uid: str) -> str:
+    """What can be somebody's uid, or a refusal."""
+    if not UID.fullmatch(uid):
+        raise InvalidArgument(
+            f"{uid[:200]!a} is no uid: it has 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and begins with a letter or "
+            "digit"
+        )
+    return uid

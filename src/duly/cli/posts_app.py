@@ -74,6 +74,17 @@ def posts_timeline(post: Id, as_json: Json = False) -> None:
     show_timeline(post, as_json)
 
 
+@posts_app.command("explain")
+def posts_explain(post: Id, as_json: Json = False) -> None:
+    """Say in one sentence why a post has not appeared.
+
+    Example: duly posts explain 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77
+    """
+    from duly.cli.posts import explain_post
+
+    explain_post(post, as_json)
+
+
 @posts_app.command("edit")
 def posts_edit(
     post: Id, user: User, caption: Annotated[str, typer.Option(help="The new words.")], as_json: Json = False

@@ -1,6 +1,6 @@
 """The verbs that doors call: ask for jobs, look at them, steer them. Each is one short transaction of one org."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from uuid import UUID
@@ -12,7 +12,7 @@ from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import Page, checked_most, page_of, read_place
 from duly.ledger import store
 from duly.ledger.asking import as_our_errors, creation_of
-from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Request, Status
+from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Limit, Request, Status
 
 __all__ = [
     "cancel",
@@ -21,6 +21,7 @@ __all__ = [
     "get_job",
     "list_events",
     "list_jobs",
+    "list_limits",
     "pause",
     "redrive",
     "resume",
@@ -145,6 +146,12 @@ async def pause(pool: Pool, actor: str | None, *, queue: str = ANY, type: str = 
     with as_our_errors():
         async with pool.transaction() as connection:
             return await store.pause(connection, actor, queue=queue, type=type)
+
+
+async def list_limits(pool: Pool) -> Sequence[Limit]:
+    """Every pause, and how many of a type may run at once."""
+    async with pool.transaction() as connection:
+        return await store.list_limits(connection)
 
 
 async def resume(pool: Pool, *, queue: str = ANY, type: str = ANY) -> bool:  # noqa: A002

@@ -152,10 +152,10 @@ def read_legacy(document: object) -> LegacyPost:
         created_at=created_at,
         release_time=release_time,
         released_at=instant(found, "releasedAt", "processedAt", needed=False) if released else None,
-        daily_key=text(found, "dailyKey"),
+        daily_key=text(found, "dailyKey") or None,
         request_id=as_uuid(text(found, "requestId")),
         caption=checked_caption(text(found, "caption", "content") or ""),
-        image_url=text(found, "imageUrl", "url"),
+        image_url=text(found, "imageUrl", "url") or None,
         ai=legacy_ai(found) if released else None,
         ai_error=legacy_error(found) if released else None,
         document=found,
@@ -208,8 +208,7 @@ def text(found: Mapping[str, Any], *names: str) -> str | None:
             continue
         if not isinstance(value, str):
             raise InvalidArgument(f"{name}: must be text")
-        if value:
-            return value
+        return value
     return None
 
 

@@ -102,10 +102,10 @@ insert into posts.posts (
     ai_error, legacy
 )
 select g.id, g.author_id, g.status, g.created_at, coalesce(g.released_at, g.created_at), g.release_time, g.released_at,
-    g.daily_key, g.request_id, g.caption, g.image_url, g.ai, g.ai_error, g.legacy
+    g.daily_key, g.request_id, g.caption, g.image_url, g.ai, g.ai_error, g.document
 from jsonb_to_recordset(%(rows)s::jsonb) as g (
     id uuid, author_id text, status text, created_at timestamptz, release_time timestamptz, released_at timestamptz,
-    daily_key text, request_id uuid, caption text, image_url text, ai jsonb, ai_error text, legacy jsonb
+    daily_key text, request_id uuid, caption text, image_url text, ai jsonb, ai_error text, document jsonb
 )
 order by g.id
 on conflict (id) do nothing

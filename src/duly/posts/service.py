@@ -55,12 +55,20 @@ async def create_intent(pool: Pool, objects: Objects, intent: Intent) -> Creatio
     """Make the post of this author and day, or find what the same request was answered.
 
     The image is copied to where it stays before the post is there, and the upload removed after it: a post is never
-    without its image. A copy that no post came of leaves with its upload.
+    without its image. A copy that no post came of leaves with its upload. Where images are kept matters to new posts
+    alone: whoever has been answered before is answered while nothing can be copied.
     """
-    is_kept = await keep_image(objects, intent)
-    with as_our_errors():
-        async with pool.transaction() as connection:
-            made = await store.create_intent(connection, intent, is_kept=is_kept)
+    trouble: DulyError | None = None
+    try:
+        is_kept = await keep_image(objects, intent)
+    except DulyError as error:
+        is_kept, trouble = False, error
+    try:
+        with as_our_errors():
+            async with pool.transaction() as connection:
+                made = await store.create_intent(connection, intent, is_kept=is_kept)
+    except InvalidArgument as refusal:  # there is no image: none was brought, or nobody could look
+        raise trouble or refusal from None
     if not made["is_new"]:
         return Existing(made["answer"])
     with suppress(DulyError):  # the post is there, and what stays behind leaves with its upload

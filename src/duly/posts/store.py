@@ -155,7 +155,7 @@ async def add_authors(connection: Connection, authors: Sequence[str]) -> int:
 
 async def add_legacy(connection: Connection, several: Sequence[LegacyPost]) -> list[UUID]:
     """Make rows of documents; the ids of those that were not there."""
-    rows = [{**asdict(each), "legacy": each.document} for each in several]
+    rows = [asdict(each) for each in several]
     found = await get_rows(connection, SQL.add_legacy, rows=orjson.dumps(rows).decode())
     return [row["id"] for row in found]
 
