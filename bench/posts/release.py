@@ -49,7 +49,8 @@ def measure_release(
     if counted != {"posts": posts, "readings": posts, "notices": posts, "transitions": MOVES * posts}:
         raise RuntimeError(f"of {posts} posts not every one was released, read, told of and logged once: {counted}")
     lags = {name: told[name] for name in ("lag_p50_s", "lag_p95_s", "lag_max_s")}
-    return {"per_second": posts / told["seconds"], **lags, **used}
+    rate = {} if seconds else {"per_second": posts / told["seconds"]}  # where time sets the pace there is none
+    return {**rate, **lags, **used}
 
 
 def warm_up(connection: Connection[Any], worker: Process, prefix: str) -> None:

@@ -1,21 +1,51 @@
-"""`duly bench ledger` measures, small; no test looks at what it says about speed."""
+"""`duly bench` measures, small; no test looks at what it says about speed."""
 
 import json
 import subprocess
+from pathlib import Path
+
+import psycopg
+import pytest
 
 from bench.ledger.__main__ import plan_of
-from bench.ledger.report import Measure, verdicts_of
+from bench.ledger.report import NEEDS
+from bench.posts import __main__ as posts
+from bench.posts import store
+from bench.posts.ground import fill
+from bench.report import Measure, Need, verdicts_of
+from duly.verify.invariants import check
+from tests.support.golden import check_golden
 from tests.support.processes import PYTHON, plain_environment
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "cli"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [*PYTHON, "-m", "duly", "bench", "ledger", *arguments]
-    return subprocess.run(command, env=plain_environment(), capture_output=True, text=True)
+    command = [*PYTHON, "-m", "duly", "bench", *arguments]
+    environment = plain_environment(COLUMNS="100", TERM="dumb", NO_COLOR="1")
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ["ledger", "posts"])
+def test_help_says_what_it_said_and_has_an_example(name: str) -> None:
+    shown = "\n".join(line.rstrip() for line in run(name, "--help").stdout.splitlines()).strip() + "\n"
+    check_golden(GOLDEN / f"bench-{name}.txt", shown)
+    assert f"Example: duly bench {name} " in shown
+
+
+@pytest.mark.parametrize(("name", "first"), [("ledger", "drain"), ("posts", "release")])
+def test_a_scenario_that_there_is_not_is_refused_with_those_there_are(name: str, first: str) -> None:
+    answer = run(name, "--only", "sprint")
+    assert answer.returncode == 2
+    assert f"there is no 'sprint': choose from {first}," in answer.stderr
+
+
+# The ledger -----------------------------------------------------------------------------------------------------------
 
 
 def test_our_side_of_one_round() -> None:
     few = ("--rounds", "1", "--jobs", "60", "--warm-waves", "1")
-    answer = run("--sides", "duly", "--only", "drain,bulk", *few, "--json")
+    answer = run("ledger", "--sides", "duly", "--only", "drain,bulk", *few, "--json")
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)
     assert [(each["scenario"], each["side"]) for each in told["measures"]] == [("drain", "duly"), ("bulk", "duly")]
@@ -25,15 +55,48 @@ def test_our_side_of_one_round() -> None:
     assert "fsync=on, synchronous_commit=on" in told["server"]
 
 
-def test_a_scenario_that_there_is_not_is_refused_with_those_there_are() -> None:
-    answer = run("--only", "sprint")
-    assert answer.returncode == 2
-    assert "there is no 'sprint': choose from drain," in answer.stderr
-
-
 def test_what_is_compared_with_our_own_drain_brings_that_drain_along() -> None:
     plan = plan_of(["snapshot"], ["duly", "pgqueuer"])
     assert [(scenario.name, sides) for scenario, sides in plan] == [("drain", ["duly"]), ("snapshot", ["duly"])]
+
+
+# Posts ----------------------------------------------------------------------------------------------------------------
+
+
+def test_posts_and_what_they_are_held_against() -> None:
+    few = ("--posts", "40", "--stored", "200", "--intents", "10", "--clients", "2", "--minute-seconds", "0.5")
+    answer = run("posts", "--rounds", "1", "--only", "release,intents", *few, "--warm-waves", "1", "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [
+        ("release", "duly"),
+        ("release", "bare"),
+        ("minute", "duly"),
+        ("intents", "duly"),
+        ("intents", "bare"),
+    ]
+    assert [need["scenario"] for need in told["needs"]] == ["release", "release", "minute", "intents"]
+    assert all(value > 0 for need in told["needs"] for value in need["values"])
+    assert answer.stderr.count("round 1 ") == len(told["measures"])
+
+
+def test_growth_is_few_posts_against_many_in_turns() -> None:
+    plan = posts.plan_of(["growth"])
+    sides = ("few stored", "many stored")
+    assert [(each.name, each.sides) for each in plan] == [("grown-release", sides), ("grown-intents", sides)]
+
+
+def test_posts_that_are_made_for_measuring_break_no_law_but_that_the_old_ones_have_no_log(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        store.add_people(connection, "due-", 20)
+        store.add_waiting(connection, "due-", 20, store.read_clock(connection), 1.0)
+        assert check(connection, ["duly", "posts", "user"]) == []
+        fill(connection, 120)
+        offences = {each.invariant for each in check(connection, ["duly", "posts", "user"])}
+        assert offences == {"posts_are_where_their_log_ends", "posts_are_released_by_their_holder"}
+
+
+# Verdicts -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_ratio_is_between_figures_of_one_round_and_the_median_counts() -> None:
@@ -43,6 +106,13 @@ def test_a_ratio_is_between_figures_of_one_round_and_the_median_counts() -> None
         for number, both in rates.items()
         for side, rate in zip(("duly", "pgqueuer"), both, strict=True)
     ]
-    (verdict,) = verdicts_of(measures)
+    (verdict,) = verdicts_of(measures, NEEDS)
     assert (verdict.values, verdict.median, verdict.is_met) == ([3.0, 0.5, 1.2], 1.2, True)
     assert (verdict.alike, verdict.median_alike) == ([3.0, 0.5], 1.75)
+
+
+@pytest.mark.parametrize(("value", "is_met"), [(0.79, False), (0.8, True), (1.0, True), (1.2, True), (1.21, False)])
+def test_what_must_stay_the_same_may_be_neither_slower_nor_faster(value: float, is_met: bool) -> None:
+    need = Need("grown", "of few", "many", least=0.8, most=1.2)
+    assert need.is_met_by(value) == is_met
+    assert need.limits == "≥ 0.8, ≤ 1.2"

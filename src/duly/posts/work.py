@@ -18,6 +18,7 @@ from duly.errors import DulyError, InvalidArgument, NotFound, TooLarge
 from duly.kernel.lease import Lease, release, settle_many
 from duly.kernel.outcome import Failed, GiveUp
 from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.logs import get_log
 from duly.objects import Objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES
 from duly.posts import store
@@ -35,6 +36,8 @@ IMAGE_MISSING = "IMAGE_MISSING"
 IMAGE_UNREADABLE = "IMAGE_UNREADABLE"
 STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
 
+log = get_log("duly.posts")
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -42,6 +45,7 @@ class Read:
 
     reading: Reading
     error: str | None = None
+    why: str | None = None  # for the log: the code is all that is kept
 
 
 class PostWork(Work):
@@ -96,9 +100,9 @@ class PostWork(Work):
         try:
             return Read(await self.analyzer.read(caption, photo), missing)
         except NoReading as problem:
-            return Read(problem.reading or fallback_reading(caption), problem.code)
+            return Read(problem.reading or fallback_reading(caption), problem.code, problem.message)
         except TimeoutError as problem:  # the analyzer's own; ours is the worker's to tell
-            return Read(fallback_reading(caption), error_code_of(problem))
+            return Read(fallback_reading(caption), error_code_of(problem), str(problem))
 
     async def photo_of(self, image_url: str | None) -> tuple[bytes | None, str | None]:
         """The image, or why there is none to look at."""
@@ -124,6 +128,9 @@ class PostWork(Work):
         if released:
             await store.write_notices(connection, sorted(released))
         self.forget_suspect([lease.key for lease, _ in finished])
+        for (lease, _), read in zip(finished, reads, strict=True):
+            if read.error:
+                log.info("a post could not be read as it should", key=str(lease.key), code=read.error, why=read.why)
         return released
 
     async def tidy(self, connection: Connection) -> int:
@@ -148,5 +155,5 @@ def read_of(lease: Lease, outcome: Any) -> Read:
     """What is written down of an outcome: every way in which a reading can end is one."""
     if isinstance(outcome, Read):
         return outcome
-    code = outcome.code if isinstance(outcome, Failed | GiveUp) else "AI_FAILED"
-    return Read(fallback_reading(lease.row["caption"]), error_code_of(code))
+    code, why = (outcome.code, outcome.message) if isinstance(outcome, Failed | GiveUp) else ("AI_FAILED", None)
+    return Read(fallback_reading(lease.row["caption"]), error_code_of(code), why)
