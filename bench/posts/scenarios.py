@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.posts.ground import Ground
 from bench.posts.intents import BARE_APP, OUR_APP, measure_intents
-from bench.posts.release import measure_release
+from bench.posts.release import Due, measure_release
 from bench.report import Figures
 
 __all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Scenario", "Sizes"]
@@ -13,9 +13,8 @@ __all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Scen
 OURS, BARE = "duly", "bare"
 FEW, MANY = "few stored", "many stored"
 SIDES = (OURS, BARE, FEW, MANY)
-WORKERS = {BARE: "bench.posts.bare_worker"}
-APPS = {BARE: BARE_APP}
-OUR_WORKER = "bench.posts.worker"
+WORKERS = {OURS: "bench.posts.worker", BARE: "bench.posts.bare_worker"}
+APPS = {OURS: OUR_APP, BARE: BARE_APP}
 
 
 @dataclass(frozen=True)
@@ -46,21 +45,18 @@ class Scenario:
 
 def release(ground: Ground, side: str, sizes: Sizes) -> Figures:
     """All of them due at the first moment of a minute: the worst that a minute can bring."""
-    program = WORKERS.get(side, OUR_WORKER)
-    return measure_release(ground, program, posts=sizes.posts, seconds=0.0, warm_waves=sizes.warm_waves)
+    return measure_release(ground, WORKERS[side], Due(sizes.posts), sizes.warm_waves)
 
 
 def minute(ground: Ground, side: str, sizes: Sizes) -> Figures:
     """As many, due one after the other all through a minute."""
-    program = WORKERS.get(side, OUR_WORKER)
-    seconds = sizes.minute_seconds
-    return measure_release(ground, program, posts=sizes.posts, seconds=seconds, warm_waves=sizes.warm_waves)
+    return measure_release(ground, WORKERS[side], Due(sizes.posts, sizes.minute_seconds), sizes.warm_waves)
 
 
 def release_beside(ground: Ground, side: str, sizes: Sizes) -> Figures:
     """Fewer, all due at one moment, beside posts of long ago."""
-    stored, posts = sizes.stored_for(side), max(1, sizes.posts // 5)
-    return measure_release(ground, OUR_WORKER, posts=posts, seconds=0.0, warm_waves=sizes.warm_waves, stored=stored)
+    due = Due(max(1, sizes.posts // 5), stored=sizes.stored_for(side))
+    return measure_release(ground, WORKERS[OURS], due, sizes.warm_waves)
 
 
 def intents(ground: Ground, side: str, sizes: Sizes) -> Figures:

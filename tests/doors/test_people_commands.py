@@ -9,7 +9,9 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import newest_revision
-from tests.support.processes import PYTHON, plain_environment
+from duly.errors import Unavailable
+from tests.support.locks import wait_until_blocked
+from tests.support.processes import PYTHON, Program, plain_environment
 
 
 def run(database: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -57,3 +59,16 @@ def test_migrate_goes_down_as_well(database: str) -> None:
     answer = run(database, "migrate", "--to", "nowhere")
     assert answer.returncode == 78
     assert "--to nowhere" in answer.stderr
+
+
+def test_a_database_that_goes_away_in_the_middle_of_a_command_is_told(database: str) -> None:
+    end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'duly-cli' and datname = %s"
+    with psycopg.connect(database) as blocker, psycopg.connect(database, autocommit=True) as admin:
+        blocker.execute('lock table "user".users in access exclusive mode')
+        words = [*PYTHON, "-m", "duly", "users", "list"]
+        with Program(words, environment=plain_environment(DATABASE_URL=database)) as program:
+            wait_until_blocked(database)
+            admin.execute(end, [admin.info.dbname])
+            assert program.process.wait(60) == Unavailable.exit_status
+            assert "went away" in program.said()
+            assert "Traceback" not in program.said()

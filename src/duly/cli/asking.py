@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from psycopg import errors
+from psycopg import OperationalError, errors
 
 from duly.db.location import open_database
 from duly.db.pool import Pool, open_pool
-from duly.errors import NotMigrated
+from duly.errors import NotMigrated, Unavailable
 from duly.settings import Settings, load_settings
 
 __all__ = ["ask"]
@@ -30,3 +30,5 @@ def ask(question: Callable[[Pool], Awaitable[Answer]], role: Callable[[Settings]
             return asyncio.run(run(database.dsn))
         except NOT_THERE:
             raise NotMigrated("this database lacks tables of duly; make them with: duly migrate") from None
+        except OperationalError as error:
+            raise Unavailable(f"the database went away, and whether all was done is not known: {error}") from None
