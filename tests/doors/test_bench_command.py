@@ -64,7 +64,7 @@ def test_what_is_compared_with_our_own_drain_brings_that_drain_along() -> None:
 
 
 def test_posts_and_what_they_are_held_against() -> None:
-    few = ("--posts", "40", "--stored", "200", "--intents", "10", "--clients", "2", "--minute-seconds", "0.5")
+    few = ("--posts", "40", "--stored", "50", "--intents", "10", "--clients", "2", "--minute-seconds", "0.5")
     answer = run("posts", "--rounds", "1", "--only", "release,intents", *few, "--warm-waves", "1", "--json")
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)

@@ -74,7 +74,7 @@ def posts(
         int, typer.Option(min=1, help="Posts that are due in the same minute; a fifth of them beside stored ones.")
     ] = 100_000,
     stored: Annotated[
-        int, typer.Option(min=100, help="Posts of long ago, where there are many; a hundredth of it where few.")
+        int, typer.Option(min=1, help="Posts of long ago, where there are many; a hundredth of it where few.")
     ] = 1_000_000,
     intents: Annotated[int, typer.Option(min=2, help="Posts that are asked for by HTTP.")] = 2_000,
     clients: Annotated[int, typer.Option(min=1, help="How many ask at once.")] = 8,
