@@ -1,6 +1,9 @@
-"""One claim/process cycle of the ingest worker, as its contract names it. The ingest domain is not built yet."""
+"""One claim/process cycle of the ingest worker, as its contract names it: `uv run python main.py`.
 
-import duly
+Exits 0 when there was nothing to do, when a session is done, and when one was marked failed; 1 when it could not run.
+"""
+
+from duly.cli.once import main
 
 if __name__ == "__main__":
-    print(f"duly {duly.__version__}: the ingest domain is still to come; nothing was claimed.")
+    main()

@@ -24,7 +24,7 @@ from psycopg import sql
 from duly.db.admin import create_database, drop_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import migrate
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.testing import server_for_tests
 
 __all__ = ["main"]
@@ -190,7 +190,7 @@ def database_on(server_dsn: str) -> Generator[str, None, None]:
     with psycopg.connect(server_dsn, autocommit=True) as admin:
         drop_database(admin, DATABASE)
         dsn = create_database(server_dsn, DATABASE)
-        migrate(dsn, Roles())
+        migrate(dsn, Names())
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(SETUP)
         yield dsn

@@ -15,7 +15,7 @@ from psycopg import sql
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.binaries import Binaries, candidates, inspect
 from duly.db.migrate import migrate
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, plugin, server_for_tests
 from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
 
@@ -89,7 +89,7 @@ def databases(server: str, run_home: Path) -> TestDatabases:
 
 def build_template(dsn: str) -> None:
     """What every test database starts with: our tables, and roles that can log in, for tests connect as they do."""
-    roles = Roles()
+    roles = Names()
     migrate(dsn, roles)
     with psycopg.connect(dsn, autocommit=True) as admin:
         for role in (roles.worker, roles.api, roles.readonly):

@@ -63,9 +63,9 @@ class Ours(Side):
 
     def build(self, dsn: str) -> None:
         from duly.db.migrate import migrate  # here, for a worker has no use for it and would pay its memory
-        from duly.db.migrations import Roles
+        from duly.db.migrations import Names
 
-        migrate(dsn, Roles())
+        migrate(dsn, Names())
         with psycopg.connect(dsn, autocommit=True) as admin:
             for role in (WORKER, API):
                 admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))

@@ -13,7 +13,7 @@ from bench.ground import Server, open_server
 from bench.posts import store
 from bench.posts.content import sample_reading
 from duly.db.migrate import migrate
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.testing import TestDatabases
 
 __all__ = ["API", "WORKER", "Ground", "fill", "open_ground"]
@@ -48,7 +48,7 @@ def open_ground() -> Generator[Ground, None, None]:
 
 def build(dsn: str, *, stored: int) -> None:
     """Our tables, and so many posts that were released long ago."""
-    migrate(dsn, Roles())
+    migrate(dsn, Names())
     with psycopg.connect(dsn, autocommit=True) as admin:
         for role in (WORKER, API):
             admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))

@@ -93,6 +93,7 @@ def make_wait(ground: Ground, connection: Connection[Any], due: Due, patience: i
     """
     began_at = time.monotonic()
     store.add_people(connection, "due-", due.posts)
+    store.vacuum(connection)  # or foreign keys are still checked as they were when there were a few people
     lead_seconds = due.lead_seconds + LEAD_TIMES * (time.monotonic() - began_at)
     first = store.read_clock(connection) + timedelta(seconds=patience * lead_seconds)
     store.add_waiting(connection, "due-", due.posts, first, due.seconds)

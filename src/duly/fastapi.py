@@ -24,7 +24,7 @@ from starlette.requests import HTTPConnection
 
 from duly.db.location import Database, open_database
 from duly.db.migrate import direct_dsn, migrate
-from duly.db.migrations import roles_of
+from duly.db.migrations import names_of
 from duly.db.pool import Pool, open_pool
 from duly.errors import DulyError, Misconfigured
 from duly.kernel.backoff import Backoff
@@ -86,7 +86,7 @@ def find_database(settings: Settings, dsn: str | None) -> Database:
         return Database(dsn)
     database = open_database(settings)
     if database.server:
-        migrate(database.dsn, roles_of(settings), report=lambda words: log.info("migrating", note=words))
+        migrate(database.dsn, names_of(settings), report=lambda words: log.info("migrating", note=words))
     return database
 
 

@@ -129,6 +129,7 @@ Switch = Annotated[bool, Accepts("1, true, yes or on, or else 0, false, no or of
 Port = Annotated[int | None, Field(ge=0, le=65535), Accepts("an integer from 0 to 65535")]
 PoolSize = Annotated[int, Field(ge=1, le=200), Accepts("an integer from 1 to 200")]
 Count = Annotated[int, Field(ge=1, le=10_000), Accepts("an integer from 1 to 10000")]
+InputMode = Annotated[Literal["fixture", "ocr"], Accepts("fixture or ocr")]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], Accepts("debug, info, warning or error")]
 LogFormat = Annotated[Literal["auto", "json", "pretty"], Accepts("auto, json or pretty")]
 
@@ -215,6 +216,46 @@ class Settings(BaseSettings):
         default=0,
         description="For tests: how long a worker pretends to work before it settles.",
     )
+    worker_input_mode: InputMode = setting(
+        Section.INGEST,
+        "WORKER_INPUT_MODE",
+        default="fixture",
+        description="What a worker takes for what it has read: the file of `FIXTURE_PAYLOAD_PATH` for every session; "
+        "with `ocr`, until there is a reader of photographs, only sessions that came as data.",
+    )
+    session_idle_seconds: SecondsOrZero = setting(
+        Section.INGEST,
+        "SESSION_IDLE_TIMEOUT_SECONDS",
+        default=25,
+        description="How long after its last image a session that nobody closed is complete, to a worker that goes on.",
+    )
+    ingest_poll_seconds: Seconds = setting(
+        Section.INGEST,
+        "WORKER_POLL_SECONDS",
+        default=5,
+        description="How often a worker that runs on looks for sessions.",
+    )
+    idle_log_every: Count = setting(
+        Section.INGEST,
+        "WORKER_IDLE_LOG_EVERY",
+        default=12,
+        description="Of looks that find no session, the first is logged, and then one in so many.",
+    )
+    summary_threshold: Count = setting(
+        Section.INGEST,
+        "NOTIFICATION_SUMMARY_THRESHOLD",
+        default=3,
+        description="From so many changes of one session on, its person gets one message instead of one for each.",
+    )
+    enable_chaos_parser: Switch = setting(
+        Section.INGEST,
+        "ENABLE_CHAOS_PARSER",
+        default=False,
+        description="For tests: whether what is read is first spelled as a bad camera would, which changes no day.",
+    )
+    chaos_seed: Annotated[int, Accepts("an integer")] = setting(
+        Section.INGEST, "CHAOS_SEED", default=0, description="The seed of that."
+    )
 
     lease_timeout_seconds: Seconds = setting(
         Section.LEASE,
@@ -233,12 +274,14 @@ class Settings(BaseSettings):
     )
 
     pending_state: StateName = setting(
-        Section.STATE, "PENDING_STATE", default="pending", description="Waits for a worker."
+        Section.STATE, "PENDING_STATE", "OPEN_STATE", default="pending", description="Waits for a worker."
     )
     processing_state: StateName = setting(
         Section.STATE, "PROCESSING_STATE", default="processing", description="Is held by a worker."
     )
-    done_state: StateName = setting(Section.STATE, "DONE_STATE", default="done", description="Is finished.")
+    done_state: StateName = setting(
+        Section.STATE, "DONE_STATE", "PROCESSED_STATE", default="done", description="Is finished."
+    )
     failed_state: StateName = setting(
         Section.STATE, "FAILED_STATE", default="failed", description="Ended with an error; all four must differ."
     )

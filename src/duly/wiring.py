@@ -15,13 +15,13 @@ from duly.settings import Settings
 __all__ = ["WORKS", "load_app", "works_of"]
 
 
-def ledger(settings: Settings, app: App) -> Work:
+def ledger(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """The jobs that this app has handlers for; without any, what dead workers held still comes back."""
     pace = Pace(poll_seconds=settings.poll_seconds, sweep_seconds=settings.sweep_seconds, slots=settings.worker_slots)
     return JobWork(app.handlers(), pace, api_role=settings.api_role)
 
 
-def posts(settings: Settings, app: App) -> Work:  # noqa: ARG001
+def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """Posts whose time has come."""
     from duly.objects import open_objects
     from duly.posts.rules import RulesAnalyzer
@@ -40,17 +40,48 @@ def posts(settings: Settings, app: App) -> Work:  # noqa: ARG001
     )
 
 
-WORKS: Mapping[str, Callable[[Settings, App], Work]] = {"ledger": ledger, "posts": posts}  # each domain adds its own
+def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
+    """Capture sessions: for one cycle one of them, complete or not; otherwise those that are complete."""
+    from duly.ingest.machine import States
+    from duly.ingest.reading import FixtureReader, NoiseReader
+    from duly.ingest.work import CaptureWork, Rules
+
+    reads = settings.worker_input_mode == "fixture"
+    reader = FixtureReader(settings.fixture_payload_path)
+    pace = Pace(
+        lease_seconds=settings.lease_timeout_seconds,
+        heartbeat_seconds=settings.lease_heartbeat_seconds if settings.enable_lease_heartbeat else None,
+        poll_seconds=settings.ingest_poll_seconds,
+        sweep_seconds=settings.sweep_seconds,
+        slots=1 if once else settings.worker_slots,
+    )
+    rules = Rules(
+        schema=settings.db_schema,
+        states=States(settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state),
+        due=("created_at" if once else "closed_at") if reads else "given_at",
+        idle_seconds=settings.session_idle_seconds,
+        threshold=settings.summary_threshold,
+        simulated_seconds=settings.simulated_work_seconds,
+        idle_log_every=settings.idle_log_every,
+    )
+    return CaptureWork(
+        NoiseReader(reader, settings.chaos_seed) if settings.enable_chaos_parser else reader, pace, rules
+    )
 
 
-def works_of(settings: Settings, only: Sequence[str] | None = None, app: App | None = None) -> list[Work]:
-    """The kinds of work a worker takes: all there are, or those it was told."""
+WORKS: Mapping[str, Callable[[Settings, App, bool], Work]] = {"ledger": ledger, "ingest": ingest, "posts": posts}
+
+
+def works_of(
+    settings: Settings, only: Sequence[str] | None = None, app: App | None = None, *, once: bool = False
+) -> list[Work]:
+    """The kinds of work a worker takes, for one cycle or for good: all there are, or those it was told."""
     unknown = [name for name in only or () if name not in WORKS]
     if unknown:
         there_are = ", ".join(WORKS) or "none yet"
         raise InvalidArgument(f"--only {','.join(only or ())}: there is no work '{unknown[0]}'; there are: {there_are}")
     mine = app or App()
-    return [build(settings, mine) for name, build in WORKS.items() if only is None or name in only]
+    return [build(settings, mine, once) for name, build in WORKS.items() if only is None or name in only]
 
 
 def load_app(name: str) -> App:

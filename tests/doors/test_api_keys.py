@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.api.app import build_app
 from duly.api.keys import is_loopback
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.people import service
 from duly.people.model import new_secret
@@ -109,7 +109,7 @@ def test_a_stranger_who_comes_through_a_browser_or_a_proxy_needs_a_key(
 async def asked_from(database: str, request: pytest.FixtureRequest) -> AsyncGenerator[httpx2.AsyncClient, None]:
     """A caller at another address, which no test machine has: the application is asked directly."""
     with objects_here() as objects:
-        app = build_app(make_conninfo(database, user=Roles().api), objects)
+        app = build_app(make_conninfo(database, user=Names().api), objects)
     async with app.router.lifespan_context(app) as state:
         assert state
 

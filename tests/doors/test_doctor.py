@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 from duly.db.admin import create_database, drop_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import migrate, newest_revision, scripts
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.queries import parse_queries
 from duly.errors import Unavailable
 from duly.launcher import ROOT
@@ -71,7 +71,7 @@ def plain_database(durable_server: str) -> Generator[str, None, None]:
 
 @pytest.fixture
 def make_role(admin: Admin) -> Generator[MakeRole, None, None]:
-    """Roles of this test's own: given what stands after `create role`, the name."""
+    """Names of this test's own: given what stands after `create role`, the name."""
     made: list[str] = []
 
     def make(attributes: str) -> str:
@@ -330,9 +330,9 @@ def test_the_schema_is_at_the_newest_revision_or_it_is_said_what_to_run(admin: A
 def test_a_schema_that_is_behind_or_not_there_is_bad(database: str) -> None:
     order = [script.revision for script in scripts().walk_revisions()]
     for nth, revision in enumerate(order[1:], 1):
-        migrate(database, Roles(), revision)
+        migrate(database, Names(), revision)
         assert look("schema", database).found == f"{revision}, {nth} behind {order[0]}"
-    migrate(database, Roles(), "base")
+    migrate(database, Names(), "base")
     finding = look("schema", database)
     assert (finding.verdict, finding.fix) == (BAD, "duly migrate")
     assert finding.found.startswith("none")

@@ -24,7 +24,7 @@ import duly
 import duly.fastapi
 from duly.db.admin import create_database, drop_database
 from duly.db.migrate import migrate
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import Pool
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
@@ -148,7 +148,7 @@ def test_a_worker_that_dies_is_told_and_followed_by_another(bare: str, capfd: py
         until(has_died)
         assert "duly migrate" in "".join(said)
         assert client.get("/working").json() is False
-        migrate(bare, Roles())
+        migrate(bare, Names())
         until(lambda: client.get("/working").json())
 
 

@@ -19,7 +19,7 @@ from duly.api.app import build_app
 from duly.api.guard import LARGEST_BODY_BYTES
 from duly.api.problems import MEDIA_TYPE
 from duly.db.admin import drop_database
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.kernel.canonical import LARGEST_BYTES, canonical_bytes
 from duly.kernel.paging import place_of
@@ -61,7 +61,7 @@ def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, 
 async def hands(admin: psycopg.Connection[Any]) -> AsyncGenerator[Hands, None]:
     """A worker's hand, for what only a worker does."""
     worker: AsyncConnection[Any]
-    async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as worker:
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
         yield Hands(admin, worker)
 
 
@@ -579,7 +579,7 @@ def test_a_login_that_is_somebody_else_acts_as_the_api(admin: psycopg.Connection
     admin.execute("select ledger.enqueue(org => %s, type => 'theirs')", [uuid4()])
     with (
         objects_here() as images,
-        serving(build_app(admin.info.dsn, images, role=Roles().api)) as address,
+        serving(build_app(admin.info.dsn, images, role=Names().api)) as address,
         client_of(address) as api,
     ):
         job = made(api)

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from duly.cli import app
 from duly.cli.jobs import actor
 from duly.cli.watching import counter, watcher
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import DulyError, IllegalMove, InvalidArgument, KeyReused, NotFound, NotMigrated
 from duly.ledger import store
@@ -39,7 +39,7 @@ def admin(database: str) -> Generator[Admin, None, None]:
 
 @pytest.fixture
 async def hands(admin: Admin) -> AsyncGenerator[Hands, None]:
-    async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as worker:
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
         yield Hands(admin, worker)
 
 
@@ -367,10 +367,10 @@ async def test_what_is_paused_is_not_claimed_until_it_is_resumed(door: Door, han
 
 
 async def test_the_rights_of_the_api_are_enough_but_to_explain(door: Door, hands: Hands, database: str) -> None:
-    door.environment["DATABASE_URL"] = make_conninfo(database, user=Roles().api)
+    door.environment["DATABASE_URL"] = make_conninfo(database, user=Names().api)
     made = await door.tell("enqueue", "work")
     assert (await door.tell("cancel", made["id"]))["status"] == "canceled"
-    assert f"grant {Roles().worker} to {Roles().api}" in str(await door.refuse("explain", made["id"]))
+    assert f"grant {Names().worker} to {Names().api}" in str(await door.refuse("explain", made["id"]))
 
 
 async def test_a_database_without_our_tables_says_what_to_run(door: Door, server: str) -> None:

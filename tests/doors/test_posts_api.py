@@ -25,7 +25,7 @@ from psycopg.conninfo import make_conninfo
 from duly.api.guard import LARGEST_BODY_BYTES
 from duly.api.problems import MEDIA_TYPE
 from duly.db.admin import drop_database
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import Unavailable
 from duly.kernel.paging import place_of
@@ -129,7 +129,7 @@ def release_due(database: str) -> int:
 
     async def once() -> int:
         work = PostWork(RulesAnalyzer(), Pace())
-        return await Worker([work], load_settings(), dsn=make_conninfo(database, user=Roles().worker)).run(once=True)
+        return await Worker([work], load_settings(), dsn=make_conninfo(database, user=Names().worker)).run(once=True)
 
     return asyncio.run(once())
 
@@ -643,7 +643,7 @@ def test_an_image_that_is_not_used_leaves_after_a_day_and_a_used_one_stays(house
     move_clock(house.admin, 24 * HOURS + 1)
 
     async def tidy() -> None:
-        async with await connect(make_conninfo(house.database, user=Roles().worker)) as worker:
+        async with await connect(make_conninfo(house.database, user=Names().worker)) as worker:
             await PostWork(RulesAnalyzer(), Pace(), objects=house.objects).tidy(worker)
 
     asyncio.run(tidy())

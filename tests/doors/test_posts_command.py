@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 from typer.testing import CliRunner, Result
 
 from duly.cli import app
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.errors import (
     AlreadyPosted,
     DulyError,
@@ -590,7 +590,7 @@ def test_large_documents_go_in_small_batches(admin: Admin, door: Door, tmp_path:
 
 
 def test_the_import_is_for_the_owner_alone(admin: Admin, door: Door, tmp_path: Path) -> None:
-    other = Door(make_conninfo(admin.info.dsn, user=Roles().api), tmp_path)
+    other = Door(make_conninfo(admin.info.dsn, user=Names().api), tmp_path)
     refused = other.process("posts", "import-legacy", write(tmp_path, [V1]))
     assert refused.returncode == 78
     assert "may not act as duly_owner" in refused.stderr

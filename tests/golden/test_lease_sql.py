@@ -12,7 +12,7 @@ from tests.laws.tables import SHAPES, Shape
 from tests.support.golden import check_golden
 
 GOLDEN = Path(__file__).parent / "lease"
-FRAGMENTS = ("until_", "since_")
+FRAGMENTS = ("until_", "since_", "settled")
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

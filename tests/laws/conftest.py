@@ -9,7 +9,7 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.testing import install_test_clock, move_clock
 from tests.laws.tables import SHAPES, Shape, schema_sql
@@ -43,7 +43,7 @@ def admin(laws: str) -> Generator[psycopg.Connection[Any], None, None]:
 @pytest.fixture
 def workers(laws: str, request: pytest.FixtureRequest, home: Path) -> Generator[str, None, None]:
     """The address workers connect to, as their role: the server, or a pooler before it."""
-    address = make_conninfo(laws, user=Roles().worker)
+    address = make_conninfo(laws, user=Names().worker)
     if not request.config.getoption("--through-pooler"):
         yield address
         return

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.ledger import store
 from duly.ledger.model import Floor, Kind, floors_after
@@ -108,7 +108,7 @@ async def test_a_limit_is_never_exceeded_though_eight_claimers_race(hands: Hands
 
     async def drain() -> None:
         nonlocal most_at_once
-        async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as connection:
+        async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
             while hands.look("status").count("queued"):
                 leases = await store.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, most=3)
                 most_at_once = max(most_at_once, hands.look("status").count("running"))
@@ -150,7 +150,7 @@ async def test_no_job_ever_has_two_holders_though_eight_claimers_race(hands: Han
     hands.put(rows=300)
 
     async def drain() -> list[Any]:
-        async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as connection:
+        async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
             held: list[Any] = []
             while leases := await store.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, most=7):
                 held += [lease.key for lease in leases]
@@ -201,7 +201,7 @@ async def buffers_of_a_claim(hands: Hands, admin: Admin) -> int:
     hands.put(rows=70)
     asked = "explain (analyze, buffers, format json) select id from ledger.claim('{default}', '{work}', 'me/1', 60, 10)"
     plans: list[Any] = []
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().worker), autocommit=True) as worker:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as worker:
         for _ in range(7):
             plans += worker.execute(asked).fetchone() or ()
     plan = plans[-1][0]["Plan"]
@@ -219,7 +219,7 @@ async def test_jobs_in_the_way_are_not_read(hands: Hands, admin: Admin) -> None:
 async def test_an_empty_claim_reads_next_to_nothing_whatever_is_in_the_way(hands: Hands, admin: Admin) -> None:
     put_in_the_way(admin, 30_000)
     asked = "explain (analyze, buffers, format json) select id from ledger.claim('{default}', '{work}', 'me/1', 60, 10)"
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().worker), autocommit=True) as worker:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as worker:
         plans = [worker.execute(asked).fetchone() for _ in range(3)]
     (documents,) = plans[-1] or ([],)
     plan: dict[str, Any] = documents[0]["Plan"]

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.kernel.machine import ILLEGAL_MOVE
 from duly.ledger import JOB_MACHINE
 from duly.ledger.model import TERMINAL, Status
@@ -22,7 +22,7 @@ from tests.ledger.test_machine import BESIDE, WAYS
 STATES = tuple(status.value for status in Status)
 
 
-@pytest.fixture(params=[Roles().worker, Roles().api])
+@pytest.fixture(params=[Names().worker, Names().api])
 def mover(request: pytest.FixtureRequest, admin: Admin) -> Generator[Admin, None, None]:
     """A connection of each role that may move a job."""
     with psycopg.connect(make_conninfo(admin.info.dsn, user=request.param), autocommit=True) as connection:
@@ -76,7 +76,7 @@ def test_a_job_begins_queued_and_nothing_else_even_for_its_owner(status: str, ha
     said = f"cannot begin as {status}"
     insert = f"insert into ledger.job (org_id, type, status) values ('{ORG}', 'work', '{status}')".encode()
     with admin.transaction():
-        admin.execute(f"set local role {Roles().owner}".encode())
+        admin.execute(f"set local role {Names().owner}".encode())
         if status in JOB_MACHINE.initial:
             admin.execute(insert)
         else:

@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.ledger import store
 from duly.ledger.model import Options, Request
@@ -63,7 +63,7 @@ def test_the_same_key_is_the_same_job_and_another_body_is_refused(hands: Hands, 
 def test_a_hundred_equal_requests_at_once_make_one_job(hands: Hands, admin: Admin) -> None:
     answers: list[tuple[UUID, str]] = []
     start = threading.Barrier(100)
-    address = make_conninfo(admin.info.dsn, user=Roles().api)
+    address = make_conninfo(admin.info.dsn, user=Names().api)
 
     def ask() -> None:
         with psycopg.connect(address, autocommit=True) as connection:
@@ -191,7 +191,7 @@ def test_a_tenant_asks_for_itself_only_and_no_setting_is_left_behind(hands: Hand
 
 def test_who_may_only_read_may_not_ask(admin: Admin) -> None:
     with (
-        psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().readonly), autocommit=True) as reader,
+        psycopg.connect(make_conninfo(admin.info.dsn, user=Names().readonly), autocommit=True) as reader,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
         reader.execute("select ledger.enqueue(%s, 'work')", [ORG])
@@ -199,7 +199,7 @@ def test_who_may_only_read_may_not_ask(admin: Admin) -> None:
 
 @pytest.mark.parametrize(("delay", "heard"), [(None, 1), (60.0, 0)])
 def test_workers_are_woken_for_what_is_due_now(delay: float | None, heard: int, admin: Admin, api: Admin) -> None:
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().worker), autocommit=True) as listener:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as listener:
         listener.execute("listen duly_ledger")
         api.execute("select ledger.enqueue(%s, 'work', delay_seconds => %s)", [ORG, delay])
         admin.execute("select pg_notify('duly_ledger', 'the end')")

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import NotFound
 from duly.kernel.work import Pace
@@ -29,14 +29,14 @@ HANDLES = JobWork([Handler(KIND.type, print, KIND.queue)], Pace()).kinds
 @pytest.fixture
 async def pool(admin: Admin) -> AsyncGenerator[Pool, None]:
     """Connections as a worker, who sees every org."""
-    async with open_pool(make_conninfo(admin.info.dsn, user=Roles().worker), size=1) as opened:
+    async with open_pool(make_conninfo(admin.info.dsn, user=Names().worker), size=1) as opened:
         yield opened
 
 
 @pytest.fixture
 async def api_pool(admin: Admin) -> AsyncGenerator[Pool, None]:
     """Connections with the API's rights, which sees one org."""
-    async with open_pool(make_conninfo(admin.info.dsn, user=Roles().api), size=1) as opened:
+    async with open_pool(make_conninfo(admin.info.dsn, user=Names().api), size=1) as opened:
         yield opened
 
 
@@ -358,7 +358,7 @@ def test_no_reason_is_without_a_situation_and_none_without_a_sentence() -> None:
 
 async def test_a_job_is_explained_on_every_major(database_of_each_major: str) -> None:
     with psycopg.connect(database_of_each_major, autocommit=True) as admin:
-        dsn = make_conninfo(database_of_each_major, user=Roles().worker)
+        dsn = make_conninfo(database_of_each_major, user=Names().worker)
         async with await connect(dsn) as worker, open_pool(dsn, size=1) as pool:
             hands = Hands(admin, worker)
             await service.pause(pool, "anna", queue="default", type="work")

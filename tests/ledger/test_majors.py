@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.ledger import store
 from duly.ledger.model import DeadLetters, Kind, Request, Status
@@ -43,7 +43,7 @@ TYPES = {
 async def test_a_job_lives_on_every_major(database_of_each_major: str) -> None:
     with psycopg.connect(database_of_each_major, autocommit=True) as admin:
         install_test_clock(admin)
-        async with await connect(make_conninfo(database_of_each_major, user=Roles().worker)) as worker:
+        async with await connect(make_conninfo(database_of_each_major, user=Names().worker)) as worker:
             await live(Hands(admin, worker))
 
 

@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 )
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.lease import Lease, renew
@@ -471,7 +471,7 @@ def stories_of(world: World) -> type[Story]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_log_leads_to_the_rows_after_ten_thousand_random_operations(part: int, database: str) -> None:
     """In parts, so that several processes share them; each counts its own."""
-    roles = Roles()
+    roles = Names()
     with psycopg.connect(database, autocommit=True) as admin, asyncio.Runner() as loop:
         install_test_clock(admin)
         worker = loop.run(connect(make_conninfo(database, user=roles.worker)))

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from duly.db.migrate import migrate
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.kernel.backoff import Backoff
 from duly.kernel.lease import Lease, renew
 from duly.kernel.work import Pace
@@ -410,7 +410,7 @@ def before(server: str, worker_id: str) -> Generator[Admin, None, None]:
     """A database from before the ledger."""
     databases = TestDatabases(server, f"duly_test_ruling_{worker_id}", template="template0")
     with databases.clone(worker_id) as dsn:
-        migrate(dsn, Roles(), to="0002_outbox")
+        migrate(dsn, Names(), to="0002_outbox")
         with psycopg.connect(dsn, autocommit=True) as connection:
             yield connection
 
@@ -419,7 +419,7 @@ def test_r26_the_old_table_is_known_by_its_columns_carried_over_and_dropped(befo
     make_old_jobs(before, "public")
     before.execute("create schema scheduler")
     make_old_jobs(before, "scheduler")
-    migrate(before.info.dsn, Roles())
+    migrate(before.info.dsn, Names())
     rows = before.execute("select id::text, status::text, stage, progress, result, last_error_message from ledger.job")
     assert sorted(rows) == [
         (key(1), "queued", "reading", 10, None, None),
@@ -435,7 +435,7 @@ def test_r26_the_old_table_is_known_by_its_columns_carried_over_and_dropped(befo
 
 def test_r26_a_table_of_the_same_name_and_other_columns_is_left_alone(before: Admin) -> None:
     before.execute("create table public.jobs (id uuid, status text, salary integer)")
-    migrate(before.info.dsn, Roles())
+    migrate(before.info.dsn, Names())
     assert before.execute("select count(*) from public.jobs").fetchone() == (0,)
 
 

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.kernel.lease import renew
 from duly.ledger import store
 from duly.ledger.model import DeadLetters, Status
@@ -152,13 +152,13 @@ def test_a_log_leaves_by_no_other_way(hands: Hands, admin: Admin, api: Admin) ->
     ):
         with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
             admin.execute(statement)
-        for role in (Roles().worker, Roles().api, Roles().readonly):
+        for role in (Names().worker, Names().api, Names().readonly):
             with psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection:
                 connection.execute("set duly.retention = 'on'")
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute(statement)
     insert = "insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status) values (%s, %s, 9, 'a', 'b')"
-    for role in (Roles().worker, Roles().api):
+    for role in (Names().worker, Names().api):
         with (
             psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection,
             pytest.raises(psycopg.errors.InsufficientPrivilege),

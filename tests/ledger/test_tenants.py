@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.kernel.lease import fence
 from duly.ledger import store
@@ -16,7 +16,7 @@ from duly.verify import INVARIANTS, check
 from tests.ledger.hands import ORG, OTHER_ORG, Admin, Hands
 from tests.support.pooler import pooler
 
-ROLES = Roles()
+ROLES = Names()
 RUNTIME = (ROLES.worker, ROLES.api, ROLES.readonly)
 TABLES = ("ledger.job", "ledger.job_event", "ledger.job_limit")
 RIGHTS = ("select", "insert", "update", "delete", "truncate", "references", "trigger")

@@ -18,7 +18,7 @@ from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.fingerprint import fingerprint
 from duly.db.migrate import config_for, connected, current_revision, migrate, newest_revision
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
@@ -59,48 +59,48 @@ def committed() -> list[str]:
 
 
 def test_up_then_down_then_up_again_is_up(empty: str) -> None:
-    assert migrate(empty, Roles()) == newest_revision()
+    assert migrate(empty, Names()) == newest_revision()
     first = lines_of(empty)
-    assert migrate(empty, Roles(), to="base") is None
+    assert migrate(empty, Names(), to="base") is None
     assert not [line for line in lines_of(empty) if not line.startswith(("schema ", "grant "))]
-    assert migrate(empty, Roles()) == newest_revision()
+    assert migrate(empty, Names()) == newest_revision()
     assert lines_of(empty) == first
 
 
 def test_taking_the_outbox_down_leaves_the_log_and_it_comes_back_empty(empty: str) -> None:
-    migrate(empty, Roles())
+    migrate(empty, Names())
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(
             "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'alert', '{}')"
         )
-    assert migrate(empty, Roles(), to="0001_foundation") == "0001_foundation"
-    assert migrate(empty, Roles()) == newest_revision()
+    assert migrate(empty, Names(), to="0001_foundation") == "0001_foundation"
+    assert migrate(empty, Names()) == newest_revision()
     with psycopg.connect(empty) as connection:
         counts = connection.execute("select (select count(*) from duly.outbox), (select count(*) from duly.transition)")
         assert counts.fetchone() == (0, 1)
 
 
 def test_migrating_twice_changes_nothing(empty: str) -> None:
-    migrate(empty, Roles())
+    migrate(empty, Names())
     before = lines_of(empty)
-    assert migrate(empty, Roles()) == newest_revision()
+    assert migrate(empty, Names()) == newest_revision()
     assert lines_of(empty) == before
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_the_catalogue_is_the_committed_one(contract: str, empty: str) -> None:
-    migrate(empty, Roles())
+    migrate(empty, Names())
     check_golden(CONTRACT_FILES / f"{contract}.txt", "\n".join(lines_of(empty, CONTRACTS[contract])) + "\n")
 
 
 def test_the_tables_alembic_sees_are_the_ones_we_declared(empty: str) -> None:
-    migrate(empty, Roles())
+    migrate(empty, Names())
     with connected(empty) as connection:
-        command.check(config_for(Roles(), connection))
+        command.check(config_for(Names(), connection))
 
 
 def test_other_role_names_are_used_when_the_settings_say_so(empty: str, worker_id: str) -> None:
-    roles = Roles(*(f"other_{name}_{worker_id}" for name in ("owner", "worker", "api", "readonly")))
+    roles = Names(*(f"other_{name}_{worker_id}" for name in ("owner", "worker", "api", "readonly")))
     try:
         migrate(empty, roles)
         assert any(f"to {roles.api}" in line for line in lines_of(empty))
@@ -124,7 +124,7 @@ def stranger(empty: str, worker_id: str) -> Generator[str, None, None]:
 
 
 def test_a_role_that_cannot_be_made_stops_it_whole_with_the_reason(stranger: str, empty: str, worker_id: str) -> None:
-    roles = Roles(owner=f"missing_{worker_id}")
+    roles = Names(owner=f"missing_{worker_id}")
     with pytest.raises(Misconfigured) as refusal:
         migrate(stranger, roles)
     for words in (f"missing_{worker_id}", "may not create it", "create role", "DULY_OWNER_ROLE", "nothing was changed"):
@@ -134,11 +134,11 @@ def test_a_role_that_cannot_be_made_stops_it_whole_with_the_reason(stranger: str
 
 def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:
     with pytest.raises(Misconfigured, match=r"--to 9999: there is no such revision; there are 0001_foundation"):
-        migrate(empty, Roles(), to="9999")
+        migrate(empty, Names(), to="9999")
 
 
 def test_a_table_in_use_is_waited_for_without_standing_in_the_way(empty: str) -> None:
-    migrate(empty, Roles())
+    migrate(empty, Names())
     told: list[str] = []
     waited = threading.Event()
 
@@ -148,7 +148,7 @@ def test_a_table_in_use_is_waited_for_without_standing_in_the_way(empty: str) ->
 
     with psycopg.connect(empty) as user:
         user.execute("select * from duly.orgs")
-        migration = threading.Thread(target=lambda: migrate(empty, Roles(), to="base", report=report))
+        migration = threading.Thread(target=lambda: migrate(empty, Names(), to="base", report=report))
         migration.start()
         assert waited.wait(60)
         user.execute("select * from duly.orgs")  # it stepped back: we are not behind it in the queue
@@ -214,7 +214,7 @@ def supabase(empty: str, server_of_each_major: EmbeddedServer, worker_id: str) -
 
 
 def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str) -> None:
-    roles = Roles(*SUPABASE_ROLES)  # ours exist on this server already and belong to somebody else
+    roles = Names(*SUPABASE_ROLES)  # ours exist on this server already and belong to somebody else
     with psycopg.connect(supabase, autocommit=True) as connection:
         for text in compile_migrations(roles).values():
             connection.execute(text.encode())
@@ -243,9 +243,9 @@ def test_on_supabase_a_token_opens_the_jobs_of_its_org_once_reading_is_granted(
     with psycopg.connect(empty, autocommit=True) as admin:
         admin.execute(JWT.encode())
         with psycopg.connect(supabase, autocommit=True) as connection:
-            for text in compile_migrations(Roles(*SUPABASE_ROLES)).values():
+            for text in compile_migrations(Names(*SUPABASE_ROLES)).values():
                 connection.execute(text.encode())
-            assert compare(connection, "ledger", Roles(*SUPABASE_ROLES)) == []
+            assert compare(connection, "ledger", Names(*SUPABASE_ROLES)) == []
         for org in (mine, other):
             admin.execute("select ledger.enqueue(%s, 'work')", [org])
         admin.execute("grant usage on schema ledger to authenticated")
@@ -271,12 +271,12 @@ def test_many_databases_of_one_server_can_be_migrated_at_once(home: Path) -> Non
 
 
 def test_a_failed_migration_leaves_nothing(empty: str) -> None:
-    migrate(empty, Roles())
-    migrate(empty, Roles(), to="base")
+    migrate(empty, Names())
+    migrate(empty, Names(), to="base")
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute('create table "user".users ()')  # in the way of the third table
     with pytest.raises(ProgrammingError):
-        migrate(empty, Roles())
+        migrate(empty, Names())
     with psycopg.connect(empty) as connection:
         assert connection.execute("select to_regclass('duly.orgs')").fetchone() == (None,)
     assert revision_of(empty) is None

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import migrate
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.testing import TestDatabases
 from duly.verify import check
 
@@ -36,7 +36,7 @@ def old(server_of_each_major: EmbeddedServer, run_home: Path, worker_id: str) ->
     """A database from before the ledger, on each major version."""
     databases = TestDatabases(server_of_each_major.dsn(), f"duly_test_old_{worker_id}", template="template0")
     with databases.clone(worker_id) as dsn:
-        migrate(dsn, Roles(), to=BEFORE)
+        migrate(dsn, Names(), to=BEFORE)
         yield dsn
 
 
@@ -59,7 +59,7 @@ def test_its_jobs_are_carried_over_and_it_is_gone(at: str, old: str) -> None:
         keys = dict(connection.execute("select status, id from public.jobs").fetchall())
         connection.execute("create schema scheduler")
         connection.execute(f"create table scheduler.jobs ({COLUMNS.format(at=at)})".encode())
-    migrate(old, Roles())
+    migrate(old, Names())
     with psycopg.connect(old, autocommit=True) as connection:
         connection.execute("set timezone = 'UTC'")
         assert connection.execute("select to_regclass('public.jobs')").fetchone() == (None,)
@@ -94,7 +94,7 @@ def test_a_table_of_other_columns_is_somebody_elses(old: str) -> None:
     with psycopg.connect(old, autocommit=True) as connection:
         connection.execute("create table public.jobs (id uuid, status text, title text, salary integer)")
         connection.execute("insert into public.jobs values (gen_random_uuid(), 'pending', 'gardener', 1)")
-    migrate(old, Roles())
+    migrate(old, Names())
     with psycopg.connect(old) as connection:
         assert connection.execute("select count(*) from public.jobs").fetchone() == (1,)
         assert connection.execute("select count(*) from ledger.job").fetchone() == (0,)
@@ -105,7 +105,7 @@ def test_a_status_that_nobody_knows_stops_it_whole(old: str) -> None:
         connection.execute(f"create table public.jobs ({COLUMNS.format(at='timestamptz')})".encode())
         fill(connection, "pending", "dreaming")
     with pytest.raises(DBAPIError, match="dreaming"):
-        migrate(old, Roles())
+        migrate(old, Names())
     with psycopg.connect(old) as connection:
         assert connection.execute("select count(*) from public.jobs").fetchone() == (2,)
         assert connection.execute("select to_regclass('ledger.job')").fetchone() == (None,)

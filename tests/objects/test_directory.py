@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 from stat import S_IMODE
 
@@ -89,20 +90,41 @@ async def test_a_put_that_is_cut_short_leaves_nothing(tmp_path: Path, monkeypatc
     assert await objects.get("a", 3) == b"old"
 
 
-async def test_a_put_that_is_cancelled_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = asyncio.Event()
+async def test_a_put_that_is_cancelled_leaves_the_whole_or_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
 
-    async def never(*_: object) -> None:
+    def sync(*paths: Path) -> None:
+        if begun.is_set():
+            ended.set()
         begun.set()
-        await asyncio.Event().wait()
+        goes_on.wait(10)
 
-    monkeypatch.setattr(directory, "rename_async", never)
+    monkeypatch.setattr(directory, "sync", sync)
     put = asyncio.create_task(opened(tmp_path).put("a", b"1"))
-    await begun.wait()
+    await asyncio.to_thread(begun.wait, 10)
     put.cancel()
     with pytest.raises(asyncio.CancelledError):
         await put
-    assert files_under(tmp_path) == set()
+    assert "a" not in files_under(tmp_path)
+    goes_on.set()
+    await asyncio.to_thread(ended.wait, 10)
+    assert files_under(tmp_path) == {"a"}
+
+
+async def test_where_a_file_has_one_name_only_a_copy_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", refuse)
+    objects = opened(tmp_path)
+    await objects.put("a", b"1")
+    assert await objects.copy("a", "b/c")
+    assert await objects.get("b/c", 1) == b"1"
+    assert files_under(tmp_path) == {"a", "b/c"}
 
 
 async def test_a_writer_that_is_killed_leaves_a_whole_object(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.testing import install_test_clock
 from tests.posts.hands import Hands
@@ -25,14 +25,14 @@ def admin(database: str) -> Generator[psycopg.Connection[Any], None, None]:
 @pytest.fixture
 async def worker(admin: psycopg.Connection[Any]) -> AsyncGenerator[AsyncConnection[Any], None]:
     """A worker's connection, with a worker's rights."""
-    async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as connection:
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
         yield connection
 
 
 @pytest.fixture
 def api(admin: psycopg.Connection[Any]) -> Generator[psycopg.Connection[Any], None, None]:
     """A connection with the API's rights."""
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().api), autocommit=True) as connection:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True) as connection:
         yield connection
 
 

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import Pool, open_pool
 from duly.errors import NotFound
 from duly.posts.explain import CAUSES, Explanation, Reason, explain
@@ -19,7 +19,7 @@ from tests.posts.hands import HOURS, LEASE, Hands
 @pytest.fixture
 async def pool(hands: Hands) -> AsyncGenerator[Pool, None]:
     """Connections as whoever asks has them."""
-    async with open_pool(make_conninfo(hands.admin.info.dsn, user=Roles().api), size=1) as pool:
+    async with open_pool(make_conninfo(hands.admin.info.dsn, user=Names().api), size=1) as pool:
         yield pool
 
 

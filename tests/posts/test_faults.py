@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.posts.model import MOST_ATTEMPTS
 from tests.posts.hands import HOURS, Admin, Hands
 from tests.support.post_worker import PACE, Nursery
@@ -68,7 +68,7 @@ order by g.nth
 def dsn(admin: Admin) -> str:
     """Where workers connect, as themselves; whatever they do is written down."""
     admin.execute(AUDIT)
-    return make_conninfo(admin.info.dsn, user=Roles().worker)
+    return make_conninfo(admin.info.dsn, user=Names().worker)
 
 
 def put(hands: Hands, captions: Sequence[str]) -> None:

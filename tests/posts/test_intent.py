@@ -8,7 +8,7 @@ import pytest
 from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.posts.model import kept_name
 from duly.posts.store import ALREADY_POSTED, NO_IMAGE, REQUEST_ID_REUSED
 from tests.posts.hands import HOURS, INTENT, Admin, Hands, digest_of
@@ -98,7 +98,7 @@ def test_whoever_waits_for_the_same_request_gets_its_answer(hands: Hands, admin:
     """Two of one request: the second waits for the first to commit, and is then answered the same."""
     request, upload = uuid4(), hands.upload("anna")
     given = ["anna", request, digest_of("My day"), "My day", upload, True]
-    dsn = make_conninfo(admin.info.dsn, user=Roles().api)
+    dsn = make_conninfo(admin.info.dsn, user=Names().api)
     with psycopg.connect(dsn) as first, psycopg.connect(dsn) as second, ThreadPoolExecutor(1) as threads:
         made = first.execute(INTENT, given).fetchone()
         waiting = threads.submit(lambda: second.execute(INTENT, given).fetchone())
@@ -112,7 +112,7 @@ def test_whoever_waits_for_the_same_request_gets_its_answer(hands: Hands, admin:
 def test_whoever_waits_for_a_request_that_is_undone_makes_the_post(hands: Hands, admin: Admin) -> None:
     request, upload = uuid4(), hands.upload("anna")
     given = ["anna", request, digest_of("My day"), "My day", upload, True]
-    dsn = make_conninfo(admin.info.dsn, user=Roles().api)
+    dsn = make_conninfo(admin.info.dsn, user=Names().api)
     with psycopg.connect(dsn) as first, psycopg.connect(dsn) as second, ThreadPoolExecutor(1) as threads:
         first.execute(INTENT, given)
         waiting = threads.submit(lambda: second.execute(INTENT, given).fetchone())
@@ -172,7 +172,7 @@ def test_an_upload_leaves_after_a_day_and_takes_what_was_kept_for_no_post(hands:
 def test_an_upload_that_becomes_a_post_this_instant_is_not_swept_away(hands: Hands, admin: Admin) -> None:
     upload = hands.upload("anna")
     hands.pass_time(DAY + 1)
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().api)) as api:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as api:
         api.execute(INTENT, ["anna", uuid4(), digest_of("x"), "x", upload, True])
         assert admin.execute("select * from posts.expire_uploads(100)").fetchall() == []
     assert admin.execute("select name, kept from posts.expire_uploads(100)").fetchall() == [(upload, None)]

@@ -9,7 +9,7 @@ import pytest
 from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import DIRECTORY, Roles
+from duly.db.migrations import DIRECTORY, Names
 from duly.kernel.lease import TEMPLATES, render, render_settle
 from duly.kernel.machine import ILLEGAL_MOVE, render_machine
 from duly.posts import POST, POST_MACHINE, Status
@@ -182,7 +182,7 @@ RIGHTS = {
 
 @pytest.mark.parametrize("part", RIGHTS)
 def test_who_may_do_what(part: str, admin: Admin) -> None:
-    role = getattr(Roles(), part)
+    role = getattr(Names(), part)
     for right, expected in RIGHTS[part].items():
         verb, _, column = right.partition(" ")
         asked = (
@@ -196,7 +196,7 @@ def test_who_may_do_what(part: str, admin: Admin) -> None:
 
 def test_a_client_edits_the_caption_and_nothing_else(hands: Hands, admin: Admin) -> None:
     (key,) = hands.put()
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().api), autocommit=True) as api:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True) as api:
         api.execute("update posts.posts set caption = 'my evening' where id = %s", [key])
         for column in ("status", "version", "image_url", "ai", "release_time", "lease_owner"):
             with pytest.raises(errors.InsufficientPrivilege):

@@ -15,7 +15,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.kernel.lease import Lease, render, render_settle
 from duly.kernel.work import Finished, Pace
 from duly.objects import LARGEST_PHOTO_BYTES, Objects, clean_photo, open_objects
@@ -40,7 +40,7 @@ CALM = Reading(Mood.CALM, "silence", "because", "reader", "7")
 @pytest.fixture
 def dsn(admin: Admin) -> str:
     """Where workers connect, as themselves."""
-    return make_conninfo(admin.info.dsn, user=Roles().worker)
+    return make_conninfo(admin.info.dsn, user=Names().worker)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.kernel.canonical import Json
 from duly.ledger import store
@@ -69,7 +69,7 @@ def test_of_two_requests_under_one_key_one_wins_and_every_other_of_its_kind_is_t
         except psycopg.DatabaseError as refusal:
             answers.append((body, refusal.sqlstate or "", None))
 
-    at_once(ASKERS, ask, make_conninfo(admin.info.dsn, user=Roles().api))
+    at_once(ASKERS, ask, make_conninfo(admin.info.dsn, user=Names().api))
     ((winner,),) = admin.execute("select (payload ->> 'n')::int from ledger.job").fetchall()
     told = Counter((body, outcome) for body, outcome, _ in answers)
     half = ASKERS // 2
@@ -82,7 +82,7 @@ def test_of_two_requests_under_one_key_one_wins_and_every_other_of_its_kind_is_t
 async def test_who_waits_for_another_request_takes_what_became_of_it(
     end: str, outcome: str, hands: Hands, admin: Admin
 ) -> None:
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().api)) as first:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as first:
         first.execute("select ledger.enqueue(%s, 'work', '{}', 'once')", [ORG])
         waiting = asyncio.create_task(store.enqueue(hands.worker, Request(ORG, "work", key="once")))
         await asyncio.to_thread(wait_until_blocked, admin.info.dsn)
@@ -98,7 +98,7 @@ def test_the_same_key_of_many_orgs_at_once_is_a_job_for_each(hands: Hands, admin
     def ask(nth: int, connection: Admin) -> None:
         connection.execute("select ledger.enqueue(%s, 'work', '{}', 'once')", [orgs[nth % 2]])
 
-    at_once(20, ask, make_conninfo(admin.info.dsn, user=Roles().api))
+    at_once(20, ask, make_conninfo(admin.info.dsn, user=Names().api))
     assert sorted(hands.look("org_id")) == orgs
 
 
@@ -116,7 +116,7 @@ def test_batches_that_overlap_in_any_order_never_deadlock_and_make_each_job_once
             asked = "select outcome from ledger.enqueue_many(%s, 'work', %s::jsonb[], %s) order by nth"
             outcomes.extend(outcome for (outcome,) in connection.execute(asked, [ORG, payloads, given]))
 
-    at_once(16, ask, make_conninfo(admin.info.dsn, user=Roles().api))
+    at_once(16, ask, make_conninfo(admin.info.dsn, user=Names().api))
     assert Counter(outcomes) == {"created": number * rounds, "existing": number * rounds * 15}
     assert len(hands.look("id")) == number * rounds
     hands.verify()
@@ -153,7 +153,7 @@ def test_singles_and_batches_of_the_same_keys_make_each_job_once(hands: Hands, a
                 asked = "select outcome from ledger.enqueue(%s, 'work', '{}', %s)"
                 outcomes.extend(outcome for (outcome,) in connection.execute(asked, [ORG, key]))
 
-    at_once(12, ask, make_conninfo(admin.info.dsn, user=Roles().api))
+    at_once(12, ask, make_conninfo(admin.info.dsn, user=Names().api))
     assert Counter(outcomes) == {"created": 40, "existing": 40 * 11}
     hands.verify()
 
@@ -214,7 +214,7 @@ def numbered(rows: int) -> list[dict[str, Json]]:
 
 async def blocks_while_draining(hands: Hands, admin: Admin, rows: int) -> tuple[int, int, int]:
     """What a claim reads at first, and when so many were drained under an old snapshot: with a floor, and without."""
-    address = make_conninfo(admin.info.dsn, user=Roles().worker)
+    address = make_conninfo(admin.info.dsn, user=Names().worker)
     hands.put(rows=20)  # which are left in the end
     with psycopg.connect(admin.info.dsn) as old:
         old.execute("set transaction isolation level repeatable read")
@@ -227,7 +227,7 @@ async def blocks_while_draining(hands: Hands, admin: Admin, rows: int) -> tuple[
 
 async def test_draining_with_floors_takes_every_job_once(hands: Hands, admin: Admin) -> None:
     await store.enqueue_many(hands.worker, Request(ORG, "work"), [{"n": n} for n in range(1_000)])
-    async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as connection:
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
         await drain(connection, most=1_000)
     assert hands.look("status", "starts") == [("succeeded", 1)] * 1_000
     hands.verify()

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_the_log_of_transitions_only_grows_even_for_its_owner(statement: str, co
 
 
 def test_nobody_but_the_owner_may_write_into_the_log(connection: psycopg.Connection) -> None:
-    roles = Roles()
+    roles = Names()
     for role in (roles.worker, roles.api, roles.readonly):
         for right in ("insert", "update", "delete", "truncate"):
             asked = "select has_table_privilege(%s, 'duly.transition', %s)"
@@ -59,7 +59,7 @@ def test_nobody_but_the_owner_may_write_into_the_log(connection: psycopg.Connect
 
 
 def test_runtime_roles_own_nothing_and_may_make_nothing(connection: psycopg.Connection) -> None:
-    roles = Roles()
+    roles = Names()
     for role in (roles.worker, roles.api, roles.readonly):
         row = connection.execute(
             "select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb,"

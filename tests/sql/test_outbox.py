@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.delivery import OUTBOX
 from duly.kernel.lease import Lease, claim, render, settle, sweep
@@ -55,14 +55,14 @@ def look(admin: Admin, *columns: str) -> tuple[Any, ...]:
 
 async def hold(admin: Admin) -> Lease:
     """Claim the only message as a worker."""
-    async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as connection:
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
         (lease,) = await claim(connection, OUTBOX, "worker-1", lease_seconds=LEASE)
     return lease
 
 
 async def finish(admin: Admin, lease: Lease, to: str, **changes: tuple[str, object]) -> None:
     """Settle it as a worker."""
-    async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as connection:
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
         await settle(connection, lease, to, **changes)
 
 
@@ -172,7 +172,7 @@ async def test_a_message_whose_transport_was_called_cannot_wait_as_though_it_was
     await hold(admin)
     call(admin)
     move_clock(admin, LEASE + 1)
-    async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as worker:
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
         with pytest.raises(psycopg.errors.CheckViolation, match="ck_outbox__called_at"):
             await sweep(worker, OUTBOX)
     assert look(admin, "status") == ("sending",)
@@ -181,7 +181,7 @@ async def test_a_message_whose_transport_was_called_cannot_wait_as_though_it_was
 async def test_a_lapsed_message_is_uncertain_if_it_was_called_and_waits_again_if_not(admin: Admin) -> None:
     """The shape of the sender's own sweep: the row itself says what is known."""
     called, other = put(admin), put(admin)
-    async with await connect(make_conninfo(admin.info.dsn, user=Roles().worker)) as worker:
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
         await claim(worker, OUTBOX, "worker-1", lease_seconds=LEASE, most=2)
         await worker.execute("update duly.outbox set called_at = duly.clock() where id = %s", [called])
         move_clock(admin, LEASE + 1)
@@ -252,9 +252,9 @@ def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
 @pytest.mark.parametrize(
     ("role", "rights"),
     [
-        (Roles().worker, {"select", "insert", "update"}),
-        (Roles().api, {"select", "insert"}),
-        (Roles().readonly, {"select"}),
+        (Names().worker, {"select", "insert", "update"}),
+        (Names().api, {"select", "insert"}),
+        (Names().readonly, {"select"}),
     ],
 )
 def test_each_role_has_the_rights_it_needs_and_none_may_delete(role: str, rights: set[str], admin: Admin) -> None:
@@ -264,7 +264,7 @@ def test_each_role_has_the_rights_it_needs_and_none_may_delete(role: str, rights
 
 
 def test_a_domain_under_the_role_of_the_api_writes_its_message_in_its_own_transaction(admin: Admin) -> None:
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().api)) as api:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as api:
         put(api)
         api.rollback()
         put(api)

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 import psycopg
 import pytest
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import Pool, open_pool
 from duly.errors import Conflict, InvalidArgument, NotFound
 from duly.kernel.outcome import Created, Existing
@@ -16,14 +16,14 @@ from duly.people.model import new_secret, prefix_of
 @pytest.fixture
 async def people(database: str) -> AsyncGenerator[Pool, None]:
     """The service's pool, as the owner: the administrator's door."""
-    async with open_pool(database, size=2, role=Roles().owner) as pool:
+    async with open_pool(database, size=2, role=Names().owner) as pool:
         yield pool
 
 
 @pytest.fixture
 async def as_api(database: str) -> AsyncGenerator[Pool, None]:
     """A pool as the HTTP API has it."""
-    async with open_pool(database, size=2, role=Roles().api) as pool:
+    async with open_pool(database, size=2, role=Names().api) as pool:
         yield pool
 
 
@@ -134,7 +134,7 @@ async def test_a_dump_of_the_database_holds_no_usable_key(people: Pool, database
 
 
 async def test_only_the_api_can_read_the_hash(database: str) -> None:
-    roles = Roles()
+    roles = Names()
     with psycopg.connect(database, autocommit=True) as connection:
         for role, may in ((roles.api, True), (roles.worker, False), (roles.readonly, False)):
             asked = "select has_column_privilege(%s, 'duly.api_keys', 'secret_sha256', 'select')"

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.testing import install_test_clock, move_clock
 from duly.verify import check
 from duly.verify.contract import CONTRACTS
@@ -62,7 +62,7 @@ def admin(database_of_each_major: str) -> Generator[Admin, None, None]:
 @pytest.fixture
 def worker(admin: Admin) -> Generator[Admin, None, None]:
     """A worker's connection, with a worker's rights."""
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().worker), autocommit=True) as connection:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as connection:
         yield connection
 
 
@@ -264,7 +264,7 @@ def test_the_catch_alone_opens_nothing(statement: LiteralString, admin: Admin, w
     assert left(admin) == ["anna"]
 
 
-@pytest.mark.parametrize("role", [Roles().api, Roles().readonly])
+@pytest.mark.parametrize("role", [Names().api, Names().readonly])
 def test_only_workers_may_run_it(role: str, admin: Admin) -> None:
     with (
         psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection,
@@ -297,7 +297,7 @@ def partitioned(admin: Admin) -> None:
 
 
 @pytest.mark.usefixtures("partitioned")
-@pytest.mark.parametrize("role", [Roles().owner, "postgres"])
+@pytest.mark.parametrize("role", [Names().owner, "postgres"])
 def test_a_log_in_parts_only_grows_in_each_of_them(role: str, admin: Admin) -> None:
     admin.execute(f"set role {role}".encode())
     for part, statement in itertools.product(PARTS, CHANGES):
@@ -307,7 +307,7 @@ def test_a_log_in_parts_only_grows_in_each_of_them(role: str, admin: Admin) -> N
 
 
 @pytest.mark.usefixtures("partitioned")
-@pytest.mark.parametrize("role", [Roles().worker, Roles().api, Roles().readonly])
+@pytest.mark.parametrize("role", [Names().worker, Names().api, Names().readonly])
 def test_no_runtime_role_can_take_a_log_apart(role: str, admin: Admin) -> None:
     with psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection:
         for statement in (*(change.format(part) for part in PARTS for change in CHANGES), *WAYS_APART):

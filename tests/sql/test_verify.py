@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.delivery import OUTBOX_MACHINE
 from duly.errors import InvalidArgument
 from duly.verify import INVARIANTS, check, compare
@@ -257,7 +257,7 @@ def test_a_planted_violation_is_caught(invariant: str, admin: Admin) -> None:
 
 def test_a_verifier_that_cannot_see_every_row_says_so(admin: Admin) -> None:
     admin.execute("alter table duly.orgs enable row level security")
-    blind = psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().api), autocommit=True)
+    blind = psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True)
     with blind:
         offences = check(blind, SCHEMAS, [each for each in INVARIANTS if each.name == "every_role_sees_every_row"])
     assert "duly.orgs is under row security" in offences[0].offender
@@ -278,7 +278,7 @@ def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database_of_ea
 
 
 def test_roles_of_other_names_are_no_difference() -> None:
-    lines = contract_lines("duly", Roles(owner="boss"))
+    lines = contract_lines("duly", Names(owner="boss"))
     assert any("owner boss" in line for line in lines)
     assert not any("duly_owner" in line for line in lines)
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.testing import install_test_clock, move_clock
 
 Connection = psycopg.Connection[Any]
@@ -32,14 +32,14 @@ def admin(database_of_each_major: str) -> Generator[Connection, None, None]:
 @pytest.fixture
 def api(admin: Connection) -> Generator[Connection, None, None]:
     """Who has something to say, with the rights of the API."""
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().api), autocommit=True) as connection:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
 def listener(admin: Connection) -> Generator[Connection, None, None]:
     """A worker that listens."""
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=Roles().worker), autocommit=True) as connection:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as connection:
         connection.execute("listen duly_outbox")
         yield connection
 
@@ -150,7 +150,7 @@ def test_the_real_time_counts_and_not_the_one_that_tests_move(
         assert heard(listener, admin) == 1
 
 
-@pytest.mark.parametrize("role", [Roles().worker, Roles().api])
+@pytest.mark.parametrize("role", [Names().worker, Names().api])
 def test_who_makes_work_in_another_way_may_wake_them_too(role: str, listener: Connection, admin: Connection) -> None:
     wait_for_another_window(admin)
     with psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection:
@@ -174,7 +174,7 @@ def test_a_channel_that_is_not_there_is_refused_by_name(channel: str, api: Conne
 
 
 def test_nobody_may_touch_the_sequence_or_be_woken_through_the_readers(admin: Connection) -> None:
-    roles = Roles()
+    roles = Names()
     for role in (roles.worker, roles.api, roles.readonly):
         for right in ("usage", "select", "update"):
             asked = "select has_sequence_privilege(%s, 'duly.wake_outbox', %s)"

@@ -14,7 +14,7 @@ from PIL import Image
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import Pool
 from duly.kernel.lease import claim, sweep
 from duly.kernel.work import Pace
@@ -58,7 +58,7 @@ class Story:
 
         async def once() -> int:
             work = PostWork(RulesAnalyzer(), Pace(), objects=self.objects)
-            dsn = make_conninfo(self.admin.info.dsn, user=Roles().worker)
+            dsn = make_conninfo(self.admin.info.dsn, user=Names().worker)
             return await Worker([work], load_settings(), dsn=dsn).run(once=True)
 
         return asyncio.run(once())
@@ -67,7 +67,7 @@ class Story:
         """Do something with a worker's rights."""
 
         async def run() -> Answer:
-            dsn = make_conninfo(self.admin.info.dsn, user=Roles().worker)
+            dsn = make_conninfo(self.admin.info.dsn, user=Names().worker)
             async with await AsyncConnection.connect(dsn, autocommit=True) as connection:
                 return await act(connection)
 

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from psycopg.conninfo import make_conninfo
 
 from duly.api.app import build_app
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.db.pool import Pool, open_pool
 from duly.objects import Objects, open_objects
 from duly.people import NewKey, service
@@ -37,7 +37,7 @@ def api_on(database: str) -> Generator[str, None, None]:
 @contextmanager
 def api_of(database: str, objects: Objects) -> Generator[str, None, None]:
     """The same, over a store of images of the test's own."""
-    with serving(build_app(make_conninfo(database, user=Roles().api), objects, pool_size=8)) as address:
+    with serving(build_app(make_conninfo(database, user=Names().api), objects, pool_size=8)) as address:
         yield address
 
 
@@ -91,7 +91,7 @@ def as_owner(database: str, question: Callable[[Pool], Awaitable[Answer]]) -> An
     """Ask a service one question, as the administrator does."""
 
     async def run() -> Answer:
-        async with open_pool(database, size=1, role=Roles().owner) as pool:
+        async with open_pool(database, size=1, role=Names().owner) as pool:
             return await question(pool)
 
     return asyncio.run(run())

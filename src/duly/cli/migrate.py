@@ -5,7 +5,7 @@ import sys
 
 from duly.db.location import open_database
 from duly.db.migrate import direct_dsn, migrate, migration_sql
-from duly.db.migrations import roles_of
+from duly.db.migrations import names_of
 from duly.settings import load_settings
 
 __all__ = ["run_migrate"]
@@ -15,10 +15,10 @@ def run_migrate(to: str, as_sql: bool, as_json: bool) -> None:
     """Migrate, or print what would be run."""
     settings = load_settings()
     if as_sql:
-        migration_sql(roles_of(settings), to)
+        migration_sql(names_of(settings), to)
         return
     with open_database(settings) as database:
-        revision = migrate(direct_dsn(settings, database), roles_of(settings), to, report=complain)
+        revision = migrate(direct_dsn(settings, database), names_of(settings), to, report=complain)
     print(json.dumps({"revision": revision}) if as_json else f"duly: the database is at {revision or 'base'}")
 
 

@@ -20,7 +20,7 @@ from duly.cli.serve import refuse_open_door
 from duly.db.embedded import EmbeddedServer
 from duly.db.location import Database, open_database
 from duly.db.migrate import direct_dsn, migrate
-from duly.db.migrations import roles_of
+from duly.db.migrations import names_of
 from duly.errors import AlreadyRunning, HomeUnusable, Unavailable
 from duly.settings import Settings, load_settings
 from duly.wiring import load_app
@@ -45,7 +45,7 @@ def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
         listener = listen(settings.host, settings.port if port is None else port)
         with listener, open_database(settings) as database:
             where = database.describe()
-            revision = migrate(direct_dsn(settings, database), roles_of(settings), report=complain)
+            revision = migrate(direct_dsn(settings, database), names_of(settings), report=complain)
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             refuse_open_door(listener, settings, database.dsn)
             about = {
@@ -106,6 +106,10 @@ def components(
             arguments=("worker", *(("--app", app_name) if app_name else ())),
             environment={
                 "DATABASE_URL": database.dsn_as(settings.worker_role),
+                "WORKER_INPUT_MODE": os.environ.get(
+                    "WORKER_INPUT_MODE", "ocr"
+                ),  # a real person's session is never taken for the sample
+                "WORKER_POLL_SECONDS": os.environ.get("WORKER_POLL_SECONDS", "1"),
                 "DULY_LOG_LEVEL": os.environ.get("DULY_LOG_LEVEL", "warning"),  # here people look, not programs
             },
             stop_seconds=settings.stop_seconds + WORKER_GOODBYE_SECONDS,

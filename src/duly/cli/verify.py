@@ -8,7 +8,7 @@ import psycopg
 
 from duly.db.location import open_database
 from duly.db.migrate import direct_dsn
-from duly.db.migrations import roles_of
+from duly.db.migrations import names_of
 from duly.errors import NotMigrated, Unavailable
 from duly.settings import load_settings
 from duly.verify import INVARIANTS, check, compare
@@ -22,7 +22,7 @@ PROBLEMS_FOUND = 1
 def run_verify(contract: str | None, as_json: bool) -> None:
     """Compare and check; exit 0 when all is as written, 1 when something is not."""
     settings = load_settings()
-    roles = roles_of(settings)
+    roles = names_of(settings)
     wanted = [contract] if contract else list(CONTRACTS)
     for name in wanted:
         contract_lines(name, roles)  # a wrong name is refused before anything is opened

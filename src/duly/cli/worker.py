@@ -2,10 +2,12 @@
 
 import json
 import sys
+from collections.abc import Sequence
 
+from duly.db.admin import may_use
 from duly.db.location import open_database
 from duly.logs import configure_logs
-from duly.settings import load_settings, parse_address
+from duly.settings import Settings, load_settings, parse_address
 from duly.wiring import load_app, works_of
 from duly.worker.lifeline import follow_parent
 from duly.worker.runtime import run_worker
@@ -22,7 +24,7 @@ def run_worker_command(only: str | None, app_name: str | None, once: bool, port:
     configure_logs(settings, sys.stderr if as_json else None)
     names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
     name = app_name or settings.app
-    works = works_of(settings, names, load_app(name) if name else None)
+    works = works_of(settings, names, load_app(name) if name else None, once=once)
     with open_database(settings) as database:
         dsn = database.dsn_as(settings.worker_role)
         direct = settings.database_direct_url
@@ -31,8 +33,16 @@ def run_worker_command(only: str | None, app_name: str | None, once: bool, port:
             settings,
             dsn=dsn,
             direct_dsn=direct.get_secret_value() if direct else dsn,
-            role=None if parse_address(dsn).get("user") == settings.worker_role else settings.worker_role,
+            role=role_to_take(dsn, settings, names),
             once=once,
         )
     if once:
         print(json.dumps({"rows": rows}) if as_json else f"duly: {rows} rows in this cycle")
+
+
+def role_to_take(dsn: str, settings: Settings, only: Sequence[str] | None) -> str | None:
+    """The worker's role, unless the login is it, or the ingest tables are a backend's, which the role may not use."""
+    role = settings.worker_role
+    if parse_address(dsn).get("user") == role or (only == ["ingest"] and not may_use(dsn, role, settings.db_schema)):
+        return None
+    return role

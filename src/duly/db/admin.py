@@ -3,13 +3,14 @@
 from contextlib import suppress
 from typing import Any
 
-from psycopg import Connection, connect, errors
+from psycopg import Connection, OperationalError, connect, errors
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import scalar_row
 
 from duly.db.queries import load_queries
+from duly.errors import Unavailable
 
-__all__ = ["clone_database", "create_database", "drop_database", "has_database", "list_databases"]
+__all__ = ["clone_database", "create_database", "drop_database", "has_database", "list_databases", "may_use"]
 
 SQL = load_queries(__file__, "admin.sql")
 
@@ -40,3 +41,13 @@ def has_database(admin: Connection[Any], name: str) -> bool:
 def list_databases(admin: Connection[Any], prefix: str) -> list[str]:
     """The databases whose names begin so."""
     return admin.cursor(row_factory=scalar_row).execute(SQL.list_databases, {"prefix": prefix}).fetchall()
+
+
+def may_use(dsn: str, role: str, schema: str) -> bool:
+    """Is there such a role, and may it use this schema? Not where somebody else made the schema."""
+    try:
+        with connect(dsn, autocommit=True) as connection:
+            asked = {"role": role, "schema": schema}
+            return connection.cursor(row_factory=scalar_row).execute(SQL.may_use, asked).fetchone() is True
+    except OperationalError as error:
+        raise Unavailable(f"the database did not answer: {error}") from None

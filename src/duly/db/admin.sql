@@ -21,3 +21,15 @@ select exists (select from pg_catalog.pg_database where datname = %(name)s);
 select datname from pg_catalog.pg_database
 where starts_with(datname::text, %(prefix)s)
 order by datname;
+
+-- name: may_use
+-- What a schema grants to a role; where there is no such schema yet, whoever makes it will grant.
+select coalesce(
+    (
+        select n.oid is null or has_schema_privilege(r.oid, n.oid, 'usage')
+        from pg_catalog.pg_roles as r
+        left join pg_catalog.pg_namespace as n on n.nspname = %(schema)s
+        where r.rolname = %(role)s
+    ),
+    not exists (select from pg_catalog.pg_namespace where nspname = %(schema)s)
+);

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from duly.db.location import Database
-from duly.db.migrations import DIRECTORY, Roles
+from duly.db.migrations import DIRECTORY, Names
 from duly.errors import Misconfigured, Unavailable
 from duly.settings import Settings
 
@@ -45,7 +45,7 @@ def connected(dsn: str) -> Generator[Connection, None, None]:
         yield connection
 
 
-def migrate(dsn: str, roles: Roles, to: str = "head", report: Report = print) -> str | None:
+def migrate(dsn: str, roles: Names, to: str = "head", report: Report = print) -> str | None:
     """Upgrade or downgrade to a revision; returns the one the database is at now."""
     for nth in range(1, TRIES + 1):
         try:
@@ -84,12 +84,12 @@ def direction(current: str | None, to: str) -> Callable[[Config, str], None]:
     return command.downgrade if place[to] < here else command.upgrade
 
 
-def migration_sql(roles: Roles, to: str = "head") -> None:
+def migration_sql(roles: Names, to: str = "head") -> None:
     """Print the SQL that leads from nothing to a revision."""
     command.upgrade(config_for(roles), to, sql=True)
 
 
-def config_for(roles: Roles, connection: Connection | None = None) -> Config:
+def config_for(roles: Names, connection: Connection | None = None) -> Config:
     """Alembic's configuration, with what our env.py finds waiting."""
     config = Config(attributes={"roles": roles, "connection": connection})
     config.set_main_option("script_location", str(DIRECTORY))

@@ -7,7 +7,7 @@ and what our own runs set for a transaction is set, and reset, for the session. 
 from dataclasses import asdict
 
 from duly.db.migrate import scripts
-from duly.db.migrations import DIRECTORY, Roles, fill, prelude
+from duly.db.migrations import DIRECTORY, Names, fill, prelude
 
 __all__ = ["compile_migrations"]
 
@@ -21,9 +21,9 @@ declare
     guest text;
 begin
     for guest in select rolname from pg_catalog.pg_roles where rolname in ('anon', 'authenticated') loop
-        execute format('revoke all on schema duly, "user", ledger, posts from %I', guest);
-        execute format('revoke all on all tables in schema duly, "user", ledger, posts from %I', guest);
-        execute format('revoke all on all functions in schema duly, "user", ledger, posts from %I', guest);
+        execute format('revoke all on schema duly, "user", ledger, posts, {ingest} from %I', guest);
+        execute format('revoke all on all tables in schema duly, "user", ledger, posts, {ingest} from %I', guest);
+        execute format('revoke all on all functions in schema duly, "user", ledger, posts, {ingest} from %I', guest);
     end loop;
 end
 $closing$;
@@ -34,17 +34,17 @@ reset client_min_messages;
 """
 
 
-def compile_migrations(roles: Roles | None = None) -> dict[str, str]:
+def compile_migrations(roles: Names | None = None) -> dict[str, str]:
     """File name to text, for every revision in order."""
-    names = roles or Roles()
+    names = roles or Names()
     revisions = [script.revision for script in reversed(list(scripts().walk_revisions()))]
     return {
         f"20261115{nth:06}_{revision}.sql": compile_one(revision, names) for nth, revision in enumerate(revisions, 1)
     }
 
 
-def compile_one(revision: str, roles: Roles) -> str:
+def compile_one(revision: str, roles: Names) -> str:
     """One revision as a file that stands alone."""
     opening = prelude(roles).replace("set local ", "set ")
     body = fill((DIRECTORY / "sql" / f"{revision}.up.sql").read_text(), asdict(roles))
-    return HEADER.format(revision=revision) + opening + ";\n\n" + body + FOOTER
+    return HEADER.format(revision=revision) + opening + ";\n\n" + body + fill(FOOTER, asdict(roles))

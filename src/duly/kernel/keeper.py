@@ -56,24 +56,25 @@ class Held:
 
 
 class Keeper:
-    """Keeps the leases of one worker."""
+    """Keeps the leases of one worker; without a heartbeat it renews none, and only tells when they are over."""
 
     def __init__(
         self,
         connect: Connect,
         *,
         lease_seconds: float,
-        heartbeat_seconds: float,
+        heartbeat_seconds: float | None,
         margin_seconds: float | None = None,
         role: str | None = None,
         on_trouble: Callable[[Exception], object] = lambda _: None,
     ) -> None:
-        assert heartbeat_seconds < lease_seconds / 3, "a lease must survive two missed beats"
+        assert not heartbeat_seconds or heartbeat_seconds < lease_seconds / 3, "a lease must survive two missed beats"
         self.role = role
         self.on_trouble = on_trouble
         self.connect = connect
         self.lease_seconds = lease_seconds
-        self.heartbeat_seconds = heartbeat_seconds
+        self.heartbeat_seconds = heartbeat_seconds or lease_seconds
+        self.renews = heartbeat_seconds is not None
         self.margin_seconds = lease_seconds / 10 if margin_seconds is None else margin_seconds
         self.holds: dict[tuple[tuple[str, str], Any, str], Held] = {}
         self.burials: set[asyncio.Task[None]] = set()
@@ -118,7 +119,8 @@ class Keeper:
         """Beat and watch until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self.beat_for_ever())
+                if self.renews:
+                    group.create_task(self.beat_for_ever())
                 group.create_task(self.watch_for_ever())
         finally:
             for burial in self.burials:

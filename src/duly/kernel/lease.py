@@ -34,12 +34,15 @@ __all__ = [
     "claim",
     "claim_lapsed",
     "fence",
+    "fence_many",
     "find_lapsed",
+    "find_settled",
     "quarantine",
     "release",
     "render",
     "renew",
     "settle",
+    "settle_and",
     "settle_many",
     "sweep",
 ]
@@ -62,6 +65,9 @@ class LeaseTable:
     since: str | None = None  # when the lease began; its length is in `length`
     until: str | None = None  # when it ends
     length: str = "lease_seconds"
+    unwritten_length: float | None = (
+        None  # of a lease whose holder, not one of ours, wrote no length and maybe no clock
+    )
     key: str = "id"
     key_type: str = "uuid"
     order: tuple[str, ...] = ()  # columns of the claim's order; by default the due time, then the key
@@ -181,6 +187,12 @@ async def fence(connection: Connection, lease: Lease) -> None:
         raise LeaseLost(f"{lease.of} {lease.key} is held by somebody else now")
 
 
+async def fence_many(connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
+    """The same for many rows of one table; returns the keys that are ours."""
+    rows = await get_rows(connection, render(table_of(leases), "fence_many"), **keys_and_owners(leases))
+    return frozenset(row["key"] for row in rows)
+
+
 async def settle(connection: Connection, lease: Lease, to: str, **changes: tuple[str, object]) -> bool:
     """Finish the row: `to` is its new state, `changes` are columns with their SQL type and value.
 
@@ -207,6 +219,30 @@ async def settle_many(
     """
     settled = await write_settled(connection, leases, to, columns or {})
     return settled if len(settled) == len(leases) else settled | await find_settled(connection, leases)
+
+
+async def settle_and(
+    connection: Connection,
+    leases: Sequence[Lease],
+    to: str,
+    columns: Mapping[str, tuple[str, Sequence[object]]],
+    beside: Mapping[str, tuple[str, Sequence[object]]],
+    then: str,
+    **parameters: object,
+) -> Sequence[Row]:
+    """Finish many rows and, in the same statement, do what `then` says: for a write that is to carry the guard itself.
+
+    `then` goes on after the settle: `settled` has the keys that we finished, `given` the keys with the values of
+    `beside`, one per lease. Returns the rows that it returns.
+    """
+    crashpoint("before_settle")
+    kinds = tuple((name, kind) for name, (kind, _) in columns.items())
+    others = tuple((name, kind) for name, (kind, _) in beside.items())
+    values = {f"column_{name}": list(each) for name, (_, each) in (*columns.items(), *beside.items())}
+    statement = render_settle(table_of(leases), to, kinds, others, then)
+    rows = await get_rows(connection, statement, **keys_and_owners(leases), **values, **parameters)
+    crashpoint("after_settle")
+    return rows
 
 
 async def write_settled(
@@ -257,13 +293,19 @@ def render(of: LeaseTable, name: str) -> sql.Composed:
 
 
 @cache
-def render_settle(of: LeaseTable, to: str, columns: tuple[tuple[str, str], ...] = ()) -> sql.Composed:
+def render_settle(
+    of: LeaseTable,
+    to: str,
+    columns: tuple[tuple[str, str], ...] = (),
+    beside: tuple[tuple[str, str], ...] = (),
+    then: str | None = None,
+) -> sql.Composed:
     """The settle of this table into one state, with these further columns and their types."""
     arrays = [
         sql.SQL(", (select {}::{}[])").format(sql.Placeholder(f"column_{name}"), sql.SQL(literal(kind)))
-        for name, kind in columns
+        for name, kind in (*columns, *beside)
     ]
-    names = [sql.SQL(", {}").format(sql.Identifier(name)) for name, _ in columns]
+    names = [sql.SQL(", {}").format(sql.Identifier(name)) for name, _ in (*columns, *beside)]
     changes = [sql.SQL(", {name} = ours.{name}").format(name=sql.Identifier(name)) for name, _ in columns]
     return template("settle").format(
         **names_of(of),
@@ -271,6 +313,7 @@ def render_settle(of: LeaseTable, to: str, columns: tuple[tuple[str, str], ...] 
         arrays=sql.Composed(arrays),
         columns=sql.Composed(names),
         changes=sql.Composed(changes),
+        then=sql.SQL(literal(then)) if then else template("settled"),
     )
 
 
@@ -297,10 +340,19 @@ def names_of(of: LeaseTable) -> dict[str, sql.Composable]:
         "cancelled": sql.SQL("t.{} is not null").format(sql.Identifier(of.cancel)) if of.cancel else sql.SQL("false"),
         "clock": sql.Identifier(of.since or of.until or ""),
         "length": sql.Identifier(of.length),
+        "began": or_else(of.since or "", of.unwritten_length and "-infinity"),
+        "lasts": or_else(of.length, of.unwritten_length),
     }
     parts = ("stamp", "lapse", "over", "let_lapse", "freed")
     clocks = {part: template(f"{clock}_{part}").format(**plain) for part in parts}
     return {**plain, **clocks}
+
+
+def or_else(column: str, value: float | str | None) -> sql.Composable:
+    """A column, or what stands for it where nothing was written."""
+    if value is None:
+        return sql.Identifier(column)
+    return sql.SQL("coalesce({}, {})").format(sql.Identifier(column), sql.Literal(value))
 
 
 @cache

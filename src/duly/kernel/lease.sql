@@ -117,6 +117,17 @@ from {table}
 where {key} = %(key)s and {owner} = %(owner)s and {state} = {held}
 for no key update;
 
+-- name: fence_many
+-- The same for many rows, in the order of their keys; those that are answered are ours.
+select held.{key} as key
+from (select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner) order by g.key) as given
+cross join lateral (
+    select t.{key}
+    from {table} as t
+    where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held}
+    for no key update
+) as held;
+
 -- name: settle
 -- Rows we hold are finished, in the order of their keys, so that batches never wait in a circle. Each is looked up by its
 -- own key: a join would trust statistics that have never seen so many rows held. The inner selects hide from the planner
@@ -143,6 +154,10 @@ settled as (
     where t.{key} = ours.key
     returning t.{key} as key
 )
+{then};
+
+-- name: settled
+-- What a settle answers when nothing more is to be done in the same statement.
 select key from settled;
 
 -- name: find_settled
@@ -204,11 +219,11 @@ returning t.{key};
 
 -- name: since_lapse
 -- Its length is over.
-{clock} < duly.now() - make_interval(secs => {length});
+{began} < duly.now() - make_interval(secs => {lasts});
 
 -- name: since_over
 -- The same, asked after a wait: not by the time this statement began.
-{clock} < duly.clock() - make_interval(secs => {length});
+{began} < duly.clock() - make_interval(secs => {lasts});
 
 -- name: since_let_lapse
 -- It was over a moment ago.

@@ -77,7 +77,7 @@ class Pace:
     """How much at once and how often, for one kind of work."""
 
     lease_seconds: float = 60.0
-    heartbeat_seconds: float = 15.0
+    heartbeat_seconds: float | None = 15.0  # None: leases are never renewed
     poll_seconds: float = 1.0
     sweep_seconds: float = 5.0
     slots: int = 50  # rows worked on at once; where lapsed rows are reclaimed, one more is kept for these

@@ -1,34 +1,30 @@
 """Objects in a directory of this machine, which survive its crash.
 
 The library writes a file aside and renames it, so that nobody reads a half; but it leaves to the kernel when the bytes
-reach the disk, and a machine that loses its power could come back with an empty file. So we put a draft, wait until
-the disk has it, rename it, and wait for the directories as well. A copy is made the same way: the library's own makes
-a hard link, and leaves a stray file beside the target when that was a link to the same bytes already.
+reach the disk, and a machine that loses its power could come back with an empty file. So we write a draft, wait until
+the disk has it, rename it, and wait for its directory as well. A file is never changed once it has its name, so a copy
+is another name for the same bytes, which the disk has already; where a file system knows no such names, it is written.
 """
 
 import asyncio
 import errno
 import os
 import re
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from obstore import delete_async, get_async, put_async, rename_async
 from obstore.store import LocalStore
 
 from duly.errors import DulyError, InvalidArgument, Misconfigured, NotFound, Unavailable
 from duly.settings import Settings
 
-if TYPE_CHECKING:
-    from obstore import GetResult
-
 __all__ = ["Directory", "open_directory"]
 
 ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 NOT_FOR_US = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
+NO_LINKS = {errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}
 NUMBER = re.compile(r"\(os error (\d+)\)")
 
 
@@ -41,26 +37,28 @@ class Directory:
 
     async def put(self, name: str, data: bytes) -> None:
         """Keep bytes under a name, for good."""
-        await self.publish(name, data)
+        await asyncio.to_thread(self.publish, name, lambda draft: write(draft, data))
 
     async def copy(self, name: str, to: str) -> None:
         """Keep under one name what is under another."""
-        await self.publish(to, await get_async(self.store, name))
+        await asyncio.to_thread(self.publish, to, lambda draft: link(self.root / name, draft))
 
-    async def publish(self, name: str, content: "bytes | GetResult") -> None:
-        """Write a draft, and let it appear under its name when the disk has it."""
-        draft = f"{name}+{uuid4().hex}"  # no name has a +
+    def publish(self, name: str, make: Callable[[Path], None]) -> None:
+        """Make a draft, and let it appear under its name when the disk has it."""
+        path = self.root / name
+        draft = path.with_name(f"{path.name}+{uuid4().hex}")  # no name has a +
         try:
-            await put_async(self.store, draft, content)
-            await asyncio.to_thread(sync, self.root / draft)
-            await rename_async(self.store, draft, name)
-        except BaseException as error:  # a cancel too: nobody else knows of this draft
-            with suppress(Exception):
-                await delete_async(self.store, draft)
-            if number_of(error) in {errno.ENOTDIR, errno.EISDIR}:
+            made = make_parents(path)
+            try:
+                make(draft)
+                draft.replace(path)
+            finally:
+                draft.unlink(missing_ok=True)  # also when both were names for the same bytes, which changes nothing
+        except OSError as error:
+            if error.errno in {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY}:
                 raise InvalidArgument(f"the name {name!r} lies above or under that of another object") from None
             raise
-        await asyncio.to_thread(sync, *(self.root / parent for parent in Path(name).parents))
+        sync(path.parent, *made)
 
     def refusal_of(self, error: Exception, name: str) -> DulyError:
         """What went wrong, in words that name the fix."""
@@ -88,6 +86,31 @@ def open_directory(settings: Settings) -> Directory:
 def unusable(root: Path, reason: str) -> Misconfigured:
     """The refusal of a directory that we cannot use."""
     return Misconfigured(f"cannot keep objects in {root} ({reason}); set DULY_OBJECTS_DIR to a directory you may write")
+
+
+def make_parents(path: Path) -> list[Path]:
+    """Make the directories above a file that are not there; those in which one was made."""
+    missing = [parent for parent in path.parents if not parent.is_dir()]
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return [parent.parent for parent in missing]
+
+
+def write(path: Path, data: bytes) -> None:
+    """A new file with these bytes, which the disk has."""
+    path.write_bytes(data)
+    sync(path)
+
+
+def link(source: Path, path: Path) -> None:
+    """Another name for a file, or the same bytes once more where there can be none."""
+    if not source.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    try:
+        os.link(source, path, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        write(path, source.read_bytes())
 
 
 def sync(*paths: Path) -> None:

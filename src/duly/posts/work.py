@@ -6,8 +6,7 @@ with it were started as often: the last two times each is read without the other
 left unread.
 """
 
-import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,6 +16,7 @@ import orjson
 from duly.errors import DulyError, InvalidArgument, NotFound, TooLarge
 from duly.kernel.lease import Lease, release, settle_many
 from duly.kernel.outcome import Failed, GiveUp
+from duly.kernel.suspects import Suspects
 from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 from duly.objects import Objects
@@ -61,31 +61,19 @@ class PostWork(Work):
         self.pace = pace
         self.objects = objects  # without, only captions are read
         self.analyzer_seconds = analyzer_seconds
-        self.suspect: UUID | None = None  # the post we hold that was started often
-        self.suspect_until = 0.0  # our monotonic clock; by then we heard of it, or never will
+        self.suspects = Suspects(together=TOGETHER, most=MOST_ATTEMPTS, seconds=pace.lease_seconds + analyzer_seconds)
 
     async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
         """Hold due posts; of those that were started often one at a time, the others handed back unblamed."""
-        leases = await super().claim(connection, worker_id, most)
-        suspects = [lease for lease in leases if TOGETHER < lease.row["process_attempts"] <= MOST_ATTEMPTS]
-        now = time.monotonic()
-        if suspects and now >= self.suspect_until:
-            self.suspect = suspects.pop(0).key
-            self.suspect_until = now + self.pace.lease_seconds + self.analyzer_seconds
-        if suspects:
-            await release(connection, suspects)
-        back = {lease.key for lease in suspects}
-        return [lease for lease in leases if lease.key not in back]
-
-    def forget_suspect(self, keys: Collection[UUID]) -> None:
-        """It came to an end, among others: the next may be tried."""
-        if self.suspect in keys:
-            self.suspect, self.suspect_until = None, 0.0
+        kept, back = self.suspects.choose(await super().claim(connection, worker_id, most))
+        if back:
+            await release(connection, back)
+        return kept
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Hand posts back unread and unblamed."""
         await super().release(connection, leases)
-        self.forget_suspect([lease.key for lease in leases])
+        self.suspects.forget([lease.key for lease in leases])
 
     def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
         """Read it; if that was tried too often, leave it unread."""
@@ -127,7 +115,7 @@ class PostWork(Work):
         released = await settle_many(connection, [lease for lease, _ in finished], Status.RELEASED, columns)
         if released:
             await store.write_notices(connection, sorted(released))
-        self.forget_suspect([lease.key for lease, _ in finished])
+        self.suspects.forget([lease.key for lease, _ in finished])
         for (lease, _), read in zip(finished, reads, strict=True):
             if read.error:
                 log.info("a post could not be read as it should", key=str(lease.key), code=read.error, why=read.why)

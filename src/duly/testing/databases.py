@@ -28,7 +28,7 @@ from duly.db.admin import clone_database, create_database, drop_database, has_da
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.locks import hold_shared, is_held
 from duly.db.migrate import migrate
-from duly.db.migrations import roles_of
+from duly.db.migrations import names_of
 from duly.db.queries import load_queries
 from duly.errors import NotATestDatabase, Unavailable
 from duly.settings import DATABASE_VARIABLES, is_for_tests, load_settings, parse_address
@@ -169,7 +169,7 @@ def prefix_of(directory: Path) -> str:
 
 def build_movable(dsn: str) -> None:
     """Give an empty database duly's tables, for the roles of the settings, and a clock that can be moved."""
-    migrate(dsn, roles_of(load_settings()))
+    migrate(dsn, names_of(load_settings()))
     with connect(dsn, autocommit=True) as admin:
         install_test_clock(admin)
 

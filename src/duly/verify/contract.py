@@ -9,7 +9,7 @@ from typing import Any, Literal
 import psycopg
 
 from duly.db.fingerprint import fingerprint
-from duly.db.migrations import Roles
+from duly.db.migrations import Names
 from duly.errors import InvalidArgument
 
 __all__ = ["CONTRACTS", "Difference", "compare", "contract_lines"]
@@ -17,7 +17,7 @@ __all__ = ["CONTRACTS", "Difference", "compare", "contract_lines"]
 DIRECTORY = Path(__file__).parent / "contracts"
 # Each contract, and the schemas it is about.
 CONTRACTS = {"duly": ("duly", "user"), "ledger": ("ledger",), "posts": ("posts",)}
-STANDARD = Roles()
+STANDARD = Names()
 OPTIONAL = re.compile(r"policy ledger\.\w+\.\w+_of_jwt ")  # made where there is an auth.jwt() to ask: on Supabase
 
 
@@ -30,7 +30,7 @@ class Difference:
     line: str
 
 
-def compare(connection: psycopg.Connection[Any], contract: str, roles: Roles = STANDARD) -> Sequence[Difference]:
+def compare(connection: psycopg.Connection[Any], contract: str, roles: Names = STANDARD) -> Sequence[Difference]:
     """Everything the contract asks for and the database lacks, and everything it has besides."""
     expected = set(contract_lines(contract, roles))
     found = {line for line in fingerprint(connection, CONTRACTS[contract]) if not OPTIONAL.match(line)}
@@ -40,7 +40,7 @@ def compare(connection: psycopg.Connection[Any], contract: str, roles: Roles = S
     ]
 
 
-def contract_lines(contract: str, roles: Roles = STANDARD) -> list[str]:
+def contract_lines(contract: str, roles: Names = STANDARD) -> list[str]:
     """The lines of a contract, with the names the roles have here."""
     if contract not in CONTRACTS:
         raise InvalidArgument(f"there is no contract '{contract}'; there are {', '.join(CONTRACTS)}")

@@ -88,8 +88,9 @@ class Lanes:
     async def run_once(self) -> int:
         """One cycle: sweep, claim what is due or else what has lapsed, work, settle; how many rows there were."""
         await self.sweep_some()
-        if not await self.claim(self.work.claim, min(self.work.pace.slots, self.work.pace.batch)):
-            await self.take_over()
+        most = min(self.work.pace.slots, self.work.pace.batch)
+        if not await self.claim(self.work.claim, most) and self.work.of.lapsed == "reclaimed":
+            await self.claim(self.work.claim_lapsed, most)
         self.may_be_more = False
         keeping = asyncio.create_task(self.keeper.run())
         try:

@@ -1,7 +1,7 @@
 """Migrations: each revision runs a file of plain SQL, up or down, in one transaction, as the owner of what it makes.
 
 Alembic keeps the order and the book of what was applied. In the files, `{worker}` stands for a role's name, quoted, and
-`{'worker'}` for the same name as a text value: the names come from the settings.
+`{'worker'}` for the same name as a text value: the names come from the settings; `{ingest}` is DB_SCHEMA.
 """
 
 import re
@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from duly.settings import Settings
 
-__all__ = ["DIRECTORY", "MIGRATION_LOCK", "Roles", "fill", "prelude", "roles_of", "run_file"]
+__all__ = ["DIRECTORY", "MIGRATION_LOCK", "Names", "fill", "names_of", "prelude", "run_file"]
 
 DIRECTORY = Path(__file__).parent
 MIGRATION_LOCK = 0x64756C79_6D696772  # "duly" "migr"
@@ -23,18 +23,21 @@ PLACE = re.compile(r"\{(')?([a-z]+)(?(1)')\}")
 
 
 @dataclass(frozen=True)
-class Roles:
-    """The names of the four roles in this database."""
+class Names:
+    """The names that differ between installations: of the four roles, and of the schema of the ingest tables."""
 
     owner: str = "duly_owner"
     worker: str = "duly_worker"
     api: str = "duly_api"
     readonly: str = "duly_readonly"
+    ingest: str = "schedule_ingest"
 
 
-def roles_of(settings: Settings) -> Roles:
-    """The roles these settings name."""
-    return Roles(settings.owner_role, settings.worker_role, settings.api_role, settings.readonly_role)
+def names_of(settings: Settings) -> Names:
+    """The names in these settings."""
+    return Names(
+        settings.owner_role, settings.worker_role, settings.api_role, settings.readonly_role, settings.db_schema
+    )
 
 
 def fill(statements: str, values: Mapping[str, str]) -> str:
@@ -47,7 +50,7 @@ def fill(statements: str, values: Mapping[str, str]) -> str:
     return PLACE.sub(put, statements)
 
 
-def prelude(roles: Roles) -> str:
+def prelude(roles: Names) -> str:
     """What every migration begins with."""
     values = {**asdict(roles), "lock": str(MIGRATION_LOCK)}
     return fill((DIRECTORY / "prelude.sql").read_text().rstrip(";\n"), values)
@@ -55,6 +58,6 @@ def prelude(roles: Roles) -> str:
 
 def run_file(name: str) -> None:
     """Run one file of the `sql` directory in the migration that is under way."""
-    roles: Roles = context.config.attributes["roles"]
+    roles: Names = context.config.attributes["roles"]
     statements = fill((DIRECTORY / "sql" / name).read_text().rstrip(";\n"), asdict(roles))
     op.execute(text(statements.replace(":", r"\:")))  # a colon is SQL's here, not a parameter's

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 from duly.db.location import open_database
 from duly.db.metadata import every_table
 from duly.db.migrate import connected, direct_dsn
-from duly.db.migrations import Roles, fill, prelude, roles_of
+from duly.db.migrations import Names, fill, names_of, prelude
 from duly.settings import load_settings
 
 SHOW_REVISION = "grant select on duly.alembic_version to {worker}, {api}, {readonly}"  # `duly doctor` reads it
@@ -23,7 +23,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def run(connection: Connection, roles: Roles) -> None:
+def run(connection: Connection, roles: Names) -> None:
     """Migrate through this connection, in the one transaction it has open."""
     connection.execute(text(prelude(roles).replace(":", r"\:")))
     context.configure(connection=connection, **OPTIONS)
@@ -32,7 +32,7 @@ def run(connection: Connection, roles: Roles) -> None:
         context.execute(text(fill(SHOW_REVISION, asdict(roles))))
 
 
-def print_sql(roles: Roles) -> None:
+def print_sql(roles: Names) -> None:
     """Write the SQL of a migration instead of running it."""
     context.configure(
         dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, output_buffer=sys.stdout, **OPTIONS
@@ -44,7 +44,7 @@ def print_sql(roles: Roles) -> None:
 
 
 attributes = context.config.attributes
-roles: Roles = attributes.setdefault("roles", roles_of(load_settings()))
+roles: Names = attributes.setdefault("roles", names_of(load_settings()))
 if context.is_offline_mode():
     print_sql(roles)
 elif waiting := attributes.get("connection"):

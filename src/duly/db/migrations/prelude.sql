@@ -66,4 +66,5 @@ create schema if not exists duly authorization {owner};
 create schema if not exists "user" authorization {owner};
 create schema if not exists ledger authorization {owner};
 create schema if not exists posts authorization {owner};
+create schema if not exists {ingest} authorization {owner};
 set local role {owner};

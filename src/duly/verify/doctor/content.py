@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from psycopg import errors
 
 from duly.db.migrate import scripts
-from duly.db.migrations import roles_of
+from duly.db.migrations import names_of
 from duly.db.queries import load_queries
 from duly.verify.contract import CONTRACTS, compare
 from duly.verify.doctor.case import Case
@@ -46,7 +46,7 @@ def list_revisions(case: Case) -> list[str]:
 def check_contracts(case: Case) -> Sequence[Note]:
     """Is the catalogue what the contracts say?"""
     with case.quietly() as connection:
-        roles = roles_of(case.settings)
+        roles = names_of(case.settings)
         differences = sum(len(compare(connection, contract, roles)) for contract in CONTRACTS)
     found = f"{differences} differences from {', '.join(CONTRACTS)}"
     return [warn(found, "duly verify")] if differences else [ok(found)]

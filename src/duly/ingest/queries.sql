@@ -1,0 +1,241 @@
+-- Capture sessions, and the days that they show. {schema} is DB_SCHEMA; every statement works on tables that we migrated and
+-- on those of a backend that has the contract's columns and the few that the lease migration adds.
+
+-- Asking ----------------------------------------------------------------------------------------------------------------
+
+-- name: add_session
+-- A session begins pending; one that is given as data has nothing to wait for.
+insert into {schema}.capture_session (user_id, payload, given_at, closed_at)
+select
+    %(user_id)s,
+    given.payload,
+    case when given.payload is not null then duly.clock() end,
+    case when given.payload is not null then duly.clock() end
+from (select %(payload)s::jsonb as payload) as given
+returning id, user_id, state::text, created_at, closed_at, error, result, starts, locked_by, locked_at, lease_seconds;
+
+-- name: lock_open_session
+-- A session of this person that still takes images, for the rest of this transaction: in a statement of its own, so that the
+-- next sees the images of whoever had it before.
+select id
+from {schema}.capture_session
+where id = %(session_id)s and user_id = %(user_id)s and state = 'pending' and closed_at is null
+for no key update;
+
+-- name: add_image
+-- The next image of a session that is locked, so that numbers have no gap. The same message of a bot twice is one image.
+insert into {schema}.capture_image (session_id, sequence, r2_key, telegram_message_id)
+select %(session_id)s::uuid, coalesce(max(i.sequence), 0) + 1, %(r2_key)s::text, %(telegram_message_id)s::bigint
+from {schema}.capture_image as i
+where i.session_id = %(session_id)s
+on conflict (session_id, telegram_message_id) where telegram_message_id is not null do nothing
+returning id, session_id, sequence, r2_key, created_at;
+
+-- name: close_session
+-- Its person says that it is complete; saying so twice is saying it once.
+update {schema}.capture_session
+set closed_at = coalesce(closed_at, duly.clock())
+where id = %(session_id)s and user_id = %(user_id)s and state = 'pending'
+returning id;
+
+-- Looking ---------------------------------------------------------------------------------------------------------------
+
+-- name: find_session
+-- A session of this person; another's is not there.
+select id, user_id, state::text, created_at, closed_at, error, result, starts, locked_by, locked_at, lease_seconds
+from {schema}.capture_session
+where id = %(session_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s::bigint);
+
+-- name: list_sessions
+-- A person's sessions, the newest first.
+select id, user_id, state::text, created_at, closed_at, error, result, starts, locked_by, locked_at, lease_seconds
+from {schema}.capture_session
+where user_id = %(user_id)s and (created_at, id) < (%(before_at)s, %(before_id)s)
+order by created_at desc, id desc
+limit %(most)s;
+
+-- name: list_images
+-- The images of a session, in their order.
+select id, session_id, sequence, r2_key, created_at
+from {schema}.capture_image
+where session_id = %(session_id)s
+order by sequence
+limit %(most)s;
+
+-- name: list_transitions
+-- A page of a session's log, as the database wrote it.
+select seq, ts, prev_status, next_status, actor, detail_json
+from duly.transition
+where machine = 'capture' and key = %(session_id)s::text and seq > %(after_seq)s
+order by seq
+limit %(most)s;
+
+-- name: find_snapshot
+-- A day of this person as it is known now.
+select s.user_id, s.schedule_date, d.current_version, s.snapshot_payload, s.source_session_id, s.updated_at
+from {schema}.day_snapshot as s
+left join {schema}.day_schedule as d using (user_id, schedule_date)
+where s.user_id = %(user_id)s and s.schedule_date = %(schedule_date)s;
+
+-- name: list_versions
+-- The versions of a day, from this one on.
+select user_id, schedule_date, version, session_id, payload, payload_hash, created_at
+from {schema}.schedule_version
+where user_id = %(user_id)s and schedule_date = %(schedule_date)s and version > %(after_version)s
+order by version
+limit %(most)s;
+
+-- name: list_events
+-- The events of a day in the order in which they happened; those of another worker, which has no numbers, came before.
+select
+    event_id, event_type, location_fingerprint, customer_fingerprint, old_value, new_value, detected_at, source_session_id,
+    seq
+from {schema}.schedule_event
+where user_id = %(user_id)s and schedule_date = %(schedule_date)s and coalesce(seq, 0) >= %(from_seq)s
+order by seq nulls first, detected_at, event_id
+limit %(most)s;
+
+-- name: list_notifications
+-- What a person was told, or is to be told, of a day, in the order of delivery.
+select notification_id, source_session_id, status, notification_type, message, event_ids, created_at, sent_at
+from {schema}.schedule_notification
+where user_id = %(user_id)s and schedule_date = %(schedule_date)s
+    and (created_at, notification_id) > (%(after_at)s, %(after_id)s)
+order by created_at, notification_id
+limit %(most)s;
+
+-- Working ---------------------------------------------------------------------------------------------------------------
+
+-- name: close_idle
+-- A session whose last image came long enough ago, by the database's clock, is complete although nobody said so. One that
+-- is just getting an image is locked by it, and passed over.
+update {schema}.capture_session as t
+set closed_at = duly.clock()
+where t.id = any (array(
+    select o.id
+    from {schema}.capture_session as o
+    cross join lateral (select max(i.created_at) as at from {schema}.capture_image as i where i.session_id = o.id) as last
+    where o.state = %(pending)s and o.closed_at is null
+        and last.at <= duly.now() - make_interval(secs => %(idle_seconds)s)
+    order by last.at, o.id
+    limit %(most)s
+    for no key update of o skip locked
+))
+returning t.id;
+
+-- name: lock_days
+-- One writer per person and day, for the rest of this transaction: in a statement of its own, so that the next sees what the
+-- last writer left; in the order of the keys, so that writers never wait in a circle.
+select pg_advisory_xact_lock(ordered.key)
+from (select distinct given.key from unnest(%(keys)s::bigint[]) as given (key) order by given.key) as ordered;
+
+-- name: find_days
+-- What is known of these days. A payload comes along only where another canonicaliser wrote it.
+select
+    given.user_id,
+    given.schedule_date,
+    pointer.current_version,
+    version.payload_hash,
+    case when version.canonicalizer is distinct from %(canonicalizer)s then version.payload end as payload,
+    snapshot.snapshot_payload,
+    snapshot.canonicalizer,
+    snapshot.events
+from unnest(%(user_ids)s::bigint[], %(schedule_dates)s::date[]) as given (user_id, schedule_date)
+left join lateral (
+    select d.current_version
+    from {schema}.day_schedule as d
+    where d.user_id = given.user_id and d.schedule_date = given.schedule_date
+    limit 1
+) as pointer on true
+left join lateral (
+    select v.payload_hash, v.payload, v.canonicalizer
+    from {schema}.schedule_version as v
+    where v.user_id = given.user_id and v.schedule_date = given.schedule_date and v.version = pointer.current_version
+    limit 1
+) as version on true
+left join lateral (
+    select s.snapshot_payload, s.canonicalizer, s.events
+    from {schema}.day_snapshot as s
+    where s.user_id = given.user_id and s.schedule_date = given.schedule_date
+    limit 1
+) as snapshot on true;
+
+-- name: settle_observed
+-- Goes on after a settle, in the same statement: the version of a session is written exactly when the session is still ours
+-- to finish. A version that is there already is left alone, and the answer says which is which.
+, versioned as (
+    insert into {schema}.schedule_version (
+        user_id, schedule_date, version, session_id, payload, payload_hash, created_at, canonicalizer
+    )
+    select g.user_id, g.schedule_date, g.version, g.key, g.payload, g.payload_hash, duly.clock(), %(canonicalizer)s
+    from settled
+    inner join given as g on g.key = settled.key
+    where g.version is not null
+    on conflict do nothing
+    returning session_id
+)
+select settled.key, versioned.session_id is not null as is_versioned
+from settled
+left join versioned on versioned.session_id = settled.key;
+
+-- name: has_version
+-- Whoever finds its version taken asks whether it was by the session itself.
+select version from {schema}.schedule_version where session_id = %(session_id)s;
+
+-- name: add_events
+-- Every change of a shift, once: the same session seeing the same change again adds nothing.
+insert into {schema}.schedule_event (
+    event_id, user_id, schedule_date, event_type, location_fingerprint, customer_fingerprint, old_value_hash,
+    new_value_hash, old_value, new_value, detected_at, source_session_id, seq
+)
+select
+    e.event_id, e.user_id, e.schedule_date, e.event_type, e.location, e.customer, e.old_hash, e.new_hash, e.old_value,
+    e.new_value, (select duly.clock()), e.session_id, e.seq
+from unnest(
+    %(event_ids)s::uuid[], %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(event_types)s::text[],
+    %(locations)s::text[], %(customers)s::text[], %(old_hashes)s::text[], %(new_hashes)s::text[], %(old_values)s::jsonb[],
+    %(new_values)s::jsonb[], %(session_ids)s::uuid[], %(seqs)s::bigint[]
+) as e (
+    event_id, user_id, schedule_date, event_type, location, customer, old_hash, new_hash, old_value, new_value, session_id,
+    seq
+)
+on conflict do nothing;
+
+-- name: put_snapshots
+-- A day as it is known now, written once by each session that looked at it.
+insert into {schema}.day_snapshot as s (
+    user_id, schedule_date, snapshot_payload, source_session_id, updated_at, canonicalizer, events
+)
+select d.user_id, d.schedule_date, d.snapshot_payload, d.session_id, duly.clock(), d.canonicalizer, d.events
+from unnest(
+    %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(snapshots)s::jsonb[], %(session_ids)s::uuid[],
+    %(canonicalizers)s::integer[], %(events)s::bigint[]
+) as d (user_id, schedule_date, snapshot_payload, session_id, canonicalizer, events)
+on conflict (user_id, schedule_date) do update
+set snapshot_payload = excluded.snapshot_payload,
+    source_session_id = excluded.source_session_id,
+    updated_at = excluded.updated_at,
+    canonicalizer = excluded.canonicalizer,
+    events = excluded.events;
+
+-- name: add_notices
+-- Messages to be delivered, in the order given: each a microsecond after the one before, so that whoever delivers the oldest
+-- first delivers them so. One that is there already stays as it is.
+insert into {schema}.schedule_notification (
+    notification_id, user_id, schedule_date, source_session_id, status, notification_type, message, event_ids, created_at
+)
+select
+    n.id, n.user_id, n.schedule_date, n.session_id, 'pending', n.type, n.message, n.event_ids,
+    (select duly.clock()) + n.place * interval '1 microsecond'
+from unnest(
+    %(ids)s::text[], %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(session_ids)s::uuid[], %(types)s::text[],
+    %(messages)s::text[], %(event_ids)s::jsonb[]
+) with ordinality as n (id, user_id, schedule_date, session_id, type, message, event_ids, place)
+on conflict do nothing;
+
+-- name: find_labels
+-- The states that this database knows; nothing when the table is not there.
+select array_agg(e.enumlabel::text order by e.enumsortorder) as labels
+from pg_catalog.pg_attribute as a
+inner join pg_catalog.pg_enum as e on e.enumtypid = a.atttypid
+where a.attrelid = to_regclass(%(table)s) and a.attname = 'state';

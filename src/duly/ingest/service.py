@@ -1,0 +1,223 @@
+"""The verbs that doors call: begin a session, add images, close it, and look at what days became."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from duly.db.pool import Pool
+from duly.errors import IllegalMove, InvalidArgument, NotFound
+from duly.ingest import store
+from duly.ingest.canonical import observe
+from duly.ingest.diff import Change, diff, replay
+from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session, Transition
+from duly.ingest.shift import Shift, read_shift
+from duly.kernel.canonical import checked_json
+from duly.kernel.identity import new_id
+from duly.kernel.paging import Page, checked_most, page_of, read_place
+from duly.objects import Objects
+
+__all__ = [
+    "MOST_IMAGES",
+    "Replayed",
+    "add_image",
+    "close_session",
+    "compare_versions",
+    "create_session",
+    "get_day",
+    "get_session",
+    "list_events",
+    "list_images",
+    "list_notifications",
+    "list_sessions",
+    "list_transitions",
+    "list_versions",
+    "replay_day",
+]
+
+MOST_IMAGES = 50  # of one session
+MOST_REPLAYED = 100_000
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+async def create_session(pool: Pool, schema: str, user_id: int, payload: Mapping[str, Any] | None = None) -> Session:
+    """Begin a session of this person; with a payload it needs no images, and is complete."""
+    if payload is not None:
+        payload = checked_json(payload)
+        observe(payload)  # refused here, by name, and not later by a worker
+    async with pool.transaction() as connection:
+        return await store.add_session(connection, schema, user_id, payload)
+
+
+async def add_image(
+    pool: Pool, schema: str, objects: Objects, user_id: int, session_id: UUID, image: bytes, kind: str = "png"
+) -> Image:
+    """Keep a cleaned image as the next of a session that still takes some."""
+    name = f"screenshots/{user_id}/{session_id}/{new_id()}.{kind}"
+    await must_take_images(pool, schema, user_id, session_id)
+    await objects.put(name, image)
+    try:
+        async with pool.transaction() as connection:
+            if not await store.lock_open_session(connection, schema, user_id, session_id):
+                raise IllegalMove(f"session {session_id} was closed meanwhile and takes no more images; begin another")
+            added = await store.add_image(connection, schema, session_id, name)
+        assert added, "what has no message is never there already"
+    except BaseException:
+        await objects.remove([name])
+        raise
+    return added
+
+
+async def must_take_images(pool: Pool, schema: str, user_id: int, session_id: UUID) -> None:
+    """Refuse to add an image to a session that is not theirs, is complete, or is full."""
+    async with pool.transaction() as connection:
+        session = await get(connection, schema, user_id, session_id)
+        images = await store.list_images(connection, schema, session_id, MOST_IMAGES)
+    if session.state != "pending" or session.closed_at is not None:
+        state = "closed" if session.state == "pending" else session.state
+        raise IllegalMove(f"session {session_id} is {state} and takes no more images; begin another")
+    if len(images) >= MOST_IMAGES:
+        raise InvalidArgument(f"session {session_id} has {MOST_IMAGES} images, and takes no more; close it")
+
+
+async def close_session(pool: Pool, schema: str, user_id: int, session_id: UUID) -> Session:
+    """Say that a session is complete; saying it again changes nothing."""
+    async with pool.transaction() as connection:
+        await store.close_session(connection, schema, user_id, session_id)
+        return await get(connection, schema, user_id, session_id)
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+async def get_session(pool: Pool, schema: str, user_id: int | None, session_id: UUID) -> Session:
+    """A session of this person, or NotFound."""
+    async with pool.transaction() as connection:
+        return await get(connection, schema, user_id, session_id)
+
+
+async def list_sessions(
+    pool: Pool, schema: str, user_id: int, *, place: str | None = None, most: int = 100
+) -> Page[Session]:
+    """A page of a person's sessions, the newest first."""
+    before = store.END if place is None else read_place(place, datetime.fromisoformat, UUID)
+    async with pool.transaction() as connection:
+        rows = await store.list_sessions(connection, schema, user_id, (before[0], before[1]), checked_most(most) + 1)
+    return page_of(rows, most, lambda session: (session.created_at, session.id))
+
+
+async def list_images(pool: Pool, schema: str, user_id: int | None, session_id: UUID) -> list[Image]:
+    """The images of a session, in their order."""
+    async with pool.transaction() as connection:
+        await get(connection, schema, user_id, session_id)
+        return list(await store.list_images(connection, schema, session_id, MOST_IMAGES))
+
+
+async def list_transitions(
+    pool: Pool, schema: str, user_id: int | None, session_id: UUID, *, place: str | None = None, most: int = 100
+) -> Page[Transition]:
+    """A page of a session's log, in order."""
+    after = 0 if place is None else read_place(place, int)[0]
+    async with pool.transaction() as connection:
+        await get(connection, schema, user_id, session_id)
+        rows = await store.list_transitions(connection, schema, session_id, after, checked_most(most) + 1)
+    return page_of(rows, most, lambda each: (each.seq,))
+
+
+async def get_day(pool: Pool, schema: str, user_id: int, schedule_date: date) -> KnownDay:
+    """A person's day as it is known now, or NotFound."""
+    async with pool.transaction() as connection:
+        day = await store.find_snapshot(connection, schema, user_id, schedule_date)
+    if day is None:
+        raise NotFound(f"nothing is known of {schedule_date.isoformat()}")
+    return day
+
+
+async def list_versions(
+    pool: Pool, schema: str, user_id: int, schedule_date: date, *, place: str | None = None, most: int = 100
+) -> Page[DayVersion]:
+    """A page of a day's versions, in order."""
+    after = 0 if place is None else read_place(place, int)[0]
+    async with pool.transaction() as connection:
+        rows = await store.list_versions(connection, schema, user_id, schedule_date, after, checked_most(most) + 1)
+    return page_of(rows, most, lambda version: (version.version,))
+
+
+async def list_events(
+    pool: Pool, schema: str, user_id: int, schedule_date: date, *, place: str | None = None, most: int = 100
+) -> Page[PastEvent]:
+    """A page of a day's events, in the order in which they happened."""
+    first = 0 if place is None else read_place(place, int)[0] + 1
+    async with pool.transaction() as connection:
+        rows = await store.list_events(connection, schema, user_id, schedule_date, first, checked_most(most) + 1)
+    return page_of(rows, most, lambda event: (event.seq or 0,))
+
+
+async def list_notifications(
+    pool: Pool, schema: str, user_id: int, schedule_date: date, *, place: str | None = None, most: int = 100
+) -> Page[Message]:
+    """A page of what a person was told of a day, in the order of delivery."""
+    after = (store.BEGINNING, "") if place is None else read_place(place, datetime.fromisoformat, str)
+    async with pool.transaction() as connection:
+        rows = await store.list_notifications(
+            connection, schema, user_id, schedule_date, (after[0], after[1]), checked_most(most) + 1
+        )
+    return page_of(rows, most, lambda message: (message.created_at, message.notification_id))
+
+
+async def compare_versions(
+    pool: Pool, schema: str, user_id: int, schedule_date: date, before: int, after: int
+) -> list[Change]:
+    """What changed from one version of a day to another; 0 is the empty day before the first."""
+    shifts = [await shifts_of_version(pool, schema, user_id, schedule_date, version) for version in (before, after)]
+    return diff(*shifts)
+
+
+async def shifts_of_version(
+    pool: Pool, schema: str, user_id: int, schedule_date: date, version: int
+) -> tuple[Shift, ...]:
+    """The shifts that a version has, in the form that we give them today."""
+    if version == 0:
+        return ()
+    async with pool.transaction() as connection:
+        found = await store.list_versions(connection, schema, user_id, schedule_date, version - 1, 1)
+    if not found or found[0].version != version:
+        raise NotFound(f"there is no version {version} of {schedule_date.isoformat()}")
+    return observe(found[0].payload).shifts
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A day as its events make it, beside the day as it is known."""
+
+    schedule_date: date
+    events: int
+    shifts: list[Shift]
+    known: list[Shift]
+
+    @property
+    def is_same(self) -> bool:
+        """Do the events rebuild the day?"""
+        return self.shifts == self.known
+
+
+async def replay_day(pool: Pool, schema: str, user_id: int, schedule_date: date) -> Replayed:
+    """Rebuild a day from its events alone."""
+    day = await get_day(pool, schema, user_id, schedule_date)
+    async with pool.transaction() as connection:
+        events = await store.list_events(connection, schema, user_id, schedule_date, 0, MOST_REPLAYED)
+    known = sorted(map(read_shift, day.snapshot_payload), key=lambda shift: shift.order)
+    return Replayed(schedule_date, len(events), replay((each.old_value, each.new_value) for each in events), known)
+
+
+# Within ---------------------------------------------------------------------------------------------------------------
+
+
+async def get(connection: store.Connection, schema: str, user_id: int | None, session_id: UUID) -> Session:
+    """A session of this person, or NotFound."""
+    if session := await store.find_session(connection, schema, user_id, session_id):
+        return session
+    raise NotFound(f"there is no session {session_id}")

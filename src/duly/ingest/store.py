@@ -1,0 +1,329 @@
+"""One small function per statement: connection and schema in, value out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg import AsyncConnection
+
+from duly.db.queries import Queries, load_queries
+from duly.db.rows import change, find_row, find_value, get_row, get_rows, get_rows_planned_anew
+from duly.ingest.canonical import CANONICALIZER
+from duly.ingest.day import Day, Step, day_of
+from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session, Transition
+from duly.kernel.advisory import advisory_key
+from duly.kernel.lease import Lease, settle_and
+
+__all__ = [
+    "END",
+    "SQL",
+    "Taken",
+    "add_events",
+    "add_image",
+    "add_notices",
+    "add_session",
+    "close_idle",
+    "close_session",
+    "find_days",
+    "find_labels",
+    "find_session",
+    "find_snapshot",
+    "has_version",
+    "list_events",
+    "list_images",
+    "list_notifications",
+    "list_sessions",
+    "list_transitions",
+    "list_versions",
+    "lock_days",
+    "lock_open_session",
+    "put_snapshots",
+    "settle_observed",
+]
+
+SQL = load_queries(__file__)
+BEGINNING = datetime.min.replace(tzinfo=UTC)
+END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
+Connection = AsyncConnection[Any]
+
+
+@cache
+def of(schema: str) -> Queries:
+    """The statements for the tables of a schema."""
+    return SQL.using(schema=schema)
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+async def add_session(
+    connection: Connection, schema: str, user_id: int, payload: Mapping[str, Any] | None = None
+) -> Session:
+    """Begin a session; with a payload it is complete."""
+    given = as_json(payload) if payload is not None else None
+    return Session(**await get_row(connection, of(schema).add_session, user_id=user_id, payload=given))
+
+
+async def lock_open_session(connection: Connection, schema: str, user_id: int, session_id: UUID) -> bool:
+    """Be the one who adds to a session of this person; False when it takes no more images."""
+    found = await find_value(connection, of(schema).lock_open_session, user_id=user_id, session_id=session_id)
+    return found is not None
+
+
+async def add_image(
+    connection: Connection, schema: str, session_id: UUID, r2_key: str, telegram_message_id: int | None = None
+) -> Image | None:
+    """Add an image to a session that we have locked; None when this message has brought it already."""
+    row = await find_row(
+        connection,
+        of(schema).add_image,
+        session_id=session_id,
+        r2_key=r2_key,
+        telegram_message_id=telegram_message_id,
+    )
+    return Image(**row) if row else None
+
+
+async def close_session(connection: Connection, schema: str, user_id: int, session_id: UUID) -> bool:
+    """Say that a session is complete; False when it is not theirs or no longer waits."""
+    found = await find_value(connection, of(schema).close_session, user_id=user_id, session_id=session_id)
+    return found is not None
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+async def find_session(connection: Connection, schema: str, user_id: int | None, session_id: UUID) -> Session | None:
+    """A session of this person, or of anybody when none is named."""
+    row = await find_row(connection, of(schema).find_session, user_id=user_id, session_id=session_id)
+    return Session(**row) if row else None
+
+
+async def list_sessions(
+    connection: Connection, schema: str, user_id: int, before: tuple[datetime, UUID] = END, most: int = 100
+) -> Sequence[Session]:
+    """A page of a person's sessions, the newest first."""
+    rows = await get_rows(
+        connection, of(schema).list_sessions, user_id=user_id, before_at=before[0], before_id=before[1], most=most
+    )
+    return [Session(**row) for row in rows]
+
+
+async def list_images(connection: Connection, schema: str, session_id: UUID, most: int = 100) -> Sequence[Image]:
+    """The images of a session, in their order."""
+    rows = await get_rows(connection, of(schema).list_images, session_id=session_id, most=most)
+    return [Image(**row) for row in rows]
+
+
+async def list_transitions(
+    connection: Connection, schema: str, session_id: UUID, after_seq: int = 0, most: int = 100
+) -> Sequence[Transition]:
+    """A page of a session's log."""
+    rows = await get_rows(
+        connection, of(schema).list_transitions, session_id=session_id, after_seq=after_seq, most=most
+    )
+    return [Transition(**row) for row in rows]
+
+
+async def find_snapshot(connection: Connection, schema: str, user_id: int, schedule_date: date) -> KnownDay | None:
+    """A day of this person as it is known now."""
+    row = await find_row(connection, of(schema).find_snapshot, user_id=user_id, schedule_date=schedule_date)
+    return KnownDay(**row) if row else None
+
+
+async def list_versions(
+    connection: Connection, schema: str, user_id: int, schedule_date: date, after_version: int = 0, most: int = 100
+) -> Sequence[DayVersion]:
+    """A page of a day's versions, in order."""
+    rows = await get_rows(
+        connection,
+        of(schema).list_versions,
+        user_id=user_id,
+        schedule_date=schedule_date,
+        after_version=after_version,
+        most=most,
+    )
+    return [DayVersion(**row) for row in rows]
+
+
+async def list_events(
+    connection: Connection, schema: str, user_id: int, schedule_date: date, from_seq: int = 0, most: int = 100
+) -> Sequence[PastEvent]:
+    """A page of a day's events, in order; those without a number stand before all others."""
+    rows = await get_rows(
+        connection,
+        of(schema).list_events,
+        user_id=user_id,
+        schedule_date=schedule_date,
+        from_seq=from_seq,
+        most=most,
+    )
+    return [PastEvent(**row) for row in rows]
+
+
+async def list_notifications(
+    connection: Connection,
+    schema: str,
+    user_id: int,
+    schedule_date: date,
+    after: tuple[datetime, str] = (BEGINNING, ""),
+    most: int = 100,
+) -> Sequence[Message]:
+    """A page of a day's messages, in the order of delivery."""
+    rows = await get_rows(
+        connection,
+        of(schema).list_notifications,
+        user_id=user_id,
+        schedule_date=schedule_date,
+        after_at=after[0],
+        after_id=after[1],
+        most=most,
+    )
+    return [Message(**row) for row in rows]
+
+
+async def find_labels(connection: Connection, schema: str) -> list[str] | None:
+    """The states that this database knows for a session; None when it has no sessions."""
+    return await find_value(connection, of(schema).find_labels, table=f'"{schema}".capture_session')
+
+
+# Working --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A session of ours, the step it takes its day, and what is written down of it."""
+
+    lease: Lease
+    step: Step
+    payload: Mapping[str, Any]
+    result: Mapping[str, Any]
+
+    @property
+    def day(self) -> Day:
+        """The day as it is afterwards."""
+        return self.step.after
+
+
+async def close_idle(connection: Connection, schema: str, *, pending: str, idle_seconds: float, most: int = 100) -> int:
+    """Close sessions whose last image is idle; how many there were."""
+    rows = await get_rows_planned_anew(
+        connection, of(schema).close_idle, pending=pending, idle_seconds=idle_seconds, most=most
+    )
+    return len(rows)
+
+
+async def lock_days(connection: Connection, schema: str, days: Sequence[tuple[int, date]]) -> None:
+    """Be the one who writes about these days."""
+    keys = [advisory_key("ingest.day", schema, user_id, day) for user_id, day in days]
+    await get_rows(connection, of(schema).lock_days, keys=keys)
+
+
+async def find_days(
+    connection: Connection, schema: str, days: Sequence[tuple[int, date]]
+) -> dict[tuple[int, date], Day]:
+    """What is known of these days."""
+    rows = await get_rows(
+        connection,
+        of(schema).find_days,
+        user_ids=[user_id for user_id, _ in days],
+        schedule_dates=[day for _, day in days],
+        canonicalizer=CANONICALIZER,
+    )
+    return {(row["user_id"], row["schedule_date"]): day_of(row) for row in rows}
+
+
+async def has_version(connection: Connection, schema: str, session_id: UUID) -> bool:
+    """Has a session made a version?"""
+    return await find_value(connection, of(schema).has_version, session_id=session_id) is not None
+
+
+async def settle_observed(connection: Connection, schema: str, to: str, taken: Sequence[Taken]) -> Mapping[UUID, bool]:
+    """Finish sessions, and write the versions of those that changed their day; whether each has written one."""
+    columns = {"result": ("jsonb", [as_json(each.result) for each in taken])}
+    beside = {
+        "user_id": ("bigint", [each.day.user_id for each in taken]),
+        "schedule_date": ("date", [each.day.schedule_date for each in taken]),
+        "version": ("integer", [each.day.version if each.step.is_change else None for each in taken]),
+        "payload": ("jsonb", [as_json(each.payload) if each.step.is_change else None for each in taken]),
+        "payload_hash": ("text", [each.day.payload_hash for each in taken]),
+    }
+    rows = await settle_and(
+        connection,
+        [each.lease for each in taken],
+        to,
+        columns,
+        beside,
+        of(schema).settle_observed.as_string(None),
+        canonicalizer=CANONICALIZER,
+    )
+    return {row["key"]: row["is_versioned"] for row in rows}
+
+
+async def add_events(connection: Connection, schema: str, taken: Sequence[Taken]) -> int:
+    """Write down what changed; how many events there were."""
+    events = [
+        (each, each.step.before.events + nth, event, event.change)
+        for each in taken
+        for nth, event in enumerate(each.step.events, 1)
+    ]
+    if not events:
+        return 0
+    return await change(
+        connection,
+        of(schema).add_events,
+        event_ids=[event.id for _, _, event, _ in events],
+        user_ids=[each.day.user_id for each, *_ in events],
+        schedule_dates=[each.day.schedule_date for each, *_ in events],
+        event_types=[changed.type.value for *_, changed in events],
+        locations=[changed.shift.location_fingerprint for *_, changed in events],
+        customers=[changed.shift.customer_fingerprint for *_, changed in events],
+        old_hashes=[event.old_value_hash for _, _, event, _ in events],
+        new_hashes=[event.new_value_hash for _, _, event, _ in events],
+        old_values=[changed.old.text if changed.old else None for *_, changed in events],
+        new_values=[changed.new.text if changed.new else None for *_, changed in events],
+        session_ids=[each.lease.key for each, *_ in events],
+        seqs=[seq for _, seq, *_ in events],
+    )
+
+
+async def put_snapshots(connection: Connection, schema: str, taken: Sequence[Taken]) -> int:
+    """Write down what these days are known to be now."""
+    days = [each.day for each in taken]
+    return await change(
+        connection,
+        of(schema).put_snapshots,
+        user_ids=[day.user_id for day in days],
+        schedule_dates=[day.schedule_date for day in days],
+        snapshots=["[" + ",".join(shift.text for shift in day.shifts or ()) + "]" for day in days],
+        session_ids=[each.lease.key for each in taken],
+        canonicalizers=[day.canonicalizer for day in days],
+        events=[day.events for day in days],
+    )
+
+
+async def add_notices(connection: Connection, schema: str, taken: Sequence[Taken]) -> int:
+    """Write down what people are to be told; how many messages there were."""
+    notices = [(each, notice) for each in taken for notice in each.step.notices]
+    if not notices:
+        return 0
+    return await change(
+        connection,
+        of(schema).add_notices,
+        ids=[notice.id for _, notice in notices],
+        user_ids=[each.day.user_id for each, _ in notices],
+        schedule_dates=[each.day.schedule_date for each, _ in notices],
+        session_ids=[each.lease.key for each, _ in notices],
+        types=[notice.type.value for _, notice in notices],
+        messages=[notice.message for _, notice in notices],
+        event_ids=[as_json(list(map(str, notice.event_ids))) for _, notice in notices],
+    )
+
+
+def as_json(value: object) -> str:
+    """A value as PostgreSQL takes it."""
+    return orjson.dumps(value).decode()

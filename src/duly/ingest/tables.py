@@ -1,0 +1,219 @@
+"""Captures as SQLAlchemy sees them: for drift checks only."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Date,
+    DateTime,
+    Double,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ENUM, JSONB
+
+from duly.db.metadata import metadata
+
+__all__ = [
+    "capture_image",
+    "capture_session",
+    "day_schedule",
+    "day_snapshot",
+    "schedule_event",
+    "schedule_notification",
+    "schedule_version",
+]
+
+SCHEMA = "schedule_ingest"
+NOW = text("duly.clock()")
+NEW_ID = text("duly.new_id()")
+TIME = DateTime(timezone=True)
+
+
+def of_session(column: str) -> ForeignKeyConstraint:
+    """A reference to the session that a row came of."""
+    return ForeignKeyConstraint([column], [f"{SCHEMA}.capture_session.id"], ondelete="RESTRICT")
+
+
+capture_session = Table(
+    "capture_session",
+    metadata,
+    Column("id", Uuid, nullable=False, server_default=NEW_ID),
+    Column("user_id", BigInteger, nullable=False, comment="The person's Telegram id."),
+    Column(
+        "state",
+        ENUM("pending", "processing", "done", "failed", name="capture_session_state", schema=SCHEMA, create_type=False),
+        nullable=False,
+        server_default="pending",
+    ),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("error", Text),
+    Column("locked_at", TIME),
+    Column("locked_by", Text),
+    Column("closed_at", TIME, comment="When it was complete: no image comes after that."),
+    Column("given_at", TIME, comment="When that was given."),
+    Column("payload", JSONB, comment="What it shows, where it was given as data and needs no reading."),
+    Column("result", JSONB, comment="What came of it: changed or not, from which input, which version."),
+    Column(
+        "lease_seconds",
+        Double,
+        comment="How long its holder may be silent; a holder that writes none has LEASE_TIMEOUT_SECONDS.",
+    ),
+    Column(
+        "starts",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="Claims that count; a hand-back gives its own back.",
+    ),
+    Column("settled_by", Text),
+    Column("revision", BigInteger, nullable=False, server_default="0"),
+    Column("moved_from", Text),
+    PrimaryKeyConstraint("id"),
+    Index(None, "created_at", "id", postgresql_where=text("state = 'pending'")),
+    Index(None, "closed_at", "id", postgresql_where=text("state = 'pending'")),
+    Index(None, "given_at", "id", postgresql_where=text("state = 'pending' and given_at is not null")),
+    Index(None, "id", postgresql_where=text("state = 'processing'")),
+    Index("idx_capture_session__user_id_created_at_id", "user_id", text("created_at desc"), text("id desc")),
+    comment="A capture of one day: whose, where it is, who holds it, and what came of it.",
+    schema=SCHEMA,
+)
+
+capture_image = Table(
+    "capture_image",
+    metadata,
+    Column("id", Uuid, nullable=False, server_default=NEW_ID),
+    Column("session_id", Uuid, nullable=False),
+    Column("sequence", Integer, nullable=False),
+    Column("r2_key", Text, nullable=False),
+    Column("telegram_message_id", BigInteger),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("id"),
+    UniqueConstraint("r2_key"),
+    UniqueConstraint("session_id", "sequence"),
+    of_session("session_id"),
+    Index(
+        "uq_capture_image__session_id_telegram_message_id",
+        "session_id",
+        "telegram_message_id",
+        unique=True,
+        postgresql_where=text("telegram_message_id is not null"),
+    ),
+    comment="A photograph of a session; the image itself lies in the store under r2_key.",
+    schema=SCHEMA,
+)
+
+day_schedule = Table(
+    "day_schedule",
+    metadata,
+    Column("user_id", BigInteger, nullable=False, autoincrement=False),
+    Column("schedule_date", Date, nullable=False),
+    Column("current_version", Integer, nullable=False),
+    PrimaryKeyConstraint("user_id", "schedule_date"),
+    comment="The version that a person's day has; written by the trigger of the versions alone.",
+    schema=SCHEMA,
+)
+
+schedule_version = Table(
+    "schedule_version",
+    metadata,
+    Column("user_id", BigInteger, nullable=False, autoincrement=False),
+    Column("schedule_date", Date, nullable=False),
+    Column("version", Integer, nullable=False, autoincrement=False),
+    Column("session_id", Uuid, nullable=False),
+    Column("payload", JSONB, nullable=False),
+    Column("payload_hash", Text, nullable=False),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column(
+        "canonicalizer",
+        Integer,
+        comment="Which canonicaliser gave it this form; unknown when another program did.",
+    ),
+    PrimaryKeyConstraint("user_id", "schedule_date", "version"),
+    UniqueConstraint("session_id"),
+    of_session("session_id"),
+    comment="A person's day as it was, in canonical form: 1, 2, 3, without a gap and for ever.",
+    schema=SCHEMA,
+)
+
+day_snapshot = Table(
+    "day_snapshot",
+    metadata,
+    Column("user_id", BigInteger, nullable=False, autoincrement=False),
+    Column("schedule_date", Date, nullable=False),
+    Column("snapshot_payload", JSONB, nullable=False),
+    Column("source_session_id", Uuid, nullable=False),
+    Column("updated_at", TIME, nullable=False, server_default=NOW),
+    Column("canonicalizer", Integer),
+    Column("events", BigInteger, nullable=False, server_default="0", comment="How many events led here."),
+    PrimaryKeyConstraint("user_id", "schedule_date"),
+    of_session("source_session_id"),
+    comment="A person's day as it is known now: canonical shifts, the baseline of the next diff.",
+    schema=SCHEMA,
+)
+
+schedule_event = Table(
+    "schedule_event",
+    metadata,
+    Column("event_id", Uuid, nullable=False),
+    Column("user_id", BigInteger, nullable=False),
+    Column("schedule_date", Date, nullable=False),
+    Column("event_type", Text, nullable=False),
+    Column("location_fingerprint", Text, nullable=False),
+    Column("customer_fingerprint", Text, nullable=False),
+    Column("old_value_hash", Text, nullable=False),
+    Column("new_value_hash", Text, nullable=False),
+    Column("old_value", JSONB),
+    Column("new_value", JSONB),
+    Column("detected_at", TIME, nullable=False, server_default=NOW),
+    Column("source_session_id", Uuid, nullable=False),
+    Column("seq", BigInteger, comment="Its place among the events of its day: 1, 2, 3."),
+    PrimaryKeyConstraint("event_id"),
+    UniqueConstraint(
+        "user_id",
+        "schedule_date",
+        "location_fingerprint",
+        "event_type",
+        "old_value_hash",
+        "new_value_hash",
+        "source_session_id",
+        name="uq_schedule_event__dedupe",
+    ),
+    UniqueConstraint("user_id", "schedule_date", "seq"),
+    of_session("source_session_id"),
+    comment="What changed in a day, shift by shift: replayed from the first they rebuild the snapshot.",
+    schema=SCHEMA,
+)
+
+schedule_notification = Table(
+    "schedule_notification",
+    metadata,
+    Column("notification_id", Text, nullable=False),
+    Column("user_id", BigInteger, nullable=False),
+    Column("schedule_date", Date, nullable=False),
+    Column("source_session_id", Uuid, nullable=False),
+    Column("status", Text, nullable=False, server_default="pending"),
+    Column("notification_type", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("event_ids", JSONB, nullable=False),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    Column("sent_at", TIME),
+    PrimaryKeyConstraint("notification_id"),
+    of_session("source_session_id"),
+    Index(None, "created_at", "notification_id", postgresql_where=text("status = 'pending'")),
+    Index(
+        "idx_schedule_notification__user_id_schedule_date",
+        "user_id",
+        "schedule_date",
+        "created_at",
+        "notification_id",
+    ),
+    comment="Messages about a day, waiting for delivery in the order of created_at.",
+    schema=SCHEMA,
+)

@@ -1,0 +1,276 @@
+"""What a worker does with a session whose time has come: sees its day, and writes down what that changes, all at once.
+
+    outside any transaction        read, give it its canonical form
+    in one transaction             prove the lease, be the one writer of the day, compare with what is known, settle and
+                                   write the version in one statement, then events, snapshot and messages
+
+A session that cannot be read fails with a sentence for its person, and nothing else is written. Sessions of one day in
+one batch take their turns: each finds the day as the one before left it.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from psycopg.errors import SerializationFailure
+
+from duly.errors import Conflict, Misconfigured, NotMigrated
+from duly.ingest import store
+from duly.ingest.day import Day, Step, take
+from duly.ingest.machine import States, capture_session
+from duly.ingest.model import Outcome
+from duly.ingest.reading import Captured, Observed, Reader, observed
+from duly.kernel.lease import Lease, fence_many, find_settled, release, settle_many
+from duly.kernel.outcome import Failed, GiveUp, clean_text
+from duly.kernel.suspects import Suspects
+from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.logs import get_log
+
+__all__ = ["CaptureWork", "Rules"]
+
+LONGEST_ERROR = 4000
+TOGETHER = 3  # so many starts a session has in any company; the rest without another that had them
+LOOK_SECONDS = 1.0  # so often at most we look for idle sessions
+MOST_ITERATIONS = 1000
+MOST_CLOSED = 1000
+
+log = get_log("duly.ingest")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What an installation says of its sessions."""
+
+    schema: str = "schedule_ingest"
+    states: States = field(default_factory=States)
+    due: str = "closed_at"  # which clock makes a session due
+    idle_seconds: float = 25.0
+    threshold: int = 3  # so many changes are told in one message
+    simulated_seconds: float = 0.0
+    idle_log_every: int = 12  # iterations
+
+
+class CaptureWork(Work):
+    """Capture sessions as a kind of work."""
+
+    name = "ingest"
+
+    def __init__(self, reader: Reader, pace: Pace, rules: Rules = Rules()) -> None:  # noqa: B008 (frozen)
+        self.reader = reader
+        self.pace = pace
+        self.rules = rules
+        self.of = capture_session(rules.schema, rules.states, due=rules.due, lease_seconds=pace.lease_seconds)
+        self.suspects = Suspects(together=TOGETHER, most=pace.most_starts, seconds=pace.lease_seconds)
+        self.iterations = 0
+        self.idle_iterations = 0
+        self.open_iterations: dict[str, Iteration] = {}  # by the owner of a claim
+        self.look_at = 0.0  # our monotonic clock: when to look for idle sessions again
+
+    async def prepare(self, connection: Connection) -> None:
+        """Refuse to start on a database that has no sessions, or none of these states."""
+        labels = await store.find_labels(connection, self.rules.schema)
+        if labels is None:
+            raise NotMigrated(
+                f"DB_SCHEMA={self.rules.schema}: there is no table capture_session; make it with: duly migrate"
+            )
+        for setting, state in vars(self.rules.states).items():
+            if state not in labels:
+                raise Misconfigured(
+                    f"{setting.upper()}_STATE={state}: capture_session knows {', '.join(labels)}; name one of these"
+                )
+
+    # Claiming ---------------------------------------------------------------------------------------------------------
+
+    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+        """Close what is idle, and hold what is closed."""
+        if self.rules.due == "closed_at" and time.monotonic() >= self.look_at:
+            self.look_at = time.monotonic() + min(self.pace.poll_seconds, LOOK_SECONDS)
+            await store.close_idle(
+                connection,
+                self.rules.schema,
+                pending=self.rules.states.pending,
+                idle_seconds=self.rules.idle_seconds,
+                most=MOST_CLOSED,
+            )
+        leases = await super().claim(connection, worker_id, most)
+        self.begin_iteration(leases)
+        return leases
+
+    async def claim_lapsed(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+        """Take over what another worker let lapse; of what was started often one at a time, for one may be to blame."""
+        kept, back = self.suspects.choose(await super().claim_lapsed(connection, worker_id, most))
+        if back:
+            await release(connection, back)
+        if kept:
+            self.begin_iteration(kept)
+        return kept
+
+    def begin_iteration(self, leases: Sequence[Lease]) -> None:
+        """Say that we looked, and what there was; of looks that found nothing, the first and then every so many."""
+        self.iterations += 1
+        if not leases:
+            self.idle_iterations += 1
+            if self.idle_iterations % self.rules.idle_log_every == 1 or self.rules.idle_log_every == 1:
+                log.info("worker.iteration.start", iteration=self.iterations, sessions=0)
+                log.info("worker.iteration.end", iteration=self.iterations, sessions=0)
+            return
+        self.idle_iterations = 0
+        iteration = Iteration(self.iterations, len(leases), {lease.key for lease in leases})
+        self.open_iterations[leases[0].owner] = iteration
+        while len(self.open_iterations) > MOST_ITERATIONS:  # a session that was lost never ends
+            self.open_iterations.pop(next(iter(self.open_iterations)))
+        log.info("worker.iteration.start", iteration=iteration.number, sessions=iteration.sessions)
+
+    def end_iterations(self, leases: Iterable[Lease]) -> None:
+        """Say so when the last session of an iteration has come to an end."""
+        for lease in leases:
+            if iteration := self.open_iterations.get(lease.owner):
+                iteration.waiting.discard(lease.key)
+                if not iteration.waiting:
+                    del self.open_iterations[lease.owner]
+                    log.info("worker.iteration.end", iteration=iteration.number, sessions=iteration.sessions)
+
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+        """Hand sessions back unread."""
+        await super().release(connection, leases)
+        self.end_iterations(leases)
+        self.suspects.forget([lease.key for lease in leases])
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
+        """See what the session shows."""
+        return Call(self.see, (Captured(lease.key, lease.row["user_id"]), lease.row.get("payload")))
+
+    async def see(self, captured: Captured, payload: dict[str, Any] | None) -> Observed:
+        """The day that it shows, in its canonical form."""
+        if self.rules.simulated_seconds:
+            await asyncio.sleep(self.rules.simulated_seconds)
+        return await observed(self.reader, captured, payload)
+
+    # Recording --------------------------------------------------------------------------------------------------------
+
+    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
+        """Record what sessions showed, and why others could not be read."""
+        seen = [(lease, outcome) for lease, outcome in finished if isinstance(outcome, Observed)]
+        unread = [(lease, outcome) for lease, outcome in finished if not isinstance(outcome, Observed)]
+        settled = frozenset[UUID]()
+        if seen:
+            settled |= await self.record(connection, seen)
+        if unread:
+            settled |= await self.fail(connection, unread)
+        self.end_iterations(lease for lease, _ in finished)
+        self.suspects.forget([lease.key for lease, _ in finished])
+        return settled
+
+    async def fail(self, connection: Connection, unread: Sequence[tuple[Lease, object]]) -> frozenset[UUID]:
+        """Say why, in words; nothing else is written."""
+        whys = [clean_text(why_of(outcome), LONGEST_ERROR) for _, outcome in unread]
+        settled = await settle_many(
+            connection, [lease for lease, _ in unread], self.rules.states.failed, {"error": ("text", whys)}
+        )
+        for (lease, _), why in zip(unread, whys, strict=True):
+            if lease.key in settled:
+                log.warning("session.failed", **about(lease), why=why)
+        return settled
+
+    async def record(self, connection: Connection, seen: Sequence[tuple[Lease, Observed]]) -> frozenset[UUID]:
+        """Write down everything that sessions show, or nothing; returns those that are, or were, ours to settle."""
+        schema, leases = self.rules.schema, [lease for lease, _ in seen]
+        ours = await fence_many(connection, leases)
+        before = frozenset[UUID]() if len(ours) == len(leases) else await find_settled(connection, leases)
+        mine = sorted(
+            (each for each in seen if each[0].key in ours), key=lambda each: (each[0].row["created_at"], each[0].key)
+        )
+        if mine:
+            days = list(dict.fromkeys(day_key(*each) for each in mine))
+            await store.lock_days(connection, schema, days)
+            known = await store.find_days(connection, schema, days)
+            for turn in turns_of(mine):
+                await self.write(connection, turn, known)
+        return ours | before
+
+    async def write(
+        self, connection: Connection, turn: Sequence[tuple[Lease, Observed]], known: dict[tuple[int, date], Day]
+    ) -> None:
+        """One session for each of several days: settle and version in one statement, then what follows from it."""
+        taken: list[store.Taken] = []
+        for lease, outcome in turn:
+            key = day_key(lease, outcome)
+            step = take(known[key], lease.key, outcome.seen, threshold=self.rules.threshold)
+            known[key] = step.after
+            taken.append(store.Taken(lease, step, outcome.seen.payload, result_of(step, outcome)))
+        schema = self.rules.schema
+        written = await store.settle_observed(connection, schema, self.rules.states.done, taken)
+        assert len(written) == len(taken), "what we have locked is ours to settle"
+        for each in taken:
+            if each.step.is_change and not written[each.lease.key]:
+                await self.refuse(connection, each)
+        await store.add_events(connection, schema, taken)
+        await store.put_snapshots(connection, schema, taken)
+        await store.add_notices(connection, schema, taken)
+        for each in taken:
+            log.info("session.processed", **about(each.lease), **each.result)
+
+    async def refuse(self, connection: Connection, taken: store.Taken) -> None:
+        """A version is there that we did not write: begin again, or, when it is this very session's, fail."""
+        if await store.has_version(connection, self.rules.schema, taken.lease.key):
+            raise Conflict("another program wrote a version of this session before it was done; send the day again")
+        raise SerializationFailure(f"version {taken.day.version} of {taken.day.schedule_date} was written by another")
+
+
+@dataclass(eq=False, slots=True)
+class Iteration:
+    """One look at the table that found something."""
+
+    number: int
+    sessions: int
+    waiting: set[UUID]
+
+
+def day_key(lease: Lease, outcome: Observed) -> tuple[int, date]:
+    """The person and day that a session is about."""
+    return lease.row["user_id"], outcome.seen.schedule_date
+
+
+def turns_of(seen: Sequence[tuple[Lease, Observed]]) -> list[list[tuple[Lease, Observed]]]:
+    """The sessions in turns, each with one of a day at most, in order."""
+    turns: list[list[tuple[Lease, Observed]]] = []
+    nth: dict[tuple[int, date], int] = {}
+    for each in seen:
+        key = day_key(*each)
+        turn = nth.get(key, 0)
+        nth[key] = turn + 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(each)
+    return turns
+
+
+def result_of(step: Step, outcome: Observed) -> dict[str, Any]:
+    """What is kept with the session of what came of it."""
+    return {
+        "outcome": Outcome.CHANGED if step.is_change else Outcome.UNCHANGED,
+        "input": outcome.input,
+        "schedule_date": step.after.schedule_date.isoformat(),
+        "version": step.after.version,
+        "events": len(step.events),
+        "notifications": len(step.notices),
+    }
+
+
+def why_of(outcome: object) -> str:
+    """Why a session could not be read, for its person."""
+    if isinstance(outcome, Failed | GiveUp):
+        return outcome.message or outcome.code
+    return f"it ended as {type(outcome).__name__}"
+
+
+def about(lease: Lease) -> dict[str, Any]:
+    """Which session a line of the log is about."""
+    key = str(lease.key)
+    return {"session_id": key, "user_id": lease.row["user_id"], "correlation_id": key}
