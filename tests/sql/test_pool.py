@@ -34,6 +34,35 @@ async def insert_and_fail(pool: Pool) -> None:
         await connection.execute("select 1 / 0")
 
 
+async def test_a_statement_alone_is_a_transaction_and_begins_none(database: str) -> None:
+    async with open_pool(database, size=1) as pool:
+        async with pool.transaction() as connection:
+            await connection.execute("create table thing (n int)")
+        async with pool.statement() as connection:
+            await connection.execute("insert into thing values (1)")
+            assert connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await divide_alone(pool)
+        async with pool.transaction() as connection:
+            assert connection.info.transaction_status is psycopg.pq.TransactionStatus.INTRANS
+            cursor = await connection.execute("select count(*) from thing")
+            assert await cursor.fetchone() == (1,)
+
+
+async def divide_alone(pool: Pool) -> None:
+    async with pool.statement() as connection:
+        await connection.execute("select 1 / 0")
+
+
+async def test_a_statement_alone_is_read_committed_whatever_the_server_defaults_to(database: str) -> None:
+    dsn = f"{database} options='-c default_transaction_isolation=serializable'"
+    async with open_pool(dsn) as pool:
+        for _ in range(2):
+            async with pool.statement() as connection:
+                cursor = await connection.execute("show transaction_isolation")
+                assert await cursor.fetchone() == ("read committed",)
+
+
 async def test_a_role_lasts_exactly_one_transaction(database: str, worker_id: str) -> None:
     role = f"duly_test_{worker_id}"
     with psycopg.connect(database, autocommit=True) as admin:

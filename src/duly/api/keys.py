@@ -25,8 +25,10 @@ __all__ = [
     "Keyring",
     "Tenant",
     "author_of_posts",
+    "bringer_of_days",
     "is_loopback",
     "operator",
+    "reader_of_days",
     "reader_of_jobs",
     "reader_of_posts",
     "writer_of_jobs",
@@ -148,12 +150,12 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def reader_of_jobs(request: Request, _: Annotated[object, Security(BEARER)]) -> Tenant:
+async def reader_of_jobs(request: Request, _: Annotated[object, Security(BEARER)]) -> Tenant:
     """Whose jobs are looked at; Forbidden when this caller may not look."""
     return tenant_of(request.state.caller, READ)
 
 
-def writer_of_jobs(request: Request, _: Annotated[object, Security(BEARER)]) -> Tenant:
+async def writer_of_jobs(request: Request, _: Annotated[object, Security(BEARER)]) -> Tenant:
     """Whose jobs are made or steered; Forbidden when this caller may not."""
     return tenant_of(request.state.caller, WRITE)
 
@@ -178,14 +180,16 @@ def refuse_without(caller: Caller, scope: str) -> None:
 # People ---------------------------------------------------------------------------------------------------------------
 
 
-def reader_of_posts(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str | None:
+async def reader_of_posts(
+    request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None
+) -> str | None:
     """Whose eyes a post is looked at with: the person's of the key; without one only what everybody sees."""
     caller: Caller = request.state.caller
     refuse_without(caller, "posts:read")
     return person_of(caller, on_behalf)
 
 
-def author_of_posts(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
+async def author_of_posts(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
     """Who posts; Forbidden when this caller may not, or is nobody in particular."""
     caller: Caller = request.state.caller
     refuse_without(caller, "posts:write")
@@ -194,6 +198,27 @@ def author_of_posts(request: Request, _: Annotated[object, Security(BEARER)], on
     raise Forbidden(
         "posts belong to people, and this key to none: make one with duly keys create NAME --user UID --scope "
         "posts:write; an administrator says for whom in the header Duly-User"
+    )
+
+
+def reader_of_days(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
+    """Whose sessions and days are looked at; Forbidden when this caller may not, or is nobody in particular."""
+    return owner_of_days(request.state.caller, "ingest:read", on_behalf)
+
+
+def bringer_of_days(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
+    """Who brings sessions and images; Forbidden when this caller may not, or is nobody in particular."""
+    return owner_of_days(request.state.caller, "ingest:write", on_behalf)
+
+
+def owner_of_days(caller: Caller, scope: str, on_behalf: str | None) -> str:
+    """The person that a caller is, or acts for."""
+    refuse_without(caller, scope)
+    if uid := person_of(caller, on_behalf):
+        return uid
+    raise Forbidden(
+        f"days belong to people, and this key to none: make one with duly keys create NAME --user UID --scope {scope}; "
+        "an administrator says for whom in the header Duly-User"
     )
 
 
@@ -206,7 +231,7 @@ def person_of(caller: Caller, on_behalf: str | None) -> str | None:
     return on_behalf
 
 
-def operator(request: Request, _: Annotated[object, Security(BEARER)]) -> Caller:
+async def operator(request: Request, _: Annotated[object, Security(BEARER)]) -> Caller:
     """Who looks after the house; Forbidden to others."""
     caller: Caller = request.state.caller
     refuse_without(caller, "posts:read")

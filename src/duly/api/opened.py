@@ -7,18 +7,24 @@ from fastapi import Depends, Request
 from duly.db.pool import Pool
 from duly.objects import Objects
 
-__all__ = ["Kept", "Opened"]
+__all__ = ["Kept", "Opened", "Schema"]
 
 
-def pool_of(request: Request) -> Pool:
+async def pool_of(request: Request) -> Pool:
     """The pool that the application opened."""
     return request.state.pool
 
 
-def objects_of(request: Request) -> Objects:
+async def objects_of(request: Request) -> Objects:
     """Where images are kept."""
     return request.state.objects
 
 
+def schema_of(request: Request) -> str:
+    """The schema that holds the ingest tables."""
+    return request.state.ingest_schema
+
+
 Opened: TypeAlias = Annotated[Pool, Depends(pool_of)]
 Kept: TypeAlias = Annotated[Objects, Depends(objects_of)]
+Schema: TypeAlias = Annotated[str, Depends(schema_of)]

@@ -56,7 +56,7 @@ slo = APIRouter(prefix="/v1/slo", tags=["posts"], route_class=GuardedRoute, resp
 routers = (intents, photos, posts, slo)
 
 
-def limited(request: Request, author: Annotated[str, Depends(author_of_posts)]) -> str:
+async def limited(request: Request, author: Annotated[str, Depends(author_of_posts)]) -> str:
     """Who posts, if not too much at once."""
     request.state.rate.take(author)
     return author

@@ -5,13 +5,18 @@ Where one login serves several components, a transaction opens with `SET LOCAL R
 transaction mode cannot leak to somebody else.
 """
 
-from collections.abc import AsyncGenerator
+import asyncio
+import select
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import orjson
 from psycopg import AsyncConnection, IsolationLevel, OperationalError, errors, sql
+from psycopg import Error as PsycopgError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -31,6 +36,7 @@ KEEPALIVE = {
 WAIT_SECONDS = 10.0
 RECONNECT_SECONDS = 8.0  # then the pool tries again on demand; delays between tries double, with jitter
 IDLE_SECONDS = 300.0
+CHECK_SECONDS = 1.0  # a connection that lived so lately is not asked again whether it does
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class Pool:
     connections: AsyncConnectionPool[AsyncConnection[Any]]
     role: str | None
     dsn: str
+    reads_committed: asyncio.Event = field(default_factory=asyncio.Event)  # is that what the server does unasked?
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection[Any], None]:
@@ -48,6 +55,26 @@ class Pool:
             async with self.connections.connection() as connection, connection.transaction():
                 await take_role(connection, self.role)
                 yield connection
+        except PoolTimeout:
+            raise Unavailable(f"no connection to the database within {WAIT_SECONDS:.0f} s") from None
+
+    @asynccontextmanager
+    async def statement(self) -> AsyncGenerator[AsyncConnection[Any], None]:
+        """A connection for one statement, which is a transaction by itself: nobody is asked to begin and to end one.
+
+        Where a role must be taken first, or a lone statement would not be READ COMMITTED, it is a whole transaction.
+        """
+        if self.role or not self.reads_committed.is_set():
+            async with self.transaction() as connection:
+                yield connection
+            return
+        try:
+            async with self.connections.connection() as connection:
+                await connection.set_autocommit(True)
+                try:
+                    yield connection
+                finally:
+                    await back_to_transactions(connection)
         except PoolTimeout:
             raise Unavailable(f"no connection to the database within {WAIT_SECONDS:.0f} s") from None
 
@@ -64,13 +91,19 @@ async def open_pool(
 
     `check` asks each connection, before it is lent, whether it lives; who repeats a failed transaction can go without.
     """
+    reads_committed = asyncio.Event()
+
+    async def configure(connection: AsyncConnection[Any]) -> None:
+        if await prepare_connection(connection):
+            reads_committed.set()
+
     connections = AsyncConnectionPool(
         with_keepalive(dsn, name),
         connection_class=AsyncConnection[Any],
         min_size=min(idle, size),
         max_size=size,
-        configure=prepare_connection,
-        check=AsyncConnectionPool.check_connection if check else None,
+        configure=configure,
+        check=check_now_and_then() if check else None,
         timeout=WAIT_SECONDS,
         max_idle=IDLE_SECONDS,
         reconnect_timeout=RECONNECT_SECONDS,
@@ -78,7 +111,7 @@ async def open_pool(
     )
     await connections.open(wait=False)
     try:
-        yield Pool(connections, role, dsn)
+        yield Pool(connections, role, dsn, reads_committed)
     finally:
         await connections.close()
 
@@ -98,6 +131,7 @@ async def connect(dsn: str, *, name: str = "duly") -> AsyncConnection[Any]:
 
 
 SET_ROLE = sql.SQL("set local role {}")
+WHO_ARE_YOU = "select pg_backend_pid(), current_setting('default_transaction_isolation')"
 
 
 async def take_role(connection: AsyncConnection[Any], role: str | None) -> None:
@@ -118,19 +152,63 @@ def with_keepalive(dsn: str, name: str) -> str:
     return make_conninfo(dsn, **({"application_name": name} | KEEPALIVE | conninfo_to_dict(dsn)))
 
 
-async def prepare_connection(connection: AsyncConnection[Any]) -> None:
-    """State the isolation level, read JSON quickly, and prepare no statements where a pooler would mix them up."""
+def check_now_and_then() -> Callable[[AsyncConnection[Any]], Awaitable[None]]:
+    """Ask a connection that is lent whether it lives, unless it said so a moment ago and has been quiet since.
+
+    Asking takes a round trip; a server that goes says so, and who is idle hears nothing else.
+    """
+    lived_at: WeakKeyDictionary[AsyncConnection[Any], float] = WeakKeyDictionary()
+
+    async def check(connection: AsyncConnection[Any]) -> None:
+        now = time.monotonic()
+        if now - lived_at.get(connection, 0.0) >= CHECK_SECONDS or connection.closed or has_news(connection):
+            await AsyncConnectionPool.check_connection(connection)
+            lived_at[connection] = now
+
+    return check
+
+
+def has_news(connection: AsyncConnection[Any]) -> bool:
+    """Did the server say anything on a connection where nobody asked?"""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+async def back_to_transactions(connection: AsyncConnection[Any]) -> None:
+    """The connection as it was lent; one that cannot be is of no use to anybody."""
+    try:
+        await connection.set_autocommit(False)
+    except PsycopgError:
+        await connection.close()
+
+
+async def prepare_connection(connection: AsyncConnection[Any]) -> bool:
+    """State the isolation level, read JSON quickly, and prepare no statements where a pooler would mix them up.
+
+    Returns whether a statement without a transaction is READ COMMITTED too. A pooler is known by the process number
+    that it gives to the client, which is its own invention and not the server's.
+    """
     await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
     set_json_loads(orjson.loads, connection)
-    if await is_behind_pooler(connection):
+    pid, isolation = await ask_server(connection)
+    if pid != connection.info.backend_pid:
         connection.prepare_threshold = None
+    return isolation == "read committed"
 
 
 async def is_behind_pooler(connection: AsyncConnection[Any]) -> bool:
-    """Is this a pooler? It gives the client a process number of its own invention, not the server's."""
+    """Is this a pooler?"""
+    pid, _ = await ask_server(connection)
+    return pid != connection.info.backend_pid
+
+
+async def ask_server(connection: AsyncConnection[Any]) -> tuple[int, str]:
+    """The server's process number, and the isolation level that it has unasked."""
     autocommit = connection.autocommit
     await connection.set_autocommit(True)
-    cursor = await connection.execute("select pg_backend_pid()", prepare=False)
+    cursor = await connection.execute(WHO_ARE_YOU, prepare=False)
     answer = await cursor.fetchone()
     await connection.set_autocommit(autocommit)
-    return answer != (connection.info.backend_pid,)
+    assert answer, "a server always says who it is"
+    return answer[0], answer[1]

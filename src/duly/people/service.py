@@ -13,9 +13,11 @@ from duly.people import store
 from duly.people.model import ApiKey, NewKey, Org, User, checked_scopes, new_secret, prefix_of
 
 __all__ = [
+    "change_user",
     "create_key",
     "create_org",
     "create_user",
+    "find_person",
     "has_keys",
     "identify",
     "list_keys",
@@ -72,6 +74,29 @@ async def create_user(
             is_same=lambda user: (user.telegram_id, user.zone, user.language, user.currency) == wanted,
             refusal=f"the uid {uid} belongs to a person described otherwise; nothing was changed",
         )
+
+
+async def change_user(
+    pool: Pool,
+    uid: str,
+    *,
+    telegram_id: int | None = None,
+    zone: str | None = None,
+    language: str | None = None,
+    currency: str | None = None,
+) -> User:
+    """Describe a person anew; what is not given stays."""
+    async with pool.transaction() as connection, rules():
+        user = await store.change_user(connection, uid, telegram_id, zone, language, currency)
+    if user is None:
+        raise nobody(uid)
+    return user
+
+
+async def find_person(pool: Pool, uid: str) -> User | None:
+    """The person of this uid."""
+    async with pool.transaction() as connection:
+        return await store.find_user(connection, uid)
 
 
 async def list_users(pool: Pool) -> Sequence[User]:
@@ -136,7 +161,7 @@ async def identify(pool: Pool, secret: str) -> ApiKey | None:
     prefix = prefix_of(secret)
     if prefix is None:
         return None
-    async with pool.transaction() as connection:
+    async with pool.statement() as connection:
         return await store.find_live_key(connection, prefix, secret)
 
 
@@ -157,7 +182,12 @@ async def get_user(connection: store.Connection, uid: str) -> User:
     """The person of this uid, or NotFound."""
     if user := await store.find_user(connection, uid):
         return user
-    raise NotFound(f"there is no person with the uid '{uid}'; make it with: duly users create '{uid}'")
+    raise nobody(uid)
+
+
+def nobody(uid: str) -> NotFound:
+    """The refusal of a uid that is nobody's."""
+    return NotFound(f"there is no person with the uid '{uid}'; make it with: duly users create '{uid}'")
 
 
 @asynccontextmanager

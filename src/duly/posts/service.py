@@ -65,7 +65,7 @@ async def create_intent(pool: Pool, objects: Objects, intent: Intent) -> Creatio
         is_kept, trouble = False, error
     try:
         with as_our_errors():
-            async with pool.transaction() as connection:
+            async with pool.statement() as connection:
                 made = await store.create_intent(connection, intent, is_kept=is_kept)
     except InvalidArgument as refusal:  # there is no image: none was brought, or nobody could look
         raise trouble or refusal from None
