@@ -46,10 +46,12 @@ class Directory:
     def publish(self, name: str, make: Callable[[Path], None]) -> None:
         """Make a draft, and let it appear under its name when the disk has it."""
         path = self.root / name
-        draft = path.with_name(f"{path.name}+{uuid4().hex}")  # no name has a +
+        draft = self.root / f"{name}+{uuid4().hex}"  # no name has a +
+        changed = [path.parent]
         try:
-            made = make_parents(path)
             try:
+                if not path.parent.is_dir():
+                    changed += make_parents(path)
                 make(draft)
                 draft.replace(path)
             finally:
@@ -58,7 +60,7 @@ class Directory:
             if error.errno in {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY}:
                 raise InvalidArgument(f"the name {name!r} lies above or under that of another object") from None
             raise
-        sync(path.parent, *made)
+        sync(*changed)
 
     def refusal_of(self, error: Exception, name: str) -> DulyError:
         """What went wrong, in words that name the fix."""
