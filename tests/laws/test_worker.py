@@ -17,7 +17,7 @@ from duly.worker.control import Control
 from duly.worker.handlers import Handlers
 from duly.worker.runtime import Worker
 from tests.laws.tables import PARCEL, VISIT, Shape
-from tests.support.law_work import GATE, PACE, LawWork
+from tests.support.law_work import AT_THE_GATE, GATE, PACE, LawWork
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import PYTHON, Program, plain_environment, wait_gone
 from tests.support.proxy import Proxy
@@ -352,12 +352,13 @@ async def test_nothing_is_claimed_for_a_loop_that_stands_still(
     monkeypatch.setattr(Handlers.is_turning, "__defaults__", (1.0,))
     monkeypatch.setattr("duly.worker.control.WEDGED_SECONDS", 2.0)
     GATE.clear()
+    AT_THE_GATE.clear()
     put(admin, PARCEL, "gate")
     seen: list[tuple[bool, bool, int]] = []
 
     def watch(health: Control) -> None:
-        wait_until(admin, lambda: any(each.began_at for each in list(health.handlers.under_way)))
-        wait_until(admin, lambda: not health.ready())
+        assert AT_THE_GATE.wait(SECONDS), "the loop stands still from here on, and not before"
+        wait_until(admin, lambda: not health.handlers.is_turning())
         put(admin, PARCEL, "say later")
         seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
         wait_until(admin, lambda: not health.alive())

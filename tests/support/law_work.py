@@ -20,13 +20,14 @@ from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp
 from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work, where_to_run
 from tests.laws.tables import Shape
 
-__all__ = ["GATE", "PACE", "LawWork"]
+__all__ = ["AT_THE_GATE", "GATE", "PACE", "LawWork"]
 
 PACE = Pace(
     lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100, most_starts=9
 )
 MEGABYTE = 1024 * 1024
 GATE = threading.Event()
+AT_THE_GATE = threading.Event()
 GATE_SECONDS = 60.0
 
 
@@ -60,6 +61,7 @@ async def block(lease: Lease, _sign: StopSign, seconds: str) -> Done:
 async def gate(lease: Lease, _sign: StopSign) -> Done:
     """Block the event loop until the test, in this very process, opens the gate."""
     tell("at the gate", lease.key)
+    AT_THE_GATE.set()
     GATE.wait(GATE_SECONDS)
     return Done("through")
 
