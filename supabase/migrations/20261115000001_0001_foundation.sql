@@ -10,6 +10,7 @@ select pg_advisory_xact_lock('7238811244850407282');
 do $prelude$
 declare
     wanted record;
+    of_script oid;
 begin
     for wanted in
         select * from (values
@@ -61,6 +62,23 @@ begin
                 );
         end;
     end if;
+    -- The little schema that `database/migrations/` makes beside a backend's tables gives way to ours.
+    select n.oid into of_script from pg_catalog.pg_namespace as n
+    where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
+    if of_script is not null then
+        begin
+            drop table if exists duly.workers;
+            drop function if exists duly.clock();
+            drop function if exists duly.now();
+            drop schema duly;
+        exception when insufficient_privilege then
+            raise exception '"%" may not replace the schema duly that add_session_leases made', current_user
+                using errcode = 'insufficient_privilege', hint = format(
+                    'migrate as the role "%s", which made it',
+                    (select pg_get_userbyid(nspowner) from pg_catalog.pg_namespace where oid = of_script)
+                );
+        end;
+    end if;
 end
 $prelude$;
 
@@ -68,6 +86,7 @@ create schema if not exists duly authorization "duly_owner";
 create schema if not exists "user" authorization "duly_owner";
 create schema if not exists ledger authorization "duly_owner";
 create schema if not exists posts authorization "duly_owner";
+create schema if not exists "schedule_ingest" authorization "duly_owner";
 set role "duly_owner";
 
 -- The foundation: the clocks, tenants, people, keys, workers, and the log of transitions.
@@ -255,12 +274,19 @@ grant select (id, name, prefix, scopes, org_id, user_id, created_at, expires_at,
 
 do $closing$
 declare
-    guest text;
+    found record;
 begin
-    for guest in select rolname from pg_catalog.pg_roles where rolname in ('anon', 'authenticated') loop
-        execute format('revoke all on schema duly, "user", ledger, posts from %I', guest);
-        execute format('revoke all on all tables in schema duly, "user", ledger, posts from %I', guest);
-        execute format('revoke all on all functions in schema duly, "user", ledger, posts from %I', guest);
+    for found in
+        select r.rolname as guest, n.nspname as home
+        from pg_catalog.pg_roles as r
+        cross join pg_catalog.pg_namespace as n
+        where r.rolname in ('anon', 'authenticated')
+            and n.nspname in ('duly', 'user', 'ledger', 'posts', 'schedule_ingest')
+            and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
+    loop
+        execute format('revoke all on schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all tables in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all functions in schema %I from %I', found.home, found.guest);
     end loop;
 end
 $closing$;

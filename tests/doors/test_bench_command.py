@@ -7,6 +7,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from bench.ingest import __main__ as ingest
+from bench.ingest import content
+from bench.ingest import ground as ingest_ground
+from bench.ingest import store as ingest_store
 from bench.ledger.__main__ import plan_of
 from bench.ledger.report import NEEDS
 from bench.posts import __main__ as posts
@@ -26,14 +30,14 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("name", ["ledger", "posts"])
+@pytest.mark.parametrize("name", ["ledger", "posts", "ingest"])
 def test_help_says_what_it_said_and_has_an_example(name: str) -> None:
     shown = "\n".join(line.rstrip() for line in run(name, "--help").stdout.splitlines()).strip() + "\n"
     check_golden(GOLDEN / f"bench-{name}.txt", shown)
     assert f"Example: duly bench {name} " in shown
 
 
-@pytest.mark.parametrize(("name", "first"), [("ledger", "drain"), ("posts", "release")])
+@pytest.mark.parametrize(("name", "first"), [("ledger", "drain"), ("posts", "release"), ("ingest", "drain")])
 def test_a_scenario_that_there_is_not_is_refused_with_those_there_are(name: str, first: str) -> None:
     answer = run(name, "--only", "sprint")
     assert answer.returncode == 2
@@ -94,6 +98,38 @@ def test_posts_that_are_made_for_measuring_break_no_law_but_that_the_old_ones_ha
         fill(connection, 120)
         offences = {each.invariant for each in check(connection, ["duly", "posts", "user"])}
         assert offences == {"posts_are_where_their_log_ends", "posts_are_released_by_their_holder"}
+
+
+# Ingest ---------------------------------------------------------------------------------------------------------------
+
+
+def test_ingest_and_what_it_is_held_against() -> None:
+    few = ("--sessions", "80", "--days", "10000", "--warm-waves", "1")
+    answer = run("ingest", "--rounds", "1", "--only", "drain", *few, "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [("drain", "duly"), ("drain", "bare")]
+    assert [(need["scenario"], need["least"]) for need in told["needs"]] == [("drain", 0.5)]
+    assert all(value > 0 for need in told["needs"] for value in need["values"])
+
+
+def test_growth_is_few_days_against_many_in_turns() -> None:
+    assert [(each.name, each.sides) for each in ingest.plan_of(["growth"])] == [("grown", ("few days", "many days"))]
+
+
+def test_sessions_of_a_batch_are_about_different_days_and_half_of_them_change_theirs() -> None:
+    sessions = [content.shown(number, 1000) for number in range(200)]
+    assert len({(each.user_id, each.payload["schedule_date"]) for each in sessions}) == 200
+    assert sum(each.kind in (content.Kind.NEW, content.Kind.CHANGED) for each in sessions) == 100
+
+
+def test_days_that_are_made_for_measuring_break_no_law_but_that_they_have_no_log(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        ingest_store.add_sessions(connection, [content.shown(number, 30) for number in range(20)])
+        assert check(connection, ["duly", "schedule_ingest"]) == []
+        ingest_ground.fill(connection, 30)
+        offences = {each.invariant for each in check(connection, ["duly", "schedule_ingest"])}
+        assert all("log" in each or "holder" in each for each in offences), offences
 
 
 # Verdicts -------------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ def photo() -> bytes:
 
 
 TESTER = cast("Any", schemathesis)  # its generic types have more parameters than it fills in
+TESTER.openapi.format("binary", st.just(photo()) | st.binary(max_size=100))
 for kind in DOCUMENT["paths"]["/v1/posts/images"]["post"]["requestBody"]["content"]:
     TESTER.openapi.media_type(kind, st.just(photo()) | st.binary(max_size=100))
 OPERATIONS = [each.ok() for each in TESTER.openapi.from_dict(DOCUMENT).get_all_operations()]
@@ -80,13 +81,15 @@ class Api:
     post: str  # anna's, which waits
     released: str  # and one that does not
     images: list[str]  # of bo, who has not posted yet
+    session: str  # anna's, which takes images
+    day: str  # of anna, which has a version
 
 
 @pytest.fixture(scope="module")
 def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
     """An API over jobs of which some wait, some run and some are dead letters, and over posts of some days."""
     with databases.clone(worker_id) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
-        key = key_for(dsn, "acme", ["admin"], uid="anna")
+        key = key_for(dsn, "acme", ["admin"], uid="anna", telegram_id=42)
         asked = "select (ledger.enqueue(org => %s, type => 'work')).id::text from generate_series(1, %s)"
         jobs = [key for (key,) in admin.execute(asked, [key.key.org_id, JOBS])]
         held = (
@@ -107,7 +110,32 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
                 "insert into posts.posts (author_id, status, created_at, legacy, image_url)"
                 " select 'anna', 'RELEASED', '2020-01-01', '{}', image_url from posts.posts returning id::text"
             ).fetchall()
-            yield Api(address, key, jobs, post, released, images)
+            session = anna.post("/v1/ingest/sessions").json()["id"]
+            yield Api(address, key, jobs, post, released, images, session, know_day(admin))
+
+
+def know_day(admin: psycopg.Connection[Any]) -> str:
+    """A day of anna's that a worker has seen."""
+    ((session,),) = admin.execute(
+        "insert into schedule_ingest.capture_session (user_id) values (42) returning id"
+    ).fetchall()
+    admin.execute(
+        "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w/1', locked_at = duly.clock()"
+        " where id = %s",
+        [session],
+    )
+    admin.execute(
+        "insert into schedule_ingest.schedule_version"
+        " (user_id, schedule_date, version, session_id, payload, payload_hash)"
+        " values (42, '2026-02-10', 1, %s, '{}', 'x')",
+        [session],
+    )
+    admin.execute(
+        "insert into schedule_ingest.day_snapshot (user_id, schedule_date, snapshot_payload, source_session_id)"
+        " values (42, '2026-02-10', '[]', %s)",
+        [session],
+    )
+    return "2026-02-10"
 
 
 @pytest.mark.filterwarnings(
@@ -134,7 +162,13 @@ def test_every_answer_is_one_that_the_document_announces(operation: Any, mode: G
 
 def know(case: Any, api: Api, nth: int, mode: GenerationMode) -> None:
     """Let a case name what is there: of all the ids, people and images there are none would be found by chance."""
-    there = {"job_id": api.jobs[nth], "post_id": api.released if nth % 2 else api.post}
+    there = {
+        "job_id": api.jobs[nth],
+        "post_id": api.released if nth % 2 else api.post,
+        "session_id": api.session,
+        "date": api.day,
+        "version": 1,
+    }
     case.path_parameters.update({name: there[name] for name in case.path_parameters})
     if mode is GenerationMode.NEGATIVE:
         return
@@ -160,9 +194,10 @@ def test_every_route_says_what_it_is_who_may_use_it_and_how_it_may_refuse(name: 
     if name in OPEN:
         return
     assert about["security"] == [{"key": []}]
-    assert re.search(r"scope `(ledger|posts):(read|write)`", about["description"])
+    assert re.search(r"scope `(ledger|posts|ingest):(read|write)`", about["description"])
     assert {"401", "403", "413", "500", "503", "400" if name == ENVELOPED else "422"} <= about["responses"].keys()
-    assert ("404" in about["responses"]) == ("{" in name or name == PHOTO)  # there: nobody of this name
+    is_for_somebody = name == PHOTO or about["tags"] == ["ingest"]  # and nobody may have this name
+    assert ("404" in about["responses"]) == ("{" in name or is_for_somebody)
     for status, response in about["responses"].items():
         is_problem = status >= "400" and name != ENVELOPED
         kind = MEDIA_TYPE if is_problem else NOT_JSON.get(name, "application/json")
@@ -171,7 +206,13 @@ def test_every_route_says_what_it_is_who_may_use_it_and_how_it_may_refuse(name: 
 
 def test_no_route_that_takes_a_post_finds_what_another_has_not_released(api: Api) -> None:
     paths = [path for path in DOCUMENT["paths"] if "{" in path]
-    assert {part for path in paths for part in re.findall(r"\{(\w+)\}", path)} == {"job_id", "post_id"}
+    assert {part for path in paths for part in re.findall(r"\{(\w+)\}", path)} == {
+        "job_id",
+        "post_id",
+        "session_id",
+        "date",
+        "version",
+    }
     probed = 0
     with client_of(api.address, api.key.secret) as anna, client_of(api.address, api.key.secret) as other:
         other.headers["Duly-User"] = "bo"

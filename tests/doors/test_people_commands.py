@@ -34,6 +34,25 @@ def test_from_nothing_to_a_key_that_is_revoked(database: str) -> None:
     assert "anna" in run(database, "users", "list").stdout
 
 
+def test_a_person_is_described_anew(database: str) -> None:
+    assert run(database, "users", "create", "anna", "--zone", "Europe/Stockholm").returncode == 0
+    changed = json.loads(run(database, "users", "set", "anna", "--telegram-id", "42", "--json").stdout)
+    assert (changed["telegram_id"], changed["zone"], changed["uid"]) == (42, "Europe/Stockholm", "anna")
+    said = run(database, "users", "set", "anna", "--zone", "UTC", "--language", "sv", "--currency", "SEK").stdout
+    assert "telegram_id 42  zone UTC  language sv  currency SEK" in said
+    assert run(database, "users", "create", "bo").returncode == 0
+    for words, why in (
+        (("bo", "--telegram-id", "42"), "belongs to another person"),
+        (("bo", "--zone", "Nowhere"), "a zone is"),
+        (("bo",), "say what is to change"),
+        (("cia", "--telegram-id", "7"), "there is no person with the uid 'cia'"),
+        (("bo", "--telegram-id", "0"), "--telegram-id"),
+    ):
+        refused = run(database, "users", "set", *words)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert why in refused.stderr
+
+
 def test_a_refusal_states_the_rule_and_exits_2(database: str) -> None:
     answer = run(database, "users", "create", "two words")
     assert (answer.returncode, answer.stdout) == (2, "")

@@ -15,6 +15,7 @@ import pytest
 
 from duly.db.admin import clone_database, drop_database
 from duly.db.migrate import newest_revision
+from duly.launcher import ROOT
 from duly.settings import DEFAULT_PORT, parse_address
 from duly.testing import TestDatabases
 from tests.support.postmaster import postmaster_of
@@ -89,8 +90,32 @@ def test_it_says_in_a_few_lines_what_runs_where_and_what_next(home: Path) -> Non
         assert f"data in {home}" in lines[1]
         assert newest_revision() in lines[2]
         assert "http://127.0.0.1:" in lines[3]
+        assert lines[3].endswith("(/v1/jobs, /v1/posts, /v1/ingest, /healthz, /readyz)")
         assert program.finish(signal.SIGINT) == 0
         assert program.said() == ""
+
+
+def test_it_takes_a_day_given_as_data_and_leaves_photographs_alone(home: Path, up: tuple[Program, str]) -> None:
+    _, address = up
+    words = ("ingest", "capture", "--fixture", str(ROOT / "fixtures" / "sample_schedule.json"), "--user", "42")
+    captured = run_duly(*words, DULY_HOME=str(home))
+    assert captured.returncode == 0, captured.stdout + captured.stderr
+    given, *told = captured.stdout.splitlines()
+    assert given.startswith("given     ")
+    assert told == [
+        "done      2026-02-10 has version 1, 1 event and 1 message, from the data that came with it",
+        "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Billdal.",
+    ]
+    assert run_duly("users", "create", "anna", "--telegram-id", "42", DULY_HOME=str(home)).returncode == 0
+    with httpx2.Client(base_url=address, headers={"Duly-User": "anna"}, trust_env=False, timeout=30) as anna:
+        waiting = anna.post("/v1/ingest/sessions").json()["id"]
+        assert anna.post(f"/v1/ingest/sessions/{waiting}/close").status_code == 200
+        assert anna.get("/v1/ingest/days/2026-02-10").json()["current_version"] == 1
+        again = run_duly(*words, DULY_HOME=str(home))  # by then the worker has looked once more
+        assert "is as it was, version 1" in again.stdout
+        assert anna.get(f"/v1/ingest/sessions/{waiting}").json()["state"] == "pending"
+    why = run_duly("ingest", "explain", waiting, DULY_HOME=str(home)).stdout
+    assert "photographs cannot be read here yet" in why
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -10,7 +10,10 @@ from tests.support.golden import check_golden
 from tests.support.processes import PYTHON, plain_environment
 
 GOLDEN = Path(__file__).parent / "cli"
-PEOPLE = [f"{noun} {verb}" for noun in ("orgs", "users", "keys") for verb in ("create", "list", "revoke")]
+PEOPLE = [
+    *(f"{noun} {verb}" for noun in ("orgs", "users", "keys") for verb in ("create", "list", "revoke")),
+    "users set",
+]
 JOBS = [
     f"jobs {verb}"
     for verb in (
@@ -31,8 +34,25 @@ POSTS = [
     f"posts {verb}"
     for verb in ("create", "list", "show", "timeline", "explain", "edit", "release", "repair", "import-legacy")
 ]
+INGEST = [
+    f"ingest {verb}"
+    for verb in (
+        "capture",
+        "list",
+        "show",
+        "timeline",
+        "explain",
+        "day",
+        "versions",
+        "diff",
+        "events",
+        "notifications",
+        "replay",
+    )
+]
+SCHEDULE = ["schedule next"]
 DAILY = ("", "up", "serve", "migrate", "verify", "doctor", "slo", "psql")
-COMMANDS = (*DAILY, *PEOPLE, *JOBS, *POSTS, "test", "check", "lock")
+COMMANDS = (*DAILY, *PEOPLE, *JOBS, *POSTS, *INGEST, *SCHEDULE, "test", "check", "lock")
 
 
 def file_of(command: str) -> Path:

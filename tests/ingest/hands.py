@@ -20,7 +20,7 @@ from duly.launcher import ROOT
 from duly.testing import move_clock
 from duly.verify import check
 
-__all__ = ["ANNA", "LEASE", "SCHEMA", "Admin", "Connection", "Hands"]
+__all__ = ["ANNA", "LEASE", "SCHEMA", "Admin", "Connection", "Hands", "see"]
 
 Admin = psycopg.Connection[Any]
 Connection = AsyncConnection[Any]
@@ -40,10 +40,9 @@ class Hands:
 
     def work(self, reader: Reader | None = None, **rules: Any) -> CaptureWork:
         """A worker's work, which takes any pending session."""
+        rules.setdefault("due", "created_at")
         return CaptureWork(
-            reader or FixtureReader(SAMPLE),
-            Pace(lease_seconds=LEASE, heartbeat_seconds=LEASE / 4),
-            Rules(**{"due": "created_at"} | rules),
+            reader or FixtureReader(SAMPLE), Pace(lease_seconds=LEASE, heartbeat_seconds=LEASE / 4), Rules(**rules)
         )
 
     async def bring(self, *days: Mapping[str, Json], user: int = ANNA) -> list[UUID]:

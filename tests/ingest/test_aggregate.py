@@ -80,7 +80,7 @@ def test_a_place_that_was_read_differently_is_one_when_all_else_agrees() -> None
 
 
 def test_a_photograph_without_a_date_takes_the_others() -> None:
-    page = {"entries": [BASE]}
+    page: dict[str, Any] = {"entries": [BASE]}
     assert observe(aggregate([page, payload(BASE)])) == observe(payload(BASE))
 
 

@@ -117,6 +117,10 @@ def test_a_day_may_be_empty() -> None:
         (payload({**ENTRY, "title": " "}), r"entries\[0\]\.title: must be there, and not empty"),
         (payload({**ENTRY, "title": 7}), r"entries\[0\]\.title: must be text, not 7"),
         (payload({**ENTRY, "location": ["x"]}), r"entries\[0\]\.location: must be text"),
+        (
+            payload({**ENTRY, "address": "x" * 501}),
+            r"entries\[0\]\.address: has 501 characters; at most 500 make a name",
+        ),
         (payload(*[ENTRY] * 501), "entries: has 501 entries; at most 500 make a day"),
         ([], r"\$: must be an object, not list"),
     ],

@@ -18,7 +18,7 @@ from tests.ledger.hands import ORG, Admin, Hands
 from tests.support.golden import check_golden
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "lease"
-FRAGMENTS = ("until_", "since_")
+FRAGMENTS = ("until_", "since_", "settled")
 UNHELD = "lease_owner = null, lease_expires_at = null"
 BESIDE = {
     "queued": UNHELD + ", starts = 0",

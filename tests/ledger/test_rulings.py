@@ -247,7 +247,7 @@ async def test_r9_a_lease_lasts_a_minute_and_is_renewed_every_quarter_of_it(hand
     hands.put()
     (lease,) = await hands.hold(seconds=Pace().lease_seconds)
     for _ in range(6):  # longer than a lease
-        hands.pass_time(Pace().heartbeat_seconds)
+        hands.pass_time(15.0)
         renewal = await renew(hands.worker, [lease], lease_seconds=Pace().lease_seconds)
         assert renewal.renewed == {lease.claim}
         assert await hands.sweep() == 0

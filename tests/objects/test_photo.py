@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageChops
 
 from duly.errors import InvalidArgument, TooLarge
-from duly.objects import LARGEST_PHOTO_BYTES, clean_photo, photo, small_photo
+from duly.objects import LARGEST_PHOTO_BYTES, clean_photo, clean_screenshot, photo, small_photo
 from tests.objects.pictures import SECRETS, chunk, gradient, png_claiming, profile, talkative, written
 
 KINDS = ("JPEG", "PNG", "WEBP")
@@ -238,3 +238,57 @@ def test_photographs_can_be_cleaned_in_several_threads() -> None:
         thread.join()
     assert len(results) == 4
     assert len(set(results)) == 1
+
+
+# A picture of a screen, to be read later ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_screenshot_stays_a_png_where_it_was_one_and_is_a_jpeg_otherwise(kind: str) -> None:
+    cleaned = clean_screenshot(written(gradient(), kind))
+    image = opened(cleaned.data)
+    assert (cleaned.kind, image.format) == (("png", "PNG") if kind == "PNG" else ("jpg", "JPEG"))
+    assert (image.mode, image.size) == ("RGB", (64, 48))
+    if kind != "PNG":
+        assert cleaned.data == clean_photo(written(gradient(), kind))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB"])
+def test_of_a_png_every_point_is_kept(mode: str) -> None:
+    image = gradient(mode=mode)
+    cleaned = opened(clean_screenshot(written(image, "PNG")).data)
+    assert cleaned.tobytes() == image.convert("RGB").tobytes()
+    again = clean_screenshot(written(cleaned, "PNG"))
+    assert opened(again.data).tobytes() == cleaned.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_was_not_to_be_seen_is_left_in_a_screenshot(kind: str) -> None:
+    cleaned = clean_screenshot(talkative(kind)).data
+    for secret in (*SECRETS, b"Exif", b"eXIf", b"iTXt", b"tEXt", b"zTXt", b"iCCP", b"tIME", b"http://ns.adobe.com"):
+        assert secret not in cleaned
+    image = opened(cleaned)
+    assert not image.getexif()
+    assert not {"comment", "exif", "xmp", "icc_profile", "photoshop", "Comment"} & set(image.info)
+
+
+def test_a_png_is_laid_on_white_and_turned_upright_like_any_photograph() -> None:
+    clear = Image.new("RGBA", (4, 2), (255, 0, 0, 0))
+    assert opened(clean_screenshot(written(clear, "PNG")).data).getpixel((0, 0)) == WHITE
+    assert opened(clean_screenshot(talkative("PNG", orientation=6)).data).size == (48, 64)
+
+
+def test_a_png_that_would_be_too_large_when_written_anew_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = written(gradient(), "PNG")
+    monkeypatch.setattr(photo, "LARGEST_PHOTO_BYTES", len(data))
+    monkeypatch.setattr(photo, "PNG_EFFORT", 0)
+    with pytest.raises(TooLarge, match="send a JPEG"):
+        clean_screenshot(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"GIF89a", written(gradient(), "PNG")[:-30]])
+def test_what_is_no_picture_is_no_screenshot(data: bytes) -> None:
+    with pytest.raises(InvalidArgument):
+        clean_screenshot(data)
+    with pytest.raises(TooLarge):
+        clean_screenshot(bytes(LARGEST_PHOTO_BYTES + 1))

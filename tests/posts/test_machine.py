@@ -19,7 +19,7 @@ from tests.posts.hands import HOURS, Admin, Hands
 from tests.support.golden import check_golden
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "lease"
-FRAGMENTS = ("until_", "since_")
+FRAGMENTS = ("until_", "since_", "settled")
 UNHELD = "lease_owner = null, lease_expires_at = null"
 BESIDE = {
     "PENDING": UNHELD,

@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.delivery import OUTBOX_MACHINE
 from duly.errors import InvalidArgument
-from duly.verify import INVARIANTS, check, compare
+from duly.verify import INVARIANTS, check, compare, invariants_of
 from duly.verify.contract import CONTRACTS, contract_lines
 from tests.support.processes import PYTHON, plain_environment
 
@@ -107,7 +107,54 @@ TELL = (
 POST_LOG = (
     "insert into duly.transition (machine, key, seq, prev_status, next_status, detail_json) select 'post', id::text, "
 )
+CAPTURE = "00000000-0000-0000-0000-000000000001"
+OPEN = f"insert into schedule_ingest.capture_session (id, user_id) values ('{CAPTURE}', 42);"
+LOOK = (
+    "update schedule_ingest.capture_session set state = 'processing', locked_by = 'me/1', locked_at = duly.clock(),"
+    " lease_seconds = 60, starts = 1;"
+)
+WRITE = (
+    "insert into schedule_ingest.schedule_version (user_id, schedule_date, version, session_id, payload, payload_hash)"
+    f" values (42, '2026-02-10', 1, '{CAPTURE}', '{{}}', 'hash');"
+    " insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type, location_fingerprint,"
+    " customer_fingerprint, old_value_hash, new_value_hash, new_value, source_session_id, seq)"
+    f" values ('{CAPTURE}', 42, '2026-02-10', 'shift_added', 'l', 'c', 'o', 'n', '{{\"start\": 1}}', '{CAPTURE}', 1);"
+    " insert into schedule_ingest.day_snapshot (user_id, schedule_date, snapshot_payload, source_session_id, events)"
+    f" values (42, '2026-02-10', '[{{\"start\": 1}}]', '{CAPTURE}', 1);"
+    " insert into schedule_ingest.schedule_notification (notification_id, user_id, schedule_date, source_session_id,"
+    f" notification_type, message, event_ids) values ('n', 42, '2026-02-10', '{CAPTURE}', 'event', 'm',"
+    f" '[\"{CAPTURE}\"]');"
+)
+FINISH = (
+    "update schedule_ingest.capture_session set state = 'done', settled_by = 'me/1', locked_by = null,"
+    " locked_at = null, lease_seconds = null,"
+    ' result = \'{"outcome": "changed", "version": 1, "schedule_date": "2026-02-10"}\';'
+)
+SEEN = OPEN + LOOK + WRITE + FINISH + "set session_replication_role = replica;"
 PLANTED_OFFENCES = {
+    "days_have_every_version": SEEN + "update schedule_ingest.day_schedule set current_version = 2",
+    "captures_make_one_version_at_most": (
+        SEEN + "alter table schedule_ingest.schedule_version drop constraint uq_schedule_version__session_id;"
+        " insert into schedule_ingest.schedule_version select user_id, schedule_date, 2, session_id, payload,"
+        " payload_hash from schedule_ingest.schedule_version;"
+        " update schedule_ingest.day_schedule set current_version = 2"
+    ),
+    "versions_come_of_finished_captures": OPEN + LOOK + WRITE,
+    "events_rebuild_their_day": SEEN + "update schedule_ingest.day_snapshot set snapshot_payload = '[]'",
+    "events_of_a_day_are_counted": SEEN + "update schedule_ingest.day_snapshot set events = 2",
+    "notifications_are_about_events": (
+        SEEN + "update schedule_ingest.schedule_notification set event_ids = '[\"another\"]'"
+    ),
+    "events_are_told_once": (
+        SEEN + "insert into schedule_ingest.schedule_notification select 'another', user_id, schedule_date,"
+        " source_session_id, status, notification_type, message, event_ids from schedule_ingest.schedule_notification"
+    ),
+    "captures_say_why_they_failed": SEEN + "update schedule_ingest.capture_session set error = 'because'",
+    "captures_tell_what_came_of_them": SEEN + "update schedule_ingest.capture_session set result = null",
+    "captures_are_where_their_log_ends": OPEN + "set session_replication_role = replica;" + LOOK,
+    "captures_are_finished_by_their_holder": (
+        SEEN + "update schedule_ingest.capture_session set settled_by = 'a zombie'"
+    ),
     "posts_are_where_their_log_ends": POST + DUE + ASLEEP + TAKE,
     "posts_move_as_drawn": (
         POST
@@ -255,6 +302,34 @@ def test_a_planted_violation_is_caught(invariant: str, admin: Admin) -> None:
     assert {offence.invariant for offence in check(admin, SCHEMAS)} == {invariant}
 
 
+def test_a_capture_in_order_breaks_no_law(admin: Admin) -> None:
+    admin.execute(SEEN.encode())
+    assert check(admin, SCHEMAS) == []
+
+
+def test_of_a_day_that_another_program_wrote_events_of_nobody_can_tell(admin: Admin) -> None:
+    admin.execute(SEEN.encode())
+    admin.execute("update schedule_ingest.day_snapshot set snapshot_payload = '[]', events = 0")
+    admin.execute("update schedule_ingest.schedule_event set seq = null")
+    assert check(admin, SCHEMAS) == []
+
+
+def test_every_law_belongs_to_a_contract_or_to_all_of_them() -> None:
+    assert {each.contract for each in INVARIANTS} == {None, *CONTRACTS}
+    for contract in CONTRACTS:
+        assert {each.contract for each in invariants_of([contract])} == {None, contract}
+
+
+def test_a_law_about_what_is_not_there_is_told_as_unasked(admin: Admin) -> None:
+    admin.execute("drop schema schedule_ingest cascade")
+    offences = check(admin, SCHEMAS)
+    assert {offence.kind for offence in offences} == {"unasked"}
+    assert {offence.invariant for offence in offences} == {
+        each.name for each in INVARIANTS if each.contract == "ingest"
+    }
+    assert "does not exist" in offences[0].offender
+
+
 def test_a_verifier_that_cannot_see_every_row_says_so(admin: Admin) -> None:
     admin.execute("alter table duly.orgs enable row level security")
     blind = psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True)
@@ -271,7 +346,8 @@ def test_every_invariant_has_a_planted_violation() -> None:
 def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database_of_each_major: str) -> None:
     with psycopg.connect(database_of_each_major) as busy:
         busy.execute(
-            "lock table duly.transition, duly.orgs, duly.api_keys, duly.outbox, ledger.job, ledger.job_event"
+            "lock table duly.transition, duly.orgs, duly.api_keys, duly.outbox, ledger.job, ledger.job_event,"
+            " schedule_ingest.capture_session, schedule_ingest.schedule_version, schedule_ingest.schedule_event"
             " in share row exclusive mode"
         )
         assert check(admin, SCHEMAS) == []

@@ -73,7 +73,13 @@ def client_of(address: str, secret: str | None = None) -> Generator[httpx2.Clien
 
 
 def key_for(
-    database: str, org: str | None, scopes: Sequence[str] = ALL, *, uid: str | None = None, seconds: float | None = None
+    database: str,
+    org: str | None,
+    scopes: Sequence[str] = ALL,
+    *,
+    uid: str | None = None,
+    telegram_id: int | None = None,
+    seconds: float | None = None,
 ) -> NewKey:
     """A key, as the administrator makes it, with the org or the person it belongs to."""
 
@@ -81,7 +87,7 @@ def key_for(
         if org:
             await service.create_org(pool, org)
         if uid:
-            await service.create_user(pool, uid)
+            await service.create_user(pool, uid, telegram_id=telegram_id)
         return await service.create_key(pool, "test", scopes, org=org, uid=uid, lifetime_seconds=seconds)
 
     return as_owner(database, make)

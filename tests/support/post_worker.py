@@ -32,7 +32,7 @@ from duly.settings import load_settings
 from duly.worker.runtime import run_worker
 from tests.support.processes import PYTHON, Program, plain_environment, wait_gone
 
-__all__ = ["PACE", "Nursery", "Told"]
+__all__ = ["PACE", "Marked", "Nursery", "Told", "pause", "tell"]
 
 PACE = Pace(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
 
@@ -58,7 +58,7 @@ class Told:
             case "say":
                 pass
             case "pause":
-                await self.pause(float(words[0]))
+                await pause(float(words[0]))
             case "exit":
                 os._exit(7)
             case "loop":
@@ -74,12 +74,6 @@ class Told:
                 raise ValueError(caption)
         return Reading(Mood.CALM, "silence", f"it says {caption}", self.name, "1")
 
-    async def pause(self, seconds: float) -> None:
-        """Take a while, politely."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await asyncio.Event().wait()
-
     async def hang(self, caption: str) -> None:
         """Wait for ever; say when we were stopped."""
         try:
@@ -87,6 +81,13 @@ class Told:
         except asyncio.CancelledError:
             tell("stopped", caption)
             raise
+
+
+async def pause(seconds: float) -> None:
+    """Take a while, politely."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.Event().wait()
 
 
 def wedge(gate: str) -> None:
@@ -158,8 +159,10 @@ def claim_everything(dsn: str) -> None:
 class Nursery(Program):
     """Workers of one name, born and ended as a test likes."""
 
+    module = "tests.support.post_worker"  # which `nursery` is ours
+
     def __init__(self, dsn: str, *given: str, **environment: str) -> None:
-        command = [*PYTHON, "-m", "tests.support.post_worker", "nursery", dsn, *given]
+        command = [*PYTHON, "-m", self.module, "nursery", dsn, *given]
         more = {"PYTHONPATH": os.getcwd(), "WORKER_ID": "worker-1", **environment}  # noqa: PTH109
         super().__init__(command, environment=plain_environment(**more))
         self.heard: list[tuple[int, str]] = []  # lines of workers that nobody has asked for yet

@@ -18,10 +18,12 @@ from duly.kernel.canonical import (
     LARGEST_BYTES,
     LARGEST_NUMBER,
     Json,
+    bytes_of_checked,
     canonical_bytes,
     checked_json,
     digest,
     digest_hex,
+    digest_of_checked,
 )
 
 STRINGS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
@@ -276,3 +278,24 @@ def test_text_is_measured_as_it_is_written(value: str) -> None:
 def test_a_long_key_counts_too() -> None:
     with pytest.raises(InvalidArgument, match="passes its limit"):
         checked_json({"x" * LARGEST_BYTES: 1})
+
+
+@given(OBJECTS)
+def test_what_was_checked_is_written_quickly_and_the_same(value: dict[str, Any]) -> None:
+    checked = checked_json(value)
+    assert bytes_of_checked(checked) == canonical_bytes(checked)
+    assert digest_of_checked(checked) == digest_hex(checked)
+
+
+RARE: list[dict[str, Any]] = [
+    {"\ue000": 1, "\U00010000": 2},  # in UTF-16 the second comes first
+    {"a": [0.00001, -1.5, 1e-7, 123456789.5], "b": 0.1},
+    {"a": "1.5", "b": ":1.5", "c": [",-2e5"]},
+    {"ä": "\x7f\x1f\n\u2028/", 'a"': "\\", "B": LARGEST_NUMBER, "b": -LARGEST_NUMBER, "": [[], {}, True, None]},
+]
+
+
+@pytest.mark.parametrize("value", RARE)
+def test_nor_do_fractions_and_rare_letters_have_two_forms(value: dict[str, Any]) -> None:
+    checked = checked_json(value)
+    assert bytes_of_checked(checked) == canonical_bytes(checked)

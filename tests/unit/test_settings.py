@@ -40,6 +40,13 @@ CONTRACT = {  # the ingest worker contract's own names and defaults
     "FAILED_STATE": "failed",
 }
 OURS = {
+    "WORKER_INPUT_MODE": "fixture",
+    "SESSION_IDLE_TIMEOUT_SECONDS": 25,
+    "WORKER_POLL_SECONDS": 5,
+    "WORKER_IDLE_LOG_EVERY": 12,
+    "NOTIFICATION_SUMMARY_THRESHOLD": 3,
+    "ENABLE_CHAOS_PARSER": False,
+    "CHAOS_SEED": 0,
     "DATABASE_DIRECT_URL": None,
     "DULY_POOL_SIZE": 10,
     "DULY_HOME": Path(".duly"),

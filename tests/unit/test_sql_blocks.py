@@ -35,7 +35,10 @@ SAID_IN_PYTHON = {
     ("api/app.py", "select 1"): "asks whether anybody answers; there is no law to state",
     ("worker/wakeup.py", "select 1"): "likewise",
     ("worker/wakeup.py", "listen {}"): "a word of the protocol, of which only the channel's name varies",
-    ("db/pool.py", "select pg_backend_pid(), current_setting('default_transaction_isolation')"): "a word of the protocol: who am I talking to?",
+    (
+        "db/pool.py",
+        "select pg_backend_pid(), current_setting('default_transaction_isolation')",
+    ): "a word of the protocol: who am I talking to?",
     ("db/pool.py", "set local role {}"): "opens a transaction; every statement after it is in a file",
     ("verify/invariants.py", "set transaction isolation level"): "likewise",
     ("db/location.py", "alter role {} login"): "of this only the role's name varies",

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 import duly
 from duly.api.envelope import IntentCounts
+from duly.api.ingest import routers as ingest
 from duly.api.jobs import router as jobs
 from duly.api.keys import Keyring
 from duly.api.metrics import router as metrics
@@ -18,6 +19,7 @@ from duly.api.posts import routers as posts
 from duly.api.problems import tell_problems, with_problems
 from duly.api.rate import Rate
 from duly.db.pool import open_pool
+from duly.ingest.machine import DEFAULT_SCHEMA
 from duly.objects import Objects
 
 __all__ = ["build_app"]
@@ -47,7 +49,14 @@ class Application(FastAPI):
         return with_problems(super().openapi())
 
 
-def build_app(dsn: str, objects: Objects, *, role: str | None = None, pool_size: int = 10) -> FastAPI:
+def build_app(
+    dsn: str,
+    objects: Objects,
+    *,
+    role: str | None = None,
+    pool_size: int = 10,
+    ingest_schema: str = DEFAULT_SCHEMA,
+) -> FastAPI:
     """The application over one database and one store of images; it starts even while the database does not answer.
 
     `role` is who it acts as, where the login of `dsn` is somebody else.
@@ -59,7 +68,14 @@ def build_app(dsn: str, objects: Objects, *, role: str | None = None, pool_size:
             open_pool(dsn, size=pool_size, role=role, name="duly-api") as pool,
             IntentCounts(pool).kept() as intents,
         ):
-            yield {"pool": pool, "keyring": Keyring(pool), "objects": objects, "intents": intents, "rate": Rate()}
+            yield {
+                "pool": pool,
+                "keyring": Keyring(pool),
+                "objects": objects,
+                "intents": intents,
+                "rate": Rate(),
+                "ingest_schema": ingest_schema,
+            }
 
     app = Application(
         title="duly",
@@ -93,6 +109,6 @@ def build_app(dsn: str, objects: Objects, *, role: str | None = None, pool_size:
         return Readiness(ready=True, database="ok")
 
     _ = healthz, readyz
-    for router in (jobs, *posts, metrics):
+    for router in (jobs, *posts, *ingest, metrics):
         app.include_router(router)
     return app

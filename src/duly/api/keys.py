@@ -201,12 +201,12 @@ async def author_of_posts(request: Request, _: Annotated[object, Security(BEARER
     )
 
 
-def reader_of_days(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
+async def reader_of_days(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
     """Whose sessions and days are looked at; Forbidden when this caller may not, or is nobody in particular."""
     return owner_of_days(request.state.caller, "ingest:read", on_behalf)
 
 
-def bringer_of_days(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
+async def bringer_of_days(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
     """Who brings sessions and images; Forbidden when this caller may not, or is nobody in particular."""
     return owner_of_days(request.state.caller, "ingest:write", on_behalf)
 

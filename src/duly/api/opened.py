@@ -20,7 +20,7 @@ async def objects_of(request: Request) -> Objects:
     return request.state.objects
 
 
-def schema_of(request: Request) -> str:
+async def schema_of(request: Request) -> str:
     """The schema that holds the ingest tables."""
     return request.state.ingest_schema
 

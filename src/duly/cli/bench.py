@@ -8,7 +8,7 @@ from typing import NoReturn
 from duly.cli.workshop import in_checkout
 from duly.extras import require
 
-__all__ = ["run_bench_ledger", "run_bench_posts"]
+__all__ = ["run_bench_ingest", "run_bench_ledger", "run_bench_posts"]
 
 
 def run_bench_ledger(
@@ -18,6 +18,12 @@ def run_bench_ledger(
     in_checkout()
     require("bench")
     become("bench.ledger", {"rounds": rounds, "only": only, "sides": sides, **sizes}, as_json)
+
+
+def run_bench_ingest(rounds: int, only: str | None, sizes: Mapping[str, float], as_json: bool) -> None:
+    """Become the program that holds ingest against a bare program."""
+    in_checkout()
+    become("bench.ingest", {"rounds": rounds, "only": only, **sizes}, as_json)
 
 
 def run_bench_posts(rounds: int, only: str | None, sizes: Mapping[str, float], as_json: bool) -> None:

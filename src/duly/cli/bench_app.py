@@ -101,3 +101,26 @@ def posts(
         "warm-waves": warm_waves,
     }
     run_bench_posts(rounds=rounds, only=only, sizes=sizes, as_json=as_json)
+
+
+@bench_app.command()
+def ingest(
+    rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured; the sides take turns.")] = 3,
+    only: Annotated[
+        str | None, typer.Option(help="Only these, separated by commas: drain, growth. Default: all.")
+    ] = None,
+    sessions: Annotated[int, typer.Option(min=1, help="Sessions that all wait at once.")] = 20_000,
+    days: Annotated[
+        int, typer.Option(min=2, help="Days of long ago, where there are many; a hundredth of it where few.")
+    ] = 100_000,
+    warm_waves: Annotated[int, typer.Option(min=1, help="Small waves of sessions before anything is measured.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Hold ingest against a bare program that writes the same rows: on one private, durable server, in turns.
+
+    Example: duly bench ingest --rounds 1 --only drain --sessions 5000
+    """
+    from duly.cli.bench import run_bench_ingest
+
+    sizes = {"sessions": sessions, "days": days, "warm-waves": warm_waves}
+    run_bench_ingest(rounds=rounds, only=only, sizes=sizes, as_json=as_json)

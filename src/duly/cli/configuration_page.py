@@ -12,9 +12,6 @@ BEGINNING = """\
 Every setting is an environment variable, read once when a command starts. A bad value is refused with its name, the
 value and the fix; an empty variable is as good as none.
 
-The ingest domain is still to come: what concerns only it (`LEASE_*`, `DB_SCHEMA`, the states, the fixture) is read and
-checked already, and used when it arrives.
-
 This page is made from `src/duly/settings.py`; to write it anew:
 `DULY_UPDATE_GOLDEN=1 ./duly test tests/unit/test_configuration_page.py`
 """

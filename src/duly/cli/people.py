@@ -7,10 +7,12 @@ from typing import TypeVar
 from duly.cli import asking
 from duly.cli.shown import print_table, text_of, to_json
 from duly.db.pool import Pool
+from duly.errors import InvalidArgument
 from duly.kernel.outcome import Created, Creation
 from duly.people import ApiKey, Org, User, service
 
 __all__ = [
+    "change_user",
     "create_key",
     "create_org",
     "create_user",
@@ -57,6 +59,20 @@ def create_user(uid: str, telegram_id: int | None, zone: str, language: str, cur
     tell_creation(creation, as_json)
 
 
+def change_user(
+    uid: str, telegram_id: int | None, zone: str | None, language: str | None, currency: str | None, as_json: bool
+) -> None:
+    """Describe a person anew."""
+    if telegram_id is None and zone is None and language is None and currency is None:
+        raise InvalidArgument("say what is to change: --telegram-id, --zone, --language or --currency")
+    user = ask(
+        lambda pool: service.change_user(
+            pool, uid, telegram_id=telegram_id, zone=zone, language=language, currency=currency
+        )
+    )
+    print(to_json(asdict(user)) if as_json else f"changed   {line_of(user)}")
+
+
 def list_users(as_json: bool) -> None:
     """Show the people."""
     tell_list(ask(service.list_users), ("id", "uid", "telegram_id", "zone", "language", "currency"), as_json)
@@ -94,13 +110,15 @@ def revoke_key(prefix: str, as_json: bool) -> None:
 def tell_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> None:
     """What was made, or was there already."""
     outcome = "created" if isinstance(creation, Created) else "existing"
-    row = asdict(creation.row)
     if as_json:
-        print(to_json({"outcome": outcome, **row}))
+        print(to_json({"outcome": outcome, **asdict(creation.row)}))
     else:
-        print(
-            f"{outcome:9} " + "  ".join(f"{name} {text_of(value)}" for name, value in row.items() if value is not None)
-        )
+        print(f"{outcome:9} {line_of(creation.row)}")
+
+
+def line_of(row: Shown) -> str:
+    """All that is known of an org or a person, in one line."""
+    return "  ".join(f"{name} {text_of(value)}" for name, value in asdict(row).items() if value is not None)
 
 
 def tell_revoked(keys: Sequence[ApiKey], as_json: bool) -> None:

@@ -12,6 +12,7 @@ keys_app = typer.Typer(help="Keys of the HTTP API.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 OrgName = Annotated[str, typer.Argument(help="The org's name, or its id.")]
+TelegramId = Annotated[int | None, typer.Option(min=1, max=2**63 - 1, help="Their Telegram id.")]
 Uid = Annotated[str, typer.Argument(help="The person's uid.")]
 
 
@@ -51,7 +52,7 @@ def orgs_revoke(name: OrgName, as_json: Json = False) -> None:
 @users_app.command("create")
 def users_create(
     uid: Annotated[str, typer.Argument(help="The person's uid, not used before.")],
-    telegram_id: Annotated[int | None, typer.Option(help="Their Telegram id.")] = None,
+    telegram_id: TelegramId = None,
     zone: Annotated[str, typer.Option(help="Their time zone.")] = "UTC",
     language: Annotated[str, typer.Option(help="Their language.")] = "en",
     currency: Annotated[str, typer.Option(help="Their currency.")] = "EUR",
@@ -64,6 +65,24 @@ def users_create(
     from duly.cli.people import create_user
 
     create_user(uid, telegram_id, zone, language, currency, as_json)
+
+
+@users_app.command("set")
+def users_set(
+    uid: Uid,
+    telegram_id: TelegramId = None,
+    zone: Annotated[str | None, typer.Option(help="Their time zone.")] = None,
+    language: Annotated[str | None, typer.Option(help="Their language.")] = None,
+    currency: Annotated[str | None, typer.Option(help="Their currency.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Describe a person anew; what is not given stays. Days belong to a Telegram id, and stay with it.
+
+    Example: duly users set anna --telegram-id 42
+    """
+    from duly.cli.people import change_user
+
+    change_user(uid, telegram_id, zone, language, currency, as_json)
 
 
 @users_app.command("list")

@@ -1,6 +1,5 @@
 """`duly posts`: make the post of a day, look, change its words, release, repair, import."""
 
-import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict
@@ -11,7 +10,7 @@ from typing import TypeVar
 from uuid import UUID, uuid4, uuid5
 
 from duly.cli import asking
-from duly.cli.shown import print_table, text_of, to_json
+from duly.cli.shown import on_one_line, print_table, text_of, to_json
 from duly.cli.watching import counter
 from duly.db.location import open_database
 from duly.db.pool import Pool
@@ -47,7 +46,6 @@ __all__ = [
 SOME_LINES_BAD = 1
 SWEPT_AT_ONCE = 100
 LONGEST_CELL = 40
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 Answer = TypeVar("Answer")
 
 
@@ -196,17 +194,12 @@ def tell(post: Post, as_json: bool) -> None:
         return
     for name, value in asdict(post).items():
         if value is not None:
-            print(f"{name:17} {text_of(on_one_line(value))}")
+            print(f"{name:17} {text_of(on_one_line(value) if isinstance(value, str) else value)}")
 
 
 def short(value: object) -> object:
     """A cell that is not too wide."""
     return on_one_line(value[:LONGEST_CELL]) if isinstance(value, str) else value
-
-
-def on_one_line(value: object) -> object:
-    """What a stranger wrote, without anything that breaks a row or that a terminal obeys."""
-    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(value.split())) if isinstance(value, str) else value
 
 
 def checked_uid(uid: str) -> str:

@@ -44,6 +44,7 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
             open_objects(settings),
             role=role_on(database.dsn, settings),
             pool_size=settings.pool_size,
+            ingest_schema=settings.db_schema,
         )
         config = uvicorn.Config(
             app,

@@ -1,11 +1,14 @@
 """What commands show: tables and local times for people, JSON with times in UTC for programs."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
-__all__ = ["print_table", "text_of", "to_json"]
+__all__ = ["on_one_line", "print_table", "text_of", "to_json"]
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -29,6 +32,11 @@ def text_of(value: object) -> str:
             return to_json(cast("Mapping[str, object]", value))
         case _:
             return str(value)
+
+
+def on_one_line(text: str) -> str:
+    """What a stranger wrote, without anything that breaks a row or that a terminal obeys."""
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
 
 
 def to_json(value: object) -> str:

@@ -11,8 +11,8 @@ from duly.db.migrate import direct_dsn
 from duly.db.migrations import names_of
 from duly.errors import NotMigrated, Unavailable
 from duly.settings import load_settings
-from duly.verify import INVARIANTS, check, compare
-from duly.verify.contract import CONTRACTS, contract_lines
+from duly.verify import check, compare, invariants_of
+from duly.verify.contract import CONTRACTS, contract_lines, has_tables, schemas_of
 
 __all__ = ["run_verify"]
 
@@ -26,16 +26,24 @@ def run_verify(contract: str | None, as_json: bool) -> None:
     wanted = [contract] if contract else list(CONTRACTS)
     for name in wanted:
         contract_lines(name, roles)  # a wrong name is refused before anything is opened
-    schemas = [schema for name in wanted for schema in CONTRACTS[name]]
+    schemas = [schema for name in wanted for schema in schemas_of(name, roles)]
+    invariants = invariants_of(wanted)
     with open_database(settings) as database:
         try:
             with psycopg.connect(direct_dsn(settings, database), autocommit=True) as connection:
+                if not all(has_tables(connection, name, roles) for name in wanted):
+                    raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate")
                 differences = [difference for name in wanted for difference in compare(connection, name, roles)]
-                offences = check(connection, schemas)
+                offences = check(
+                    connection,
+                    schemas,
+                    invariants,
+                    ingest=settings.db_schema,
+                    done=settings.done_state,
+                    failed=settings.failed_state,
+                )
         except psycopg.OperationalError as error:
             raise Unavailable(f"the database did not answer: {error}") from None
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-            raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate") from None
     if as_json:
         found = {"differences": differences, "offences": offences}
         print(json.dumps({kind: [asdict(each) for each in several] for kind, several in found.items()}))
@@ -43,8 +51,9 @@ def run_verify(contract: str | None, as_json: bool) -> None:
         for difference in differences:
             print(f"{difference.kind:10} {difference.line}")
         for offence in offences:
-            print(f"{'broken':10} {offence.invariant}: {offence.offender}")
-        outcome = f"{len(differences)} differences, {len(offences)} offences"
-        print(f"duly: contracts {', '.join(wanted)}; {len(INVARIANTS)} invariants; {outcome}")
+            print(f"{offence.kind:10} {offence.invariant}: {offence.offender}")
+        broken = sum(offence.kind == "broken" for offence in offences)
+        outcome = f"{len(differences)} differences, {broken} offences"
+        print(f"duly: contracts {', '.join(wanted)}; {len(invariants)} invariants; {outcome}")
     if differences or offences:
         sys.exit(PROBLEMS_FOUND)

@@ -6,12 +6,20 @@ from contextlib import contextmanager
 from dataclasses import asdict
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from duly.cli.shown import to_json
 from duly.ledger.model import Job
 
-__all__ = ["counter", "watcher"]
+__all__ = ["counter", "spinner", "watcher"]
 
 WHOLE = 100  # progress is told in hundredths
 
@@ -43,6 +51,15 @@ def counter(words: str, total: int) -> Generator[Callable[[int], None], None, No
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bars:
         bar = bars.add_task(words, total=total)
         yield lambda done: bars.update(bar, completed=done)
+
+
+@contextmanager
+def spinner(words: str) -> Generator[None, None, None]:
+    """Something turns while we wait; silent where nobody watches."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as turning:
+        turning.add_task(words, total=None)
+        yield
 
 
 def stage_of(job: Job) -> str:

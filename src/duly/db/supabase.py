@@ -18,12 +18,19 @@ HEADER = """\
 FOOTER = """
 do $closing$
 declare
-    guest text;
+    found record;
 begin
-    for guest in select rolname from pg_catalog.pg_roles where rolname in ('anon', 'authenticated') loop
-        execute format('revoke all on schema duly, "user", ledger, posts, {ingest} from %I', guest);
-        execute format('revoke all on all tables in schema duly, "user", ledger, posts, {ingest} from %I', guest);
-        execute format('revoke all on all functions in schema duly, "user", ledger, posts, {ingest} from %I', guest);
+    for found in
+        select r.rolname as guest, n.nspname as home
+        from pg_catalog.pg_roles as r
+        cross join pg_catalog.pg_namespace as n
+        where r.rolname in ('anon', 'authenticated')
+            and n.nspname in ('duly', 'user', 'ledger', 'posts', {'ingest'})
+            and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
+    loop
+        execute format('revoke all on schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all tables in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all functions in schema %I from %I', found.home, found.guest);
     end loop;
 end
 $closing$;

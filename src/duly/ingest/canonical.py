@@ -14,12 +14,13 @@ from typing import Any, cast
 from duly.errors import InvalidArgument
 from duly.ingest.shift import Shift, shifts_of
 from duly.ingest.spelling import as_name, read_date, read_time, shown, tidied
-from duly.kernel.canonical import Json, canonical_bytes, checked_json, digest_hex
+from duly.kernel.canonical import Json, bytes_of_checked, checked_json, digest_of_checked
 
-__all__ = ["CANONICALIZER", "MOST_ENTRIES", "Entry", "Observation", "canonical_entry", "observe"]
+__all__ = ["CANONICALIZER", "LONGEST_NAME", "MOST_ENTRIES", "Entry", "Observation", "canonical_entry", "observe"]
 
 CANONICALIZER = 1  # goes up when the same words would get another form
 MOST_ENTRIES = 500
+LONGEST_NAME = 500  # characters; a message to a person holds two of them
 NAMES = ("title", "location", "address")
 
 Entry = Mapping[str, Json]
@@ -42,7 +43,9 @@ def observe(payload: object) -> Observation:
     entries = canonical_entries(found.get("entries"))
     rest = {key: tidied(value) for key, value in found.items() if key not in ("schedule_date", "entries")}
     canonical: dict[str, Json] = {**rest, "schedule_date": schedule_date.isoformat(), "entries": entries}
-    return Observation(schedule_date, canonical, digest_hex(canonical), shifts_of(cast("Sequence[Entry]", entries)))
+    return Observation(
+        schedule_date, canonical, digest_of_checked(canonical), shifts_of(cast("Sequence[Entry]", entries))
+    )
 
 
 def canonical_entries(value: Json) -> list[Json]:
@@ -54,7 +57,7 @@ def canonical_entries(value: Json) -> list[Json]:
     if len(value) > MOST_ENTRIES:
         raise InvalidArgument(f"entries: has {len(value)} entries; at most {MOST_ENTRIES} make a day")
     entries = [canonical_entry(f"entries[{nth}]", each) for nth, each in enumerate(value)]
-    found = {canonical_bytes(entry): entry for entry in entries}
+    found = {bytes_of_checked(entry): entry for entry in entries}
     return [entry for _, entry in sorted(found.items(), key=lambda each: (*_order_of(each[1]), each[0]))]
 
 
@@ -79,7 +82,10 @@ def canonical_name(place: str, value: Json) -> str:
         return ""
     if not isinstance(value, str):
         raise InvalidArgument(f"{place}: must be text, not {shown(value)}")
-    return as_name(value)
+    name = as_name(value)
+    if len(name) > LONGEST_NAME:
+        raise InvalidArgument(f"{place}: has {len(name)} characters; at most {LONGEST_NAME} make a name")
+    return name
 
 
 def _order_of(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:

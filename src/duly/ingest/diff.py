@@ -56,7 +56,7 @@ def diff(old: Sequence[Shift], new: Sequence[Shift]) -> list[Change]:
     """The changes that lead from one state of a day to the next: changed, then removed, then added, each in order."""
     before, after = _without_common(old, new)
     changes: list[Change] = []
-    for kind, key in STAGES:
+    for kind, key in STAGES if before and after else ():
         for one, other in _pairs(before, after, key):
             before.remove(one)
             after.remove(other)
@@ -73,6 +73,8 @@ def _order(shift: Shift) -> tuple[str, ...]:
 
 def _without_common(old: Sequence[Shift], new: Sequence[Shift]) -> tuple[list[Shift], list[Shift]]:
     """Both sides without the shifts that stayed as they were."""
+    if not old or not new:
+        return list(old), list(new)
     gone, come = Counter(old), Counter(new)
     return list((gone - come).elements()), list((come - gone).elements())
 

@@ -65,9 +65,9 @@ class DayVersion:
     schedule_date: date
     version: int
     session_id: UUID
-    payload: Mapping[str, Any]
     payload_hash: str
     created_at: datetime
+    payload: Mapping[str, Any] | None = None  # which lists leave out
 
 
 @dataclass(frozen=True, slots=True)

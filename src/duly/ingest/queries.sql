@@ -77,9 +77,15 @@ from {schema}.day_snapshot as s
 left join {schema}.day_schedule as d using (user_id, schedule_date)
 where s.user_id = %(user_id)s and s.schedule_date = %(schedule_date)s;
 
+-- name: find_version
+-- A day as it once was.
+select user_id, schedule_date, version, session_id, payload_hash, created_at, payload
+from {schema}.schedule_version
+where user_id = %(user_id)s and schedule_date = %(schedule_date)s and version = %(version)s;
+
 -- name: list_versions
--- The versions of a day, from this one on.
-select user_id, schedule_date, version, session_id, payload, payload_hash, created_at
+-- The versions of a day, from this one on, without their payloads, each of which may be a mebibyte.
+select user_id, schedule_date, version, session_id, payload_hash, created_at
 from {schema}.schedule_version
 where user_id = %(user_id)s and schedule_date = %(schedule_date)s and version > %(after_version)s
 order by version
@@ -91,8 +97,10 @@ select
     event_id, event_type, location_fingerprint, customer_fingerprint, old_value, new_value, detected_at, source_session_id,
     seq
 from {schema}.schedule_event
-where user_id = %(user_id)s and schedule_date = %(schedule_date)s and coalesce(seq, 0) >= %(from_seq)s
-order by seq nulls first, detected_at, event_id
+where user_id = %(user_id)s and schedule_date = %(schedule_date)s
+    and (coalesce(seq, 0), detected_at, event_id) > (%(after_seq)s, %(after_at)s, %(after_id)s)
+    and (%(session_id)s::uuid is null or source_session_id = %(session_id)s::uuid)
+order by coalesce(seq, 0), detected_at, event_id
 limit %(most)s;
 
 -- name: list_notifications
@@ -193,8 +201,8 @@ select
     e.new_value, (select duly.clock()), e.session_id, e.seq
 from unnest(
     %(event_ids)s::uuid[], %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(event_types)s::text[],
-    %(locations)s::text[], %(customers)s::text[], %(old_hashes)s::text[], %(new_hashes)s::text[], %(old_values)s::jsonb[],
-    %(new_values)s::jsonb[], %(session_ids)s::uuid[], %(seqs)s::bigint[]
+    %(locations)s::text[], %(customers)s::text[], %(old_hashes)s::text[], %(new_hashes)s::text[], %(old_values)b::jsonb[],
+    %(new_values)b::jsonb[], %(session_ids)s::uuid[], %(seqs)s::bigint[]
 ) as e (
     event_id, user_id, schedule_date, event_type, location, customer, old_hash, new_hash, old_value, new_value, session_id,
     seq
@@ -208,7 +216,7 @@ insert into {schema}.day_snapshot as s (
 )
 select d.user_id, d.schedule_date, d.snapshot_payload, d.session_id, duly.clock(), d.canonicalizer, d.events
 from unnest(
-    %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(snapshots)s::jsonb[], %(session_ids)s::uuid[],
+    %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(snapshots)b::jsonb[], %(session_ids)s::uuid[],
     %(canonicalizers)s::integer[], %(events)s::bigint[]
 ) as d (user_id, schedule_date, snapshot_payload, session_id, canonicalizer, events)
 on conflict (user_id, schedule_date) do update
@@ -229,9 +237,16 @@ select
     (select duly.clock()) + n.place * interval '1 microsecond'
 from unnest(
     %(ids)s::text[], %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(session_ids)s::uuid[], %(types)s::text[],
-    %(messages)s::text[], %(event_ids)s::jsonb[]
+    %(messages)s::text[], %(event_ids)b::jsonb[]
 ) with ordinality as n (id, user_id, schedule_date, session_id, type, message, event_ids, place)
 on conflict do nothing;
+
+-- name: has_lease
+-- Tables that a backend made have what a worker needs after the lease migration, and not before.
+select exists (
+    select from pg_catalog.pg_attribute as a
+    where a.attrelid = to_regclass(%(table)s) and a.attname = 'lease_seconds' and not a.attisdropped
+);
 
 -- name: find_labels
 -- The states that this database knows; nothing when the table is not there.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from uuid import UUID
 
 from duly.errors import InvalidArgument
@@ -49,7 +49,10 @@ class Observed:
 class Reader(Protocol):
     """Eyes: one payload per photograph; InvalidArgument says, for its person, why there is none."""
 
-    input: Input
+    @property
+    def input(self) -> Input:
+        """Where its pages come from."""
+        ...
 
     async def read(self, captured: Captured) -> Sequence[Mapping[str, Json]]:
         """The pages of a session, in order."""
@@ -107,4 +110,4 @@ def read_payload(path: Path) -> dict[str, Json]:
         raise InvalidArgument(f"{path}: is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise InvalidArgument(f"{path}: must hold an object with schedule_date and entries")
-    return found
+    return cast("dict[str, Json]", found)

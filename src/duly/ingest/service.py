@@ -15,18 +15,20 @@ from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, S
 from duly.ingest.shift import Shift, read_shift
 from duly.kernel.canonical import checked_json
 from duly.kernel.identity import new_id
-from duly.kernel.paging import Page, checked_most, page_of, read_place
+from duly.kernel.paging import MOST_ROWS, Page, checked_most, page_of, read_place
 from duly.objects import Objects
 
 __all__ = [
     "MOST_IMAGES",
     "Replayed",
     "add_image",
+    "all_events",
     "close_session",
     "compare_versions",
     "create_session",
     "get_day",
     "get_session",
+    "get_version",
     "list_events",
     "list_images",
     "list_notifications",
@@ -37,7 +39,6 @@ __all__ = [
 ]
 
 MOST_IMAGES = 50  # of one session
-MOST_REPLAYED = 100_000
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------
@@ -64,8 +65,10 @@ async def add_image(
             if not await store.lock_open_session(connection, schema, user_id, session_id):
                 raise IllegalMove(f"session {session_id} was closed meanwhile and takes no more images; begin another")
             added = await store.add_image(connection, schema, session_id, name)
-        assert added, "what has no message is never there already"
-    except BaseException:
+            assert added, "what has no message is never there already"
+            if added.sequence > MOST_IMAGES:
+                raise full(session_id)
+    except (IllegalMove, InvalidArgument):  # and only then: after a lost answer the image may be there
         await objects.remove([name])
         raise
     return added
@@ -80,7 +83,12 @@ async def must_take_images(pool: Pool, schema: str, user_id: int, session_id: UU
         state = "closed" if session.state == "pending" else session.state
         raise IllegalMove(f"session {session_id} is {state} and takes no more images; begin another")
     if len(images) >= MOST_IMAGES:
-        raise InvalidArgument(f"session {session_id} has {MOST_IMAGES} images, and takes no more; close it")
+        raise full(session_id)
+
+
+def full(session_id: UUID) -> InvalidArgument:
+    """The refusal of one image too many."""
+    return InvalidArgument(f"session {session_id} has {MOST_IMAGES} images, and takes no more; close it")
 
 
 async def close_session(pool: Pool, schema: str, user_id: int, session_id: UUID) -> Session:
@@ -139,21 +147,45 @@ async def get_day(pool: Pool, schema: str, user_id: int, schedule_date: date) ->
 async def list_versions(
     pool: Pool, schema: str, user_id: int, schedule_date: date, *, place: str | None = None, most: int = 100
 ) -> Page[DayVersion]:
-    """A page of a day's versions, in order."""
+    """A page of a day's versions, in order, without what they show."""
     after = 0 if place is None else read_place(place, int)[0]
     async with pool.transaction() as connection:
         rows = await store.list_versions(connection, schema, user_id, schedule_date, after, checked_most(most) + 1)
     return page_of(rows, most, lambda version: (version.version,))
 
 
-async def list_events(
-    pool: Pool, schema: str, user_id: int, schedule_date: date, *, place: str | None = None, most: int = 100
-) -> Page[PastEvent]:
-    """A page of a day's events, in the order in which they happened."""
-    first = 0 if place is None else read_place(place, int)[0] + 1
+async def get_version(pool: Pool, schema: str, user_id: int, schedule_date: date, version: int) -> DayVersion:
+    """A day as it once was, or NotFound."""
     async with pool.transaction() as connection:
-        rows = await store.list_events(connection, schema, user_id, schedule_date, first, checked_most(most) + 1)
-    return page_of(rows, most, lambda event: (event.seq or 0,))
+        found = await store.find_version(connection, schema, user_id, schedule_date, version)
+    if found is None:
+        raise NotFound(f"there is no version {version} of {schedule_date.isoformat()}")
+    return found
+
+
+async def list_events(
+    pool: Pool,
+    schema: str,
+    user_id: int,
+    schedule_date: date,
+    *,
+    session_id: UUID | None = None,
+    place: str | None = None,
+    most: int = 100,
+) -> Page[PastEvent]:
+    """A page of a day's events, or of those that one session wrote, in the order in which they happened."""
+    after = store.NO_EVENT if place is None else read_place(place, int, datetime.fromisoformat, UUID)
+    async with pool.transaction() as connection:
+        rows = await store.list_events(
+            connection,
+            schema,
+            user_id,
+            schedule_date,
+            (after[0], after[1], after[2]),
+            checked_most(most) + 1,
+            session_id,
+        )
+    return page_of(rows, most, lambda event: (event.seq or 0, event.detected_at, event.event_id))
 
 
 async def list_notifications(
@@ -182,11 +214,7 @@ async def shifts_of_version(
     """The shifts that a version has, in the form that we give them today."""
     if version == 0:
         return ()
-    async with pool.transaction() as connection:
-        found = await store.list_versions(connection, schema, user_id, schedule_date, version - 1, 1)
-    if not found or found[0].version != version:
-        raise NotFound(f"there is no version {version} of {schedule_date.isoformat()}")
-    return observe(found[0].payload).shifts
+    return observe((await get_version(pool, schema, user_id, schedule_date, version)).payload).shifts
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +223,7 @@ class Replayed:
 
     schedule_date: date
     events: int
-    shifts: list[Shift]
+    shifts: list[Shift] | None  # None: one of them removes a shift that was not there
     known: list[Shift]
 
     @property
@@ -205,12 +233,34 @@ class Replayed:
 
 
 async def replay_day(pool: Pool, schema: str, user_id: int, schedule_date: date) -> Replayed:
-    """Rebuild a day from its events alone."""
+    """Rebuild a day from its events alone, none of which came while we looked."""
     day = await get_day(pool, schema, user_id, schedule_date)
-    async with pool.transaction() as connection:
-        events = await store.list_events(connection, schema, user_id, schedule_date, 0, MOST_REPLAYED)
+    while True:
+        events = await all_events(pool, schema, user_id, schedule_date)
+        again = await get_day(pool, schema, user_id, schedule_date)
+        if again == day:
+            break
+        day = again
     known = sorted(map(read_shift, day.snapshot_payload), key=lambda shift: shift.order)
-    return Replayed(schedule_date, len(events), replay((each.old_value, each.new_value) for each in events), known)
+    try:
+        shifts = replay((each.old_value, each.new_value) for each in events)
+    except ValueError:
+        shifts = None
+    return Replayed(schedule_date, len(events), shifts, known)
+
+
+async def all_events(
+    pool: Pool, schema: str, user_id: int, schedule_date: date, session_id: UUID | None = None
+) -> list[PastEvent]:
+    """Every event of a day, or those that one session wrote, in order."""
+    page = await list_events(pool, schema, user_id, schedule_date, session_id=session_id, most=MOST_ROWS)
+    events = list(page.items)
+    while page.next:
+        page = await list_events(
+            pool, schema, user_id, schedule_date, session_id=session_id, place=page.next, most=MOST_ROWS
+        )
+        events += page.items
+    return events
 
 
 # Within ---------------------------------------------------------------------------------------------------------------

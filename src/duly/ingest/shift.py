@@ -15,13 +15,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
 from duly.ingest.labels import ShiftType, find_label
 from duly.ingest.spelling import MINUTES_OF_DAY, as_name, as_text, folded, folded_number, minutes, repaired
-from duly.kernel.canonical import digest_hex
+from duly.kernel.canonical import Json, digest_of_checked
 
 __all__ = ["FIELDS", "Shift", "distance", "read_shift", "shift_of", "shifts_of"]
 
@@ -64,7 +64,7 @@ class Shift:
     @cached_property
     def value_hash(self) -> str:
         """Equal exactly when every field is."""
-        return digest_hex(self.document)
+        return digest_of_checked(cast("Json", self.document))
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -134,6 +134,7 @@ def _shift_of(start: str, end: str, title: str, location: str, address: str) -> 
 # Who and what for -----------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=8192)
 def _title_of(title: str) -> tuple[str, str, ShiftType]:
     """Customer, label and type: split at a bullet, or else at the first word that is a label."""
     text = repaired(_without_durations(title))
@@ -141,7 +142,8 @@ def _title_of(title: str) -> tuple[str, str, ShiftType]:
     words = tuple(before.split())
     if bullet:
         found = find_label(tuple(after.split()))
-        return _customer_of(words), *(found[:2] if found else (as_name(after), ShiftType.UNKNOWN))
+        label, kind = (found[0], found[1]) if found else (as_name(after), ShiftType.UNKNOWN)
+        return _customer_of(words), label, kind
     for at in range(len(words)):
         if found := find_label(words[at:]):
             return _customer_of(words[:at]), found[0], found[1]
@@ -170,7 +172,7 @@ def _customer_of(words: Sequence[str]) -> str:
 
 def _customer_fingerprint(customer: str, label: str, kind: ShiftType) -> str:
     """The customer's, whatever the order of the name's words; without one the label's, or else the type's."""
-    if words := sorted(filter(None, map(folded, customer.split()))):
+    if words := sorted(fold for word in customer.split() if (fold := folded(word))):
         return _sha256("customer", *words)
     return _sha256("label", folded(label)) if label else _sha256("type", kind)
 
@@ -187,6 +189,7 @@ class _Address:
     city: str = ""
 
 
+@lru_cache(maxsize=8192)
 def _address_of(address: str, location: str) -> _Address:
     """The parts of an address; what it does not say of the city, the location does."""
     hint = "" if _has_digit(location) else location

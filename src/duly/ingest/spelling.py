@@ -17,6 +17,7 @@ __all__ = [
     "MINUTES_OF_DAY",
     "as_name",
     "as_text",
+    "cases_of",
     "folded",
     "folded_number",
     "has_two_cases",
@@ -44,18 +45,21 @@ def as_text(value: str) -> str:
     return " ".join(unicodedata.normalize("NFC", value).split())
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def as_name(value: str) -> str:
     """The text as a name is written: each word with a capital, whatever it was."""
     letters: list[str] = []
     is_first = True
     for letter in as_text(value):
-        if has_two_cases(letter):
-            letters.append(letter.upper() if is_first else letter.lower())
-        else:
-            letters.append(letter)
+        letters.append(cases_of(letter)[is_first])
         is_first = letter in WORD_BORDERS
     return as_text("".join(letters))
+
+
+@lru_cache(maxsize=1024)
+def cases_of(letter: str) -> tuple[str, str]:
+    """Its small form and its capital; itself where it has not both."""
+    return (letter.lower(), letter.upper()) if has_two_cases(letter) else (letter, letter)
 
 
 def has_two_cases(letter: str) -> bool:

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import cache
 from typing import Any
 from uuid import UUID
 
 import orjson
 from psycopg import AsyncConnection
 
-from duly.db.queries import Queries, load_queries
+from duly.db.queries import load_queries
 from duly.db.rows import change, find_row, find_value, get_row, get_rows, get_rows_planned_anew
 from duly.ingest.canonical import CANONICALIZER
 from duly.ingest.day import Day, Step, day_of
@@ -19,7 +18,9 @@ from duly.kernel.advisory import advisory_key
 from duly.kernel.lease import Lease, settle_and
 
 __all__ = [
+    "BEGINNING",
     "END",
+    "NO_EVENT",
     "SQL",
     "Taken",
     "add_events",
@@ -32,6 +33,8 @@ __all__ = [
     "find_labels",
     "find_session",
     "find_snapshot",
+    "find_version",
+    "has_lease",
     "has_version",
     "list_events",
     "list_images",
@@ -48,13 +51,8 @@ __all__ = [
 SQL = load_queries(__file__)
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
+NO_EVENT = (-1, BEGINNING, UUID(int=0))
 Connection = AsyncConnection[Any]
-
-
-@cache
-def of(schema: str) -> Queries:
-    """The statements for the tables of a schema."""
-    return SQL.using(schema=schema)
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------
@@ -65,12 +63,14 @@ async def add_session(
 ) -> Session:
     """Begin a session; with a payload it is complete."""
     given = as_json(payload) if payload is not None else None
-    return Session(**await get_row(connection, of(schema).add_session, user_id=user_id, payload=given))
+    return Session(**await get_row(connection, SQL.using(schema=schema).add_session, user_id=user_id, payload=given))
 
 
 async def lock_open_session(connection: Connection, schema: str, user_id: int, session_id: UUID) -> bool:
     """Be the one who adds to a session of this person; False when it takes no more images."""
-    found = await find_value(connection, of(schema).lock_open_session, user_id=user_id, session_id=session_id)
+    found = await find_value(
+        connection, SQL.using(schema=schema).lock_open_session, user_id=user_id, session_id=session_id
+    )
     return found is not None
 
 
@@ -80,7 +80,7 @@ async def add_image(
     """Add an image to a session that we have locked; None when this message has brought it already."""
     row = await find_row(
         connection,
-        of(schema).add_image,
+        SQL.using(schema=schema).add_image,
         session_id=session_id,
         r2_key=r2_key,
         telegram_message_id=telegram_message_id,
@@ -90,7 +90,7 @@ async def add_image(
 
 async def close_session(connection: Connection, schema: str, user_id: int, session_id: UUID) -> bool:
     """Say that a session is complete; False when it is not theirs or no longer waits."""
-    found = await find_value(connection, of(schema).close_session, user_id=user_id, session_id=session_id)
+    found = await find_value(connection, SQL.using(schema=schema).close_session, user_id=user_id, session_id=session_id)
     return found is not None
 
 
@@ -99,7 +99,7 @@ async def close_session(connection: Connection, schema: str, user_id: int, sessi
 
 async def find_session(connection: Connection, schema: str, user_id: int | None, session_id: UUID) -> Session | None:
     """A session of this person, or of anybody when none is named."""
-    row = await find_row(connection, of(schema).find_session, user_id=user_id, session_id=session_id)
+    row = await find_row(connection, SQL.using(schema=schema).find_session, user_id=user_id, session_id=session_id)
     return Session(**row) if row else None
 
 
@@ -108,14 +108,19 @@ async def list_sessions(
 ) -> Sequence[Session]:
     """A page of a person's sessions, the newest first."""
     rows = await get_rows(
-        connection, of(schema).list_sessions, user_id=user_id, before_at=before[0], before_id=before[1], most=most
+        connection,
+        SQL.using(schema=schema).list_sessions,
+        user_id=user_id,
+        before_at=before[0],
+        before_id=before[1],
+        most=most,
     )
     return [Session(**row) for row in rows]
 
 
 async def list_images(connection: Connection, schema: str, session_id: UUID, most: int = 100) -> Sequence[Image]:
     """The images of a session, in their order."""
-    rows = await get_rows(connection, of(schema).list_images, session_id=session_id, most=most)
+    rows = await get_rows(connection, SQL.using(schema=schema).list_images, session_id=session_id, most=most)
     return [Image(**row) for row in rows]
 
 
@@ -124,24 +129,36 @@ async def list_transitions(
 ) -> Sequence[Transition]:
     """A page of a session's log."""
     rows = await get_rows(
-        connection, of(schema).list_transitions, session_id=session_id, after_seq=after_seq, most=most
+        connection, SQL.using(schema=schema).list_transitions, session_id=session_id, after_seq=after_seq, most=most
     )
     return [Transition(**row) for row in rows]
 
 
 async def find_snapshot(connection: Connection, schema: str, user_id: int, schedule_date: date) -> KnownDay | None:
     """A day of this person as it is known now."""
-    row = await find_row(connection, of(schema).find_snapshot, user_id=user_id, schedule_date=schedule_date)
+    row = await find_row(
+        connection, SQL.using(schema=schema).find_snapshot, user_id=user_id, schedule_date=schedule_date
+    )
     return KnownDay(**row) if row else None
+
+
+async def find_version(
+    connection: Connection, schema: str, user_id: int, schedule_date: date, version: int
+) -> DayVersion | None:
+    """A version of a day, with what it shows."""
+    row = await find_row(
+        connection, SQL.using(schema=schema).find_version, user_id=user_id, schedule_date=schedule_date, version=version
+    )
+    return DayVersion(**row) if row else None
 
 
 async def list_versions(
     connection: Connection, schema: str, user_id: int, schedule_date: date, after_version: int = 0, most: int = 100
 ) -> Sequence[DayVersion]:
-    """A page of a day's versions, in order."""
+    """A page of a day's versions, in order, without what they show."""
     rows = await get_rows(
         connection,
-        of(schema).list_versions,
+        SQL.using(schema=schema).list_versions,
         user_id=user_id,
         schedule_date=schedule_date,
         after_version=after_version,
@@ -151,15 +168,24 @@ async def list_versions(
 
 
 async def list_events(
-    connection: Connection, schema: str, user_id: int, schedule_date: date, from_seq: int = 0, most: int = 100
+    connection: Connection,
+    schema: str,
+    user_id: int,
+    schedule_date: date,
+    after: tuple[int, datetime, UUID] = NO_EVENT,
+    most: int = 100,
+    session_id: UUID | None = None,
 ) -> Sequence[PastEvent]:
-    """A page of a day's events, in order; those without a number stand before all others."""
+    """A page of a day's events, or of one session's, in order; those without a number stand before all others."""
     rows = await get_rows(
         connection,
-        of(schema).list_events,
+        SQL.using(schema=schema).list_events,
         user_id=user_id,
         schedule_date=schedule_date,
-        from_seq=from_seq,
+        after_seq=after[0],
+        after_at=after[1],
+        after_id=after[2],
+        session_id=session_id,
         most=most,
     )
     return [PastEvent(**row) for row in rows]
@@ -176,7 +202,7 @@ async def list_notifications(
     """A page of a day's messages, in the order of delivery."""
     rows = await get_rows(
         connection,
-        of(schema).list_notifications,
+        SQL.using(schema=schema).list_notifications,
         user_id=user_id,
         schedule_date=schedule_date,
         after_at=after[0],
@@ -188,7 +214,13 @@ async def list_notifications(
 
 async def find_labels(connection: Connection, schema: str) -> list[str] | None:
     """The states that this database knows for a session; None when it has no sessions."""
-    return await find_value(connection, of(schema).find_labels, table=f'"{schema}".capture_session')
+    return await find_value(connection, SQL.using(schema=schema).find_labels, table=f'"{schema}".capture_session')
+
+
+async def has_lease(connection: Connection, schema: str) -> bool:
+    """Do sessions have the columns by which a worker holds them?"""
+    asked = SQL.using(schema=schema).has_lease
+    return await find_value(connection, asked, table=f'"{schema}".capture_session') is True
 
 
 # Working --------------------------------------------------------------------------------------------------------------
@@ -212,7 +244,7 @@ class Taken:
 async def close_idle(connection: Connection, schema: str, *, pending: str, idle_seconds: float, most: int = 100) -> int:
     """Close sessions whose last image is idle; how many there were."""
     rows = await get_rows_planned_anew(
-        connection, of(schema).close_idle, pending=pending, idle_seconds=idle_seconds, most=most
+        connection, SQL.using(schema=schema).close_idle, pending=pending, idle_seconds=idle_seconds, most=most
     )
     return len(rows)
 
@@ -220,7 +252,7 @@ async def close_idle(connection: Connection, schema: str, *, pending: str, idle_
 async def lock_days(connection: Connection, schema: str, days: Sequence[tuple[int, date]]) -> None:
     """Be the one who writes about these days."""
     keys = [advisory_key("ingest.day", schema, user_id, day) for user_id, day in days]
-    await get_rows(connection, of(schema).lock_days, keys=keys)
+    await get_rows(connection, SQL.using(schema=schema).lock_days, keys=keys)
 
 
 async def find_days(
@@ -229,7 +261,7 @@ async def find_days(
     """What is known of these days."""
     rows = await get_rows(
         connection,
-        of(schema).find_days,
+        SQL.using(schema=schema).find_days,
         user_ids=[user_id for user_id, _ in days],
         schedule_dates=[day for _, day in days],
         canonicalizer=CANONICALIZER,
@@ -239,7 +271,7 @@ async def find_days(
 
 async def has_version(connection: Connection, schema: str, session_id: UUID) -> bool:
     """Has a session made a version?"""
-    return await find_value(connection, of(schema).has_version, session_id=session_id) is not None
+    return await find_value(connection, SQL.using(schema=schema).has_version, session_id=session_id) is not None
 
 
 async def settle_observed(connection: Connection, schema: str, to: str, taken: Sequence[Taken]) -> Mapping[UUID, bool]:
@@ -258,7 +290,7 @@ async def settle_observed(connection: Connection, schema: str, to: str, taken: S
         to,
         columns,
         beside,
-        of(schema).settle_observed.as_string(None),
+        SQL.using(schema=schema).settle_observed.as_string(None),
         canonicalizer=CANONICALIZER,
     )
     return {row["key"]: row["is_versioned"] for row in rows}
@@ -275,7 +307,7 @@ async def add_events(connection: Connection, schema: str, taken: Sequence[Taken]
         return 0
     return await change(
         connection,
-        of(schema).add_events,
+        SQL.using(schema=schema).add_events,
         event_ids=[event.id for _, _, event, _ in events],
         user_ids=[each.day.user_id for each, *_ in events],
         schedule_dates=[each.day.schedule_date for each, *_ in events],
@@ -296,7 +328,7 @@ async def put_snapshots(connection: Connection, schema: str, taken: Sequence[Tak
     days = [each.day for each in taken]
     return await change(
         connection,
-        of(schema).put_snapshots,
+        SQL.using(schema=schema).put_snapshots,
         user_ids=[day.user_id for day in days],
         schedule_dates=[day.schedule_date for day in days],
         snapshots=["[" + ",".join(shift.text for shift in day.shifts or ()) + "]" for day in days],
@@ -313,7 +345,7 @@ async def add_notices(connection: Connection, schema: str, taken: Sequence[Taken
         return 0
     return await change(
         connection,
-        of(schema).add_notices,
+        SQL.using(schema=schema).add_notices,
         ids=[notice.id for _, notice in notices],
         user_ids=[each.day.user_id for each, _ in notices],
         schedule_dates=[each.day.schedule_date for each, _ in notices],

@@ -1,5 +1,7 @@
 """Captures as SQLAlchemy sees them: for drift checks only."""
 
+from typing import cast
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -17,6 +19,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ENUM, JSONB
+from sqlalchemy.types import TypeEngine
 
 from duly.db.metadata import metadata
 
@@ -41,17 +44,17 @@ def of_session(column: str) -> ForeignKeyConstraint:
     return ForeignKeyConstraint([column], [f"{SCHEMA}.capture_session.id"], ondelete="RESTRICT")
 
 
+STATE = cast(
+    "TypeEngine[str]",
+    ENUM("pending", "processing", "done", "failed", name="capture_session_state", schema=SCHEMA, create_type=False),
+)
+
 capture_session = Table(
     "capture_session",
     metadata,
     Column("id", Uuid, nullable=False, server_default=NEW_ID),
     Column("user_id", BigInteger, nullable=False, comment="The person's Telegram id."),
-    Column(
-        "state",
-        ENUM("pending", "processing", "done", "failed", name="capture_session_state", schema=SCHEMA, create_type=False),
-        nullable=False,
-        server_default="pending",
-    ),
+    Column("state", STATE, nullable=False, server_default="pending"),
     Column("created_at", TIME, nullable=False, server_default=NOW),
     Column("error", Text),
     Column("locked_at", TIME),

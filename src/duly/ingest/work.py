@@ -10,6 +10,7 @@ one batch take their turns: each finds the day as the one before left it.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -37,6 +38,7 @@ TOGETHER = 3  # so many starts a session has in any company; the rest without an
 LOOK_SECONDS = 1.0  # so often at most we look for idle sessions
 MOST_ITERATIONS = 1000
 MOST_CLOSED = 1000
+LEASE_MIGRATION = "database/migrations/20260212_add_session_leases.sql"
 
 log = get_log("duly.ingest")
 
@@ -51,6 +53,7 @@ class Rules:
     idle_seconds: float = 25.0
     threshold: int = 3  # so many changes are told in one message
     simulated_seconds: float = 0.0
+    read_seconds: float = 600.0  # a reader that has not come back by then will not
     idle_log_every: int = 12  # iterations
 
 
@@ -64,18 +67,31 @@ class CaptureWork(Work):
         self.pace = pace
         self.rules = rules
         self.of = capture_session(rules.schema, rules.states, due=rules.due, lease_seconds=pace.lease_seconds)
-        self.suspects = Suspects(together=TOGETHER, most=pace.most_starts, seconds=pace.lease_seconds)
+        self.suspects = Suspects(
+            together=TOGETHER, most=pace.most_starts, seconds=pace.lease_seconds + self.reading_seconds
+        )
         self.iterations = 0
         self.idle_iterations = 0
         self.open_iterations: dict[str, Iteration] = {}  # by the owner of a claim
         self.look_at = 0.0  # our monotonic clock: when to look for idle sessions again
+
+    @property
+    def reading_seconds(self) -> float:
+        """How long a session may be looked at, what tests pretend included."""
+        return self.rules.simulated_seconds + self.rules.read_seconds
 
     async def prepare(self, connection: Connection) -> None:
         """Refuse to start on a database that has no sessions, or none of these states."""
         labels = await store.find_labels(connection, self.rules.schema)
         if labels is None:
             raise NotMigrated(
-                f"DB_SCHEMA={self.rules.schema}: there is no table capture_session; make it with: duly migrate"
+                f"DB_SCHEMA={self.rules.schema}: there is no table capture_session; make it with: duly migrate, or "
+                "name the schema that this database was migrated with"
+            )
+        if not await store.has_lease(connection, self.rules.schema):
+            raise NotMigrated(
+                f"DB_SCHEMA={self.rules.schema}: a backend made these tables, and a worker needs more; add it with: "
+                f"psql -v schema={self.rules.schema} -f {LEASE_MIGRATION}"
             )
         for setting, state in vars(self.rules.states).items():
             if state not in labels:
@@ -125,14 +141,20 @@ class CaptureWork(Work):
             self.open_iterations.pop(next(iter(self.open_iterations)))
         log.info("worker.iteration.start", iteration=iteration.number, sessions=iteration.sessions)
 
+    def note_outcome(self, lease: Lease, outcome: str) -> None:
+        """Remember what came of a session until its iteration is told."""
+        if iteration := self.open_iterations.get(lease.owner):
+            iteration.outcomes[lease.key] = outcome
+
     def end_iterations(self, leases: Iterable[Lease]) -> None:
-        """Say so when the last session of an iteration has come to an end."""
+        """Say so, and what came of them, when the last session of an iteration has come to an end."""
         for lease in leases:
             if iteration := self.open_iterations.get(lease.owner):
                 iteration.waiting.discard(lease.key)
                 if not iteration.waiting:
                     del self.open_iterations[lease.owner]
-                    log.info("worker.iteration.end", iteration=iteration.number, sessions=iteration.sessions)
+                    told = Counter(iteration.outcomes.values())
+                    log.info("worker.iteration.end", iteration=iteration.number, sessions=iteration.sessions, **told)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Hand sessions back unread."""
@@ -144,13 +166,18 @@ class CaptureWork(Work):
 
     def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
         """See what the session shows."""
-        return Call(self.see, (Captured(lease.key, lease.row["user_id"]), lease.row.get("payload")))
+        captured, payload = Captured(lease.key, lease.row["user_id"]), lease.row.get("payload")
+        return Call(self.see, (captured, payload), timeout_seconds=self.reading_seconds if payload is None else None)
 
     async def see(self, captured: Captured, payload: dict[str, Any] | None) -> Observed:
         """The day that it shows, in its canonical form."""
-        if self.rules.simulated_seconds:
-            await asyncio.sleep(self.rules.simulated_seconds)
-        return await observed(self.reader, captured, payload)
+        try:
+            if self.rules.simulated_seconds:
+                await asyncio.sleep(self.rules.simulated_seconds)
+            return await observed(self.reader, captured, payload)
+        except asyncio.CancelledError:  # it may be lost to us, and then nobody tells us of its end
+            self.suspects.forget([captured.id])
+            raise
 
     # Recording --------------------------------------------------------------------------------------------------------
 
@@ -175,6 +202,7 @@ class CaptureWork(Work):
         )
         for (lease, _), why in zip(unread, whys, strict=True):
             if lease.key in settled:
+                self.note_outcome(lease, "failed")
                 log.warning("session.failed", **about(lease), why=why)
         return settled
 
@@ -214,7 +242,8 @@ class CaptureWork(Work):
         await store.put_snapshots(connection, schema, taken)
         await store.add_notices(connection, schema, taken)
         for each in taken:
-            log.info("session.processed", **about(each.lease), **each.result)
+            self.note_outcome(each.lease, each.result["outcome"])
+            log.debug("session.processed", **about(each.lease), **each.result)
 
     async def refuse(self, connection: Connection, taken: store.Taken) -> None:
         """A version is there that we did not write: begin again, or, when it is this very session's, fail."""
@@ -230,6 +259,7 @@ class Iteration:
     number: int
     sessions: int
     waiting: set[UUID]
+    outcomes: dict[UUID, str] = field(default_factory=dict[UUID, str])
 
 
 def day_key(lease: Lease, outcome: Observed) -> tuple[int, date]:
@@ -265,9 +295,14 @@ def result_of(step: Step, outcome: Observed) -> dict[str, Any]:
 
 def why_of(outcome: object) -> str:
     """Why a session could not be read, for its person."""
-    if isinstance(outcome, Failed | GiveUp):
-        return outcome.message or outcome.code
-    return f"it ended as {type(outcome).__name__}"
+    if not isinstance(outcome, Failed | GiveUp):
+        return f"It ended as {type(outcome).__name__}; look at the worker's log, then send the day again."
+    words = outcome.message or outcome.code
+    if outcome.code == "TIMEOUT":
+        return f"Reading it {words}. Send the day again."
+    if outcome.code == "UNKNOWN_ERROR":  # a mistake of ours or of a reader's: not in words for a person
+        return f"It could not be processed, and that is not your fault ({words}). Send the day again."
+    return words
 
 
 def about(lease: Lease) -> dict[str, Any]:

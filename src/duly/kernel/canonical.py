@@ -26,10 +26,12 @@ __all__ = [
     "LARGEST_BYTES",
     "LARGEST_NUMBER",
     "Json",
+    "bytes_of_checked",
     "canonical_bytes",
     "checked_json",
     "digest",
     "digest_hex",
+    "digest_of_checked",
 ]
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -39,6 +41,8 @@ DEEPEST = 64
 LARGEST_NUMBER = 2**53 - 1  # beyond it a JSON number is no longer the integer it looks like
 LONGEST_PLACE = 500
 LONGEST_KEY_SHOWN = 64
+ASTRAL = re.compile(rb"[\xf0-\xff]")
+FRACTION = re.compile(rb"[:\[,]-?\d+[.eE]")  # or a text that looks like one
 PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -60,6 +64,22 @@ def digest(value: object) -> bytes:
 def digest_hex(value: object) -> str:
     """The digest as people and URLs write it: 64 lower-case digits."""
     return digest(value).hex()
+
+
+def bytes_of_checked(value: Json) -> bytes:
+    """The canonical form of what `checked_json` returned: the same bytes, many times quicker.
+
+    Another writer has the same form for everything but fractions, and keys beyond the first plane of Unicode, which it
+    puts in another order.
+    """
+    written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    is_same = written[0] in b'{["' and not ASTRAL.search(written) and not FRACTION.search(written)
+    return written if is_same else canonical_bytes(value)
+
+
+def digest_of_checked(value: Json) -> str:
+    """The same digest as `digest_hex`, of what `checked_json` returned."""
+    return hashlib.sha256(bytes_of_checked(value)).hexdigest()
 
 
 @overload
@@ -114,15 +134,18 @@ class _Copier:
 
     def text(self, value: str, subject: str = "") -> str:
         """A string that PostgreSQL can store, paid for with its quotes and escapes."""
-        self.require(len(value))  # before any work on a huge one
+        if len(value) > self.bytes_left:  # before any work on a huge one
+            self.require(len(value))
         plain = str.__str__(value)  # the characters, whatever an enum's own __str__ says
         if "\0" in plain:
             raise self.refusal(f"{subject}holds the character NUL, which PostgreSQL cannot store; remove it")
         try:
-            written = orjson.dumps(plain)
+            size = len(orjson.dumps(plain))
         except orjson.JSONEncodeError:
             raise self.refusal(f"{subject}holds a lone surrogate, which is not a character; decode it again") from None
-        self.spend(len(written))
+        if size > self.bytes_left:
+            self.require(size)
+        self.bytes_left -= size
         return plain
 
     def integer(self, value: int) -> int:
@@ -158,7 +181,7 @@ class _Copier:
             if not isinstance(key, str):
                 raise self.refusal(f"has a key of kind {type(key).__name__}; keys are strings")
             self.place.append(key)
-            copied[self.text(key, "its key ")] = self.copy(value)
+            copied[self.text(key, "its key ")] = self.text(value) if isinstance(value, str) else self.copy(value)
             self.place.pop()
         return copied
 

@@ -213,8 +213,14 @@ class Keeper:
             now = time.monotonic()
             for held in list(self.holds.values()):
                 if now >= held.good_until:
-                    held.lose(f"the database did not confirm {held.lease.of} {held.lease.key} in time")
+                    held.lose(self.why_over(held.lease))
             await asyncio.sleep(self.margin_seconds / 4)
+
+    def why_over(self, lease: Lease) -> str:
+        """Why a lease ran out in our hands."""
+        if self.renews:
+            return f"the database did not confirm {lease.of} {lease.key} in time"
+        return f"{lease.of} {lease.key} took longer than its lease of {self.lease_seconds:g} s, which is not renewed"
 
     async def connected(self) -> AsyncConnection[Any]:
         """Our connection, opened when there is none."""

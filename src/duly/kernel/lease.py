@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, LiteralString, cast
 
 from psycopg import AsyncConnection, sql
+from psycopg.adapt import PyFormat
 
 from duly.db.queries import parse_queries
 from duly.db.rows import Row, find_row, get_rows
@@ -302,7 +303,7 @@ def render_settle(
 ) -> sql.Composed:
     """The settle of this table into one state, with these further columns and their types."""
     arrays = [
-        sql.SQL(", (select {}::{}[])").format(sql.Placeholder(f"column_{name}"), sql.SQL(literal(kind)))
+        sql.SQL(", (select {}::{}[])").format(place_of(name, kind), sql.SQL(literal(kind)))
         for name, kind in (*columns, *beside)
     ]
     names = [sql.SQL(", {}").format(sql.Identifier(name)) for name, _ in (*columns, *beside)]
@@ -346,6 +347,11 @@ def names_of(of: LeaseTable) -> dict[str, sql.Composable]:
     parts = ("stamp", "lapse", "over", "let_lapse", "freed")
     clocks = {part: template(f"{clock}_{part}").format(**plain) for part in parts}
     return {**plain, **clocks}
+
+
+def place_of(name: str, kind: str) -> sql.Placeholder:
+    """Where the values of a column go; documents as they are, for in a text array each of their quotes is escaped."""
+    return sql.Placeholder(f"column_{name}", PyFormat.BINARY if kind == "jsonb" else PyFormat.AUTO)
 
 
 def or_else(column: str, value: float | str | None) -> sql.Composable:

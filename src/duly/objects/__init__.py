@@ -1,6 +1,7 @@
 """Objects: where images are kept, and how a photograph from a stranger is made safe.
 
-    photograph --clean_photo--> JPEG without metadata --put--> a directory of this machine, or a bucket
+    photograph --clean_photo-------> JPEG without metadata --put--> a directory of this machine, or a bucket
+               --clean_screenshot--> the same, or a PNG
 
 An object is some bytes under a name of ours. They are kept in a directory as long as no bucket is named; with
 R2_BUCKET they are kept in a store that speaks S3. Whoever asks cannot tell the two apart: what was put is there for
@@ -10,7 +11,16 @@ A photograph is decoded completely and written anew, so that nothing of the stra
 seen: not where it was taken, not when, not with what.
 """
 
-from duly.objects.photo import LARGEST_PHOTO_BYTES, MOST_PIXELS, clean_photo, small_photo
+from duly.objects.photo import LARGEST_PHOTO_BYTES, MOST_PIXELS, Screenshot, clean_photo, clean_screenshot, small_photo
 from duly.objects.store import Objects, open_objects
 
-__all__ = ["LARGEST_PHOTO_BYTES", "MOST_PIXELS", "Objects", "clean_photo", "open_objects", "small_photo"]
+__all__ = [
+    "LARGEST_PHOTO_BYTES",
+    "MOST_PIXELS",
+    "Objects",
+    "Screenshot",
+    "clean_photo",
+    "clean_screenshot",
+    "open_objects",
+    "small_photo",
+]

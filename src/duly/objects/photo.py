@@ -9,6 +9,7 @@ readers, can be silenced for the whole process only.
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from io import BytesIO
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ from PIL.Image import Transpose
 from duly.errors import DulyError, InvalidArgument, TooLarge
 from duly.objects.outline import check_outline
 
-__all__ = ["LARGEST_PHOTO_BYTES", "MOST_PIXELS", "clean_photo", "small_photo"]
+__all__ = ["LARGEST_PHOTO_BYTES", "MOST_PIXELS", "Screenshot", "clean_photo", "clean_screenshot", "small_photo"]
 
 LARGEST_PHOTO_BYTES = 20 * 1024 * 1024
 MOST_PIXELS = 40_000_000
@@ -27,6 +28,8 @@ LARGEST_PROFILE_BYTES = 16 * 1024  # cameras and screens need less; larger ones 
 
 FORMATS = ("JPEG", "PNG", "WEBP")
 MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "I;16"}
+LOSSLESS = "PNG"
+PNG_EFFORT = 4  # of 9: what more would save is not worth the time
 QUALITIES = (88, 70, 50)  # the first whose result is not too large
 WHITE = (255, 255, 255)
 ORIENTATION = 0x0112
@@ -44,15 +47,43 @@ T = TypeVar("T")
 one_at_a_time = threading.Lock()
 
 
+@dataclass(frozen=True, slots=True)
+class Screenshot:
+    """A picture of a screen, written anew."""
+
+    data: bytes
+    kind: str  # the ending of its name
+
+
 def clean_photo(data: bytes) -> bytes:
     """The same picture as a JPEG of at most LARGEST_PHOTO_BYTES, upright, on white, and without any metadata."""
     with one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        picture = picture_of(open_photo(data))
-        for quality in QUALITIES:
-            written = must(lambda quality=quality: to_jpeg(picture, quality))
-            if len(written) <= LARGEST_PHOTO_BYTES:
-                return written
+        return as_jpeg(picture_of(open_photo(data)))
+
+
+def clean_screenshot(data: bytes) -> Screenshot:
+    """The same picture to be read later: of a PNG every point as it was, of others a JPEG, as clean_photo makes it."""
+    with one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        image = open_photo(data)
+        if image.format != LOSSLESS:
+            return Screenshot(as_jpeg(picture_of(image)), "jpg")
+        picture = picture_of(image)
+        written = must(lambda: to_png(picture))
+    if len(written) > LARGEST_PHOTO_BYTES:
+        raise TooLarge(
+            f"written anew, the picture has more than {LARGEST_PHOTO_BYTES // 1024**2} MiB; cut it, or send a JPEG"
+        )
+    return Screenshot(written, "png")
+
+
+def as_jpeg(picture: Image.Image) -> bytes:
+    """The picture as a JPEG that is not too large."""
+    for quality in QUALITIES:
+        written = must(lambda quality=quality: to_jpeg(picture, quality))
+        if len(written) <= LARGEST_PHOTO_BYTES:
+            return written
     raise too_many_bytes()
 
 
@@ -127,6 +158,13 @@ def to_jpeg(picture: Image.Image, quality: int) -> bytes:
     """The picture as a file."""
     file = BytesIO()
     picture.save(file, "JPEG", quality=quality)
+    return file.getvalue()
+
+
+def to_png(picture: Image.Image) -> bytes:
+    """The same without loss."""
+    file = BytesIO()
+    picture.save(file, LOSSLESS, compress_level=PNG_EFFORT)
     return file.getvalue()
 
 

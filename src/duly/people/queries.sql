@@ -29,6 +29,16 @@ returning *;
 -- By uid.
 select * from "user".users where uid = %(uid)s;
 
+-- name: change_user
+-- What is not given stays; nothing returned means that there is nobody of this uid.
+update "user".users
+set telegram_id = coalesce(%(telegram_id)s::bigint, telegram_id),
+    zone = coalesce(%(zone)s::text, zone),
+    language = coalesce(%(language)s::text, language),
+    currency = coalesce(%(currency)s::text, currency)
+where uid = %(uid)s
+returning *;
+
 -- name: list_users
 -- In the order they came, from a place onwards.
 select * from "user".users where id > %(after_id)s

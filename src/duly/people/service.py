@@ -95,7 +95,7 @@ async def change_user(
 
 async def find_person(pool: Pool, uid: str) -> User | None:
     """The person of this uid."""
-    async with pool.transaction() as connection:
+    async with pool.statement() as connection:
         return await store.find_user(connection, uid)
 
 

@@ -12,6 +12,7 @@ from duly.db.rows import find_row, get_row, get_rows, get_value
 from duly.people.model import ApiKey, Org, User, matches, sha256_of
 
 __all__ = [
+    "change_user",
     "create_key",
     "create_org",
     "create_user",
@@ -68,6 +69,27 @@ async def create_user(
 async def find_user(connection: Connection, uid: str) -> User | None:
     """The person of this uid."""
     row = await find_row(connection, SQL.find_user, uid=uid)
+    return User(**row) if row else None
+
+
+async def change_user(
+    connection: Connection,
+    uid: str,
+    telegram_id: int | None,
+    zone: str | None,
+    language: str | None,
+    currency: str | None,
+) -> User | None:
+    """Describe a person anew, as far as anything is given; None when there is nobody of this uid."""
+    row = await find_row(
+        connection,
+        SQL.change_user,
+        uid=uid,
+        telegram_id=telegram_id,
+        zone=zone,
+        language=language,
+        currency=currency,
+    )
     return User(**row) if row else None
 
 

@@ -6,6 +6,6 @@ its own.
 """
 
 from duly.verify.contract import Difference, compare
-from duly.verify.invariants import INVARIANTS, Invariant, Offence, check
+from duly.verify.invariants import INVARIANTS, Invariant, Offence, check, invariants_of
 
-__all__ = ["INVARIANTS", "Difference", "Invariant", "Offence", "check", "compare"]
+__all__ = ["INVARIANTS", "Difference", "Invariant", "Offence", "check", "compare", "invariants_of"]

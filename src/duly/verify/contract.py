@@ -12,12 +12,12 @@ from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.errors import InvalidArgument
 
-__all__ = ["CONTRACTS", "Difference", "compare", "contract_lines"]
+__all__ = ["CONTRACTS", "Difference", "compare", "contract_lines", "has_tables", "schemas_of"]
 
 DIRECTORY = Path(__file__).parent / "contracts"
-# Each contract, and the schemas it is about.
-CONTRACTS = {"duly": ("duly", "user"), "ledger": ("ledger",), "posts": ("posts",)}
 STANDARD = Names()
+# Each contract, and the schemas it is about; the last one is called as DB_SCHEMA says.
+CONTRACTS = {"duly": ("duly", "user"), "ledger": ("ledger",), "posts": ("posts",), "ingest": (STANDARD.ingest,)}
 OPTIONAL = re.compile(r"policy ledger\.\w+\.\w+_of_jwt ")  # made where there is an auth.jwt() to ask: on Supabase
 
 
@@ -33,15 +33,25 @@ class Difference:
 def compare(connection: psycopg.Connection[Any], contract: str, roles: Names = STANDARD) -> Sequence[Difference]:
     """Everything the contract asks for and the database lacks, and everything it has besides."""
     expected = set(contract_lines(contract, roles))
-    found = {line for line in fingerprint(connection, CONTRACTS[contract]) if not OPTIONAL.match(line)}
+    found = {line for line in fingerprint(connection, schemas_of(contract, roles)) if not OPTIONAL.match(line)}
     return [
         *(Difference(contract, "missing", line) for line in sorted(expected - found)),
         *(Difference(contract, "unexpected", line) for line in sorted(found - expected)),
     ]
 
 
+def has_tables(connection: psycopg.Connection[Any], contract: str, names: Names = STANDARD) -> bool:
+    """Is there any table of a contract in this database, whoever made it?"""
+    return any(line.startswith("table ") for line in fingerprint(connection, schemas_of(contract, names)))
+
+
+def schemas_of(contract: str, names: Names = STANDARD) -> tuple[str, ...]:
+    """The schemas that a contract is about, as they are called here."""
+    return tuple(names.ingest if schema == STANDARD.ingest else schema for schema in CONTRACTS[contract])
+
+
 def contract_lines(contract: str, roles: Names = STANDARD) -> list[str]:
-    """The lines of a contract, with the names the roles have here."""
+    """The lines of a contract, with the names that roles and schemas have here."""
     if contract not in CONTRACTS:
         raise InvalidArgument(f"there is no contract '{contract}'; there are {', '.join(CONTRACTS)}")
     here = {getattr(STANDARD, part): name for part, name in asdict(roles).items()}

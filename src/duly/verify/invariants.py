@@ -1,35 +1,41 @@
 """The invariants: named statements, each returning what breaks its law."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, LiteralString, cast
+from typing import Any, Literal, LiteralString, cast
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 
+from duly.db.migrations import Names, fill
 from duly.db.queries import parse_queries
 
-__all__ = ["INVARIANTS", "Invariant", "Offence", "check", "load_invariants"]
+__all__ = ["INVARIANTS", "Invariant", "Offence", "check", "invariants_of", "load_invariants"]
 
 MOST_OFFENDERS = 100
+OF_CONTRACT = "-- contract: "
+STANDARD = Names()
+NOT_HERE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.InvalidSchemaName)
 
 
 @dataclass(frozen=True)
 class Invariant:
-    """A law and the statement that looks for what breaks it."""
+    """A law, the statement that looks for what breaks it, and the contract it belongs to: None for every one."""
 
     name: str
     law: str
     statement: str
+    contract: str | None = None
 
 
 @dataclass(frozen=True)
 class Offence:
-    """Something that breaks a law."""
+    """Something that breaks a law; or, in a database that somebody else made, why the law cannot be looked at."""
 
     invariant: str
     offender: str
+    kind: Literal["broken", "unasked"] = "broken"
 
 
 def load_invariants(file: Path) -> tuple[Invariant, ...]:
@@ -37,22 +43,46 @@ def load_invariants(file: Path) -> tuple[Invariant, ...]:
     found: list[Invariant] = []
     for name, text in parse_queries(file.read_text()).items():
         comments = [line for line in text.splitlines() if line.startswith("-- ")]
-        found.append(Invariant(name, " ".join(line.removeprefix("-- ") for line in comments), text))
+        law = [line.removeprefix("-- ") for line in comments if not line.startswith(OF_CONTRACT)]
+        contract = [line.removeprefix(OF_CONTRACT) for line in comments if line.startswith(OF_CONTRACT)]
+        found.append(Invariant(name, " ".join(law), text, contract[0] if contract else None))
     return tuple(found)
 
 
 INVARIANTS = load_invariants(Path(__file__).with_name("invariants.sql"))
 
 
+def invariants_of(contracts: Collection[str]) -> Sequence[Invariant]:
+    """The invariants that concern these contracts."""
+    return [each for each in INVARIANTS if each.contract is None or each.contract in contracts]
+
+
 def check(
-    connection: psycopg.Connection[Any], schemas: Sequence[str], invariants: Sequence[Invariant] = INVARIANTS
+    connection: psycopg.Connection[Any],
+    schemas: Sequence[str],
+    invariants: Sequence[Invariant] = INVARIANTS,
+    *,
+    ingest: str = STANDARD.ingest,
+    done: str = "done",
+    failed: str = "failed",
 ) -> Sequence[Offence]:
-    """Every offender against every law, at most a hundred a law; reads only, in one snapshot."""
+    """Every offender against every law, at most a hundred a law; reads only, in one snapshot.
+
+    The schema of the ingest tables, and two of their states, are called differently here and there. A law about what
+    this database does not have at all is told as unasked.
+    """
+    values = {"schemas": list(schemas), "most": MOST_OFFENDERS, "done": done, "failed": failed}
     offences: list[Offence] = []
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
         for invariant in invariants:
-            statement = sql.SQL(cast("LiteralString", invariant.statement))
-            rows = connection.execute(statement, {"schemas": list(schemas), "most": MOST_OFFENDERS})
-            offences += [Offence(invariant.name, offender) for (offender,) in rows]
+            statement = sql.SQL(cast("LiteralString", fill(invariant.statement, {"ingest": ingest})))
+            try:
+                with connection.transaction():
+                    rows = connection.execute(statement, values)
+            except NOT_HERE as error:
+                reason = error.diag.message_primary or str(error)
+                offences.append(Offence(invariant.name, f"cannot be looked at: {reason}", "unasked"))
+            else:
+                offences += [Offence(invariant.name, offender) for (offender,) in rows]
     return offences

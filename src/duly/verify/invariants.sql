@@ -1,5 +1,5 @@
 -- What must hold at every moment: each statement returns offenders, and none is good. They read only, and take no lock that
--- anybody would notice.
+-- anybody would notice. The line under a name says which contract the law belongs to; without one it concerns them all.
 
 -- name: every_role_sees_every_row
 -- A verifier that row security blinds would find nothing wrong. A policy that shows this login every row blinds nobody.
@@ -18,6 +18,7 @@ order by 1
 limit %(most)s;
 
 -- name: transitions_are_without_a_gap
+-- contract: duly
 -- The log of a row counts 1, 2, 3.
 select format('%%s %%s: transition %%s follows %%s', machine, key, seq, coalesce(before, 0)) as offender
 from (
@@ -28,6 +29,7 @@ order by machine, key, seq
 limit %(most)s;
 
 -- name: transitions_are_linked
+-- contract: duly
 -- Each transition begins where the one before it ended.
 select format('%%s %%s: transition %%s begins at %%s, the one before ended at %%s', machine, key, seq, prev_status, ended)
     as offender
@@ -40,6 +42,7 @@ order by machine, key, seq
 limit %(most)s;
 
 -- name: keys_have_a_live_holder
+-- contract: duly
 -- A key that opens doors belongs to an org or a person that exists.
 select format('the key %%s has no holder', prefix) as offender
 from duly.api_keys k
@@ -65,6 +68,7 @@ order by 1
 limit %(most)s;
 
 -- name: messages_are_held_exactly_while_sending
+-- contract: duly
 -- A message has an owner and an end of its lease when it is being sent, and at no other time.
 select format('message %%s is %%s, held by %%s until %%s', id, status, coalesce(lease_owner, 'nobody'),
     coalesce(lease_expires_at::text, 'no time')) as offender
@@ -74,6 +78,7 @@ order by id
 limit %(most)s;
 
 -- name: messages_are_where_their_log_ends
+-- contract: duly
 -- The newest transition of a message tells its status and its revision.
 select format('message %%s is %%s at revision %%s, its log ends at %%s with transition %%s', o.id, o.status, o.revision,
     newest.next_status, newest.seq) as offender
@@ -90,6 +95,7 @@ order by o.id
 limit %(most)s;
 
 -- name: messages_have_their_log
+-- contract: duly
 -- A message goes with its history and stays with it.
 select format('message %%s has no transition', o.id) as offender
 from duly.outbox o
@@ -98,6 +104,7 @@ order by o.id
 limit %(most)s;
 
 -- name: job_events_are_without_a_gap_and_linked
+-- contract: ledger
 -- The log of a job counts 1, 2, 3, and each event begins where the one before it ended.
 select format('job %%s: event %%s begins at %%s; before it came %%s, which ended at %%s', job_id, seq,
     coalesce(prev_status, 'nothing'), coalesce(before, 0), coalesce(ended, 'nothing')) as offender
@@ -111,6 +118,7 @@ order by job_id, seq
 limit %(most)s;
 
 -- name: jobs_are_where_their_log_ends
+-- contract: ledger
 -- The newest event of a job tells its status and its revision, and no job is without one.
 select format('job %%s is %%s at revision %%s, its log ends at %%s with event %%s', j.id, j.status, j.revision,
     coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
@@ -123,6 +131,7 @@ order by j.id
 limit %(most)s;
 
 -- name: job_events_are_legal
+-- contract: ledger
 -- Every event is an edge that is drawn; progress and a request to cancel stay where they are.
 select format('job %%s: event %%s goes from %%s to %%s', job_id, seq, coalesce(prev_status, 'nothing'), next_status)
     as offender
@@ -136,6 +145,7 @@ order by job_id, seq
 limit %(most)s;
 
 -- name: jobs_started_as_often_as_their_log_tells
+-- contract: ledger
 -- Every start is counted, crashes included, and none is beyond what is allowed. Handing back and snoozing give a start back;
 -- a redrive begins anew.
 select format('job %%s counts %%s starts of %%s, its log tells of %%s', j.id, j.starts, j.max_attempts, told.starts)
@@ -154,6 +164,7 @@ order by j.id
 limit %(most)s;
 
 -- name: jobs_are_finished_by_their_holder
+-- contract: ledger
 -- A job succeeded by the hand of whoever claimed it last.
 select format('job %%s was finished by %%s, last claimed by %%s', j.id, coalesce(j.settled_by, 'nobody'),
     coalesce(claim.actor, 'nobody')) as offender
@@ -170,6 +181,7 @@ order by j.id
 limit %(most)s;
 
 -- name: no_job_rests_failed
+-- contract: ledger
 -- A failure is two moves in one transaction: nobody ever sees a job between them.
 select format('job %%s is failed, in the hands of %%s', id, lease_owner) as offender
 from ledger.job
@@ -178,6 +190,7 @@ order by id
 limit %(most)s;
 
 -- name: keys_stand_for_one_job
+-- contract: ledger
 -- An org and a key are one job.
 select format('the key %%s of org %%s stands for %%s jobs', idempotency_key, org_id, count(*)) as offender
 from ledger.job
@@ -188,6 +201,7 @@ order by 1
 limit %(most)s;
 
 -- name: job_events_are_of_their_jobs_org
+-- contract: ledger
 -- Whoever may see a job may see its log, and nobody else.
 select format('job %%s is of org %%s, its event %%s of org %%s', j.id, j.org_id, e.seq, e.org_id) as offender
 from ledger.job_event e
@@ -197,6 +211,7 @@ order by j.id, e.seq
 limit %(most)s;
 
 -- name: posts_are_where_their_log_ends
+-- contract: posts
 -- The newest transition of a post tells its status and its revision, and no post is without one.
 select format('post %%s is %%s at revision %%s, its log ends at %%s with transition %%s', p.id, p.status, p.revision,
     coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
@@ -212,6 +227,7 @@ order by p.id
 limit %(most)s;
 
 -- name: posts_move_as_drawn
+-- contract: posts
 -- Every transition of a post is an edge of the contract; a caption is edited while it waits, and only documents of the first
 -- version begin released.
 select format('post %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status)
@@ -224,6 +240,7 @@ order by t.key, t.seq
 limit %(most)s;
 
 -- name: no_post_is_early
+-- contract: posts
 -- Nobody took a post before its time, and none appeared before it.
 select format('post %%s was to be released at %%s, was first taken at %%s and appeared at %%s', p.id, p.release_time, taken.ts,
     p.released_at) as offender
@@ -239,6 +256,7 @@ order by p.id
 limit %(most)s;
 
 -- name: no_post_is_stuck
+-- contract: posts
 -- Whatever becomes of workers, a post is in nobody's hands for longer than fifteen minutes.
 select format('post %%s is held by %%s since %%s', id, lease_owner, processing_since) as offender
 from posts.posts
@@ -247,6 +265,7 @@ order by id
 limit %(most)s;
 
 -- name: posts_are_released_by_their_holder
+-- contract: posts
 -- A post appeared by the hand of whoever claimed it last, once.
 select format('post %%s was released by %%s, last claimed by %%s, %%s times', p.id, coalesce(p.settled_by, 'nobody'),
     coalesce(claim.actor, 'nobody'), released.times) as offender
@@ -267,6 +286,7 @@ order by p.id
 limit %(most)s;
 
 -- name: versions_of_posts_only_grow
+-- contract: posts
 -- Every transition raised the version, which counts other changes too.
 select format('post %%s: transition %%s is of version %%s, the one before of %%s', key, seq, version, before) as offender
 from (
@@ -280,6 +300,7 @@ order by key, seq
 limit %(most)s;
 
 -- name: days_have_one_post
+-- contract: posts
 -- A post of the second version holds the lock of its author and UTC day, and every lock is held by the post it names.
 select format('post %%s of %%s has the lock %%s', p.id, p.daily_key, coalesce(l.post_id::text, 'of nobody')) as offender
 from posts.posts p
@@ -294,6 +315,7 @@ order by 1
 limit %(most)s;
 
 -- name: requests_stand_for_their_post
+-- contract: posts
 -- What a request is answered is the post that it made.
 select format('request %%s of %%s is answered with post %%s, and made %%s', k.request_id, k.author_id, k.answer ->> 'postId', p.id)
     as offender
@@ -304,10 +326,171 @@ order by k.author_id, k.request_id
 limit %(most)s;
 
 -- name: authors_are_told
+-- contract: posts
 -- Whoever's post appeared in the last day was told; messages older than that may have left.
 select format('nobody told %%s that post %%s appeared', p.author_id, p.id) as offender
 from posts.posts p
 where p.settled_by is not null and p.released_at > duly.now() - interval '1 day'
     and not exists (select from duly.outbox o where o.dedupe_key = 'post.released:' || p.id)
 order by p.id
+limit %(most)s;
+
+-- name: days_have_every_version
+-- contract: ingest
+-- The versions of a day count 1, 2, 3, and the day points at the last of them.
+select format('%%s of %%s has %%s versions from %%s to %%s, and points at %%s', schedule_date, user_id, coalesce(v.versions, 0),
+    coalesce(v.first, 0), coalesce(v.last, 0), coalesce(d.current_version::text, 'none')) as offender
+from (
+    select user_id, schedule_date, count(*) as versions, min(version) as first, max(version) as last
+    from {ingest}.schedule_version
+    group by user_id, schedule_date
+) as v
+full join {ingest}.day_schedule as d using (user_id, schedule_date)
+where (v.first, v.last, d.current_version) is distinct from (1, v.versions::integer, v.versions::integer)
+order by user_id, schedule_date
+limit %(most)s;
+
+-- name: captures_make_one_version_at_most
+-- contract: ingest
+-- A session shows one day, once.
+select format('capture %%s made %%s versions', session_id, count(*)) as offender
+from {ingest}.schedule_version
+group by session_id
+having count(*) > 1
+order by session_id
+limit %(most)s;
+
+-- name: versions_come_of_finished_captures
+-- contract: ingest
+-- A version is of a session of the same person, and both were written together: that session is done.
+select format('version %%s of %%s of %%s comes of capture %%s of %%s, which is %%s', v.version, v.schedule_date, v.user_id,
+    v.session_id, coalesce(s.user_id::text, 'nobody'), coalesce(s.state::text, 'not there')) as offender
+from {ingest}.schedule_version as v
+left join {ingest}.capture_session as s on s.id = v.session_id
+where (s.user_id, s.state::text) is distinct from (v.user_id, %(done)s)
+order by v.user_id, v.schedule_date, v.version
+limit %(most)s;
+
+-- name: events_rebuild_their_day
+-- contract: ingest
+-- Whatever the events of a day brought and did not take away again is its snapshot, neither more nor less. Of a day on
+-- which another program wrote events, which have no number, nobody can tell.
+select format('%%s of %%s: by its events it has %%s of %%s, by its snapshot %%s', schedule_date, user_id, sum(told), value,
+    sum(known)) as offender
+from (
+    select e.user_id, e.schedule_date, side.value, side.told, 0 as known
+    from {ingest}.schedule_event as e
+    cross join lateral (values (e.new_value, 1), (e.old_value, -1)) as side (value, told)
+    where side.value is not null
+    union all
+    select s.user_id, s.schedule_date, shift.value, 0, 1
+    from {ingest}.day_snapshot as s
+    cross join lateral jsonb_array_elements(s.snapshot_payload) as shift
+) as either
+where not exists (
+    select from {ingest}.schedule_event as u
+    where u.user_id = either.user_id and u.schedule_date = either.schedule_date and u.seq is null
+)
+group by user_id, schedule_date, value
+having sum(told) <> sum(known)
+order by user_id, schedule_date, value
+limit %(most)s;
+
+-- name: events_of_a_day_are_counted
+-- contract: ingest
+-- The events of a day count 1, 2, 3, and its snapshot says how many led to it.
+select format('%%s of %%s has %%s events from %%s to %%s, and its snapshot counts %%s', schedule_date, user_id,
+    coalesce(e.events, 0), coalesce(e.first, 0), coalesce(e.last, 0), coalesce(s.events::text, 'none')) as offender
+from (
+    select user_id, schedule_date, count(*) as events, min(seq) as first, max(seq) as last
+    from {ingest}.schedule_event
+    where seq is not null
+    group by user_id, schedule_date
+) as e
+full join {ingest}.day_snapshot as s using (user_id, schedule_date)
+where s.events is distinct from coalesce(e.events, 0) or e.first <> 1 or e.last <> e.events
+order by user_id, schedule_date
+limit %(most)s;
+
+-- name: notifications_are_about_events
+-- contract: ingest
+-- What a person is told happened, to that person and on that day, and was seen by that session.
+select format('notification %%s tells %%s of event %%s, which is not there', n.notification_id, n.user_id, told.id) as offender
+from {ingest}.schedule_notification as n
+cross join lateral jsonb_array_elements_text(n.event_ids) as told (id)
+where not exists (
+    select from {ingest}.schedule_event as e
+    where e.event_id::text = told.id and e.user_id = n.user_id and e.schedule_date = n.schedule_date
+        and e.source_session_id = n.source_session_id
+)
+order by n.notification_id
+limit %(most)s;
+
+-- name: events_are_told_once
+-- contract: ingest
+-- Nobody hears twice of one event.
+select format('event %%s is told %%s times', told.id, count(*)) as offender
+from {ingest}.schedule_notification as n
+cross join lateral jsonb_array_elements_text(n.event_ids) as told (id)
+group by told.id
+having count(*) > 1
+order by told.id
+limit %(most)s;
+
+-- name: captures_say_why_they_failed
+-- contract: ingest
+-- A session has an error when it failed, and at no other time.
+select format('capture %%s is %%s and its error is: %%s', id, state, coalesce(error, 'none')) as offender
+from {ingest}.capture_session
+where (state::text = %(failed)s) is distinct from (error is not null)
+order by id
+limit %(most)s;
+
+-- name: captures_tell_what_came_of_them
+-- contract: ingest
+-- A session that a worker of ours finished says which version its day had then, and that version is there.
+select format('capture %%s is done, and says it is version %%s of %%s', s.id, coalesce(s.result ->> 'version', 'none'),
+    coalesce(s.result ->> 'schedule_date', 'no day')) as offender
+from {ingest}.capture_session as s
+where s.state::text = %(done)s and s.settled_by is not null and not exists (
+    select from {ingest}.schedule_version as v
+    where v.user_id = s.user_id and v.schedule_date = (s.result ->> 'schedule_date')::date
+        and v.version = (s.result ->> 'version')::integer
+        and (v.session_id = s.id or s.result ->> 'outcome' = 'unchanged')
+)
+order by s.id
+limit %(most)s;
+
+-- name: captures_are_where_their_log_ends
+-- contract: ingest
+-- Where sessions have a log, its newest transition tells the state and the revision of each, and none is without one.
+select format('capture %%s is %%s at revision %%s, its log ends at %%s with transition %%s', s.id, s.state, s.revision,
+    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
+from {ingest}.capture_session as s
+left join lateral (
+    select t.next_status, t.seq
+    from duly.transition as t
+    where t.machine = 'capture' and t.key = s.id::text
+    order by t.seq desc
+    limit 1
+) as newest on true
+where (newest.next_status, newest.seq) is distinct from (s.state::text, s.revision)
+order by s.id
+limit %(most)s;
+
+-- name: captures_are_finished_by_their_holder
+-- contract: ingest
+-- A session was finished by the hand of whoever claimed it last.
+select format('capture %%s was finished by %%s, last claimed by %%s', s.id, s.settled_by, coalesce(claim.actor, 'nobody'))
+    as offender
+from {ingest}.capture_session as s
+left join lateral (
+    select t.actor
+    from duly.transition as t
+    where t.machine = 'capture' and t.key = s.id::text and t.next_status = 'processing'
+    order by t.seq desc
+    limit 1
+) as claim on true
+where s.settled_by is not null and s.revision > 0 and s.settled_by is distinct from claim.actor
+order by s.id
 limit %(most)s;

@@ -194,9 +194,9 @@ class Control:
         async with open_pool(self.dsn, size=self.pool_size, role=self.role, name="duly worker", check=False) as pool:
             try:
                 async with pool.transaction() as connection:
-                    await register(connection, self.identity)
-                    for work in self.works:
+                    for work in self.works:  # they say best what is missing
                         await work.prepare(connection)
+                    await register(connection, self.identity)
             except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
                 raise NotMigrated("this database lacks duly's tables; make them with: duly migrate") from None
             except psycopg.OperationalError as error:

@@ -262,7 +262,7 @@ class Lanes:
         back: list[tuple[Running, object]] = []
         rest: list[tuple[Running, object]] = []
         for running, outcome in finished:
-            if isinstance(outcome, Settled):
+            if isinstance(outcome, Settled) or self.is_left_to_lapse(running, outcome):
                 self.forget(running)
             else:
                 (back if isinstance(outcome, HandedBack) else rest).append((running, outcome))
@@ -271,6 +271,11 @@ class Lanes:
         if back:
             await self.give_back(back)
         self.answered_at = time.monotonic()
+
+    def is_left_to_lapse(self, running: Running, outcome: object) -> bool:
+        """Did it take longer than a lease that nobody renews? That start counts, or it would be begun for ever."""
+        is_over = running.held is not None and running.held.lost is not None
+        return is_over and isinstance(outcome, HandedBack) and not self.keeper.renews
 
     async def settle(self, finished: Sequence[tuple[Running, object]]) -> None:
         """Settle in as few transactions as bad rows allow."""

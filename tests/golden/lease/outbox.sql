@@ -32,6 +32,16 @@ from "duly"."outbox"
 where "id" = %(key)s and "lease_owner" = %(owner)s and "status" = 'sending'
 for no key update;
 
+-- fence_many
+select held."id" as key
+from (select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key) as given
+cross join lateral (
+    select t."id"
+    from "duly"."outbox" as t
+    where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'sending'
+    for no key update
+) as held;
+
 -- find_lapsed
 select "id" as key from "duly"."outbox" where "status" = 'sending' and "lease_expires_at" < duly.now() order by "id" limit %(most)s;
 

@@ -32,6 +32,16 @@ from "laws"."parcel"
 where "id" = %(key)s and "carrier" = %(owner)s and "status" = 'CARRIED'
 for no key update;
 
+-- fence_many
+select held."id" as key
+from (select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key) as given
+cross join lateral (
+    select t."id"
+    from "laws"."parcel" as t
+    where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED'
+    for no key update
+) as held;
+
 -- find_lapsed
 select "id" as key from "laws"."parcel" where "status" = 'CARRIED' and "carried_until" < duly.now() order by "id" limit %(most)s;
 

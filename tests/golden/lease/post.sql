@@ -32,6 +32,16 @@ from "posts"."posts"
 where "id" = %(key)s and "lease_owner" = %(owner)s and "status" = 'PROCESSING'
 for no key update;
 
+-- fence_many
+select held."id" as key
+from (select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key) as given
+cross join lateral (
+    select t."id"
+    from "posts"."posts" as t
+    where t."id" = given.key and t."lease_owner" = given.owner and t."status" = 'PROCESSING'
+    for no key update
+) as held;
+
 -- find_lapsed
 select "id" as key from "posts"."posts" where "status" = 'PROCESSING' and "lease_expires_at" < duly.now() order by "id" limit %(most)s;
 

@@ -32,6 +32,16 @@ from "laws"."visit"
 where "number" = %(key)s and "locked_by" = %(owner)s and "state" = 'processing'
 for no key update;
 
+-- fence_many
+select held."number" as key
+from (select g.key, g.owner from unnest(%(keys)s::bigint[], %(owners)s::text[]) as g (key, owner) order by g.key) as given
+cross join lateral (
+    select t."number"
+    from "laws"."visit" as t
+    where t."number" = given.key and t."locked_by" = given.owner and t."state" = 'processing'
+    for no key update
+) as held;
+
 -- find_lapsed
 select "number" as key from "laws"."visit" where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") order by "number" limit %(most)s;
 

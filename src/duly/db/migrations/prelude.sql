@@ -8,6 +8,7 @@ select pg_advisory_xact_lock({'lock'});
 do $prelude$
 declare
     wanted record;
+    of_script oid;
 begin
     for wanted in
         select * from (values
@@ -56,6 +57,23 @@ begin
                 using errcode = 'insufficient_privilege', hint = format(
                     'ask an administrator to run: grant %I to %I; or name a role of yours in DULY_OWNER_ROLE',
                     {'owner'}, current_user
+                );
+        end;
+    end if;
+    -- The little schema that `database/migrations/` makes beside a backend's tables gives way to ours.
+    select n.oid into of_script from pg_catalog.pg_namespace as n
+    where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
+    if of_script is not null then
+        begin
+            drop table if exists duly.workers;
+            drop function if exists duly.clock();
+            drop function if exists duly.now();
+            drop schema duly;
+        exception when insufficient_privilege then
+            raise exception '"%" may not replace the schema duly that add_session_leases made', current_user
+                using errcode = 'insufficient_privilege', hint = format(
+                    'migrate as the role "%s", which made it',
+                    (select pg_get_userbyid(nspowner) from pg_catalog.pg_namespace where oid = of_script)
                 );
         end;
     end if;

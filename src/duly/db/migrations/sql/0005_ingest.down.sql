@@ -2,7 +2,11 @@
 
 do $ingest$
 begin
-if to_regproc(format('%I.capture_session_guard', {'ingest'})) is null then
+if not exists (  -- asked so that it needs no right to the schema
+    select from pg_catalog.pg_proc as f
+    inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
+    where n.nspname = {'ingest'} and f.proname = 'capture_session_guard'
+) then
     return;
 end if;
 execute $drop$

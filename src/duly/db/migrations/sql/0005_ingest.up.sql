@@ -3,7 +3,11 @@
 
 do $ingest$
 begin
-if to_regclass(format('%I.capture_session', {'ingest'})) is not null then
+if exists (  -- asked so that it needs no right to the schema
+    select from pg_catalog.pg_class as c
+    inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname = {'ingest'} and c.relname = 'capture_session'
+) then
     raise notice 'schema % has a table capture_session, which stays as it is', {'ingest'};
     return;
 end if;
@@ -246,6 +250,9 @@ begin
     raise exception '%.%: % refused', tg_table_schema, tg_table_name, tg_argv[0] using errcode = 'DU001';
 end
 $trigger$;
+create trigger day_schedule_follows_its_versions before insert or update on {ingest}.day_schedule
+    for each row when (pg_trigger_depth() = 0)
+    execute function {ingest}.refuse_step('a pointer that no version moves');
 create trigger day_schedule_goes_on before update on {ingest}.day_schedule
     for each row when (
         (new.user_id, new.schedule_date) is distinct from (old.user_id, old.schedule_date)

@@ -1,0 +1,54 @@
+"""What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench.ingest.drain import Waiting, measure_drain
+from bench.ingest.ground import Ground
+from bench.report import Figures
+
+__all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Scenario", "Sizes"]
+
+OURS, BARE = "duly", "bare"
+FEW, MANY = "few days", "many days"
+SIDES = (OURS, BARE, FEW, MANY)
+WORKERS = {OURS: "bench.ingest.worker", BARE: "bench.ingest.bare_worker"}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    sessions: int = 20_000
+    days: int = 100_000  # that are known from long ago, where there are many; a hundredth of it where there are few
+    warm_waves: int = 20  # of a few sessions, before anything is measured
+
+    def days_for(self, side: str) -> int:
+        """How many days are known already."""
+        return self.days if side == MANY else max(2, self.days // 100)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One thing to measure, and by whom."""
+
+    name: str
+    what: str
+    measure: Callable[[Ground, str, Sizes], Figures]
+    sides: Sequence[str]
+
+
+def drain(ground: Ground, side: str, sizes: Sizes) -> Figures:
+    """Sessions that all wait at once, beside days of long ago."""
+    waiting = Waiting(sizes.sessions, sizes.days_for(side), sizes.warm_waves)
+    return measure_drain(ground, WORKERS.get(side, WORKERS[OURS]), waiting)
+
+
+SCENARIOS = {
+    each.name: each
+    for each in (
+        Scenario("drain", "drain", drain, (OURS, BARE)),
+        Scenario("grown", "drain beside days of long ago", drain, (FEW, MANY)),
+    )
+}
+CHOICES = {"drain": ("drain",), "growth": ("grown",)}

@@ -1,0 +1,45 @@
+"""Our worker process: `python -m bench.ingest.worker <address> ...`. The real runtime, one kind of work."""
+
+import os
+import sys
+from pathlib import Path
+
+from psycopg.conninfo import make_conninfo
+
+from duly.ingest.reading import FixtureReader
+from duly.ingest.work import CaptureWork, Rules
+from duly.kernel.work import Pace
+from duly.logs import configure_logs
+from duly.settings import Settings, load_settings
+from duly.worker.runtime import run_worker
+
+__all__ = ["BATCH", "SLOTS", "main"]
+
+BATCH = 200  # sessions in one statement, for both sides
+SLOTS = 2 * BATCH  # two lanes, and each may hold a whole batch
+
+
+def main() -> None:
+    """Work until a SIGTERM; what else we are told, how much there will be, is for the other side to know."""
+    dsn, *_ = sys.argv[1:]
+    settings = load_settings()
+    with Path(os.devnull).open("w") as nowhere:
+        configure_logs(settings, nowhere)  # as always, and nobody reads it
+        run_worker([work_of(settings)], settings, dsn=make_conninfo(dsn, user=settings.worker_role))
+
+
+def work_of(settings: Settings) -> CaptureWork:
+    """Sessions as these settings want them worked on, in larger batches."""
+    pace = Pace(
+        lease_seconds=settings.lease_timeout_seconds,
+        heartbeat_seconds=settings.lease_heartbeat_seconds,
+        poll_seconds=settings.poll_seconds,
+        sweep_seconds=settings.sweep_seconds,
+        slots=SLOTS,
+        batch=BATCH,
+    )
+    return CaptureWork(FixtureReader(Path("none")), pace, Rules(threshold=settings.summary_threshold))
+
+
+if __name__ == "__main__":
+    main()

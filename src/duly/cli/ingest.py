@@ -1,0 +1,387 @@
+"""`duly ingest`: give a day, look at sessions and days, compare, rebuild."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, date
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+from rich.console import Console
+from rich.text import Text
+
+from duly.cli import asking
+from duly.cli.shown import on_one_line, print_table, text_of, to_json
+from duly.cli.watching import spinner
+from duly.db.pool import Pool
+from duly.errors import InvalidArgument, NotFound
+from duly.ingest import service
+from duly.ingest.canonical import observe
+from duly.ingest.diff import Change, EventType
+from duly.ingest.explain import House, explain, result_in_words
+from duly.ingest.machine import States
+from duly.ingest.model import PastEvent, Session, Transition
+from duly.ingest.notices import sentence_of
+from duly.ingest.reading import read_payload
+from duly.ingest.shift import FIELDS, Shift, read_shift
+from duly.ingest.spelling import read_date
+from duly.kernel.paging import MOST_ROWS, Page
+from duly.kernel.words import counted
+from duly.people.service import find_person
+from duly.settings import Settings, load_settings
+
+__all__ = [
+    "capture",
+    "explain_session",
+    "list_events",
+    "list_notifications",
+    "list_sessions",
+    "list_versions",
+    "replay_day",
+    "show_day",
+    "show_diff",
+    "show_session",
+    "show_timeline",
+]
+
+DID_NOT_SUCCEED = 1
+DIFFERS = 1
+FIRST_REST_SECONDS = 0.05
+LONGEST_REST_SECONDS = 1.0
+LARGEST_TELEGRAM_ID = 2**63 - 1
+FINGERPRINT_SHOWN = 12
+SIGNS = {EventType.ADDED: ("+", "green"), EventType.REMOVED: ("-", "red")}
+CHANGED = ("~", "yellow")
+Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+
+
+# Giving ---------------------------------------------------------------------------------------------------------------
+
+
+def capture(fixture: Path, user: str, wait: float, as_json: bool) -> None:
+    """Give a day as data, and say what came of it."""
+    payload = read_payload(fixture)
+    try:
+        observe(payload)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{fixture}: {error}") from None
+    settings = load_settings()
+    house, schema = house_of(settings), settings.db_schema
+
+    async def question(pool: Pool) -> tuple[Session, str, list[PastEvent]]:
+        user_id = await telegram_id_of(pool, user)
+        session = await service.create_session(pool, schema, user_id, payload)
+        if not as_json:
+            print(f"given     {session.id}", flush=True)
+        session = await follow(pool, schema, session, house.states, wait)
+        why = (await explain(pool, user_id, session.id, house, zone=None)).sentence
+        return session, why, await events_of(pool, schema, session)
+
+    session, why, events = ask(question)
+    is_done, is_failed = session.state == house.states.done, session.state == house.states.failed
+    if as_json:
+        changes = [told_change(change_of(event), day_of(session)) for event in events]
+        print(to_json({**asdict(session), "explanation": why, "changes": changes}))
+    elif is_done:
+        print(f"done      {on_one_line(result_in_words(session.result))}")
+        print_changes([change_of(event) for event in events], day_of(session))
+    elif is_failed:
+        print(f"failed    {on_one_line(session.error or '')}")
+    else:
+        print(f"waits     {on_one_line(why)}")
+    if wait and not is_done:
+        sys.exit(DID_NOT_SUCCEED)
+
+
+async def follow(pool: Pool, schema: str, session: Session, states: States, seconds: float) -> Session:
+    """Look at a session until it has come to its end, or for so long."""
+    deadline, rest = time.monotonic() + seconds, FIRST_REST_SECONDS
+    with spinner("waiting for a worker"):
+        while session.state not in (states.done, states.failed) and (left := deadline - time.monotonic()) > 0:
+            await asyncio.sleep(min(rest, left))
+            rest = min(2 * rest, LONGEST_REST_SECONDS)
+            session = await service.get_session(pool, schema, session.user_id, session.id)
+    return session
+
+
+async def events_of(pool: Pool, schema: str, session: Session) -> list[PastEvent]:
+    """The events that a session has written."""
+    if not session.result or not session.result.get("events"):
+        return []
+    return await service.all_events(pool, schema, session.user_id, day_of(session), session.id)
+
+
+def day_of(session: Session) -> date:
+    """The day that a session was about, once it is done."""
+    return date.fromisoformat(str((session.result or {})["schedule_date"]))
+
+
+# Sessions -------------------------------------------------------------------------------------------------------------
+
+
+def list_sessions(user: str, limit: int, place: str | None, as_json: bool) -> None:
+    """Show a page of sessions, and where the next begins."""
+    page = ask_about(user, lambda pool, schema, who: service.list_sessions(pool, schema, who, place=place, most=limit))
+    columns = ("id", "state", "created_at", "closed_at", "outcome", "schedule_date", "version", "error")
+    rows = [
+        [getattr(each, column) if hasattr(each, column) else (each.result or {}).get(column) for column in columns]
+        for each in page.items
+    ]
+    tell_page(page, columns, rows, as_json)
+
+
+def show_session(key: UUID, as_json: bool) -> None:
+    """Show a session and its images."""
+    schema = load_settings().db_schema
+
+    async def question(pool: Pool) -> dict[str, Any]:
+        session = await service.get_session(pool, schema, None, key)
+        images = await service.list_images(pool, schema, None, key)
+        return {**asdict(session), "images": [asdict(image) for image in images]}
+
+    found = ask(question)
+    if as_json:
+        print(to_json(found))
+        return
+    images = found.pop("images")
+    tell_fields(found)
+    for image in images:
+        print(f"{'image':17} {image['sequence']}  {image['r2_key']}  {text_of(image['created_at'])}")
+
+
+def show_timeline(key: UUID, as_json: bool) -> None:
+    """Show what happened to a session."""
+    schema = load_settings().db_schema
+
+    async def question(pool: Pool) -> list[Transition]:
+        page = await service.list_transitions(pool, schema, None, key, most=MOST_ROWS)
+        found = list(page.items)
+        while page.next:
+            page = await service.list_transitions(pool, schema, None, key, place=page.next, most=MOST_ROWS)
+            found += page.items
+        return found
+
+    log = ask(question)
+    if as_json:
+        print(to_json([asdict(each) for each in log]))
+        return
+    print_table(
+        ("seq", "at", "from", "to", "by", "details"),
+        [[each.seq, each.ts, each.prev_status, each.next_status, each.actor, each.detail_json] for each in log],
+    )
+
+
+def explain_session(key: UUID, as_json: bool) -> None:
+    """Say why nothing happens to a session."""
+    house, zone = house_of(load_settings()), UTC if as_json else None
+    found = ask(lambda pool: explain(pool, None, key, house, zone=zone))
+    print(to_json(asdict(found)) if as_json else on_one_line(found.sentence))
+
+
+# Days -----------------------------------------------------------------------------------------------------------------
+
+
+def show_day(day: str, user: str, as_json: bool) -> None:
+    """Show a day as it is known now."""
+    when = checked_day(day)
+    found = ask_about(user, lambda pool, schema, who: service.get_day(pool, schema, who, when))
+    if as_json:
+        print(to_json(asdict(found)))
+        return
+    version = "without a version" if found.current_version is None else f"version {found.current_version}"
+    print(f"{found.schedule_date}  {version}, last looked at {text_of(found.updated_at)}")
+    for shift in map(read_shift, found.snapshot_payload):
+        print(f"  {line_of(shift)}")
+
+
+def list_versions(day: str, user: str, limit: int, place: str | None, as_json: bool) -> None:
+    """Show a page of versions, and where the next begins."""
+    when = checked_day(day)
+    page = ask_about(
+        user, lambda pool, schema, who: service.list_versions(pool, schema, who, when, place=place, most=limit)
+    )
+    if as_json:
+        told = [{name: value for name, value in asdict(each).items() if name != "payload"} for each in page.items]
+        print(to_json({"items": told, "next": page.next}))
+        return
+    rows = [
+        (each.version, each.created_at, each.session_id, each.payload_hash[:FINGERPRINT_SHOWN]) for each in page.items
+    ]
+    tell_page(page, ("version", "created_at", "session_id", "payload_hash"), rows, as_json)
+
+
+def show_diff(day: str, before: int, after: int, user: str, as_json: bool) -> None:
+    """Show what changed between two versions, in colours on a terminal."""
+    when = checked_day(day)
+    changes = ask_about(
+        user, lambda pool, schema, who: service.compare_versions(pool, schema, who, when, before, after)
+    )
+    if as_json:
+        print(to_json([told_change(change, when) for change in changes]))
+        return
+    print(f"{when}  version {before} → {after}: {counted(len(changes), 'change', 'changes')}")
+    print_changes(changes, when)
+
+
+def list_events(day: str, user: str, limit: int, place: str | None, as_json: bool) -> None:
+    """Show a page of events, and where the next begins."""
+    when = checked_day(day)
+    page = ask_about(
+        user, lambda pool, schema, who: service.list_events(pool, schema, who, when, place=place, most=limit)
+    )
+    rows = [
+        (each.seq, each.detected_at, each.event_type, on_one_line(sentence_of(when, change_of(each))))
+        for each in page.items
+    ]
+    tell_page(page, ("seq", "detected_at", "event_type", "in words"), rows, as_json)
+
+
+def list_notifications(day: str, user: str, limit: int, place: str | None, as_json: bool) -> None:
+    """Show a page of messages, and where the next begins."""
+    when = checked_day(day)
+    page = ask_about(
+        user, lambda pool, schema, who: service.list_notifications(pool, schema, who, when, place=place, most=limit)
+    )
+    rows = [
+        (each.created_at, each.status, each.sent_at, each.notification_type, on_one_line(each.message))
+        for each in page.items
+    ]
+    tell_page(page, ("created_at", "status", "sent_at", "type", "message"), rows, as_json)
+
+
+def replay_day(day: str, user: str, as_json: bool) -> None:
+    """Rebuild a day from its events; exit 1 when that is another day."""
+    when = checked_day(day)
+    found = ask_about(user, lambda pool, schema, who: service.replay_day(pool, schema, who, when))
+    rebuilt = found.shifts
+    if as_json:
+        shifts = None if rebuilt is None else [shift.document for shift in rebuilt]
+        known = [shift.document for shift in found.known]
+        told = {"schedule_date": when, "events": found.events, "is_same": found.is_same}
+        print(to_json({**told, "shifts": shifts, "known": known}))
+    else:
+        events, shifts = counted(found.events, "event", "events"), counted(len(found.known), "shift", "shifts")
+        if found.is_same:
+            print(f"same      {when}: {events} rebuild the day as it is known, {shifts}")
+        elif rebuilt is None:
+            print(f"differs   {when}: one of {events} changes a shift that was not there then")
+        else:
+            print(f"differs   {when}: {events} rebuild {counted(len(rebuilt), 'shift', 'shifts')}, known are {shifts}")
+            for sign, style, these, others in (
+                ("-", "red", found.known, rebuilt),
+                ("+", "green", rebuilt, found.known),
+            ):
+                for shift in these:
+                    if shift not in others:
+                        say(sign, style, line_of(shift))
+    if not found.is_same:
+        sys.exit(DIFFERS)
+
+
+# Within ---------------------------------------------------------------------------------------------------------------
+
+
+def ask(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
+    """Ask as the API does."""
+    return asking.ask(question, lambda settings: settings.api_role)
+
+
+def ask_about(user: str, question: Callable[[Pool, str, int], Awaitable[Answer]]) -> Answer:
+    """Ask about a person's days."""
+    schema = load_settings().db_schema
+
+    async def asked(pool: Pool) -> Answer:
+        return await question(pool, schema, await telegram_id_of(pool, user))
+
+    return ask(asked)
+
+
+async def telegram_id_of(pool: Pool, user: str) -> int:
+    """The number under which a person's days are kept: the one of a uid that we know, or else the number itself."""
+    person = await find_person(pool, user) if user.isascii() and "\0" not in user else None
+    if person and person.telegram_id is None:
+        raise InvalidArgument(
+            f"days are kept under a Telegram id, and {user} has none; give them one with: duly users set {user} "
+            "--telegram-id N"
+        )
+    if person and person.telegram_id is not None:
+        return person.telegram_id
+    if user.isascii() and user.isdecimal() and 0 < int(user[:20]) <= LARGEST_TELEGRAM_ID:
+        return int(user)
+    raise NotFound(
+        f"{user[:200]!a} is neither the uid of a person nor a Telegram id; see: duly users list, or make them with: "
+        "duly users create"
+    )
+
+
+def house_of(settings: Settings) -> House:
+    """What the settings say of sessions."""
+    states = States(settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state)
+    return House(settings.db_schema, states, settings.session_idle_seconds, settings.lease_timeout_seconds)
+
+
+def checked_day(day: str) -> date:
+    """The day that was typed, or a refusal."""
+    return read_date("DATE", day)
+
+
+def tell_page(page: Page[Any], columns: Sequence[str], rows: Sequence[Sequence[object]], as_json: bool) -> None:
+    """A page of a list, and where the next begins."""
+    if as_json:
+        print(to_json({"items": [asdict(each) for each in page.items], "next": page.next}))
+        return
+    print_table(columns, [[on_one_line(cell) if isinstance(cell, str) else cell for cell in row] for row in rows])
+    if page.next:
+        print(f"more      --place {page.next}")
+
+
+def tell_fields(found: Mapping[str, object]) -> None:
+    """Everything that is there, a line each."""
+    for name, value in found.items():
+        if value is not None:
+            print(f"{name:17} {text_of(on_one_line(value) if isinstance(value, str) else value)}")
+
+
+def change_of(event: PastEvent) -> Change:
+    """An event as the change that it tells of."""
+    old, new = event.old_value, event.new_value
+    return Change(EventType(event.event_type), read_shift(old) if old else None, read_shift(new) if new else None)
+
+
+def told_change(change: Change, day: date) -> dict[str, object]:
+    """A change for programs."""
+    return {
+        "type": change.type,
+        "sentence": sentence_of(day, change),
+        "old": change.old.document if change.old else None,
+        "new": change.new.document if change.new else None,
+    }
+
+
+def print_changes(changes: Sequence[Change], day: date) -> None:
+    """Each change in a sentence; under it, of a shift that stayed, what is different."""
+    for change in changes:
+        sign, style = SIGNS.get(change.type, CHANGED)
+        say(sign, style, on_one_line(sentence_of(day, change)))
+        if change.old and change.new:
+            for name in FIELDS:
+                old, new = getattr(change.old, name), getattr(change.new, name)
+                if old != new and not name.endswith("_fingerprint"):
+                    say(" ", "dim", f"    {name}: {on_one_line(old or 'nothing')} → {on_one_line(new or 'nothing')}")
+
+
+def say(sign: str, style: str, words: str) -> None:
+    """One line in a colour, where there are colours."""
+    Console(highlight=False, soft_wrap=True).print(Text(f"  {sign} {words}", style=style))
+
+
+def line_of(shift: Shift) -> str:
+    """A shift in one line."""
+    where = " ".join(filter(None, (shift.street, shift.street_number)))
+    place = ", ".join(filter(None, (where, shift.city)))
+    words = filter(None, (shift.customer_name, shift.raw_type_label or shift.shift_type.lower(), place))
+    return f"{shift.start}\N{EN DASH}{shift.end}  {on_one_line(', '.join(words))}"

@@ -1,0 +1,304 @@
+"""Why does nothing happen to this session? One true sentence.
+
+Everything that could be the reason is looked at once, in one statement (`explain.sql`); the first cause that holds is
+told.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from duly.db.pool import Pool
+from duly.db.queries import load_queries
+from duly.db.rows import find_row
+from duly.errors import NotFound
+from duly.ingest.machine import DEFAULT_SCHEMA, States
+from duly.ingest.model import Outcome
+from duly.ingest.reading import Input
+from duly.ingest.store import Connection
+from duly.kernel.identity import worker_of
+from duly.kernel.words import counted, span, when
+
+__all__ = ["CAUSES", "INPUTS", "Cause", "Explanation", "House", "Reason", "Situation", "explain", "result_in_words"]
+
+ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
+MOST_COUNTED = 10_000
+START = "start one: duly worker --only ingest"
+NO_EYES = (
+    "photographs cannot be read here yet, and only a worker with WORKER_INPUT_MODE=fixture takes it, for what its file "
+    "says"
+)
+INPUTS = {
+    Input.FIXTURE: "the file of FIXTURE_PAYLOAD_PATH",
+    Input.GIVEN: "the data that came with it",
+    Input.PHOTOGRAPHS: "its photographs",
+}
+
+SQL = load_queries(__file__, "explain.sql")
+
+
+class Reason(StrEnum):
+    """Why a session is where it is; each is one sentence."""
+
+    DONE = "done"
+    FAILED = "failed"
+    LAPSED_NO_WORKER = "lapsed_no_worker"
+    LAPSED = "lapsed"
+    BEING_READ = "being_read"
+    NO_IMAGES = "no_images"
+    OPEN = "open"
+    IDLE = "idle"
+    UNREADABLE_HERE = "unreadable_here"
+    NO_WORKER = "no_worker"
+    SLOTS_TAKEN = "slots_taken"
+    BEHIND_OTHERS = "behind_others"
+    DUE = "due"
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What an installation says of its sessions, as far as a reason can lie in it."""
+
+    schema: str = DEFAULT_SCHEMA
+    states: States = field(default_factory=States)
+    idle_seconds: float = 25.0
+    lease_seconds: float = 300.0  # of a lease whose holder did not write one down
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The reason for programs, and the sentence for people; true at the time it was looked at."""
+
+    session_id: UUID
+    state: str
+    reason: Reason
+    sentence: str
+    looked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A session, and what stands around it."""
+
+    house: House
+    id: UUID
+    state: str
+    created_at: datetime
+    closed_at: datetime | None
+    given_at: datetime | None
+    error: str | None
+    result: Mapping[str, Any] | None
+    starts: int
+    locked_by: str | None
+    locked_at: datetime | None
+    lease_seconds: float | None
+    images: int
+    last_at: datetime | None  # of the images
+    looked_at: datetime
+    workers: int  # alive, that take sessions
+    slots: int  # of theirs
+    held: int  # sessions, by anybody
+    ahead: int  # sessions given as data that go first
+
+    @property
+    def holder(self) -> str:
+        """The worker that has it, or had it until its lease ended."""
+        return worker_of(self.locked_by or "nobody")
+
+    @property
+    def held_until(self) -> datetime | None:
+        """When its lease ends."""
+        if self.locked_at is None:
+            return None
+        return self.locked_at + timedelta(seconds=self.lease_seconds or self.house.lease_seconds)
+
+    @property
+    def is_held(self) -> bool:
+        """Does somebody have it, if only by the book?"""
+        return self.state == self.house.states.processing
+
+    @property
+    def is_lapsed(self) -> bool:
+        """Is it held by the book only?"""
+        return self.is_held and self.held_until is not None and self.held_until < self.looked_at
+
+    @property
+    def idle_at(self) -> datetime | None:
+        """When its last image is old enough."""
+        return self.last_at + timedelta(seconds=self.house.idle_seconds) if self.last_at else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Is its last image old enough?"""
+        return self.idle_at is not None and self.idle_at <= self.looked_at
+
+
+async def explain(
+    pool: Pool,
+    user_id: int | None,
+    key: UUID,
+    house: House = House(),  # noqa: B008 (frozen)
+    *,
+    zone: tzinfo | None = UTC,
+) -> Explanation:
+    """Why nothing happens to this session, or what came of it; NotFound when it is another person's."""
+    async with pool.transaction() as connection:
+        situation = await find_situation(connection, key, user_id, house, zone)
+    if situation is None:
+        raise NotFound(f"there is no session {key}")
+    cause = next(each for each in CAUSES if each.holds(situation))
+    return Explanation(key, situation.state, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
+
+
+async def find_situation(
+    connection: Connection, key: UUID, user_id: int | None, house: House, zone: tzinfo | None
+) -> Situation | None:
+    """A session and what stands around it, with times in the zone."""
+    row = await find_row(
+        connection,
+        SQL.using(schema=house.schema).find_situation,
+        key=key,
+        user_id=user_id,
+        pending=house.states.pending,
+        processing=house.states.processing,
+        alive_seconds=ALIVE_SECONDS,
+        most_counted=MOST_COUNTED + 1,
+    )
+    if row is None:
+        return None
+    told: dict[str, Any] = {
+        name: value.astimezone(zone) if isinstance(value, datetime) else value for name, value in row.items()
+    }
+    return Situation(house, **told)
+
+
+# The causes, and how each is told -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason: when it holds, and its sentence."""
+
+    reason: Reason
+    holds: Callable[[Situation], bool]
+    tell: Callable[[Situation], str]
+
+
+def result_in_words(result: Mapping[str, Any] | None) -> str:
+    """What came of a session, after a colon; another program's may not say."""
+    if not result or "schedule_date" not in result:
+        return "what came of it, whoever finished it did not write down"
+    known = next((words for kind, words in INPUTS.items() if kind == result.get("input")), "an unknown source")
+    if result.get("outcome") != Outcome.CHANGED:
+        return f"{result['schedule_date']} is as it was, version {result.get('version')}, says {known}"
+    events = counted(int(result.get("events") or 0), "event", "events")
+    messages = counted(int(result.get("notifications") or 0), "message", "messages")
+    return f"{result['schedule_date']} has version {result.get('version')}, {events} and {messages}, from {known}"
+
+
+def tell_being_read(session: Situation) -> str:
+    """Somebody has it."""
+    if session.locked_at is None:
+        return f"It is {session.state}, and whoever moved it there wrote down neither a name nor a time."
+    return (
+        f"{session.holder} has it since {when(session.locked_at)}, at start {session.starts}, and holds it until "
+        f"{when(session.held_until)} unless that is renewed."
+    )
+
+
+def tell_lapsed(session: Situation) -> str:
+    """Somebody had it, and others will notice, or nobody is there to."""
+    gone = f"{session.holder} had it and was not heard of since its lease ended at {when(session.held_until)}"
+    if not session.workers:
+        return f"{gone}, and no worker is alive that would take it over; {START}."
+    return f"{gone}: {counted(session.workers, 'live worker', 'live workers')} will take it over at the next sweep."
+
+
+def tell_open(session: Situation) -> str:
+    """It could get more images."""
+    return (
+        f"It has {counted(session.images, 'image', 'images')}, the last of {when(session.last_at)}, and was not "
+        f"closed: close it, or leave it until {when(session.idle_at)}, when a worker that reads photographs closes it."
+    )
+
+
+def tell_idle(session: Situation) -> str:
+    """It got no more images, and nobody saw that."""
+    return (
+        f"It has {counted(session.images, 'image', 'images')}, is idle since {when(session.idle_at)}, and no worker "
+        f"closed it: {NO_EYES}."
+    )
+
+
+def tell_unreadable(session: Situation) -> str:
+    """It is complete, and there are no eyes."""
+    return (
+        f"It is complete since {when(session.closed_at)}, with {counted(session.images, 'image', 'images')}, and was "
+        f"not taken: {NO_EYES}."
+    )
+
+
+def is_due(session: Situation) -> str:
+    """Since when, how long that is, and how often it was tried."""
+    tried = f", was started {counted(session.starts, 'time', 'times')}" * bool(session.starts)
+    since = session.given_at or session.created_at
+    return f"It is complete since {when(since)} ({span((session.looked_at - since).total_seconds())}){tried}"
+
+
+def tell_slots_taken(session: Situation) -> str:
+    """All hands are full."""
+    return (
+        f"{is_due(session)}, and the {session.slots} slots of {counted(session.workers, 'live worker', 'live workers')}"
+        f" are taken: {counted(session.held, 'session is', 'sessions are')} being read."
+    )
+
+
+def tell_behind(session: Situation) -> str:
+    """Others go first."""
+    many = f"more than {MOST_COUNTED} sessions go" if session.ahead > MOST_COUNTED else None
+    return f"{is_due(session)}, and {many or counted(session.ahead, 'session goes', 'sessions go')} first."
+
+
+CAUSES = (
+    # It has come to its end.
+    Cause(
+        Reason.DONE,
+        lambda session: session.state == session.house.states.done,
+        lambda session: f"It is done: {result_in_words(session.result)}.",
+    ),
+    Cause(
+        Reason.FAILED,
+        lambda session: session.state == session.house.states.failed,
+        lambda session: f"It failed: {session.error}",
+    ),
+    # Somebody has it.
+    Cause(Reason.LAPSED_NO_WORKER, lambda session: session.is_lapsed and not session.workers, tell_lapsed),
+    Cause(Reason.LAPSED, lambda session: session.is_lapsed, tell_lapsed),
+    Cause(Reason.BEING_READ, lambda session: session.is_held, tell_being_read),
+    # It waits for images, or for somebody who can read them.
+    Cause(
+        Reason.NO_IMAGES,
+        lambda session: session.given_at is None and session.closed_at is None and not session.images,
+        lambda _: "It has no image yet and was not closed: it waits for images; add one, then close it.",
+    ),
+    Cause(
+        Reason.OPEN,
+        lambda session: session.given_at is None and session.closed_at is None and not session.is_idle,
+        tell_open,
+    ),
+    Cause(Reason.IDLE, lambda session: session.given_at is None and session.closed_at is None, tell_idle),
+    Cause(Reason.UNREADABLE_HERE, lambda session: session.given_at is None, tell_unreadable),
+    # It was given as data: it waits for somebody to come, or for others.
+    Cause(
+        Reason.NO_WORKER,
+        lambda session: not session.workers,
+        lambda session: f"{is_due(session)}, and no worker is alive that takes sessions; {START}.",
+    ),
+    Cause(Reason.SLOTS_TAKEN, lambda session: session.held >= session.slots, tell_slots_taken),
+    Cause(Reason.BEHIND_OTHERS, lambda session: session.ahead > 0, tell_behind),
+    # For nothing.
+    Cause(Reason.DUE, lambda _: True, lambda session: f"{is_due(session)}; a worker takes it any moment."),
+)

@@ -1,0 +1,135 @@
+"""Five fields of crontab(5), and the instants they mean."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from functools import cached_property
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from duly.errors import InvalidArgument
+from duly.scheduler.wallclock import LAST_DAY, MINUTE, first_change, parse_zone
+
+__all__ = ["Cron", "parse_cron"]
+
+NICKNAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+FIELDS = {
+    "minute": (0, "0 to 59"),
+    "hour": (1, "0 to 23"),
+    "day-of-month": (2, "1 to 31, L for the last day or LW for the last working day"),
+    "month": (3, "1 to 12 or JAN to DEC"),
+    "day-of-week": (4, "0 to 7 (0 and 7 are Sunday) or SUN to SAT, 5L for the last Friday, 2#1 for the first Tuesday"),
+}
+
+
+@dataclass(frozen=True)
+class Cron:
+    """Five fields of crontab(5)."""
+
+    fields: tuple[str, str, str, str, str]
+
+    @cached_property
+    def parsed(self) -> CronSim:
+        """The fields as the library reads them; it is asked for its sets, not for times."""
+        return CronSim(" ".join(self.fields), datetime(2000, 1, 1, tzinfo=UTC))
+
+    @property
+    def follows_elapsed_time(self) -> bool:
+        """Does it fire every so often, rather than at times of day?"""
+        return any(sign in self.fields[0] + self.fields[1] for sign in "*/")
+
+    @property
+    def times_a_day(self) -> int | None:
+        """How often on a day it fires."""
+        return None if self.follows_elapsed_time else len(self.parsed.minutes) * len(self.parsed.hours)
+
+    def days(self, first: date, last: date, anchor: date) -> Iterator[date]:  # noqa: ARG002
+        """The days on which it fires: those of the same fields at noon."""
+        ticks = CronSim(" ".join(("0", "12", *self.fields[2:])), datetime.combine(first, time(), UTC))
+        for at in ticks:
+            if at.date() > last:
+                return
+            yield at.date()
+
+    def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:  # noqa: ARG002
+        """The instants after one; two times that spring left out are one instant."""
+        last = at
+        for tick in (
+            self.elapsed(at, zone) if self.follows_elapsed_time else CronSim(" ".join(self.fields), at.astimezone(zone))
+        ):
+            instant = tick.astimezone(UTC)
+            if instant > last:
+                last = instant
+                yield instant
+
+    def elapsed(self, at: datetime, zone: ZoneInfo) -> Iterator[datetime]:
+        """The instants of a rule that follows elapsed time: every minute that the wall shows and the fields name.
+
+        The library jumps by whole hours, over what it should see where clocks are set by half of one, or at midnight.
+        """
+        cron = self.parsed
+        moment = at.replace(second=0, microsecond=0) + MINUTE
+        while moment.year <= LAST_DAY.year:
+            local = moment.astimezone(zone)
+            if local.month not in cron.months or not cron.match_day(local.date()):
+                wait = 24 * 60 - local.hour * 60 - local.minute
+            elif local.hour not in cron.hours or local.minute > max(cron.minutes):
+                wait = 60 - local.minute
+            elif local.minute not in cron.minutes:
+                wait = min(minute for minute in cron.minutes if minute > local.minute) - local.minute
+            else:
+                yield moment
+                wait = 1
+            later = moment + wait * MINUTE
+            moment = first_change(moment, later, zone) or later
+
+    def sentence(self) -> str:
+        """The rule in plain words."""
+        return self.parsed.explain()
+
+
+def parse_cron(text: str) -> tuple[Cron, ZoneInfo | None]:
+    """Read `cron:` and five fields, with a zone before them if it has one."""
+    words = text.removeprefix("cron:").split()
+    zone = None
+    if words and (named := re.fullmatch(r"(?:CRON_)?TZ=(.*)", words[0])):
+        zone, words = parse_zone("rule: CRON_TZ", named[1]), words[1:]
+    if len(words) == 1 and words[0].lower() in NICKNAMES:
+        words = NICKNAMES[words[0].lower()].split()
+    if len(words) != 5:
+        raise InvalidArgument(
+            f"rule: has {len(words)} fields after `cron:`, and needs five: minute, hour, day of month, month, day of "
+            "week; for example cron: 0 10 1 * *"
+        )
+    cron = Cron(cast("Any", tuple(words)))
+    try:
+        next(CronSim(" ".join(words), datetime(2000, 1, 1, tzinfo=UTC)))
+    except CronSimError as error:
+        raise refusal_of(words, str(error)) from None
+    except StopIteration:
+        raise InvalidArgument(f"rule: `{' '.join(words)}` never fires: there is no such day") from None
+    return cron, zone
+
+
+def refusal_of(words: Sequence[str], error: str) -> InvalidArgument:
+    """What the library says of a field, with the field and what would do."""
+    name = error.removeprefix("Bad ")
+    place, accepted = FIELDS.get(name, (0, ""))
+    if not accepted:
+        return InvalidArgument(f"rule: `{' '.join(words)}` is no cron rule: {error}")
+    before = sum(len(word) + 1 for word in words[:place])
+    return InvalidArgument(
+        f"rule: the {name.replace('-', ' ')} of `{' '.join(words)}`, at character {before + 1}, is {words[place]!r}; "
+        f"write {accepted}"
+    )

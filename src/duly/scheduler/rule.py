@@ -1,0 +1,143 @@
+"""When something recurs: a rule as people write it, and the instants it means.
+
+    cron: 0 10 1 * *                                                    crontab(5); @daily and its kin are expanded
+    cron: CRON_TZ=Europe/Stockholm 0 10 * * MON-FRI                     with a zone of its own
+    {"every": "month", "day": 1, "at": "10:00", "tz": "Europe/Stockholm"}
+    {"every": "week", "interval": 2, "weekdays": ["mon", "thu"], "at": ["08:00", "17:30"]}
+
+A rule that names times of day follows the clock on the wall of its zone: a time that spring leaves out is the first
+instant after it, and a time that autumn has twice is the first of the two. A cron rule with * or / in its hours or
+minutes follows elapsed time instead, and has every real hour once. Years are 2000 to 2199.
+
+A period is the coarsest of year, month, ISO week and day, in the rule's zone, in which the rule never fires twice; of
+rules that fire more often than daily every instant is a period of its own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from duly.errors import InvalidArgument
+from duly.scheduler.cron import parse_cron
+from duly.scheduler.periodic import parse_periodic
+from duly.scheduler.wallclock import LAST_DAY
+
+__all__ = ["Grain", "Rule", "parse_rule"]
+
+LONGEST_RULE = 200
+EVERY_KIND_OF_YEAR = (  # leap years and days of the week meet in every way in these, and 2100 is no leap year
+    (date(2000, 1, 1), date(2029, 12, 31)),
+    (date(2096, 1, 1), date(2104, 12, 31)),
+)
+
+
+class Grain(StrEnum):
+    """How long a period is."""
+
+    YEAR = "year"
+    MONTH = "month"
+    WEEK = "week"
+    DAY = "day"
+    INSTANT = "instant"
+
+    def key(self, at: datetime, zone: ZoneInfo) -> str:
+        """The name of the period that an instant lies in."""
+        local = at.astimezone(zone)
+        match self:
+            case Grain.YEAR:
+                return f"{local.year:04}"
+            case Grain.MONTH:
+                return f"{local.year:04}-{local.month:02}"
+            case Grain.WEEK:
+                week = local.isocalendar()
+                return f"{week.year:04}-W{week.week:02}"
+            case Grain.DAY:
+                return local.date().isoformat()
+            case Grain.INSTANT:
+                return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+class Recurrence(Protocol):
+    """What a rule says, without its zone."""
+
+    @property
+    def times_a_day(self) -> int | None:
+        """How often on a day it fires; None when that follows elapsed time."""
+        ...
+
+    def days(self, first: date, last: date, anchor: date) -> Iterator[date]:
+        """The days on which it fires."""
+        ...
+
+    def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:
+        """The instants after one, in UTC and in order."""
+        ...
+
+    def sentence(self) -> str:
+        """The rule in plain words."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that was read: its text, its own zone if it names one, and what recurs."""
+
+    text: str
+    recurrence: Recurrence
+    zone: ZoneInfo | None = None
+
+    def zone_for(self, users: ZoneInfo | None = None) -> ZoneInfo:
+        """The zone whose clock it follows: its own, else the person's, else UTC."""
+        return self.zone or users or ZoneInfo("UTC")
+
+    def occurrences(
+        self, first_at: datetime, users: ZoneInfo | None = None, *, after: datetime | None = None
+    ) -> Iterator[datetime]:
+        """The instants from `first_at` on, or of these the ones after another instant; in UTC and in order."""
+        zone = self.zone_for(users)
+        anchor = first_at.astimezone(zone).date()
+        just_before = first_at - timedelta(microseconds=1)
+        for at in self.recurrence.after(max(just_before, after or just_before), zone, anchor):
+            if at.year > LAST_DAY.year:
+                return
+            yield at
+
+    def grain(self, first_at: datetime, users: ZoneInfo | None = None) -> Grain:
+        """How long its periods are."""
+        if self.recurrence.times_a_day != 1:
+            return Grain.INSTANT
+        return grain_of(self.recurrence, first_at.astimezone(self.zone_for(users)).date())
+
+    def sentence(self, users: ZoneInfo | None = None) -> str:
+        """The rule in plain words, with its zone."""
+        return f"{self.recurrence.sentence()}, {self.zone_for(users).key}"
+
+
+def grain_of(recurrence: Recurrence, anchor: date) -> Grain:
+    """The coarsest grain in which it never fires twice; looked for on every kind of year there is."""
+    left = {Grain.YEAR: 0, Grain.MONTH: 0, Grain.WEEK: 0}
+    for first, last in EVERY_KIND_OF_YEAR:
+        for day in recurrence.days(max(first, anchor) if first <= anchor <= last else first, last, anchor):
+            year, week, _ = day.isocalendar()
+            numbers = {Grain.YEAR: day.year, Grain.MONTH: day.year * 12 + day.month, Grain.WEEK: year * 54 + week}
+            left = {grain: numbers[grain] for grain, before in left.items() if before != numbers[grain]}
+            if not left:
+                return Grain.DAY
+    return next(iter(left))
+
+
+def parse_rule(text: str) -> Rule:
+    """Read a rule; InvalidArgument, pointing at the place, when it is none."""
+    if not 1 <= len(text) <= LONGEST_RULE:
+        raise InvalidArgument(f"rule: has {len(text)} characters; between 1 and {LONGEST_RULE} make a rule")
+    if text.lstrip().startswith("{"):
+        return Rule(text, *parse_periodic(text))
+    if text.startswith("cron:"):
+        return Rule(text, *parse_cron(text))
+    raise InvalidArgument(
+        "rule: must begin with `cron:`, for example cron: 0 10 1 * *, or be JSON, for example "
+        '{"every": "month", "day": 1, "at": "10:00"}'
+    )

@@ -1,0 +1,484 @@
+-- Compiled from the Alembic revision 0005_ingest by duly; do not edit.
+
+-- Before every migration, in its transaction: one migrator at a time, the roles, the schemas; then go on as the owner.
+-- Conditions are decided here, by the database, so that the compiled SQL is the same program.
+
+set lock_timeout = '3s';
+set client_min_messages = warning;
+select pg_advisory_xact_lock('7238811244850407282');
+
+do $prelude$
+declare
+    wanted record;
+    of_script oid;
+begin
+    for wanted in
+        select * from (values
+            ('duly_owner', 'DULY_OWNER_ROLE'),
+            ('duly_worker', 'DULY_WORKER_ROLE'),
+            ('duly_api', 'DULY_API_ROLE'),
+            ('duly_readonly', 'DULY_READONLY_ROLE')
+        ) as roles (name, setting)
+    loop
+        if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
+            begin
+                execute format('create role %I nologin noinherit', wanted.name);
+                -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
+                execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
+            exception
+                when duplicate_object or unique_violation then
+                    null;  -- roles belong to the whole server: a migration of another database made it this instant
+                when insufficient_privilege then
+                    raise exception 'the role "%" does not exist and "%" may not create it', wanted.name, current_user
+                        using errcode = 'insufficient_privilege', hint = format(
+                            'ask an administrator to run: create role %I; or name an existing role in %s',
+                            wanted.name, wanted.setting
+                        );
+            end;
+        end if;
+    end loop;
+    -- A handler's own transaction steps down from the worker to the API; it gains nothing by being able to.
+    if not pg_has_role('duly_worker', 'duly_api', 'member') then
+        begin
+            execute format(
+                case when current_setting('server_version_num')::int >= 160000
+                    then 'grant %I to %I with inherit false, set true' else 'grant %I to %I' end,
+                'duly_api', 'duly_worker'
+            );
+        exception when insufficient_privilege then
+            null;  -- roles that were here before us: who needs it is told which grant is missing
+        end;
+    end if;
+    if not pg_has_role(
+        current_user, 'duly_owner', case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
+    ) then
+        begin
+            execute format('grant %I to %I', 'duly_owner', current_user);
+        exception when insufficient_privilege then
+            raise exception '"%" may not act as the role "%", which owns what duly makes', current_user, 'duly_owner'
+                using errcode = 'insufficient_privilege', hint = format(
+                    'ask an administrator to run: grant %I to %I; or name a role of yours in DULY_OWNER_ROLE',
+                    'duly_owner', current_user
+                );
+        end;
+    end if;
+    -- The little schema that `database/migrations/` makes beside a backend's tables gives way to ours.
+    select n.oid into of_script from pg_catalog.pg_namespace as n
+    where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
+    if of_script is not null then
+        begin
+            drop table if exists duly.workers;
+            drop function if exists duly.clock();
+            drop function if exists duly.now();
+            drop schema duly;
+        exception when insufficient_privilege then
+            raise exception '"%" may not replace the schema duly that add_session_leases made', current_user
+                using errcode = 'insufficient_privilege', hint = format(
+                    'migrate as the role "%s", which made it',
+                    (select pg_get_userbyid(nspowner) from pg_catalog.pg_namespace where oid = of_script)
+                );
+        end;
+    end if;
+end
+$prelude$;
+
+create schema if not exists duly authorization "duly_owner";
+create schema if not exists "user" authorization "duly_owner";
+create schema if not exists ledger authorization "duly_owner";
+create schema if not exists posts authorization "duly_owner";
+create schema if not exists "schedule_ingest" authorization "duly_owner";
+set role "duly_owner";
+
+-- Ingest: photographed day schedules become versions, semantic events and notifications. Where the schema has a table of
+-- sessions already, a backend owns it and this makes nothing: `database/migrations/` has what a worker needs there.
+
+do $ingest$
+begin
+if exists (  -- asked so that it needs no right to the schema
+    select from pg_catalog.pg_class as c
+    inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname = 'schedule_ingest' and c.relname = 'capture_session'
+) then
+    raise notice 'schema % has a table capture_session, which stays as it is', 'schedule_ingest';
+    return;
+end if;
+execute $make$
+
+-- Sessions -------------------------------------------------------------------------------------------------------------
+-- The first seven columns are the contract's; what follows them is ours.
+
+create type "schedule_ingest".capture_session_state as enum ('pending', 'processing', 'done', 'failed');
+
+create table "schedule_ingest".capture_session (
+    id uuid not null default duly.new_id(),
+    user_id bigint not null,
+    state "schedule_ingest".capture_session_state not null default 'pending',
+    created_at timestamptz not null default duly.clock(),
+    error text,
+    locked_at timestamptz,
+    locked_by text,
+    closed_at timestamptz,
+    given_at timestamptz,
+    payload jsonb,
+    result jsonb,
+    lease_seconds double precision,
+    starts bigint not null default 0,
+    settled_by text,
+    revision bigint not null default 0,
+    moved_from text,
+    constraint pk_capture_session primary key (id)
+) with (
+    fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.02
+);
+comment on table "schedule_ingest".capture_session is 'A capture of one day: whose, where it is, who holds it, and what came of it.';
+comment on column "schedule_ingest".capture_session.user_id is 'The person''s Telegram id.';
+comment on column "schedule_ingest".capture_session.closed_at is 'When it was complete: no image comes after that.';
+comment on column "schedule_ingest".capture_session.payload is 'What it shows, where it was given as data and needs no reading.';
+comment on column "schedule_ingest".capture_session.given_at is 'When that was given.';
+comment on column "schedule_ingest".capture_session.result is 'What came of it: changed or not, from which input, which version.';
+comment on column "schedule_ingest".capture_session.lease_seconds is 'How long its holder may be silent; a holder that writes none has LEASE_TIMEOUT_SECONDS.';
+comment on column "schedule_ingest".capture_session.starts is 'Claims that count; a hand-back gives its own back.';
+
+create index idx_capture_session__created_at_id on "schedule_ingest".capture_session (created_at, id) where state = 'pending';
+create index idx_capture_session__closed_at_id on "schedule_ingest".capture_session (closed_at, id) where state = 'pending';
+create index idx_capture_session__given_at_id on "schedule_ingest".capture_session (given_at, id)
+    where state = 'pending' and given_at is not null;
+create index idx_capture_session__id on "schedule_ingest".capture_session (id) where state = 'processing';
+create index idx_capture_session__user_id_created_at_id on "schedule_ingest".capture_session (user_id, created_at desc, id desc);
+
+create function "schedule_ingest"."capture_session_guard"() returns trigger
+    language plpgsql
+    as $guard$
+begin
+    if tg_op = 'INSERT' then
+        if not (new."state"::text = any (array['pending'])) then
+            raise exception '% cannot begin as %', 'capture', new."state" using errcode = 'DU001';
+        end if;
+        new.revision := 1;
+        new.moved_from := null;
+    elsif new."id" is distinct from old."id" then
+        raise exception 'the key of % % cannot change', 'capture', old."id" using errcode = 'DU001';
+    elsif (new."user_id", new."created_at", new."given_at", new."payload") is distinct from (old."user_id", old."created_at", old."given_at", old."payload") then
+        raise exception 'of % % these stay as they are: %', 'capture', old."id", 'user_id, created_at, given_at, payload' using errcode = 'DU001';
+    elsif new."state" is not distinct from old."state" and not ((old."state"::text = 'processing' and new."locked_by" is distinct from old."locked_by") or (new.closed_at is distinct from old.closed_at)) then
+        new.revision := old.revision;
+        new.moved_from := null;
+    elsif new."state" is distinct from old."state" and not (case old."state"::text when 'pending' then new."state"::text = any (array['processing', 'failed']) when 'processing' then new."state"::text = any (array['done', 'failed']) else false end) then
+        raise exception '% % cannot go from % to %', 'capture', old."id", old."state", new."state" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."state"::text;
+        if old.closed_at is not null and new.closed_at is distinct from old.closed_at then
+            raise exception 'capture % was closed at % and stays so', old.id, old.closed_at
+                using errcode = 'DU001';
+        elsif old.state = 'processing' and new.state = 'processing' and not (old.locked_at < duly.clock() - make_interval(secs => old.lease_seconds)) then
+            raise exception 'capture % is held by %', old.id, old.locked_by using errcode = 'DU001';
+        end if;
+    end if;
+    if not (coalesce((new.state = 'failed') = (new.error is not null), true) and coalesce(char_length(new.error) between 1 and 4000, true) and coalesce(num_nonnulls(new.locked_at, new.locked_by) = case when new.state = 'processing' then 2 else 0 end, true) and coalesce(new.lease_seconds is null or (new.state = 'processing' and new.lease_seconds > 0), true) and coalesce(char_length(new.locked_by) between 1 and 300 and char_length(new.settled_by) <= 300, true) and coalesce(new.starts >= 0, true) and coalesce(num_nonnulls(new.payload, new.given_at) in (0, 2) and (new.payload is null or new.revision > 1 or (jsonb_typeof(new.payload) = 'object' and octet_length(new.payload::text) <= 2097152)), true) and coalesce(new.result is null or (new.state = 'done' and jsonb_typeof(new.result) = 'object' and pg_column_size(new.result) <= 65536), true) and coalesce(date_part('epoch', least(new.created_at, new.closed_at, new.given_at, new.locked_at)) >= 946684800 and date_part('epoch', greatest(new.created_at, new.closed_at, new.given_at, new.locked_at)) < 7258118400, true)) then
+        raise exception '% % breaks the rule %', 'capture', new."id", case when ((new.state = 'failed') = (new.error is not null)) is false then 'ck_capture_session__error' when (char_length(new.error) between 1 and 4000) is false then 'ck_capture_session__error_text' when (num_nonnulls(new.locked_at, new.locked_by) = case when new.state = 'processing' then 2 else 0 end) is false then 'ck_capture_session__lease' when (new.lease_seconds is null or (new.state = 'processing' and new.lease_seconds > 0)) is false then 'ck_capture_session__lease_seconds' when (char_length(new.locked_by) between 1 and 300 and char_length(new.settled_by) <= 300) is false then 'ck_capture_session__owners' when (new.starts >= 0) is false then 'ck_capture_session__starts' when (num_nonnulls(new.payload, new.given_at) in (0, 2) and (new.payload is null or new.revision > 1 or (jsonb_typeof(new.payload) = 'object' and octet_length(new.payload::text) <= 2097152))) is false then 'ck_capture_session__payload' when (new.result is null or (new.state = 'done' and jsonb_typeof(new.result) = 'object' and pg_column_size(new.result) <= 65536)) is false then 'ck_capture_session__result' when (date_part('epoch', least(new.created_at, new.closed_at, new.given_at, new.locked_at)) >= 946684800 and date_part('epoch', greatest(new.created_at, new.closed_at, new.given_at, new.locked_at)) < 7258118400) is false then 'ck_capture_session__years_2000_to_2200' end
+            using errcode = 'check_violation', constraint = case when ((new.state = 'failed') = (new.error is not null)) is false then 'ck_capture_session__error' when (char_length(new.error) between 1 and 4000) is false then 'ck_capture_session__error_text' when (num_nonnulls(new.locked_at, new.locked_by) = case when new.state = 'processing' then 2 else 0 end) is false then 'ck_capture_session__lease' when (new.lease_seconds is null or (new.state = 'processing' and new.lease_seconds > 0)) is false then 'ck_capture_session__lease_seconds' when (char_length(new.locked_by) between 1 and 300 and char_length(new.settled_by) <= 300) is false then 'ck_capture_session__owners' when (new.starts >= 0) is false then 'ck_capture_session__starts' when (num_nonnulls(new.payload, new.given_at) in (0, 2) and (new.payload is null or new.revision > 1 or (jsonb_typeof(new.payload) = 'object' and octet_length(new.payload::text) <= 2097152))) is false then 'ck_capture_session__payload' when (new.result is null or (new.state = 'done' and jsonb_typeof(new.result) = 'object' and pg_column_size(new.result) <= 65536)) is false then 'ck_capture_session__result' when (date_part('epoch', least(new.created_at, new.closed_at, new.given_at, new.locked_at)) >= 946684800 and date_part('epoch', greatest(new.created_at, new.closed_at, new.given_at, new.locked_at)) < 7258118400) is false then 'ck_capture_session__years_2000_to_2200' end;
+    end if;
+    return new;
+end
+$guard$;
+
+create trigger "capture_session_guard" before insert or update on "schedule_ingest"."capture_session"
+    for each row execute function "schedule_ingest"."capture_session_guard"();
+
+create function "schedule_ingest"."capture_session_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $timeline$
+begin
+    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    select 'capture', "id"::text, revision, moved_from, "state"::text, case when state = 'processing' then locked_by when state in ('done', 'failed') then settled_by end, jsonb_strip_nulls(jsonb_build_object('closedAt', case when state = 'pending' then closed_at end, 'starts', nullif(starts, 0), 'error', error, 'result', result))
+    from moved
+    where moved_from is not null or tg_op = 'INSERT';
+    return null;
+end
+$timeline$;
+
+create trigger "capture_session_timeline_insert" after insert on "schedule_ingest"."capture_session"
+    referencing new table as moved
+    for each statement execute function "schedule_ingest"."capture_session_timeline"();
+
+create trigger "capture_session_timeline_update" after update on "schedule_ingest"."capture_session"
+    referencing new table as moved
+    for each statement execute function "schedule_ingest"."capture_session_timeline"();
+
+-- Images ---------------------------------------------------------------------------------------------------------------
+
+create table "schedule_ingest".capture_image (
+    id uuid not null default duly.new_id(),
+    session_id uuid not null,
+    sequence integer not null,
+    r2_key text not null,
+    telegram_message_id bigint,
+    created_at timestamptz not null default duly.clock(),
+    constraint pk_capture_image primary key (id),
+    constraint uq_capture_image__r2_key unique (r2_key),
+    constraint uq_capture_image__session_id_sequence unique (session_id, sequence),
+    constraint fk_capture_image_capture_session_session_id foreign key (session_id)
+        references "schedule_ingest".capture_session (id) on delete restrict,
+    constraint ck_capture_image__sequence check (sequence > 0),
+    constraint ck_capture_image__r2_key check (char_length(r2_key) between 1 and 1024)
+);
+comment on table "schedule_ingest".capture_image is 'A photograph of a session; the image itself lies in the store under r2_key.';
+create unique index uq_capture_image__session_id_telegram_message_id
+    on "schedule_ingest".capture_image (session_id, telegram_message_id) where telegram_message_id is not null;
+
+create function "schedule_ingest".take_image() returns trigger
+    language plpgsql
+    as $trigger$
+declare
+    is_open boolean;
+begin
+    execute format(
+        'select state = ''pending'' and closed_at is null from %I.capture_session where id = $1 for no key update',
+        tg_table_schema
+    ) into is_open using new.session_id;
+    if is_open is false then
+        raise exception 'capture % takes no more images', new.session_id using errcode = 'DU001';
+    end if;
+    return new;
+end
+$trigger$;
+comment on function "schedule_ingest".take_image() is 'Images come while a session is pending and not closed; a worker that closes it waits.';
+create trigger capture_image_is_taken before insert on "schedule_ingest".capture_image
+    for each row execute function "schedule_ingest".take_image();
+create trigger capture_image_is_append_only before update or delete on "schedule_ingest".capture_image
+    for each row execute function duly.refuse_change();
+create trigger capture_image_is_not_emptied before truncate on "schedule_ingest".capture_image
+    for each statement execute function duly.refuse_change();
+
+-- Days and their versions ----------------------------------------------------------------------------------------------
+
+create table "schedule_ingest".day_schedule (
+    user_id bigint not null,
+    schedule_date date not null,
+    current_version integer not null,
+    constraint pk_day_schedule primary key (user_id, schedule_date),
+    constraint ck_day_schedule__current_version check (current_version > 0)
+) with (fillfactor = 80);
+comment on table "schedule_ingest".day_schedule is 'The version that a person''s day has; written by the trigger of the versions alone.';
+
+create table "schedule_ingest".schedule_version (
+    user_id bigint not null,
+    schedule_date date not null,
+    version integer not null,
+    session_id uuid not null,
+    payload jsonb not null,
+    payload_hash text not null,
+    created_at timestamptz not null default duly.clock(),
+    canonicalizer integer,
+    constraint pk_schedule_version primary key (user_id, schedule_date, version),
+    constraint uq_schedule_version__session_id unique (session_id),
+    constraint fk_schedule_version_capture_session_session_id foreign key (session_id)
+        references "schedule_ingest".capture_session (id) on delete restrict,
+    constraint ck_schedule_version__version check (version > 0),
+    constraint ck_schedule_version__payload check (jsonb_typeof(payload) = 'object'),
+    constraint ck_schedule_version__payload_hash check (char_length(payload_hash) between 1 and 128)
+);
+comment on table "schedule_ingest".schedule_version is 'A person''s day as it was, in canonical form: 1, 2, 3, without a gap and for ever.';
+comment on column "schedule_ingest".schedule_version.canonicalizer is 'Which canonicaliser gave it this form; unknown when another program did.';
+
+create function "schedule_ingest".advance_days() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $trigger$
+declare
+    wanted bigint;
+    advanced bigint;
+    further bigint;
+    wrong uuid;
+begin
+    select count(*) into wanted from added;
+    if wanted = 0 then
+        return null;
+    end if;
+    execute format(
+        'select a.session_id from added as a'
+        ' left join %I.capture_session as s on s.id = a.session_id and s.user_id = a.user_id'
+        ' and s.state in (''processing'', ''done'') where s.id is null limit 1',
+        tg_table_schema
+    ) into wrong;
+    if wrong is not null then
+        raise exception 'capture % is not being processed, or is another person''s: no version can come of it', wrong
+            using errcode = 'DU001';
+    end if;
+    execute format(
+        'insert into %I.day_schedule (user_id, schedule_date, current_version)'
+        ' select user_id, schedule_date, 1 from added where version = 1 on conflict do nothing',
+        tg_table_schema
+    );
+    get diagnostics advanced = row_count;
+    execute format(
+        'update %I.day_schedule as d set current_version = a.version from added as a'
+        ' where d.user_id = a.user_id and d.schedule_date = a.schedule_date and a.version > 1'
+        ' and d.current_version = a.version - 1',
+        tg_table_schema
+    );
+    get diagnostics further = row_count;
+    if advanced + further <> wanted then
+        raise exception 'versions of a day have no gap: the next is one more than the current' using errcode = 'DU001';
+    end if;
+    return null;
+end
+$trigger$;
+comment on function "schedule_ingest".advance_days() is 'A version is the next of its day, of a session that is being processed, and moves the pointer.';
+create trigger schedule_version_advances after insert on "schedule_ingest".schedule_version
+    referencing new table as added
+    for each statement execute function "schedule_ingest".advance_days();
+create trigger schedule_version_is_append_only before update or delete on "schedule_ingest".schedule_version
+    for each row execute function duly.refuse_change();
+create trigger schedule_version_is_not_emptied before truncate on "schedule_ingest".schedule_version
+    for each statement execute function duly.refuse_change();
+
+create function "schedule_ingest".refuse_step() returns trigger
+    language plpgsql
+    as $trigger$
+begin
+    raise exception '%.%: % refused', tg_table_schema, tg_table_name, tg_argv[0] using errcode = 'DU001';
+end
+$trigger$;
+create trigger day_schedule_follows_its_versions before insert or update on "schedule_ingest".day_schedule
+    for each row when (pg_trigger_depth() = 0)
+    execute function "schedule_ingest".refuse_step('a pointer that no version moves');
+create trigger day_schedule_goes_on before update on "schedule_ingest".day_schedule
+    for each row when (
+        (new.user_id, new.schedule_date) is distinct from (old.user_id, old.schedule_date)
+        or new.current_version <> old.current_version + 1
+    ) execute function "schedule_ingest".refuse_step('a step that is not to the next version');
+create trigger day_schedule_stays before delete on "schedule_ingest".day_schedule
+    for each row execute function duly.refuse_change();
+create trigger day_schedule_is_not_emptied before truncate on "schedule_ingest".day_schedule
+    for each statement execute function duly.refuse_change();
+
+-- What is known of a day -----------------------------------------------------------------------------------------------
+
+create table "schedule_ingest".day_snapshot (
+    user_id bigint not null,
+    schedule_date date not null,
+    snapshot_payload jsonb not null,
+    source_session_id uuid not null,
+    updated_at timestamptz not null default duly.clock(),
+    canonicalizer integer,
+    events bigint not null default 0,
+    constraint pk_day_snapshot primary key (user_id, schedule_date),
+    constraint fk_day_snapshot_capture_session_source_session_id foreign key (source_session_id)
+        references "schedule_ingest".capture_session (id) on delete restrict,
+    constraint ck_day_snapshot__snapshot_payload check (jsonb_typeof(snapshot_payload) = 'array'),
+    constraint ck_day_snapshot__events check (events >= 0)
+) with (fillfactor = 80);
+comment on table "schedule_ingest".day_snapshot is 'A person''s day as it is known now: canonical shifts, the baseline of the next diff.';
+comment on column "schedule_ingest".day_snapshot.events is 'How many events led here.';
+create trigger day_snapshot_is_put_once before update on "schedule_ingest".day_snapshot
+    for each row when (new.source_session_id = old.source_session_id)
+    execute function "schedule_ingest".refuse_step('a second snapshot of one session');
+create trigger day_snapshot_stays before delete on "schedule_ingest".day_snapshot
+    for each row execute function duly.refuse_change();
+create trigger day_snapshot_is_not_emptied before truncate on "schedule_ingest".day_snapshot
+    for each statement execute function duly.refuse_change();
+
+create table "schedule_ingest".schedule_event (
+    event_id uuid not null,
+    user_id bigint not null,
+    schedule_date date not null,
+    event_type text not null,
+    location_fingerprint text not null,
+    customer_fingerprint text not null,
+    old_value_hash text not null,
+    new_value_hash text not null,
+    old_value jsonb,
+    new_value jsonb,
+    detected_at timestamptz not null default duly.clock(),
+    source_session_id uuid not null,
+    seq bigint,
+    constraint pk_schedule_event primary key (event_id),
+    constraint uq_schedule_event__dedupe unique (
+        user_id, schedule_date, location_fingerprint, event_type, old_value_hash, new_value_hash, source_session_id
+    ),
+    constraint uq_schedule_event__user_id_schedule_date_seq unique (user_id, schedule_date, seq),
+    constraint fk_schedule_event_capture_session_source_session_id foreign key (source_session_id)
+        references "schedule_ingest".capture_session (id) on delete restrict,
+    constraint ck_schedule_event__event_type check (event_type in (
+        'shift_added', 'shift_removed', 'shift_time_changed', 'shift_relocated', 'shift_retitled', 'shift_reclassified'
+    )),
+    constraint ck_schedule_event__values check (
+        (old_value is null) = (event_type = 'shift_added') and (new_value is null) = (event_type = 'shift_removed')
+    ),
+    constraint ck_schedule_event__seq check (seq > 0)
+);
+comment on table "schedule_ingest".schedule_event is 'What changed in a day, shift by shift: replayed from the first they rebuild the snapshot.';
+comment on column "schedule_ingest".schedule_event.seq is 'Its place among the events of its day: 1, 2, 3.';
+create trigger schedule_event_is_append_only before update or delete on "schedule_ingest".schedule_event
+    for each row execute function duly.refuse_change();
+create trigger schedule_event_is_not_emptied before truncate on "schedule_ingest".schedule_event
+    for each statement execute function duly.refuse_change();
+
+-- What its person is told ----------------------------------------------------------------------------------------------
+
+create table "schedule_ingest".schedule_notification (
+    notification_id text not null,
+    user_id bigint not null,
+    schedule_date date not null,
+    source_session_id uuid not null,
+    status text not null default 'pending',
+    notification_type text not null,
+    message text not null,
+    event_ids jsonb not null,
+    created_at timestamptz not null default duly.clock(),
+    sent_at timestamptz,
+    constraint pk_schedule_notification primary key (notification_id),
+    constraint fk_schedule_notification_capture_session_source_session_id foreign key (source_session_id)
+        references "schedule_ingest".capture_session (id) on delete restrict,
+    constraint ck_schedule_notification__notification_id check (char_length(notification_id) between 1 and 200),
+    constraint ck_schedule_notification__status check (status in ('pending', 'sent', 'failed')),
+    constraint ck_schedule_notification__notification_type check (notification_type in ('event', 'summary')),
+    constraint ck_schedule_notification__message check (char_length(message) between 1 and 4096),
+    constraint ck_schedule_notification__event_ids check (jsonb_typeof(event_ids) = 'array'),
+    constraint ck_schedule_notification__sent_at check ((status = 'sent') = (sent_at is not null))
+) with (fillfactor = 80);
+comment on table "schedule_ingest".schedule_notification is 'Messages about a day, waiting for delivery in the order of created_at.';
+create index idx_schedule_notification__created_at_notification_id
+    on "schedule_ingest".schedule_notification (created_at, notification_id) where status = 'pending';
+create index idx_schedule_notification__user_id_schedule_date
+    on "schedule_ingest".schedule_notification (user_id, schedule_date, created_at, notification_id);
+
+-- Who may do what ------------------------------------------------------------------------------------------------------
+
+revoke all on all functions in schema "schedule_ingest" from public;
+grant usage on schema "schedule_ingest" to "duly_worker", "duly_api", "duly_readonly";
+grant select on all tables in schema "schedule_ingest" to "duly_worker", "duly_api", "duly_readonly";
+grant update on "schedule_ingest".capture_session to "duly_worker";
+grant insert on "schedule_ingest".schedule_version, "schedule_ingest".schedule_event, "schedule_ingest".schedule_notification to "duly_worker";
+grant insert, update on "schedule_ingest".day_snapshot to "duly_worker";
+grant insert (user_id, payload, given_at, closed_at) on "schedule_ingest".capture_session to "duly_api";
+grant update (closed_at) on "schedule_ingest".capture_session to "duly_api";
+grant insert on "schedule_ingest".capture_image to "duly_api";
+$make$;
+end
+$ingest$;
+
+do $closing$
+declare
+    found record;
+begin
+    for found in
+        select r.rolname as guest, n.nspname as home
+        from pg_catalog.pg_roles as r
+        cross join pg_catalog.pg_namespace as n
+        where r.rolname in ('anon', 'authenticated')
+            and n.nspname in ('duly', 'user', 'ledger', 'posts', 'schedule_ingest')
+            and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
+    loop
+        execute format('revoke all on schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all tables in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all functions in schema %I from %I', found.home, found.guest);
+    end loop;
+end
+$closing$;
+
+reset role;
+reset lock_timeout;
+reset client_min_messages;

@@ -1,0 +1,167 @@
+"""Each reason why nothing happens to a session, by a situation in which it is the true one."""
+
+import re
+from collections.abc import AsyncGenerator
+from uuid import UUID, uuid4
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.db.pool import Pool, open_pool
+from duly.errors import NotFound
+from duly.ingest import store
+from duly.ingest.explain import CAUSES, Explanation, House, Reason, explain, result_in_words
+from duly.ingest.machine import States
+from duly.kernel.canonical import Json
+from duly.worker.registry import Identity, register
+from tests.ingest.hands import ANNA, LEASE, SCHEMA, Hands
+
+DAY: dict[str, Json] = {
+    "schedule_date": "2026-02-10",
+    "entries": [{"start": "10:00", "end": "14:00", "title": "Cleaning"}],
+}
+WHEN = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+
+
+@pytest.fixture
+async def pool(hands: Hands) -> AsyncGenerator[Pool, None]:
+    """Connections as whoever asks has them."""
+    async with open_pool(make_conninfo(hands.admin.info.dsn, user=Names().api), size=1) as pool:
+        yield pool
+
+
+async def hire(hands: Hands, slots: int = 2) -> None:
+    """A worker that says it is there."""
+    await register(hands.worker, Identity("night", ["ingest"], {"ingest": slots}))
+
+
+async def photograph(hands: Hands, key: UUID) -> None:
+    """Add an image to a session."""
+    async with hands.api.transaction():
+        assert await store.lock_open_session(hands.api, SCHEMA, ANNA, key)
+        assert await store.add_image(hands.api, SCHEMA, key, f"k/{uuid4()}")
+
+
+async def told(pool: Pool, key: UUID) -> Explanation:
+    """The reason, which the sentence fits."""
+    return await explain(pool, None, key)
+
+
+async def test_it_waits_for_images_and_nobody_else_hears_of_it(hands: Hands, pool: Pool) -> None:
+    key = await hands.open()
+    found = await explain(pool, ANNA, key)
+    assert found.reason is Reason.NO_IMAGES
+    assert found.sentence.startswith("It has no image yet and was not closed")
+    with pytest.raises(NotFound):
+        await explain(pool, ANNA + 1, key)
+    with pytest.raises(NotFound):
+        await explain(pool, None, uuid4())
+
+
+async def test_it_could_get_more_images_until_it_is_idle(hands: Hands, pool: Pool) -> None:
+    key = await hands.open()
+    await photograph(hands, key)
+    await photograph(hands, key)
+    found = await told(pool, key)
+    assert found.reason is Reason.OPEN
+    assert re.match(rf"It has 2 images, the last of {WHEN}, .* until {WHEN}, when a worker", found.sentence)
+    hands.pass_time(24)
+    assert (await told(pool, key)).reason is Reason.OPEN
+    assert not await hands.hold(hands.work(due="closed_at"))
+    hands.pass_time(2)
+    found = await told(pool, key)
+    assert found.reason is Reason.IDLE
+    assert "photographs cannot be read here yet" in found.sentence
+    assert (await explain(pool, None, key, House(idle_seconds=100))).reason is Reason.OPEN
+    assert len(await hands.hold(hands.work(due="closed_at"))) == 1  # a worker that reads has closed it, and takes it
+
+
+async def test_photographs_cannot_be_read_here(hands: Hands, pool: Pool) -> None:
+    key = await hands.open()
+    await photograph(hands, key)
+    assert await store.close_session(hands.api, SCHEMA, ANNA, key)
+    await hire(hands)
+    found = await told(pool, key)
+    assert found.reason is Reason.UNREADABLE_HERE
+    assert re.match(rf"It is complete since {WHEN}, with 1 image, .*WORKER_INPUT_MODE=fixture", found.sentence)
+    assert not await hands.hold(hands.work(due="given_at"))
+
+
+async def test_nobody_works(hands: Hands, pool: Pool) -> None:
+    (key,) = await hands.bring(DAY)
+    found = await told(pool, key)
+    assert found.reason is Reason.NO_WORKER
+    assert found.sentence.endswith("no worker is alive that takes sessions; start one: duly worker --only ingest.")
+
+
+async def test_a_worker_takes_it_any_moment(hands: Hands, pool: Pool) -> None:
+    (key,) = await hands.bring(DAY)
+    await hire(hands)
+    found = await told(pool, key)
+    assert (found.reason, found.sentence.endswith("; a worker takes it any moment.")) == (Reason.DUE, True)
+    hands.pass_time(40)  # and is not heard of
+    assert (await told(pool, key)).reason is Reason.NO_WORKER
+
+
+async def test_others_go_first_and_all_hands_are_full(hands: Hands, pool: Pool) -> None:
+    *_, key = await hands.bring(DAY, DAY, DAY)
+    await hire(hands)
+    found = await told(pool, key)
+    assert found.reason is Reason.BEHIND_OTHERS
+    assert found.sentence.endswith("and 2 sessions go first.")
+    await hands.hold(most=2)
+    found = await told(pool, key)
+    assert found.reason is Reason.SLOTS_TAKEN
+    assert found.sentence.endswith("the 2 slots of 1 live worker are taken: 2 sessions are being read.")
+
+
+async def test_somebody_has_it_or_had_it(hands: Hands, pool: Pool) -> None:
+    (key,) = await hands.bring(DAY)
+    await hands.hold()
+    found = await told(pool, key)
+    assert found.reason is Reason.BEING_READ
+    assert re.match(rf"worker-1 has it since {WHEN}, at start 1, and holds it until {WHEN} unless", found.sentence)
+    hands.pass_time(LEASE + 1)
+    found = await told(pool, key)
+    assert found.reason is Reason.LAPSED_NO_WORKER
+    assert found.sentence.endswith("start one: duly worker --only ingest.")
+    await hire(hands)
+    found = await told(pool, key)
+    assert found.reason is Reason.LAPSED
+    assert found.sentence.endswith(": 1 live worker will take it over at the next sweep.")
+
+
+async def test_it_has_come_to_its_end(hands: Hands, pool: Pool) -> None:
+    for words in ("2026-02-10 has version 1, 1 event and 1 message, from", "2026-02-10 is as it was, version 1, says"):
+        (key,) = await hands.bring(DAY)
+        await hands.finish(await hands.hold())
+        found = await told(pool, key)
+        assert (found.reason, found.state) == (Reason.DONE, "done")
+        assert found.sentence == f"It is done: {words} the data that came with it."
+
+
+async def test_it_failed(hands: Hands, pool: Pool) -> None:
+    (key,) = await hands.bring({"schedule_date": "someday"})
+    await hands.finish(await hands.hold())
+    found = await told(pool, key)
+    assert found.reason is Reason.FAILED
+    assert found.sentence.startswith("It failed: schedule_date: must be a day such as")
+
+
+async def test_the_states_have_the_names_that_the_installation_gives_them(hands: Hands, pool: Pool) -> None:
+    (key,) = await hands.bring(DAY)
+    swapped = States("processing", "pending", "done", "failed")
+    found = await explain(pool, None, key, House(states=swapped))
+    assert found.reason is Reason.BEING_READ
+    assert found.sentence == "It is pending, and whoever moved it there wrote down neither a name nor a time."
+
+
+def test_what_another_program_finished_is_told_as_far_as_it_says() -> None:
+    assert "did not write down" in result_in_words(None)
+    assert "did not write down" in result_in_words({"x": 1})
+    assert result_in_words({"schedule_date": "2026-02-10", "input": "?"}).endswith("says an unknown source")
+
+
+def test_every_reason_has_its_cause() -> None:
+    assert [cause.reason for cause in CAUSES] == list(Reason)

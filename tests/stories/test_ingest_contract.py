@@ -1,0 +1,345 @@
+"""The ingest contract's own "How To Test", step by step: psql, and the worker that runs once, as people start it."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from duly.db.admin import create_database, drop_database
+from duly.db.migrate import migrate
+from duly.db.migrations import Names
+from duly.launcher import ROOT
+from duly.settings import DATABASE_VARIABLES, load_settings
+from tests.support.backends import PLAIN_WITH_POINTER
+from tests.support.processes import PYTHON, plain_environment
+from tests.support.psql import PsqlRefused, psql
+
+NOWHERE = "postgresql://nobody@127.0.0.1:1/none_test"
+MAIN = (*PYTHON, str(ROOT / "main.py"))
+WORKER = (*PYTHON, "-m", "duly", "worker", "--only", "ingest", "--once")
+SESSION = "insert into schedule_ingest.capture_session (user_id) values (42) returning id"
+STALE = (
+    "update schedule_ingest.capture_session set state = 'processing', locked_by = 'worker-1', "
+    "locked_at = now() - interval '{}' where id = '{}'"
+)
+
+
+class Desk:
+    """A directory with a fixture in it, psql, and the worker."""
+
+    def __init__(self, dsn: str, directory: Path) -> None:
+        self.dsn = dsn
+        self.directory = directory
+        self.fixture = directory / "fixtures" / "sample_schedule.json"
+        self.fixture.parent.mkdir()
+        shutil.copy(ROOT / "fixtures" / "sample_schedule.json", self.fixture)
+
+    def ask(self, statement: str) -> list[str]:
+        """What psql shows."""
+        return psql(self.dsn, "-c", statement)
+
+    def add(self) -> str:
+        """A session that waits; its id."""
+        (key,) = self.ask(SESSION)
+        return key
+
+    def state(self, key: str) -> str:
+        """Where a session is."""
+        (state,) = self.ask(f"select state from schedule_ingest.capture_session where id = '{key}'")
+        return state
+
+    def counted(self, what: str) -> int:
+        """How many there are."""
+        (number,) = self.ask(f"select count(*) from {what}")
+        return int(number)
+
+    def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """The worker for one cycle, on our database unless told otherwise; the fixture is where the contract has it."""
+        where = {} if environment.keys() & set(DATABASE_VARIABLES) else {"DATABASE_URL": self.dsn}
+        given = plain_environment(**where, DULY_LOG_FORMAT="json", **environment)
+        words = list(command or MAIN)
+        return subprocess.run(words, env=given, cwd=self.directory, capture_output=True, text=True, timeout=120)
+
+    def work(self, *command: str, **environment: str) -> str:
+        """The same; it must go well. What it says."""
+        answer = self.run(*command, **environment)
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
+
+    def edit(self, **changes: str) -> None:
+        """Change the one entry of the fixture."""
+        day = json.loads(self.fixture.read_text())
+        day["entries"][0] |= changes
+        self.fixture.write_text(json.dumps(day))
+
+
+@pytest.fixture
+def desk(database: str, tmp_path: Path) -> Desk:
+    """A migrated database, and the fixture of the contract."""
+    return Desk(database, tmp_path)
+
+
+# How To Test ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_contracts_how_to_test_from_one_to_five(desk: Desk) -> None:
+    # 1. Ensure at least one session is claimable.
+    pending = desk.add()
+
+    # 2. Run the worker once.
+    assert "duly: 1 rows in this cycle" in desk.work()
+
+    # 3. Verify for the processed session.
+    row = "select user_id, schedule_date, version, session_id from schedule_ingest.schedule_version"
+    assert desk.ask(row) == [f"42|2026-02-10|1|{pending}"]
+    pointer = "select user_id, schedule_date, current_version from schedule_ingest.day_schedule"
+    assert desk.ask(pointer) == ["42|2026-02-10|1"]
+    lease = "select state, locked_at is null, locked_by is null, error is null from schedule_ingest.capture_session"
+    assert desk.ask(lease) == ["done|t|t|t"]
+
+    # 4. Edit the fixture payload, enqueue a new session, rerun.
+    first = desk.ask("select payload, payload_hash from schedule_ingest.schedule_version")
+    desk.edit(start="11:00")
+    second = desk.add()
+    desk.work()
+
+    # 5. Verify.
+    assert desk.ask(f"{row} order by version") == [f"42|2026-02-10|1|{pending}", f"42|2026-02-10|2|{second}"]
+    assert desk.ask("select payload, payload_hash from schedule_ingest.schedule_version where version = 1") == first
+    assert desk.ask(pointer) == ["42|2026-02-10|2"]
+    for attempt in (
+        "update schedule_ingest.schedule_version set payload = '{}'",
+        "delete from schedule_ingest.schedule_version",
+        "truncate schedule_ingest.schedule_version",
+        "update schedule_ingest.day_schedule set current_version = 7",
+    ):
+        with pytest.raises(PsqlRefused):
+            desk.ask(attempt)
+    assert desk.counted("schedule_ingest.schedule_version") == 2
+
+    # What the schema contract adds: events, the snapshot, messages; and a day that did not change makes no version.
+    assert desk.ask("select event_type from schedule_ingest.schedule_event order by seq") == [
+        "shift_added",
+        "shift_time_changed",
+    ]
+    told = "select message from schedule_ingest.schedule_notification where status = 'pending' order by created_at"
+    assert desk.ask(told) == [
+        "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Billdal.",
+        "Shift on 2026-02-10, Billdal: 10:00 → 11:00.",
+    ]
+    third = desk.add()
+    desk.work()
+    assert desk.state(third) == "done"
+    assert desk.counted("schedule_ingest.schedule_version") == 2
+    assert desk.ask("select source_session_id from schedule_ingest.day_snapshot") == [third]
+
+
+def test_a_stale_session_is_taken_over_after_the_pending_ones(desk: Desk) -> None:
+    stale, fresh = desk.add(), desk.add()
+    desk.ask(STALE.format("301 seconds", stale))
+    desk.work()
+    assert (desk.state(stale), desk.state(fresh)) == ("processing", "done")
+    desk.work()
+    assert desk.state(stale) == "done"
+    assert desk.ask(f"select locked_at, locked_by from schedule_ingest.capture_session where id = '{stale}'") == ["|"]
+
+
+def test_one_cycle_is_one_session(desk: Desk) -> None:
+    keys = [desk.add() for _ in range(3)]
+    desk.work()
+    assert [desk.state(key) for key in keys] == ["done", "pending", "pending"]
+
+
+# How it ends ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [MAIN, WORKER], ids=["main.py", "duly worker"])
+def test_it_ends_with_0_whatever_came_of_the_session(command: tuple[str, ...], desk: Desk) -> None:
+    assert "duly: 0 rows in this cycle" in desk.work(*command)
+    good = desk.add()
+    desk.work(*command)
+    assert desk.state(good) == "done"
+    desk.fixture.write_text("[]")
+    bad = desk.add()
+    said = desk.work(*command)
+    assert '"event":"session.failed"' in said
+    assert desk.state(bad) == "failed"
+    (error,) = desk.ask(f"select error from schedule_ingest.capture_session where id = '{bad}'")
+    assert error.endswith("must hold an object with schedule_date and entries")
+
+
+def test_without_a_database_it_refuses_and_names_the_three_variables(desk: Desk) -> None:
+    answer = desk.run(DATABASE_URL="")
+    assert answer.returncode == 1
+    environment = plain_environment()
+    answer = subprocess.run(MAIN, env=environment, cwd=desk.directory, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 1
+    assert all(name in answer.stderr for name in ("DATABASE_URL", "POSTGRES_DSN", "TEST_DATABASE_URL"))
+    assert not (desk.directory / ".duly").exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"LEASE_HEARTBEAT_SECONDS": "100"}, "LEASE_HEARTBEAT_SECONDS"),
+        ({"LEASE_TIMEOUT_SECONDS": "soon"}, "LEASE_TIMEOUT_SECONDS"),
+        ({"DB_SCHEMA": "nowhere"}, "DB_SCHEMA=nowhere"),
+        ({"PENDING_STATE": "ready"}, "PENDING_STATE=ready: capture_session knows pending, processing, done, failed"),
+        ({"PROCESSING_STATE": "busy"}, "PROCESSING_STATE=busy"),
+        ({"DONE_STATE": "ready"}, "DONE_STATE=ready"),
+        ({"FAILED_STATE": "broken"}, "FAILED_STATE=broken"),
+        ({"DATABASE_URL": NOWHERE}, "the database did not answer"),
+    ],
+    ids=["beat", "timeout", "schema", "pending", "processing", "done", "failed", "away"],
+)
+def test_it_ends_with_1_when_it_cannot_work(environment: dict[str, str], words: str, desk: Desk) -> None:
+    key = desk.add()
+    answer = desk.run(**environment)
+    assert answer.returncode == 1
+    assert words in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert desk.state(key) == "pending"
+
+
+# The variables --------------------------------------------------------------------------------------------------------
+
+
+def test_the_defaults_are_the_contracts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DB_SCHEMA", "FIXTURE_PAYLOAD_PATH", "LEASE_TIMEOUT_SECONDS", "LEASE_HEARTBEAT_SECONDS"):
+        monkeypatch.delenv(name, raising=False)
+    settings = load_settings()
+    assert (settings.db_schema, str(settings.fixture_payload_path)) == (
+        "schedule_ingest",
+        "fixtures/sample_schedule.json",
+    )
+    assert (settings.lease_timeout_seconds, settings.lease_heartbeat_seconds) == (300, 10)
+    assert settings.enable_lease_heartbeat
+    assert settings.simulated_work_seconds == 0
+    assert (settings.pending_state, settings.processing_state) == ("pending", "processing")
+    assert (settings.done_state, settings.failed_state) == ("done", "failed")
+
+
+def test_of_three_addresses_the_first_that_is_set_counts(desk: Desk) -> None:
+    first, second, third = DATABASE_VARIABLES
+    for environment in (
+        {first: desk.dsn, second: NOWHERE, third: NOWHERE},
+        {second: desk.dsn, third: NOWHERE},
+        {third: desk.dsn},
+    ):
+        key = desk.add()
+        desk.work(**environment)
+        assert desk.state(key) == "done"
+
+
+def test_the_fixture_and_the_workers_name_are_where_they_are_told(desk: Desk) -> None:
+    other = desk.directory / "other.json"
+    other.write_text('{"schedule_date": "2026-03-01", "entries": []}')
+    desk.add()
+    desk.work(FIXTURE_PAYLOAD_PATH=str(other), WORKER_ID="night-shift")
+    assert desk.ask("select schedule_date from schedule_ingest.schedule_version") == ["2026-03-01"]
+    (owner,) = desk.ask("select actor from duly.transition where next_status = 'processing'")
+    assert owner.startswith("night-shift/")
+    desk.add()
+    desk.work()
+    (owner,) = desk.ask("select actor from duly.transition where next_status = 'processing' order by ts desc limit 1")
+    assert owner.startswith("worker-")
+    assert owner.removeprefix("worker-").partition("/")[0].isdigit()
+
+
+@contextmanager
+def database_of(server: str) -> Generator[str, None, None]:
+    """An empty database, gone afterwards."""
+    name = f"duly_test_{uuid4().hex}"
+    dsn = create_database(server, name)
+    try:
+        yield dsn
+    finally:
+        with psycopg.connect(server, autocommit=True) as admin:
+            drop_database(admin, name)
+
+
+def test_the_schema_is_the_one_it_is_told(server: str, tmp_path: Path) -> None:
+    with database_of(server) as dsn:
+        migrate(dsn, Names(ingest="night_ingest"))
+        desk = Desk(dsn, tmp_path)
+        desk.ask("insert into night_ingest.capture_session (user_id) values (42)")
+        desk.work(DB_SCHEMA="night_ingest")
+        assert desk.ask("select state from night_ingest.capture_session") == ["done"]
+        assert desk.counted("night_ingest.schedule_version") == 1
+        assert desk.ask("select to_regnamespace('schedule_ingest') is null") == ["t"]
+
+
+RENAMED = {"pending": "closed", "processing": "busy", "done": "processed", "failed": "broken"}
+
+
+def test_the_four_states_are_called_as_it_is_told(server: str, tmp_path: Path) -> None:
+    """On tables that a backend made, whose words for them are others."""
+    with database_of(server) as dsn:
+        desk = Desk(dsn, tmp_path)
+        desk.ask(PLAIN_WITH_POINTER.schema_sql("schedule_ingest", "current_user"))
+        psql(dsn, "-f", str(ROOT / "database" / "migrations" / "20260212_add_session_leases.sql"))
+        for old, new in RENAMED.items():
+            desk.ask(f"alter type schedule_ingest.capture_session_state rename value '{old}' to '{new}'")
+        columns = "(id, user_id, state, created_at)"
+        add = f"insert into schedule_ingest.capture_session {columns} values ('{{}}', 42, '{{}}', now())"
+        good, stale, bad = (str(uuid4()) for _ in range(3))
+        states = {f"{name.upper()}_STATE": word for name, word in RENAMED.items()}
+        desk.ask(add.format(good, "closed"))
+        desk.work(**states)
+        desk.ask(add.format(stale, "closed"))
+        desk.ask(STALE.replace("'processing'", "'busy'").format("301 seconds", stale))
+        desk.work(**states)
+        desk.fixture.write_text("[]")
+        desk.ask(add.format(bad, "closed"))
+        desk.work(**states)
+        assert [desk.state(key) for key in (good, stale, bad)] == ["processed", "processed", "broken"]
+        assert desk.counted("schedule_ingest.schedule_version") == 1
+
+
+def test_how_long_a_claim_holds_is_said_by_the_lease_timeout(desk: Desk) -> None:
+    key = desk.add()
+    desk.ask(STALE.format("100 seconds", key))
+    assert "duly: 0 rows in this cycle" in desk.work()
+    assert desk.state(key) == "processing"
+    desk.work(LEASE_TIMEOUT_SECONDS="60")
+    assert desk.state(key) == "done"
+
+
+BEATS = """
+create table public.beat (lease_seconds double precision, seconds_held double precision);
+create function public.note_beat() returns trigger language plpgsql security definer as $$
+begin
+    insert into public.beat select new.lease_seconds, extract(epoch from new.locked_at - old.locked_at);
+    return null;
+end
+$$;
+create trigger beat after update on schedule_ingest.capture_session for each row
+when (old.locked_by = new.locked_by and old.locked_at < new.locked_at) execute function public.note_beat();
+"""
+
+
+def test_a_heartbeat_comes_as_often_as_told_or_not_at_all_and_pretended_work_takes_its_time(desk: Desk) -> None:
+    desk.ask(BEATS)
+    took = (
+        "select extract(epoch from max(ts) filter (where next_status = 'done') - "
+        "max(ts) filter (where next_status = 'processing')) >= 1 from duly.transition where key = '{}'"
+    )
+    for environment, beats in (
+        ({"LEASE_HEARTBEAT_SECONDS": "0.1", "LEASE_TIMEOUT_SECONDS": "40"}, range(3, 12)),
+        ({"LEASE_HEARTBEAT_SECONDS": "200", "ENABLE_LEASE_HEARTBEAT": "false"}, range(1)),  # nor need it fit
+        ({}, range(2)),  # the first, and another ten seconds later
+    ):
+        key = desk.add()
+        desk.work(SIMULATED_WORK_SECONDS="1", **environment)
+        assert desk.state(key) == "done"
+        assert desk.ask(took.format(key)) == ["t"]
+        assert desk.counted("public.beat") in beats, environment
+        if environment and beats.stop > 1:
+            assert desk.ask("select distinct lease_seconds from public.beat") == ["40"]
+        desk.ask("truncate public.beat")

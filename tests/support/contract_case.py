@@ -1,0 +1,113 @@
+"""What the contract's own tests have in common: a database, and hands to work in it."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import UUID
+
+import psycopg
+from psycopg import AsyncConnection
+
+from duly.db.pool import connect
+from duly.launcher import ROOT
+from tests.ingest.hands import Hands
+from tests.support.contract_database import database_for_tests
+from tests.support.processes import plain_environment
+
+__all__ = ["ContractCase", "in_many"]
+
+MAIN = ROOT / "main.py"
+A_PERSON = "select coalesce(max(user_id), 0) + 1 from schedule_ingest.capture_session"
+
+
+class ContractCase(unittest.IsolatedAsyncioTestCase):
+    """A test with a database, a person of its own in it, and a fixture that it may edit."""
+
+    resources: ClassVar[ExitStack]
+    dsn: ClassVar[str]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Open the database, once for all tests of a class."""
+        cls.resources = ExitStack()
+        cls.addClassCleanup(cls.resources.close)
+        cls.dsn = cls.resources.enter_context(database_for_tests())
+
+    async def asyncSetUp(self) -> None:
+        """Hands, a person, a fixture."""
+        asyncio.get_running_loop().set_debug(False)  # or it complains that we wait for processes
+        self.enter = await self.enterAsyncContext(AsyncExitStack())
+        self.admin: psycopg.Connection[Any] = self.enterContext(psycopg.connect(self.dsn, autocommit=True))
+        self.hands = Hands(self.admin, await self.connection("duly_api"), await self.connection("duly_worker"))
+        self.user: int = self.hands.one(A_PERSON)
+        self.fixture = Path(self.enterContext(tempfile.TemporaryDirectory())) / "day.json"
+
+    async def connection(self, role: str) -> AsyncConnection[Any]:
+        """A connection with the rights of a role."""
+        connection = await self.enter.enter_async_context(await connect(self.dsn))
+        await connection.execute(f"set role {role}".encode())
+        return connection
+
+    def write(self, **day: object) -> None:
+        """Make this the fixture."""
+        self.fixture.write_text(json.dumps(day))
+
+    def add_session(self) -> UUID:
+        """A session of our person that waits."""
+        return self.hands.one(
+            "insert into schedule_ingest.capture_session (user_id) values (%s) returning id", self.user
+        )
+
+    def main(self, **environment: str) -> subprocess.Popen[str]:
+        """Start `main.py`."""
+        given = {"DATABASE_URL": self.dsn, "FIXTURE_PAYLOAD_PATH": str(self.fixture), **environment}
+        return subprocess.Popen(
+            [sys.executable, str(MAIN)],
+            env=plain_environment(DULY_LOG_LEVEL="error", **given),
+            cwd=os.fspath(self.fixture.parent),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run_once(self, **environment: str) -> UUID:
+        """Add a session and let `main.py` take it, which must end well; the session."""
+        key = self.add_session()
+        self.end(self.main(**environment))
+        return key
+
+    def end(self, process: subprocess.Popen[str]) -> str:
+        """Wait for a `main.py` that must end well; what it said."""
+        said, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        return said
+
+    def session(self, key: UUID) -> Mapping[str, Any]:
+        """A session as it is."""
+        return self.hands.one("select to_jsonb(s) from schedule_ingest.capture_session as s where id = %s", key)
+
+    def versions(self) -> list[tuple[str, int, UUID]]:
+        """Day, number and session of every version of our person."""
+        return self.hands.rows(
+            "select schedule_date::text, version, session_id from schedule_ingest.schedule_version"
+            " where user_id = %s order by created_at, version",
+            self.user,
+        )
+
+    def pointers(self) -> dict[str, int]:
+        """The current version of every day of our person."""
+        asked = "select schedule_date::text, current_version from schedule_ingest.day_schedule where user_id = %s"
+        return dict(self.hands.rows(asked, self.user))
+
+
+async def in_many(several: int, act: Any) -> list[Any]:
+    """The same from many sides at once."""
+    return await asyncio.gather(*(act(nth) for nth in range(several)))
