@@ -13,7 +13,7 @@ from tests.laws.test_lease import put
 
 Admin = psycopg.Connection[Any]
 ROWS = 20_000
-PLACE = re.compile(r"%\((\w+)\)s")
+PLACE = re.compile(r"%\((\w+)\)[sb]")
 TYPES = {"most": "bigint", "most_starts": "bigint", "lease_seconds": "float8", "owner": "text"}
 VALUES = {"most": "500", "most_starts": "3", "lease_seconds": "60", "owner": "'worker-1/token'"}
 

@@ -15,7 +15,7 @@ from duly.ledger.model import DeadLetters, Kind, Request, Status
 from duly.testing import install_test_clock
 from tests.ledger.hands import KIND, LEASE, ORG, Admin, Hands
 
-PLACE = re.compile(r"%\((\w+)\)s")
+PLACE = re.compile(r"%\((\w+)\)[sb]")
 SETTLING = ("done", "put_back", "mark_failed", "after_failure", "mark_lapsed")
 VALUES = {
     "owners": "array_fill('worker-1/token'::text, array[500])",

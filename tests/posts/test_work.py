@@ -583,7 +583,7 @@ async def test_a_clock_that_leaps_ahead_costs_a_start_and_nothing_else(hands: Ha
 
 # Plans ----------------------------------------------------------------------------------------------------------------
 
-PLACE = re.compile(r"%\((\w+)\)s")
+PLACE = re.compile(r"%\((\w+)\)[sb]")
 ROWS = 20_000
 AI = (("ai", "jsonb"), ("ai_error", "text"))
 STATEMENTS = {

@@ -47,7 +47,7 @@ def capture_session(
         held=states.processing,
         owner="locked_by",
         since="locked_at",
-        unwritten_length=lease_seconds,
+        unwritten_length=float(lease_seconds),  # 300 and 300.0 are one to a cache, and two in SQL
         due=due,
         lapsed="reclaimed",
         poisoned=states.failed,

@@ -44,7 +44,7 @@ returning t.*;
 with lapsed as (
     select "id"
     from "schedule_ingest"."capture_session"
-    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300)) and "starts" < %(most_starts)s
+    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and "starts" < %(most_starts)s
     order by "id"
     limit %(most)s
     for no key update skip locked
@@ -71,7 +71,7 @@ cross join lateral (
 ) as held;
 
 -- find_lapsed
-select "id" as key from "schedule_ingest"."capture_session" where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300)) order by "id" limit %(most)s;
+select "id" as key from "schedule_ingest"."capture_session" where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) order by "id" limit %(most)s;
 
 -- find_settled
 select given.key
@@ -84,7 +84,7 @@ cross join lateral (
 with poison as (
     select "id"
     from "schedule_ingest"."capture_session"
-    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300)) and "starts" >= %(most_starts)s
+    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and "starts" >= %(most_starts)s
         and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(most)s
@@ -105,7 +105,7 @@ ours as (
     cross join lateral (
         select t."id"
         from "schedule_ingest"."capture_session" as t
-        where t."id" = given.key and t."locked_by" = given.owner and t."state" = 'processing' and not (coalesce("locked_at", '-infinity') < duly.clock() - make_interval(secs => coalesce("lease_seconds", 300)))
+        where t."id" = given.key and t."locked_by" = given.owner and t."state" = 'processing' and not (coalesce("locked_at", '-infinity') < duly.clock() - make_interval(secs => coalesce("lease_seconds", 300.0)))
         for no key update
     ) as held
 )
@@ -125,7 +125,7 @@ free as (
     cross join lateral (
         select t."id"
         from "schedule_ingest"."capture_session" as t
-        where t."id" = given.key and t."locked_by" = given.owner and t."state" = 'processing' and not (coalesce("locked_at", '-infinity') < duly.clock() - make_interval(secs => coalesce("lease_seconds", 300)))
+        where t."id" = given.key and t."locked_by" = given.owner and t."state" = 'processing' and not (coalesce("locked_at", '-infinity') < duly.clock() - make_interval(secs => coalesce("lease_seconds", 300.0)))
         for no key update skip locked
     ) as ours
 ),
@@ -143,7 +143,7 @@ select
     now.cancelled
 from given
 left join lateral (
-    select t."state" = 'processing' and t."locked_by" = given.owner and not (coalesce("locked_at", '-infinity') < duly.clock() - make_interval(secs => coalesce("lease_seconds", 300))) as ours, false as cancelled
+    select t."state" = 'processing' and t."locked_by" = given.owner and not (coalesce("locked_at", '-infinity') < duly.clock() - make_interval(secs => coalesce("lease_seconds", 300.0))) as ours, false as cancelled
     from "schedule_ingest"."capture_session" as t
     where t."id" = given.key
     limit 1
@@ -178,7 +178,7 @@ select key from settled;
 with lapsed as (
     select "id"
     from "schedule_ingest"."capture_session"
-    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300)) and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(most)s
     for no key update skip locked
