@@ -22,6 +22,8 @@ from tests.ingest.strategies import payload
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import PYTHON, plain_environment
 
+pytestmark = pytest.mark.lawless  # rows are moved by hand here
+
 DAY = "2026-02-10"
 A = payload({"start": "10:00", "end": "14:00", "title": "Anna Svensson • Städning"})
 ROLES = ("worker", "api", "readonly")

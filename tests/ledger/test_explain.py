@@ -22,6 +22,8 @@ from duly.ledger.work import Handler, JobWork
 from duly.worker.registry import Identity, note_stopped, register
 from tests.ledger.hands import KIND, LEASE, ORG, OTHER_ORG, Admin, Connection, Hands
 
+pytestmark = pytest.mark.lawless  # rows are moved by hand here
+
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
 HANDLES = JobWork([Handler(KIND.type, print, KIND.queue)], Pace()).kinds
 

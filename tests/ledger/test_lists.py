@@ -25,6 +25,8 @@ from tests.ledger.test_machine import BESIDE, WAYS
 from tests.ledger.test_majors import PLACE
 from tests.ledger.test_tenants import ROLES, act_for
 
+pytestmark = pytest.mark.lawless  # rows are moved by hand here
+
 ROWS = 5_000  # of each org: some 350 blocks
 FEW = 60
 PAGE_BLOCKS = 150

@@ -258,17 +258,20 @@ async def test_r9_a_lease_lasts_a_minute_and_is_renewed_every_quarter_of_it(hand
 # R10: waiting ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lawless
 async def test_r10_none_is_at_once(hands: Hands) -> None:
     waits = await waits_after_failing(hands, 20, starts=5, backoff_policy="none", backoff_base_seconds=7.0)
     assert all(abs(wait) < 1.0 for wait in waits)
     assert len(await hands.hold(most=20)) == 20
 
 
+@pytest.mark.lawless
 async def test_r10_fixed_is_the_base(hands: Hands) -> None:
     waits = await waits_after_failing(hands, 20, starts=5, backoff_policy="fixed", backoff_base_seconds=7.0)
     assert all(abs(wait - 7.0) < 1.0 for wait in waits)
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize(
     ("starts", "base", "cap", "ceiling"),
     [(1, 100.0, 1e6, 100.0), (2, 100.0, 1e6, 200.0), (4, 100.0, 1e6, 800.0), (8, 100.0, 500.0, 500.0)],

@@ -170,6 +170,7 @@ async def test_a_sweep_is_bounded_passes_over_what_is_locked_and_can_be_told_whi
     assert await hands.sweep() == 1
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize(("policy", "least", "most"), [("none", 0.0, 0.0), ("fixed", 3.0, 3.0), ("exp", 0.0, 24.0)])
 async def test_r10_the_wait_after_a_failure(policy: str, least: float, most: float, hands: Hands) -> None:
     """After the fourth start (attempt 3), base 3: exp waits up to 3 * 2^3."""
@@ -183,6 +184,7 @@ async def test_r10_the_wait_after_a_failure(policy: str, least: float, most: flo
         assert max(waits) > most * 2 / 3
 
 
+@pytest.mark.lawless
 async def test_r10_the_wait_is_capped(hands: Hands) -> None:
     hands.put(rows=40, backoff_base_seconds=1.0, backoff_cap_seconds=5.0, max_attempts=1000)
     hands.admin.execute("update ledger.job set starts = 900, attempt = 899")

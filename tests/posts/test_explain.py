@@ -92,6 +92,7 @@ async def test_its_holder_is_gone(hands: Hands, pool: Pool) -> None:
     assert (found.reason, "was started 1 time of 5" in found.sentence) == (Reason.DUE, True)
 
 
+@pytest.mark.lawless
 async def test_it_has_appeared(hands: Hands, pool: Pool) -> None:
     (key,) = hands.put_due()
     hands.pass_time(1 * HOURS)

@@ -18,6 +18,8 @@ from duly.verify.contract import contract_lines
 from tests.posts.hands import HOURS, Admin, Hands
 from tests.support.golden import check_golden
 
+pytestmark = pytest.mark.lawless  # rows are moved by hand here
+
 GOLDEN = Path(__file__).parent.parent / "golden" / "lease"
 FRAGMENTS = ("until_", "since_", "settled")
 UNHELD = "lease_owner = null, lease_expires_at = null"
