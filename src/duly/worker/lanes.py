@@ -205,7 +205,7 @@ class Lanes:
             async with self.pool.transaction() as connection:
                 leases = await claim(connection, self.worker_id, wanted)
             self.metrics.claimed(self.work.name, len(leases), time.monotonic() - began)
-            if leases and self.is_stopping:  # the stop came while we asked
+            if leases and not self.may_claim():  # while we asked we were told to stop, or the handlers' loop stood still
                 await self.hand_back(leases)
                 leases = []
         except BaseException:
