@@ -12,6 +12,9 @@
           KeyReused               KEY_REUSED       same key, different request
           AlreadyPosted           ALREADY_POSTED   the author's day has its post
           RequestIdReused         REQUEST_ID_REUSED   same request id, different request
+          AlreadyAnswered         ALREADY_ANSWERED   the run has its answer, told with it
+          RunClosed               RUN_CLOSED       the run ended without an answer
+          NothingToUndo           NOTHING_TO_UNDO  nothing was booked, or it is too late
           IllegalMove             ILLEGAL_MOVE     the state machine has no such edge
         RateLimited             RATE_LIMITED       more than we do for one person at a time 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
@@ -32,10 +35,12 @@ Each class has a `code` (the same word in an HTTP body, on the command line and 
 `exit_status` of a command. A message names the thing, its value and the fix.
 """
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 from uuid import UUID
 
 __all__ = [
+    "AlreadyAnswered",
     "AlreadyPosted",
     "AlreadyRunning",
     "Conflict",
@@ -54,11 +59,13 @@ __all__ = [
     "NotATestDatabase",
     "NotFound",
     "NotMigrated",
+    "NothingToUndo",
     "OtherMajor",
     "PortTaken",
     "RateLimited",
     "Refused",
     "RequestIdReused",
+    "RunClosed",
     "TooLarge",
     "Unauthorized",
     "Unavailable",
@@ -151,6 +158,28 @@ class RequestIdReused(Conflict):
     """The request id was used before, for a different request."""
 
     code = "REQUEST_ID_REUSED"
+
+
+class AlreadyAnswered(Conflict):
+    """The run was answered before, under another key; the first receipt comes with it."""
+
+    code = "ALREADY_ANSWERED"
+
+    def __init__(self, message: str, receipt: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.receipt = receipt
+
+
+class RunClosed(Conflict):
+    """The run ended without an answer: it was missed, or its schedule is archived."""
+
+    code = "RUN_CLOSED"
+
+
+class NothingToUndo(Conflict):
+    """Nothing was booked for the run, or the time for taking it back is over."""
+
+    code = "NOTHING_TO_UNDO"
 
 
 class IllegalMove(Conflict):

@@ -54,6 +54,7 @@ class Section(StrEnum):
     STATE = "The states of a capture session"
     ROLE = "The roles that migrations grant to"
     WORKER = "Every worker"
+    SCHEDULER = "Scheduler"
     POSTS = "Posts"
     OBJECTS = "Where images are kept"
     LOG = "Logs"
@@ -342,6 +343,25 @@ class Settings(BaseSettings):
         "DULY_WORKER_PORT",
         unset="no port is opened",
         description="A port on loopback for a worker's /healthz, /readyz and /metrics; 0 takes any free one.",
+    )
+
+    scheduler_slots: Count = setting(
+        Section.SCHEDULER,
+        "DULY_SCHEDULER_SLOTS",
+        default=200,
+        description="How many schedules a worker plans at once.",
+    )
+    scheduler_horizon_seconds: Seconds = setting(
+        Section.SCHEDULER,
+        "DULY_SCHEDULER_HORIZON_SECONDS",
+        default=3600,
+        description="How long before its reminder is due a run is made.",
+    )
+    scheduler_undo_seconds: Seconds = setting(
+        Section.SCHEDULER,
+        "DULY_SCHEDULER_UNDO_SECONDS",
+        default=600,
+        description="How long after an answer what it booked can be taken back.",
     )
 
     posts_slots: Count = setting(

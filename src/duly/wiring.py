@@ -3,6 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
 
@@ -69,7 +70,22 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     )
 
 
-WORKS: Mapping[str, Callable[[Settings, App, bool], Work]] = {"ledger": ledger, "ingest": ingest, "posts": posts}
+def scheduler(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
+    """Schedules whose next runs are to be made, and runs whose reminder is due."""
+    from duly.scheduler.work import ScheduleWork
+
+    pace = Pace(
+        poll_seconds=settings.poll_seconds, sweep_seconds=settings.sweep_seconds, slots=settings.scheduler_slots
+    )
+    return ScheduleWork(pace, horizon=timedelta(seconds=settings.scheduler_horizon_seconds))
+
+
+WORKS: Mapping[str, Callable[[Settings, App, bool], Work]] = {
+    "ledger": ledger,
+    "ingest": ingest,
+    "scheduler": scheduler,
+    "posts": posts,
+}
 
 
 def works_of(

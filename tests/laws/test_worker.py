@@ -359,7 +359,9 @@ async def test_nothing_is_claimed_for_a_loop_that_stands_still(
     def watch(health: Control) -> None:
         assert AT_THE_GATE.wait(SECONDS), "the loop stands still from here on, and not before"
         wait_until(admin, lambda: not health.handlers.is_turning())
-        wait_until(admin, lambda: not any(each.claims_under_way for each in health.lanes))  # begun before it stood still
+        wait_until(
+            admin, lambda: not any(each.claims_under_way for each in health.lanes)
+        )  # begun before it stood still
         put(admin, PARCEL, "say later")
         seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
         wait_until(admin, lambda: not health.alive())

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from duly.cli import asking
 from duly.cli.shown import on_one_line, print_table, text_of, to_json
+from duly.cli.timeline import tell_timeline
 from duly.cli.watching import spinner
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, NotFound
@@ -23,7 +24,7 @@ from duly.ingest.canonical import observe
 from duly.ingest.diff import Change, EventType
 from duly.ingest.explain import House, explain, result_in_words
 from duly.ingest.machine import States
-from duly.ingest.model import PastEvent, Session, Transition
+from duly.ingest.model import PastEvent, Session
 from duly.ingest.notices import sentence_of
 from duly.ingest.reading import read_payload
 from duly.ingest.shift import FIELDS, Shift, read_shift
@@ -156,22 +157,8 @@ def show_session(key: UUID, as_json: bool) -> None:
 def show_timeline(key: UUID, as_json: bool) -> None:
     """Show what happened to a session."""
     schema = load_settings().db_schema
-
-    async def question(pool: Pool) -> list[Transition]:
-        page = await service.list_transitions(pool, schema, None, key, most=MOST_ROWS)
-        found = list(page.items)
-        while page.next:
-            page = await service.list_transitions(pool, schema, None, key, place=page.next, most=MOST_ROWS)
-            found += page.items
-        return found
-
-    log = ask(question)
-    if as_json:
-        print(to_json([asdict(each) for each in log]))
-        return
-    print_table(
-        ("seq", "at", "from", "to", "by", "details"),
-        [[each.seq, each.ts, each.prev_status, each.next_status, each.actor, each.detail_json] for each in log],
+    tell_timeline(
+        lambda pool, place: service.list_transitions(pool, schema, None, key, place=place, most=MOST_ROWS), as_json
     )
 
 

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4, uuid5
 
 from duly.cli import asking
 from duly.cli.shown import on_one_line, print_table, text_of, to_json
+from duly.cli.timeline import tell_timeline
 from duly.cli.watching import counter
 from duly.db.location import open_database
 from duly.db.pool import Pool
@@ -25,7 +26,7 @@ from duly.posts import service
 from duly.posts.explain import explain
 from duly.posts.legacy import Imported, import_legacy, lines_of
 from duly.posts.machine import POST
-from duly.posts.model import UID, Intent, Post, Transition, checked_caption
+from duly.posts.model import UID, Intent, Post, checked_caption
 from duly.posts.store import ANYBODY
 from duly.settings import load_settings, parse_address
 from duly.wiring import works_of
@@ -92,22 +93,8 @@ def show_post(key: UUID, as_json: bool) -> None:
 
 def show_timeline(key: UUID, as_json: bool) -> None:
     """Show what happened to a post."""
-
-    async def question(pool: Pool) -> list[Transition]:
-        page = await service.list_transitions(pool, ANYBODY, key, most=MOST_ROWS)
-        found = list(page.items)
-        while page.next:
-            page = await service.list_transitions(pool, ANYBODY, key, place=page.next, most=MOST_ROWS)
-            found += page.items
-        return found
-
-    log = ask(question)
-    if as_json:
-        print(to_json([asdict(each) for each in log]))
-        return
-    print_table(
-        ("seq", "at", "from", "to", "by", "details"),
-        [[each.seq, each.ts, each.prev_status, each.next_status, each.actor, each.detail_json] for each in log],
+    tell_timeline(
+        lambda pool, place: service.list_transitions(pool, ANYBODY, key, place=place, most=MOST_ROWS), as_json
     )
 
 

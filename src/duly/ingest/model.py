@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-__all__ = ["DayVersion", "Image", "KnownDay", "Message", "Outcome", "PastEvent", "Session", "Transition"]
+__all__ = ["DayVersion", "Image", "KnownDay", "Message", "Outcome", "PastEvent", "Session"]
 
 
 class Outcome(StrEnum):
@@ -97,15 +97,3 @@ class Message:
     event_ids: Sequence[str]
     created_at: datetime
     sent_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """One line of a session's log."""
-
-    seq: int
-    ts: datetime
-    prev_status: str | None
-    next_status: str
-    actor: str | None
-    detail_json: Mapping[str, Any] | None

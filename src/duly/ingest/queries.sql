@@ -62,14 +62,6 @@ where session_id = %(session_id)s
 order by sequence
 limit %(most)s;
 
--- name: list_transitions
--- A page of a session's log, as the database wrote it.
-select seq, ts, prev_status, next_status, actor, detail_json
-from duly.transition
-where machine = 'capture' and key = %(session_id)s::text and seq > %(after_seq)s
-order by seq
-limit %(most)s;
-
 -- name: find_snapshot
 -- A day of this person as it is known now.
 select s.user_id, s.schedule_date, d.current_version, s.snapshot_payload, s.source_session_id, s.updated_at

@@ -11,8 +11,10 @@ from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.ingest import store
 from duly.ingest.canonical import observe
 from duly.ingest.diff import Change, diff, replay
-from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session, Transition
+from duly.ingest.machine import CAPTURE_MACHINE
+from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session
 from duly.ingest.shift import Shift, read_shift
+from duly.kernel import timeline
 from duly.kernel.canonical import checked_json
 from duly.kernel.identity import new_id
 from duly.kernel.paging import MOST_ROWS, Page, checked_most, page_of, read_place
@@ -126,13 +128,11 @@ async def list_images(pool: Pool, schema: str, user_id: int | None, session_id: 
 
 async def list_transitions(
     pool: Pool, schema: str, user_id: int | None, session_id: UUID, *, place: str | None = None, most: int = 100
-) -> Page[Transition]:
+) -> Page[timeline.Transition]:
     """A page of a session's log, in order."""
-    after = 0 if place is None else read_place(place, int)[0]
     async with pool.transaction() as connection:
         await get(connection, schema, user_id, session_id)
-        rows = await store.list_transitions(connection, schema, session_id, after, checked_most(most) + 1)
-    return page_of(rows, most, lambda each: (each.seq,))
+        return await timeline.list_transitions(connection, CAPTURE_MACHINE.name, session_id, place=place, most=most)
 
 
 async def get_day(pool: Pool, schema: str, user_id: int, schedule_date: date) -> KnownDay:

@@ -13,7 +13,7 @@ from duly.db.queries import load_queries
 from duly.db.rows import change, find_row, find_value, get_row, get_rows, get_rows_planned_anew
 from duly.ingest.canonical import CANONICALIZER
 from duly.ingest.day import Day, Step, day_of
-from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session, Transition
+from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session
 from duly.kernel.advisory import advisory_key
 from duly.kernel.lease import Lease, settle_and
 
@@ -40,7 +40,6 @@ __all__ = [
     "list_images",
     "list_notifications",
     "list_sessions",
-    "list_transitions",
     "list_versions",
     "lock_days",
     "lock_open_session",
@@ -122,16 +121,6 @@ async def list_images(connection: Connection, schema: str, session_id: UUID, mos
     """The images of a session, in their order."""
     rows = await get_rows(connection, SQL.using(schema=schema).list_images, session_id=session_id, most=most)
     return [Image(**row) for row in rows]
-
-
-async def list_transitions(
-    connection: Connection, schema: str, session_id: UUID, after_seq: int = 0, most: int = 100
-) -> Sequence[Transition]:
-    """A page of a session's log."""
-    rows = await get_rows(
-        connection, SQL.using(schema=schema).list_transitions, session_id=session_id, after_seq=after_seq, most=most
-    )
-    return [Transition(**row) for row in rows]
 
 
 async def find_snapshot(connection: Connection, schema: str, user_id: int, schedule_date: date) -> KnownDay | None:

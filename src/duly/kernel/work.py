@@ -142,6 +142,10 @@ class Work(ABC):
             return 0
         return len(await quarantine(connection, self.of, most_starts=self.pace.most_starts, keys=keys))
 
+    async def tend(self, connection: Connection) -> int:  # noqa: ARG002
+        """Do some of what is due and needs no holder, in the transaction that is open; how many rows, 0 when none."""
+        return 0
+
     async def tidy(self, connection: Connection) -> int:  # noqa: ARG002
         """Remove some of what may leave; how many rows went, 0 when there is nothing more."""
         return 0

@@ -13,6 +13,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    Time,
     UniqueConstraint,
     Uuid,
     text,
@@ -20,7 +21,7 @@ from sqlalchemy import (
 
 from duly.db.metadata import metadata
 
-__all__ = ["api_keys", "orgs", "users"]
+__all__ = ["api_keys", "calendars", "orgs", "users"]
 
 NOW = text("duly.clock()")
 NEW_ID = text("gen_random_uuid()")
@@ -49,10 +50,25 @@ users = Table(
     Column("currency", Text, nullable=False, server_default="EUR"),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=NOW),
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column("quiet_from", Time, comment="From this time of their day on nobody reminds them, until quiet_until."),
+    Column("quiet_until", Time),
     PrimaryKeyConstraint("id"),
     UniqueConstraint("uid"),
     UniqueConstraint("telegram_id"),
     comment="The one table of people: who a Telegram id, an author id, a scheduler's user is.",
+    schema="user",
+)
+
+calendars = Table(
+    "calendars",
+    metadata,
+    Column("user_id", BigInteger, nullable=False),
+    Column("token_sha256", LargeBinary, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("user_id"),
+    UniqueConstraint("token_sha256"),
+    ForeignKeyConstraint(["user_id"], ["user.users.id"], ondelete="CASCADE"),
+    comment="Whose calendar an address opens: a new address takes the place of the old one.",
     schema="user",
 )
 

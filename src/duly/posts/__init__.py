@@ -15,6 +15,6 @@ Documents of the first version live among the others, as they were, released.
 """
 
 from duly.posts.machine import POST, POST_MACHINE
-from duly.posts.model import Intent, LegacyPost, Post, Status, Transition, read_legacy
+from duly.posts.model import Intent, LegacyPost, Post, Status, read_legacy
 
-__all__ = ["POST", "POST_MACHINE", "Intent", "LegacyPost", "Post", "Status", "Transition", "read_legacy"]
+__all__ = ["POST", "POST_MACHINE", "Intent", "LegacyPost", "Post", "Status", "read_legacy"]

@@ -18,7 +18,6 @@ __all__ = [
     "LegacyPost",
     "Post",
     "Status",
-    "Transition",
     "checked_caption",
     "kept_name",
     "read_legacy",
@@ -80,18 +79,6 @@ class Post:
     caption: str
     image_url: str | None
     released_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """One line of a post's log."""
-
-    seq: int
-    ts: datetime
-    prev_status: str | None
-    next_status: str
-    actor: str | None
-    detail_json: Mapping[str, Any] | None
 
 
 def checked_caption(caption: str) -> str:

@@ -45,14 +45,6 @@ where author_id = %(author)s and (status = 'RELEASED' or %(viewer)s in (author_i
 order by created_at desc, id desc
 limit %(most)s;
 
--- name: list_transitions
--- Everything that happened to a post, in order.
-select seq, ts, prev_status, next_status, actor, detail_json
-from duly.transition
-where machine = 'post' and key = %(key)s::text and seq > %(after_seq)s
-order by seq
-limit %(most)s;
-
 -- Releasing -------------------------------------------------------------------------------------------------------------
 
 -- name: write_notices

@@ -11,12 +11,14 @@ from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.db.pool import Pool
 from duly.errors import AlreadyPosted, DulyError, IllegalMove, InvalidArgument, NotFound, RequestIdReused
+from duly.kernel import timeline
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import Page, checked_most, page_of, read_place
 from duly.objects import Objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES
 from duly.posts import store
-from duly.posts.model import Intent, Post, Transition, checked_caption, kept_name
+from duly.posts.machine import POST_MACHINE
+from duly.posts.model import Intent, Post, checked_caption, kept_name
 
 __all__ = [
     "create_intent",
@@ -127,13 +129,11 @@ async def list_posts(
 
 async def list_transitions(
     pool: Pool, viewer: str | None, key: UUID, *, place: str | None = None, most: int = 100
-) -> Page[Transition]:
+) -> Page[timeline.Transition]:
     """A page of a post's log, in order."""
-    after = 0 if place is None else read_place(place, int)[0]
     async with pool.transaction() as connection:
         await get(connection, key, viewer)
-        rows = await store.list_transitions(connection, key, after, checked_most(most) + 1)
-    return page_of(rows, most, lambda each: (each.seq,))
+        return await timeline.list_transitions(connection, POST_MACHINE.name, key, place=place, most=most)
 
 
 # Within ---------------------------------------------------------------------------------------------------------------

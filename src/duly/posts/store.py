@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 
 from duly.db.queries import load_queries
 from duly.db.rows import Row, change, find_row, find_value, get_row, get_rows, get_value
-from duly.posts.model import Intent, LegacyPost, Post, Status, Transition
+from duly.posts.model import Intent, LegacyPost, Post, Status
 
 __all__ = [
     "ALREADY_POSTED",
@@ -31,7 +31,6 @@ __all__ = [
     "find_post",
     "list_of_author",
     "list_released",
-    "list_transitions",
     "retain",
     "write_notices",
 ]
@@ -103,14 +102,6 @@ async def list_of_author(
         most=most,
     )
     return [post_of(row) for row in rows]
-
-
-async def list_transitions(
-    connection: Connection, key: UUID, after_seq: int = 0, most: int = 100
-) -> Sequence[Transition]:
-    """A page of a post's log."""
-    rows = await get_rows(connection, SQL.list_transitions, key=key, after_seq=after_seq, most=most)
-    return [Transition(**row) for row in rows]
 
 
 def post_of(row: Row) -> Post:

@@ -17,7 +17,13 @@ __all__ = ["CONTRACTS", "Difference", "compare", "contract_lines", "has_tables",
 DIRECTORY = Path(__file__).parent / "contracts"
 STANDARD = Names()
 # Each contract, and the schemas it is about; the last one is called as DB_SCHEMA says.
-CONTRACTS = {"duly": ("duly", "user"), "ledger": ("ledger",), "posts": ("posts",), "ingest": (STANDARD.ingest,)}
+CONTRACTS = {
+    "duly": ("duly", "user"),
+    "ledger": ("ledger",),
+    "posts": ("posts",),
+    "ingest": (STANDARD.ingest,),
+    "scheduler": ("scheduler", "expense"),
+}
 OPTIONAL = re.compile(r"policy ledger\.\w+\.\w+_of_jwt ")  # made where there is an auth.jwt() to ask: on Supabase
 
 

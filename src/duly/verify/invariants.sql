@@ -494,3 +494,113 @@ left join lateral (
 where s.settled_by is not null and s.revision > 0 and s.settled_by is distinct from claim.actor
 order by s.id
 limit %(most)s;
+
+-- The scheduler ---------------------------------------------------------------------------------------------------------
+
+-- name: runs_have_their_key
+-- contract: scheduler
+-- Every run has its key, of the same schedule, period and time.
+select r.id::text
+from scheduler.job_runs as r
+left join scheduler.job_run_keys as k on k.job_run_id = r.id
+where (k.job_id, k.period_key, k.scheduled_at) is distinct from (r.job_id, r.period_key, r.scheduled_at)
+order by 1;
+
+-- name: keys_have_their_run
+-- contract: scheduler
+-- Every key has its run, unless the month that it lay in was dropped.
+select k.job_run_id::text
+from scheduler.job_run_keys as k
+where to_regclass('scheduler.job_runs_' || to_char(k.scheduled_at at time zone 'UTC', 'YYYY_MM')) is not null
+    and not exists (
+        select from scheduler.job_runs as r where r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+    )
+order by 1;
+
+-- name: runs_are_where_their_log_ends
+-- contract: scheduler
+-- The state and revision of a run are those of the last line of its log.
+select r.id::text
+from scheduler.job_runs as r
+left join lateral (
+    select t.seq, t.next_status
+    from duly.transition as t
+    where t.machine = 'run' and t.key = r.id::text
+    order by t.seq desc
+    limit 1
+) as last on true
+where (last.seq, last.next_status) is distinct from (r.revision, r.status)
+order by 1;
+
+-- name: schedules_are_planned
+-- contract: scheduler
+-- Every active schedule has a plan that will be looked at, is being looked at, or says why not; or its rule has ended.
+select j.id::text
+from scheduler.jobs as j
+left join scheduler.job_plans as p on p.job_id = j.id
+where p.job_id is null
+    or (j.status <> 'active' and p.plan_at is not null and p.state <> 'stuck')
+    or (j.status = 'active' and p.state = 'waiting' and p.plan_at is null and p.next_at is not null)
+order by 1;
+
+-- name: answers_are_where_their_run_is
+-- contract: scheduler
+-- A run that was answered for good is where the answer put it.
+select c.job_run_id::text
+from scheduler.confirmations as c
+join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+where r.status is distinct from case c.action
+    when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'cancel' then 'cancelled' else r.status
+end
+order by 1;
+
+-- name: runs_are_answered_once
+-- contract: scheduler
+-- A run has one answer for good.
+select c.job_run_id::text
+from scheduler.confirmations as c
+where c.action <> 'snooze'
+group by c.job_run_id
+having count(*) > 1
+order by 1;
+
+-- name: entries_have_their_answer
+-- contract: scheduler
+-- Every entry that a schedule booked has the answer it was booked for.
+select e.id::text
+from expense.expenses as e
+where e.source_ref like 'scheduler:%%' and not exists (
+    select
+    from scheduler.job_run_keys as k
+    join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
+    where k.job_id = split_part(e.source_ref, ':', 2)::bigint
+        and k.period_key = substr(e.source_ref, length('scheduler:' || split_part(e.source_ref, ':', 2)) + 2)
+)
+order by 1;
+
+-- name: reversals_take_back_the_whole
+-- contract: scheduler
+-- An entry that was reversed and its reversal make nothing together.
+select e.id::text
+from expense.expenses as e
+join expense.expenses as b on b.id = e.reverses
+where e.amount + b.amount <> 0 or (e.user_id, e.currency) is distinct from (b.user_id, b.currency)
+order by 1;
+
+-- name: sent_runs_have_a_reminder
+-- contract: scheduler
+-- Of every run that was sent there is a message that went out.
+select r.id::text
+from scheduler.job_runs as r
+where r.sent_at is not null and not exists (select from scheduler.reminders as m where m.job_run_id = r.id)
+order by 1;
+
+-- name: no_run_is_without_its_month
+-- contract: scheduler
+-- No run of this month or of one to come lies in the default partition.
+select r.id::text
+from scheduler.job_runs_default as r
+where r.scheduled_at >= date_trunc('month', duly.now(), 'UTC')
+    and r.scheduled_at < date_trunc('month', duly.now(), 'UTC') + interval '4 months'
+order by 1;

@@ -82,12 +82,15 @@ class Lanes:
             group.create_task(self.keeper.run())
             group.create_task(self.pulse())
             group.create_task(self.again_and_again(self.sweep, self.until_next_sweep))
+            if type(self.work).tend is not Work.tend:
+                group.create_task(self.again_and_again(self.tend, self.until_next_look))
             for _ in range(LANES):
                 group.create_task(self.again_and_again(self.turn, self.until_bell))
 
     async def run_once(self) -> int:
         """One cycle: sweep, claim what is due or else what has lapsed, work, settle; how many rows there were."""
         await self.sweep_some()
+        await self.tend()
         most = min(self.work.pace.slots, self.work.pace.batch)
         if not await self.claim(self.work.claim, most) and self.work.of.lapsed == "reclaimed":
             await self.claim(self.work.claim_lapsed, most)
@@ -98,6 +101,7 @@ class Lanes:
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
+        await self.tend()
         return self.claimed_rows
 
     async def settle_all(self) -> None:
@@ -141,6 +145,10 @@ class Lanes:
     async def until_next_sweep(self) -> None:
         """Rest until the next sweep is due, not in step with the other workers."""
         await asyncio.sleep(self.work.pace.sweep_seconds * random.uniform(0.8, 1.0))  # noqa: S311
+
+    async def until_next_look(self) -> None:
+        """Rest as long as a poll does."""
+        await asyncio.sleep(self.work.pace.poll_seconds * random.uniform(0.8, 1.2))  # noqa: S311
 
     async def pulse(self) -> None:
         """Look for work now and then, whether or not anybody woke us: a wake-up is only a hint."""
@@ -205,7 +213,7 @@ class Lanes:
             async with self.pool.transaction() as connection:
                 leases = await claim(connection, self.worker_id, wanted)
             self.metrics.claimed(self.work.name, len(leases), time.monotonic() - began)
-            if leases and not self.may_claim():  # while we asked we were told to stop, or the handlers' loop stood still
+            if leases and not self.may_claim():  # we are to stop, or the handlers' loop stands still, by now
                 await self.hand_back(leases)
                 leases = []
         except BaseException:
@@ -367,6 +375,17 @@ class Lanes:
         await self.take_over()
         await self.tidy()
         return False
+
+    async def tend(self) -> bool:
+        """Do what is due and needs no holder; True when there may be more of it."""
+        if self.is_stopping:
+            return False
+        async with self.pool.transaction() as connection:
+            rows = await self.work.tend(connection)
+        self.answered_at = time.monotonic()
+        if rows:
+            log.debug("tended", kind=self.work.name, rows=rows)
+        return rows > 0
 
     async def tidy(self) -> None:
         """Now and then: let leave what may."""

@@ -1,5 +1,6 @@
 """Alembic's entry: under `duly migrate` it finds a connection waiting, under `alembic` it opens one itself."""
 
+import re
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -13,13 +14,22 @@ from duly.db.migrate import connected, direct_dsn
 from duly.db.migrations import Names, fill, names_of, prelude
 from duly.settings import load_settings
 
+PARTITION = re.compile(r"_(\d{4}_\d{2}|default)$")
 SHOW_REVISION = "grant select on duly.alembic_version to {worker}, {api}, {readonly}"  # `duly doctor` reads it
+
+
+def is_compared(name: str | None, kind: str, parents: Any) -> bool:  # noqa: ARG001
+    """Whole tables are; their partitions come and go with the months."""
+    return not (kind == "table" and name and PARTITION.search(name))
+
+
 OPTIONS: dict[str, Any] = {
     "target_metadata": every_table(),
     "version_table_schema": "duly",
     "include_schemas": True,
     "transaction_per_migration": False,
     "compare_type": True,
+    "include_name": is_compared,
 }
 
 

@@ -84,5 +84,7 @@ create schema if not exists duly authorization {owner};
 create schema if not exists "user" authorization {owner};
 create schema if not exists ledger authorization {owner};
 create schema if not exists posts authorization {owner};
+create schema if not exists scheduler authorization {owner};
+create schema if not exists expense authorization {owner};
 create schema if not exists {ingest} authorization {owner};
 set local role {owner};

@@ -1,0 +1,38 @@
+-- Without the scheduler. What it wrote into the log stays there.
+
+drop trigger outbox_note_sent on duly.outbox;
+drop trigger users_follow_zone on "user".users;
+drop view scheduler.upcoming;
+drop function scheduler.undo(bigint, bigint, interval);
+drop function scheduler.answer(bigint, bigint, text, text, jsonb);
+drop function scheduler.receipt_of(bigint);
+drop function scheduler.note_sent();
+drop function scheduler.follow_zone();
+drop trigger jobs_change_plan on scheduler.jobs;
+drop function scheduler.change_plan();
+drop trigger jobs_begin_plan on scheduler.jobs;
+drop function scheduler.begin_plan();
+drop function scheduler.cancel_open(bigint, text);
+drop function scheduler.unplan(bigint, text);
+drop function scheduler.ensure_partitions(int);
+drop function scheduler.make_partition(date);
+drop function scheduler.watch_partition(regclass);
+drop table expense.expenses;
+drop function expense.check_reversal();
+drop table scheduler.confirmations;
+drop table scheduler.reminders;
+drop table scheduler.job_runs;
+drop table scheduler.job_run_keys;
+drop function scheduler.write_run_key();
+drop table scheduler.job_plans;
+drop table scheduler.expense_templates;
+drop table scheduler.jobs;
+drop function scheduler.job_runs_timeline();
+drop function scheduler.job_runs_guard();
+drop function scheduler.jobs_timeline();
+drop function scheduler.jobs_guard();
+drop function scheduler.tg_set_updated_at();
+drop table "user".calendars;
+drop function "user".after_quiet(timestamptz, text, time, time);
+alter table "user".users drop constraint ck_users__quiet, drop quiet_from, drop quiet_until;
+revoke all on schema scheduler, expense from {worker}, {api}, {readonly};

@@ -1,0 +1,292 @@
+-- The scheduler. Every statement is bounded by the person whose schedule it is; without one, an operator asks.
+
+-- Schedules -------------------------------------------------------------------------------------------------------------
+
+-- name: create_schedule
+-- The unique key of its request decides who made it; nothing returned means it was there.
+insert into scheduler.jobs
+    (user_id, name, description, rule, first_run_at, advance_minutes, channel, catch_up, request_key, request_digest)
+values (
+    %(user_id)s, %(name)s, %(description)s, %(rule)s, %(first_run_at)s, %(advance_minutes)s, %(channel)s, %(catch_up)s,
+    %(key)s, %(digest)s
+)
+on conflict (user_id, request_key) do nothing
+returning id;
+
+-- name: put_template
+-- What is booked when a run is confirmed, from now on.
+insert into scheduler.expense_templates as t (job_id, amount, currency, category, merchant, note)
+select j.id, %(amount)s, %(currency)s, %(category)s, %(merchant)s, %(note)s
+from scheduler.jobs as j
+where j.id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+on conflict (job_id) do update
+set amount = excluded.amount, currency = excluded.currency, category = excluded.category, merchant = excluded.merchant,
+    note = excluded.note;
+
+-- name: drop_template
+-- Nothing is booked any more.
+delete from scheduler.expense_templates as t
+using scheduler.jobs as j
+where t.job_id = %(job_id)s and j.id = t.job_id and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
+
+-- name: find_by_request
+-- The schedule that a request made, and what the request was.
+select id, request_digest from scheduler.jobs where user_id = %(user_id)s and request_key = %(key)s;
+
+-- name: change_schedule
+-- What is not given stays; the triggers see to the runs.
+update scheduler.jobs
+set name = coalesce(%(name)s::text, name),
+    description = coalesce(%(description)s::text, description),
+    rule = coalesce(%(rule)s::text, rule),
+    first_run_at = coalesce(%(first_run_at)s::timestamptz, first_run_at),
+    advance_minutes = coalesce(%(advance_minutes)s::int, advance_minutes),
+    channel = coalesce(%(channel)s::text, channel),
+    catch_up = coalesce(%(catch_up)s::text, catch_up)
+where id = %(job_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s) and status <> 'archived'
+returning id;
+
+-- name: move_schedule
+-- Pause, resume, archive: the guard refuses what is not drawn, and who is there already moves nobody.
+update scheduler.jobs set status = %(to)s
+where id = %(job_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s) and status <> %(to)s
+returning id;
+
+-- name: find_schedule
+-- One of this person's, as it is now.
+select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes, j.channel, j.status,
+    j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
+    (
+        select jsonb_strip_nulls(jsonb_build_object(
+            'amount', trim_scale(t.amount)::text, 'currency', t.currency, 'category', t.category,
+            'merchant', t.merchant, 'note', t.note
+        ))
+        from scheduler.expense_templates as t
+        where t.job_id = j.id
+    ) as expense
+from scheduler.jobs as j
+join "user".users as u on u.id = j.user_id
+left join scheduler.job_plans as p on p.job_id = j.id
+where j.id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
+
+-- name: list_schedules
+-- This person's, the oldest first, from a place onwards.
+select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes, j.channel, j.status,
+    j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
+    (
+        select jsonb_strip_nulls(jsonb_build_object(
+            'amount', trim_scale(t.amount)::text, 'currency', t.currency, 'category', t.category,
+            'merchant', t.merchant, 'note', t.note
+        ))
+        from scheduler.expense_templates as t
+        where t.job_id = j.id
+    ) as expense
+from scheduler.jobs as j
+join "user".users as u on u.id = j.user_id
+left join scheduler.job_plans as p on p.job_id = j.id
+where j.id > %(after)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+    and (%(status)s::text is null or j.status = %(status)s)
+order by j.id
+limit %(most)s;
+
+-- name: add_fired
+-- A run besides what the rule says, now; in one minute only one.
+insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)
+select j.id, 'fired-' || to_char(duly.now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"'), duly.now(), duly.now()
+from scheduler.jobs as j
+where j.id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s) and j.status <> 'archived'
+    and not exists (
+        select from scheduler.job_run_keys as k
+        where k.job_id = j.id
+            and k.period_key = 'fired-' || to_char(duly.now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"')
+    )
+returning id;
+
+-- name: find_fired
+-- The run besides the rule that this minute has.
+select k.job_run_id as id
+from scheduler.job_run_keys as k
+join scheduler.jobs as j on j.id = k.job_id
+where k.job_id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+    and k.period_key = 'fired-' || to_char(duly.now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"');
+
+-- Runs ------------------------------------------------------------------------------------------------------------------
+
+-- name: find_run
+-- One run of this person's; the table of keys says in which month it lies.
+select r.id, r.job_id, j.name, r.period_key, r.scheduled_at, r.status, r.remind_at, r.sent_at, r.reason, r.created_at,
+    r.updated_at
+from scheduler.job_run_keys as k
+join scheduler.jobs as j on j.id = k.job_id
+join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+where k.job_run_id = %(run_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
+
+-- name: list_runs
+-- Runs of this person's schedules, the latest first, from a place onwards; months outside of the bounds are not looked at.
+select r.id, r.job_id, j.name, r.period_key, r.scheduled_at, r.status, r.remind_at, r.sent_at, r.reason, r.created_at,
+    r.updated_at
+from scheduler.job_runs as r
+join scheduler.jobs as j on j.id = r.job_id
+where (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+    and (%(job_id)s::bigint is null or r.job_id = %(job_id)s)
+    and (%(status)s::text is null or r.status = %(status)s)
+    and r.scheduled_at >= %(from_at)s and r.scheduled_at < %(to_at)s
+    and (r.scheduled_at, r.id) < (%(before_at)s, %(before_id)s)
+order by r.scheduled_at desc, r.id desc
+limit %(most)s;
+
+-- name: list_upcoming
+-- What is coming for this person, the soonest first.
+select user_id, job_id, name, channel, job_run_id, period_key, scheduled_at, remind_at, status
+from scheduler.upcoming
+where (%(user_id)s::bigint is null or user_id = %(user_id)s)
+order by scheduled_at, job_id
+limit %(most)s;
+
+-- name: list_reminders
+-- The messages that went out about a run.
+select m.id, m.job_run_id, m.sent_at, m.payload
+from scheduler.reminders as m
+join scheduler.job_run_keys as k on k.job_run_id = m.job_run_id
+join scheduler.jobs as j on j.id = k.job_id
+where m.job_run_id = %(run_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+order by m.sent_at, m.id
+limit %(most)s;
+
+-- Answers ---------------------------------------------------------------------------------------------------------------
+
+-- name: answer
+-- One answer per run, and what it does, in one transaction; refusals by SQLSTATE.
+select is_new, receipt from scheduler.answer(%(user_id)s, %(run_id)s, %(action)s, %(key)s, %(given)s);
+
+-- name: list_receipts
+-- What was answered to a run, in order.
+select scheduler.receipt_of(c.id) as receipt
+from scheduler.confirmations as c
+join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+join scheduler.jobs as j on j.id = k.job_id
+where c.job_run_id = %(run_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+order by c.id
+limit %(most)s;
+
+-- name: undo
+-- Take back what was booked, by an entry of its own.
+select is_new, entry from scheduler.undo(%(user_id)s, %(run_id)s, make_interval(secs => %(seconds)s));
+
+-- name: list_expenses
+-- This person's entries in the order they came in, from a place onwards.
+select id, user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref, reverses, created_at
+from expense.expenses
+where id > %(after)s and (%(user_id)s::bigint is null or user_id = %(user_id)s)
+    and occurred_at >= %(from_at)s and occurred_at < %(to_at)s
+order by id
+limit %(most)s;
+
+-- name: find_expense
+-- One entry.
+select id, user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref, reverses, created_at
+from expense.expenses
+where id = %(entry)s and (%(user_id)s::bigint is null or user_id = %(user_id)s);
+
+-- Planning --------------------------------------------------------------------------------------------------------------
+
+-- name: find_plannings
+-- What there is to know of schedules that are to be planned.
+select j.id as job_id, j.rule, u.zone, j.first_run_at, j.advance_minutes, p.planned_until, p.skip_before, duly.now() as now
+from unnest((select %(keys)s::bigint[])) as given (key)
+cross join lateral (select * from scheduler.jobs as t where t.id = given.key limit 1) as j
+cross join lateral (select * from scheduler.job_plans as t where t.job_id = given.key limit 1) as p
+cross join lateral (select * from "user".users as t where t.id = j.user_id limit 1) as u;
+
+-- name: add_runs
+-- Runs of periods that have none; in the order of their keys, so that planners never wait in a circle.
+insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)
+select distinct on (g.job_id, g.period_key) g.job_id, g.period_key, g.scheduled_at, g.remind_at
+from unnest(
+    (select %(jobs)s::bigint[]), (select %(periods)s::text[]), (select %(scheduled)s::timestamptz[]),
+    (select %(reminds)s::timestamptz[])
+) as g (job_id, period_key, scheduled_at, remind_at)
+where not exists (
+    select from scheduler.job_run_keys as k where k.job_id = g.job_id and k.period_key = g.period_key
+)
+order by g.job_id, g.period_key, g.scheduled_at
+returning id, scheduled_at, remind_at;
+
+-- name: skip_runs
+-- Periods that were missed are accounted for, each with its reason.
+update scheduler.job_runs as r set status = 'skipped', reason = g.reason
+from unnest((select %(ids)s::bigint[]), (select %(scheduled)s::timestamptz[]), (select %(reasons)s::text[]))
+    as g (id, scheduled_at, reason)
+where r.id = g.id and r.scheduled_at = g.scheduled_at and r.status = 'pending';
+
+-- Reminding -------------------------------------------------------------------------------------------------------------
+
+-- name: find_due
+-- Runs whose reminder is due, nobody else being at them; a schedule that is still being planned up to now waits for that,
+-- because the latest of what it missed is not known yet. A snoozed run comes back whatever was missed.
+select
+    r.id, r.job_id, r.scheduled_at, r.remind_at, r.period_key, j.name, j.description, j.channel, u.uid, u.zone, u.language,
+    "user".after_quiet(duly.now(), u.zone, u.quiet_from, u.quiet_until) as tell_at,
+    case
+        when r.status <> 'pending' or r.scheduled_at > duly.now() then null
+        when j.catch_up = 'none' and r.scheduled_at < duly.now() - interval '10 minutes'
+            then 'missed: nobody was there to remind of it'
+        when j.catch_up = 'latest' and exists (
+            select
+            from scheduler.job_runs as later
+            where later.job_id = r.job_id and later.scheduled_at > r.scheduled_at and later.scheduled_at <= duly.now()
+        ) then 'missed: a later one has come'
+        when j.catch_up = 'all' and exists (
+            select
+            from scheduler.job_runs as later
+            where later.job_id = r.job_id and later.scheduled_at > r.scheduled_at and later.scheduled_at <= duly.now()
+            order by later.scheduled_at
+            offset 99
+            limit 1
+        ) then 'missed: a hundred later ones have come'
+    end as skipped,
+    (
+        select jsonb_build_object('amount', trim_scale(t.amount)::text, 'currency', t.currency)
+        from scheduler.expense_templates as t
+        where t.job_id = r.job_id
+    ) as expense
+from (
+    select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status
+    from scheduler.job_runs as d
+    where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
+        and not exists (
+            select
+            from scheduler.job_plans as p
+            where d.status = 'pending' and p.job_id = d.job_id and p.next_at <= duly.now() and p.state <> 'stuck'
+        )
+    order by d.remind_at, d.id
+    limit %(most)s
+    for no key update skip locked
+) as r
+join scheduler.jobs as j on j.id = r.job_id
+join "user".users as u on u.id = j.user_id
+order by r.remind_at, r.id;
+
+-- name: queue_reminders
+-- The message and the note that it was written, together: a run is reminded of once for each time it is due.
+with given as (
+    select g.run, g.scheduled_at, g.channel, g.recipient, g.payload, g.key, g.due_at, gen_random_uuid() as message
+    from unnest(
+        (select %(runs)s::bigint[]), (select %(scheduled)s::timestamptz[]), (select %(channels)s::text[]),
+        (select %(recipients)s::text[]), (select %(payloads)b::jsonb[]), (select %(keys)s::text[]),
+        (select %(due)s::timestamptz[])
+    ) as g (run, scheduled_at, channel, recipient, payload, key, due_at)
+),
+queued as (
+    insert into duly.outbox (id, channel, recipient, kind, payload, dedupe_key, due_at)
+    select g.message, g.channel, g.recipient, 'reminder.due', g.payload, g.key, g.due_at
+    from given as g
+    order by g.due_at, g.run
+)
+update scheduler.job_runs as r set remind_at = null, reminder_id = g.message
+from given as g
+where r.id = g.run and r.scheduled_at = g.scheduled_at;
+
+-- name: ensure_partitions
+-- The months to come have their place.
+select scheduler.ensure_partitions();

@@ -1,0 +1,315 @@
+"""The verbs that doors call: schedules and what becomes of them, answers, and books. Each is one short transaction."""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, Literal
+
+import orjson
+from psycopg import DatabaseError
+from psycopg.errors import ForeignKeyViolation, UniqueViolation
+
+from duly.db.pool import Pool
+from duly.errors import (
+    AlreadyAnswered,
+    IllegalMove,
+    InvalidArgument,
+    KeyReused,
+    NotFound,
+    NothingToUndo,
+    RunClosed,
+)
+from duly.kernel import machine, timeline
+from duly.kernel.idempotency import create_once
+from duly.kernel.outcome import Created, Creation, Existing
+from duly.kernel.paging import Page, checked_most, page_of, read_place
+from duly.scheduler import store
+from duly.scheduler.machine import RUN_MACHINE
+from duly.scheduler.model import (
+    LONGEST_KEY,
+    Answer,
+    Expense,
+    ExpenseTemplate,
+    NewSchedule,
+    Receipt,
+    Reminder,
+    Run,
+    RunStatus,
+    Schedule,
+    Status,
+    Upcoming,
+    checked_text,
+)
+from duly.scheduler.store import BEGINNING, END, Owner
+
+__all__ = [
+    "DEFAULT_UNDO_SECONDS",
+    "add_schedule",
+    "answer_run",
+    "change_schedule",
+    "fire_schedule",
+    "get_run",
+    "get_schedule",
+    "list_expenses",
+    "list_receipts",
+    "list_reminders",
+    "list_runs",
+    "list_schedules",
+    "list_transitions",
+    "list_upcoming",
+    "move_schedule",
+    "undo_answer",
+]
+
+DEFAULT_UNDO_SECONDS = 600.0
+
+
+# Schedules ------------------------------------------------------------------------------------------------------------
+
+
+async def add_schedule(pool: Pool, user_id: int, wanted: NewSchedule, key: str | None = None) -> Creation[Schedule]:
+    """Make a schedule; the same request under the same key makes one."""
+    if key is not None:
+        checked_text("idempotency_key", key, LONGEST_KEY)
+
+    async def insert() -> tuple[int, bytes] | None:
+        made = await store.create_schedule(connection, user_id, wanted, key)
+        if made is None:
+            return None
+        if wanted.expense:
+            await store.put_template(connection, user_id, made, wanted.expense)
+        return made, wanted.digest
+
+    async def find() -> tuple[int, bytes] | None:
+        assert key is not None, "without a key nothing is in the way"
+        row = await store.find_by_request(connection, user_id, key)
+        return (row["id"], row["request_digest"]) if row else None
+
+    try:
+        async with pool.transaction() as connection:
+            made = await create_once(
+                insert, find, lambda row: row[1] == wanted.digest, f"the key {key} stands for another schedule"
+            )
+            schedule = await get(connection, user_id, made.row[0])
+    except ForeignKeyViolation:
+        raise NotFound(f"there is nobody with the id {user_id}; make people with: duly users create") from None
+    return Created(schedule) if isinstance(made, Created) else Existing(schedule)
+
+
+async def change_schedule(
+    pool: Pool,
+    user_id: Owner,
+    job_id: int,
+    changes: Mapping[str, Any],
+    expense: ExpenseTemplate | Literal["none"] | None = None,
+) -> Schedule:
+    """Change what is given. A changed rule holds from its next firing; what nobody was told of yet is planned anew."""
+    async with pool.transaction() as connection:
+        before = await get(connection, user_id, job_id)
+        checked_changes(before, changes)
+        if await store.change_schedule(connection, user_id, job_id, changes) is None:
+            raise IllegalMove(f"schedule {job_id} is archived, and stays as it is")
+        if expense == "none":
+            await store.drop_template(connection, user_id, job_id)
+        elif expense is not None:
+            await store.put_template(connection, user_id, job_id, expense)
+        return await get(connection, user_id, job_id)
+
+
+async def move_schedule(pool: Pool, user_id: Owner, job_id: int, to: Status) -> Schedule:
+    """Pause, resume or archive. Who is there already is left there."""
+    with as_our_errors():
+        async with pool.transaction() as connection:
+            await store.move_schedule(connection, user_id, job_id, to)
+            return await get(connection, user_id, job_id)
+
+
+async def fire_schedule(pool: Pool, user_id: Owner, job_id: int) -> Creation[Run]:
+    """Make a run besides the rule, now; in one minute there is only one."""
+    try:
+        async with pool.transaction() as connection:
+            schedule = await get(connection, user_id, job_id)
+            if schedule.status is Status.ARCHIVED:
+                raise IllegalMove(f"schedule {job_id} is archived: it runs no more")
+            if (made := await store.add_fired(connection, user_id, job_id)) is not None:
+                return Created(await get_one_run(connection, user_id, made))
+    except UniqueViolation:
+        pass  # somebody else did, this instant
+    async with pool.transaction() as connection:
+        if (found := await store.find_fired(connection, user_id, job_id)) is None:
+            return await fire_schedule(pool, user_id, job_id)  # the minute is over
+        return Existing(await get_one_run(connection, user_id, found))
+
+
+async def get_schedule(pool: Pool, user_id: Owner, job_id: int) -> Schedule:
+    """A schedule of this person's, or NotFound."""
+    async with pool.transaction() as connection:
+        return await get(connection, user_id, job_id)
+
+
+async def list_schedules(
+    pool: Pool, user_id: Owner, *, status: Status | None = None, place: str | None = None, most: int = 100
+) -> Page[Schedule]:
+    """A page of this person's schedules, the oldest first."""
+    after = 0 if place is None else read_place(place, int)[0]
+    async with pool.transaction() as connection:
+        rows = await store.list_schedules(connection, user_id, status, after, checked_most(most) + 1)
+    return page_of(rows, most, lambda each: (each.id,))
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+async def get_run(pool: Pool, user_id: Owner, run_id: int) -> Run:
+    """A run of this person's, or NotFound."""
+    async with pool.transaction() as connection:
+        return await get_one_run(connection, user_id, run_id)
+
+
+async def list_runs(
+    pool: Pool,
+    user_id: Owner,
+    *,
+    job_id: int | None = None,
+    status: RunStatus | None = None,
+    between: tuple[datetime, datetime] = (BEGINNING, END),
+    place: str | None = None,
+    most: int = 100,
+) -> Page[Run]:
+    """A page of this person's runs, the latest first."""
+    before = (END, 2**63 - 1) if place is None else read_place(place, datetime.fromisoformat, int)
+    async with pool.transaction() as connection:
+        rows = await store.list_runs(
+            connection,
+            user_id,
+            job_id=job_id,
+            status=status,
+            between=between,
+            before=(before[0], before[1]),
+            most=checked_most(most) + 1,
+        )
+    return page_of(rows, most, lambda run: (run.scheduled_at, run.id))
+
+
+async def list_upcoming(pool: Pool, user_id: Owner, *, most: int = 100) -> Sequence[Upcoming]:
+    """What is coming for this person, the soonest first."""
+    async with pool.transaction() as connection:
+        return await store.list_upcoming(connection, user_id, checked_most(most))
+
+
+async def list_reminders(pool: Pool, user_id: Owner, run_id: int) -> Sequence[Reminder]:
+    """What was sent about a run."""
+    async with pool.transaction() as connection:
+        return await store.list_reminders(connection, user_id, run_id)
+
+
+async def list_transitions(
+    pool: Pool, user_id: Owner, run_id: int, *, place: str | None = None, most: int = 100
+) -> Page[timeline.Transition]:
+    """A page of a run's log, in order."""
+    async with pool.transaction() as connection:
+        await get_one_run(connection, user_id, run_id)
+        return await timeline.list_transitions(connection, RUN_MACHINE.name, run_id, place=place, most=most)
+
+
+# Answers and books ----------------------------------------------------------------------------------------------------
+
+
+async def answer_run(pool: Pool, user_id: Owner, run_id: int, answer: Answer) -> Creation[Receipt]:
+    """Answer a run, once: the confirmation, the run's state and the entry in the books, or none of them."""
+    with as_our_errors():
+        async with pool.statement() as connection:
+            row = await store.answer(connection, user_id, run_id, answer)
+    receipt = store.receipt_of(row["receipt"])
+    return Created(receipt) if row["is_new"] else Existing(receipt)
+
+
+async def undo_answer(
+    pool: Pool, user_id: Owner, run_id: int, within_seconds: float = DEFAULT_UNDO_SECONDS
+) -> Creation[Expense]:
+    """Take back what was booked for a run, by an entry of its own; the run stays confirmed."""
+    with as_our_errors():
+        async with pool.transaction() as connection:
+            row = await store.undo(connection, user_id, run_id, within_seconds)
+            entry = await store.find_expense(connection, user_id, row["entry"])
+            assert entry is not None, "it was just written, or read"
+    return Created(entry) if row["is_new"] else Existing(entry)
+
+
+async def list_receipts(pool: Pool, user_id: Owner, run_id: int) -> Sequence[Receipt]:
+    """What was answered to a run, in order."""
+    async with pool.transaction() as connection:
+        return await store.list_receipts(connection, user_id, run_id)
+
+
+async def list_expenses(
+    pool: Pool,
+    user_id: Owner,
+    *,
+    between: tuple[datetime, datetime] = (BEGINNING, END),
+    place: str | None = None,
+    most: int = 100,
+) -> Page[Expense]:
+    """A page of this person's entries, in the order they came in."""
+    after = 0 if place is None else read_place(place, int)[0]
+    async with pool.transaction() as connection:
+        rows = await store.list_expenses(connection, user_id, between=between, after=after, most=checked_most(most) + 1)
+    return page_of(rows, most, lambda each: (each.id,))
+
+
+# Within ---------------------------------------------------------------------------------------------------------------
+
+
+async def get(connection: store.Connection, user_id: Owner, job_id: int) -> Schedule:
+    """A schedule of this person's, or NotFound."""
+    if schedule := await store.find_schedule(connection, user_id, checked_id(job_id)):
+        return schedule
+    raise NotFound(f"there is no schedule {job_id}")
+
+
+async def get_one_run(connection: store.Connection, user_id: Owner, run_id: int) -> Run:
+    """A run of this person's, or NotFound."""
+    if run := await store.find_run(connection, user_id, checked_id(run_id)):
+        return run
+    raise NotFound(f"there is no run {run_id}")
+
+
+def checked_id(given: int) -> int:
+    """A number that can be the id of something."""
+    return given if 0 < given < 2**63 else 0
+
+
+def checked_changes(before: Schedule, changes: Mapping[str, Any]) -> None:
+    """Refuse what could not be made so either."""
+    known = {each.name for each in fields(NewSchedule)} - {"expense"}
+    if unknown := sorted(set(changes) - known):
+        raise InvalidArgument(f"{unknown[0]}: cannot be changed; there are {', '.join(sorted(known))}")
+    kept: dict[str, Any] = {
+        name: changes.get(name) if changes.get(name) is not None else getattr(before, name) for name in known
+    }
+    NewSchedule(**kept)
+
+
+@contextmanager
+def as_our_errors() -> Generator[None, None, None]:
+    """What the database says of an answer or a move, in the words of our tree."""
+    try:
+        yield
+    except DatabaseError as error:
+        words = error.diag.message_primary or str(error)
+        match error.sqlstate:
+            case store.KEY_REUSED:
+                raise KeyReused(words) from None
+            case store.NO_SUCH_RUN:
+                raise NotFound(words) from None
+            case store.ALREADY_ANSWERED:
+                raise AlreadyAnswered(words, receipt=orjson.loads(error.diag.message_detail or "{}")) from None
+            case store.RUN_CLOSED:
+                raise RunClosed(words) from None
+            case store.NOTHING_TO_UNDO:
+                raise NothingToUndo(words) from None
+            case machine.ILLEGAL_MOVE:
+                raise IllegalMove(words) from None
+            case _:
+                raise

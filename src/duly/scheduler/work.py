@@ -1,0 +1,127 @@
+"""What a worker does for schedules: makes their runs ahead of time, and writes the reminders that are due.
+
+Planning is leased: one planner at a time works out the firings of a schedule, outside of any transaction, and writes
+runs only while the plan is still its own. Reminding needs no lease: rows are locked for one short transaction that
+writes the messages, and notes that they are written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from duly.kernel.lease import Lease, claim, claim_lapsed, settle_many
+from duly.kernel.outcome import Failed, GiveUp
+from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.logs import get_log
+from duly.scheduler import store
+from duly.scheduler.machine import PLAN
+from duly.scheduler.plan import HORIZON, Plan, Planning, plan
+from duly.scheduler.reminder import payload_of
+
+__all__ = ["ScheduleWork", "remind"]
+
+REMINDED_AT_ONCE = 500
+PLAN_SECONDS = 20.0
+WAS_PAUSED = "missed: the schedule was paused"
+
+log = get_log("duly.scheduler")
+
+
+class ScheduleWork(Work):
+    """Schedules as a kind of work: those whose next runs are to be made, and runs whose reminder is due."""
+
+    name = "scheduler"
+    of = PLAN
+
+    def __init__(self, pace: Pace, *, horizon: timedelta = HORIZON) -> None:
+        self.pace = pace
+        self.horizon = horizon
+
+    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+        """Hold plans that are due, with all there is to know of their schedules."""
+        held = await claim(connection, self.of, worker_id, lease_seconds=self.pace.lease_seconds, most=most)
+        return await with_schedules(connection, held)
+
+    async def claim_lapsed(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+        """Take over plans of planners that are gone."""
+        held = await claim_lapsed(
+            connection,
+            self.of,
+            worker_id,
+            lease_seconds=self.pace.lease_seconds,
+            most_starts=self.pace.most_starts,
+            most=most,
+        )
+        return await with_schedules(connection, held)
+
+    def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
+        """Work out which runs come next."""
+        return Call(self.plan, (lease.row["planning"],), timeout_seconds=PLAN_SECONDS)
+
+    async def plan(self, asked: Planning) -> Plan:
+        """The next runs of a schedule."""
+        return plan(asked, self.horizon)
+
+    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+        """Write the runs of schedules that are still as they were when we looked; set aside what has no plan."""
+        planned = [(lease, outcome) for lease, outcome in finished if isinstance(outcome, Plan)]
+        failed = [(lease, outcome) for lease, outcome in finished if not isinstance(outcome, Plan)]
+        ours = await self.settle_planned(connection, planned) if planned else frozenset[Any]()
+        if failed:
+            reasons = [reason_of(outcome) for _, outcome in failed]
+            columns = {"last_error": ("text", reasons)}
+            ours |= await settle_many(connection, [lease for lease, _ in failed], "stuck", columns)
+            for (lease, _), reason in zip(failed, reasons, strict=True):
+                log.warning("a schedule cannot be planned", key=str(lease.key), why=reason)
+        return ours
+
+    async def settle_planned(self, connection: Connection, planned: Sequence[tuple[Lease, Plan]]) -> frozenset[Any]:
+        """The plan first, which proves that it is ours; then its runs."""
+        columns = {
+            "plan_at": ("timestamptz", [each.plan_at for _, each in planned]),
+            "next_at": ("timestamptz", [each.next_at for _, each in planned]),
+            "planned_until": ("timestamptz", [each.planned_until for _, each in planned]),
+            "starts": ("bigint", [0 for _ in planned]),
+            "last_error": ("text", [None for _ in planned]),
+        }
+        ours = await settle_many(connection, [lease for lease, _ in planned], "waiting", columns)
+        firings = [firing for lease, each in planned if lease.key in ours for firing in each.firings]
+        if firings:
+            made = await store.add_runs(connection, firings)
+            missed = [(row["id"], row["scheduled_at"], WAS_PAUSED) for row in made if row["remind_at"] is None]
+            if missed:
+                await store.skip_runs(connection, missed)
+        return ours
+
+    async def tend(self, connection: Connection) -> int:
+        """Write the reminders that are due."""
+        return await remind(connection)
+
+    async def tidy(self, connection: Connection) -> int:
+        """Make the months to come; nothing leaves here by itself."""
+        await store.ensure_partitions(connection)
+        return 0
+
+
+async def remind(connection: Connection, most: int = REMINDED_AT_ONCE) -> int:
+    """Write the messages of runs that are due, and account for those that were missed; how many runs there were."""
+    due = await store.find_due(connection, most)
+    if missed := [(run.id, run.scheduled_at, run.skipped) for run in due if run.skipped]:
+        await store.skip_runs(connection, missed)
+    if told := [run for run in due if not run.skipped]:
+        await store.queue_reminders(connection, told, [payload_of(run) for run in told])
+    return len(due)
+
+
+async def with_schedules(connection: Connection, held: Sequence[Lease]) -> list[Lease]:
+    """Leases of plans, each with its schedule."""
+    if not held:
+        return []
+    found = await store.find_plannings(connection, [lease.key for lease in held])
+    return [replace(lease, row={**lease.row, "planning": found[lease.key]}) for lease in held]
+
+
+def reason_of(outcome: object) -> str:
+    """Why there is no plan."""
+    return outcome.message if isinstance(outcome, Failed | GiveUp) and outcome.message else "it could not be worked out"

@@ -1,0 +1,45 @@
+"""Databases for the scheduler, with a clock that can be moved, and connections as the roles that use them."""
+
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.db.pool import Pool, connect, open_pool
+from duly.testing import install_test_clock
+from tests.scheduler.hands import Hands
+from tests.support.lawful import leave_lawful
+
+
+@pytest.fixture
+def admin(database: str, request: pytest.FixtureRequest) -> Generator[psycopg.Connection[Any], None, None]:
+    """The test's own hand, with a clock that it can move; when it is done, no law is broken."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("set timezone = 'UTC'")
+        install_test_clock(connection)
+        yield connection
+        leave_lawful(connection, request, "scheduler", "scheduler", "expense")
+
+
+@pytest.fixture
+async def worker(admin: psycopg.Connection[Any]) -> AsyncGenerator[AsyncConnection[Any], None]:
+    """A worker's connection, with a worker's rights."""
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def api(admin: psycopg.Connection[Any]) -> AsyncGenerator[Pool, None]:
+    """Connections with the API's rights."""
+    async with open_pool(make_conninfo(admin.info.dsn, user=Names().api), size=4) as pool:
+        yield pool
+
+
+@pytest.fixture
+def hands(admin: psycopg.Connection[Any], api: Pool, worker: AsyncConnection[Any]) -> Hands:
+    """What tests do all the time."""
+    return Hands(admin, api, worker)

@@ -1,0 +1,134 @@
+"""The contract's section 10: what it asks to be tested, by name."""
+
+import itertools
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from duly.errors import InvalidArgument, KeyReused
+from duly.kernel.machine import ILLEGAL_MOVE
+from duly.kernel.outcome import Created, Existing
+from duly.scheduler.machine import RUN_MACHINE
+from duly.scheduler.model import Action, RunStatus
+from tests.scheduler.hands import MONTHLY, Hands
+
+pytestmark = pytest.mark.lawless  # rows are written and moved by hand here
+
+WAYS: dict[str, list[str]] = {
+    "pending": [],
+    "sent": ["sent"],
+    "snoozed": ["sent", "snoozed"],
+    "confirmed": ["confirmed"],
+    "skipped": ["skipped"],
+    "cancelled": ["cancelled"],
+}
+
+
+def put_run(hands: Hands, period: str = "2026-11", at: str = "2026-11-01 10:00Z") -> int:
+    """A run of the only schedule, as anybody with rights could make it."""
+    return hands.one(
+        "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+        " select id, %s, %s from scheduler.jobs order by id limit 1 returning id",
+        period,
+        at,
+    )
+
+
+async def test_period_key_unique_conflict(hands: Hands) -> None:
+    await hands.add()
+    put_run(hands)
+    for at in ("2026-11-01 10:00Z", "2026-12-24 18:00Z"):  # in its own month and in another
+        with pytest.raises(errors.UniqueViolation) as refusal:
+            put_run(hands, at=at)
+        assert refusal.value.diag.constraint_name == "uq_job_runs__job_period"
+    assert hands.one("select count(*) from scheduler.job_run_keys") == 1
+
+
+async def test_confirmation_idempotency_key_conflict(hands: Hands) -> None:
+    await hands.add_with_expense()
+    run = put_run(hands)
+    first = await hands.answer(run, "complete", "k1")
+    again = await hands.answer(run, "complete", "k1")
+    assert isinstance(first, Created)
+    assert again == Existing(first.row)
+    with pytest.raises(KeyReused, match="stands for another answer"):
+        await hands.answer(run, "skip", "k1")
+    with pytest.raises(KeyReused):
+        await hands.answer(run, "complete", "k1", amount="1.00")
+    with pytest.raises(errors.UniqueViolation) as refusal:
+        hands.admin.execute(
+            "insert into scheduler.confirmations (job_run_id, action, idempotency_key) values (%s, 'skip', 'k1')", [run]
+        )
+    assert refusal.value.diag.constraint_name == "uq_confirmations__run_idem"
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(RunStatus, 2)))
+async def test_status_transitions(before: str, after: str, hands: Hands) -> None:
+    await hands.add()
+    run = put_run(hands)
+    for each in WAYS[before]:
+        hands.admin.execute("update scheduler.job_runs set status = %s", [each])
+    if RUN_MACHINE.allows(before, after):
+        hands.admin.execute("update scheduler.job_runs set status = %s", [after])
+        assert hands.path(run) == ["pending", *WAYS[before], after]
+        return
+    with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
+        hands.admin.execute("update scheduler.job_runs set status = %s", [after])
+    assert refusal.value.sqlstate == ILLEGAL_MOVE
+
+
+@pytest.mark.parametrize("status", [each for each in RunStatus if each is not RunStatus.PENDING])
+async def test_a_run_begins_as_pending(status: str, hands: Hands) -> None:
+    await hands.add()
+    with pytest.raises(psycopg.DatabaseError, match=f"cannot begin as {status}"):
+        hands.admin.execute(
+            "insert into scheduler.job_runs (job_id, period_key, scheduled_at, status)"
+            " select id, 'x', now(), %s from scheduler.jobs",
+            [status],
+        )
+
+
+async def test_action_legality(hands: Hands) -> None:
+    await hands.add()
+    run = put_run(hands)
+    assert {each.value for each in Action} == {"complete", "skip", "snooze", "cancel"}
+    with pytest.raises(errors.CheckViolation) as refusal:
+        hands.admin.execute(
+            "insert into scheduler.confirmations (job_run_id, action, idempotency_key) values (%s, 'later', 'k')", [run]
+        )
+    assert refusal.value.diag.constraint_name == "ck_confirmations__action"
+
+
+@pytest.mark.parametrize(("minutes", "is_fine"), [(-1, False), (0, True), (10_080, True), (10_081, False)])
+async def test_advance_minutes_range(minutes: int, is_fine: bool, hands: Hands) -> None:
+    columns = "user_id, name, rule, first_run_at, advance_minutes"
+    asked = f"insert into scheduler.jobs ({columns}) values (%s, 'x', %s, now(), %s)".encode()
+    user = hands.know()
+    if is_fine:
+        hands.admin.execute(asked, [user, MONTHLY, minutes])
+        await hands.add(advance_minutes=minutes)
+        return
+    with pytest.raises(errors.CheckViolation) as refusal:
+        hands.admin.execute(asked, [user, MONTHLY, minutes])
+    assert refusal.value.diag.constraint_name == "ck_jobs__advance"
+    with pytest.raises(InvalidArgument, match="advance_minutes: must be between 0 and 10080"):
+        await hands.add(advance_minutes=minutes)
+
+
+async def test_the_contracts_seed_can_be_written_by_hand(hands: Hands) -> None:
+    hands.know()
+    hands.admin.execute(
+        'insert into scheduler.jobs (user_id, name, rule, first_run_at) select id, %s, %s, now() from "user".users',
+        ["YouTube 订阅", MONTHLY],
+    )
+    hands.admin.execute(
+        "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+        " select j.id, to_char(now(), 'YYYY-MM'), date_trunc('month', now()) from scheduler.jobs as j limit 1"
+    )
+    hands.admin.execute(
+        "insert into scheduler.reminders (job_run_id, sent_at) select r.id, now() from scheduler.job_runs as r limit 1"
+    )
+    assert hands.all("select name, channel, status, advance_minutes from scheduler.jobs") == [
+        ("YouTube 订阅", "telegram", "active", 0)
+    ]
