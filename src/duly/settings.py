@@ -56,6 +56,7 @@ class Section(StrEnum):
     WORKER = "Every worker"
     SCHEDULER = "Scheduler"
     POSTS = "Posts"
+    DELIVERY = "Delivery"
     OBJECTS = "Where images are kept"
     LOG = "Logs"
 
@@ -119,6 +120,11 @@ Bucket = Annotated[
     str | None,
     Field(pattern=r"\A[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z"),
     Accepts("3 to 63 of a-z, 0-9, . and -, beginning and ending with a letter or digit"),
+]
+ChannelNames = Annotated[
+    str,
+    Field(pattern=r"\A(?:[a-z][a-z0-9_]*(?:,[a-z][a-z0-9_]*)*)?\Z"),
+    Accepts("names of channels with commas between, such as telegram,webhook"),
 ]
 Region = Annotated[str, Field(pattern=r"\A[a-z0-9-]{1,32}\Z"), Accepts("1 to 32 of a-z, 0-9 and -")]
 KeyPrefix = Annotated[
@@ -382,6 +388,39 @@ class Settings(BaseSettings):
         "DULY_POSTS_ANALYZER_SECONDS",
         default=20,
         description="How long a reading may take; then the post is released with the fallback.",
+    )
+
+    sender_slots: Count = setting(
+        Section.DELIVERY,
+        "DULY_SENDER_SLOTS",
+        default=100,
+        description="How many messages a worker sends at once.",
+    )
+    sender_lease_seconds: Seconds = setting(
+        Section.DELIVERY,
+        "DULY_SENDER_LEASE_SECONDS",
+        default=60,
+        description="How long a message is held without a heartbeat. One that was handed to a transport by then, and "
+        "is not settled, is uncertain. A send may take half of it.",
+    )
+    sender_off: ChannelNames = setting(
+        Section.DELIVERY,
+        "DULY_SENDER_OFF",
+        default="",
+        unset="every channel is on",
+        description="Channels that we do not send on: their messages wait for a program of yours.",
+    )
+    webhook_seconds: Seconds = setting(
+        Section.DELIVERY,
+        "DULY_WEBHOOK_SECONDS",
+        default=10,
+        description="How long a webhook's address may take to answer.",
+    )
+    webhook_allow_private: bool = setting(
+        Section.DELIVERY,
+        "DULY_WEBHOOK_ALLOW_PRIVATE",
+        default=False,
+        description="May webhooks go to addresses that are not public: to this machine and its networks?",
     )
 
     objects_directory: Path | None = setting(

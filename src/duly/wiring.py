@@ -7,7 +7,9 @@ from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
 
+from duly.delivery.channel import Channel
 from duly.errors import InvalidArgument
+from duly.kernel.lease import LeaseTable
 from duly.kernel.work import Pace, Work
 from duly.ledger.sdk import App
 from duly.ledger.work import JobWork
@@ -80,11 +82,54 @@ def scheduler(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     return ScheduleWork(pace, horizon=timedelta(seconds=settings.scheduler_horizon_seconds))
 
 
+def channels_of(settings: Settings) -> dict[str, Channel]:
+    """The channels that are switched on; what is meant for Telegram appears on the console until there is a bot."""
+    from duly.delivery.console import Console
+    from duly.delivery.webhook import Webhook
+
+    console = Console()
+    webhook = Webhook(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
+    there_are: dict[str, Channel] = {"console": console, "telegram": console, "webhook": webhook}
+    off = settings.sender_off.split(",")
+    return {name: channel for name, channel in there_are.items() if name not in off}
+
+
+def sender(settings: Settings, name: str, of: LeaseTable, wakes: str | None = None) -> Work:
+    """Messages of one table that are due."""
+    from duly.delivery.work import SendWork
+
+    lease = settings.sender_lease_seconds
+    pace = Pace(
+        lease_seconds=lease,
+        heartbeat_seconds=lease / 4,
+        poll_seconds=settings.poll_seconds,
+        sweep_seconds=settings.sweep_seconds,
+        slots=settings.sender_slots,
+    )
+    return SendWork(name, of, channels_of(settings), pace, wakes=wakes, seconds=lease / 2)
+
+
+def outbox(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
+    """What the domains have to say."""
+    from duly.delivery.machine import OUTBOX
+
+    return sender(settings, "outbox", OUTBOX, "outbox")
+
+
+def notifications(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
+    """What is told about days, where the table is ours."""
+    from duly.delivery.machine import notification
+
+    return sender(settings, "notifications", notification(settings.db_schema))
+
+
 WORKS: Mapping[str, Callable[[Settings, App, bool], Work]] = {
     "ledger": ledger,
     "ingest": ingest,
     "scheduler": scheduler,
     "posts": posts,
+    "outbox": outbox,
+    "notifications": notifications,
 }
 
 

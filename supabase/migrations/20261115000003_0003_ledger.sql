@@ -86,6 +86,8 @@ create schema if not exists duly authorization "duly_owner";
 create schema if not exists "user" authorization "duly_owner";
 create schema if not exists ledger authorization "duly_owner";
 create schema if not exists posts authorization "duly_owner";
+create schema if not exists scheduler authorization "duly_owner";
+create schema if not exists expense authorization "duly_owner";
 create schema if not exists "schedule_ingest" authorization "duly_owner";
 set role "duly_owner";
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -312,7 +313,7 @@ async def test_somebody_elses_schedule_is_not_there(hands: Hands) -> None:
         ({"first_run_at": datetime(1999, 1, 1, tzinfo=UTC)}, "first_run_at: must lie in the years"),
     ],
 )
-async def test_what_cannot_be_is_refused_by_name(wanted: dict[str, object], words: str, hands: Hands) -> None:
+async def test_what_cannot_be_is_refused_by_name(wanted: dict[str, Any], words: str, hands: Hands) -> None:
     with pytest.raises(InvalidArgument, match=words):
         await hands.add(**wanted)
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 from duly.db.metadata import metadata
 
-__all__ = ["api_keys", "calendars", "orgs", "users"]
+__all__ = ["api_keys", "calendars", "orgs", "users", "webhooks"]
 
 NOW = text("duly.clock()")
 NEW_ID = text("gen_random_uuid()")
@@ -69,6 +69,20 @@ calendars = Table(
     UniqueConstraint("token_sha256"),
     ForeignKeyConstraint(["user_id"], ["user.users.id"], ondelete="CASCADE"),
     comment="Whose calendar an address opens: a new address takes the place of the old one.",
+    schema="user",
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("user_id", BigInteger, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("user_id"),
+    ForeignKeyConstraint(["user_id"], ["user.users.id"], ondelete="CASCADE"),
+    comment="Where messages by webhook go, and the secret that signs them.",
     schema="user",
 )
 

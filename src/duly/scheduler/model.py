@@ -294,6 +294,16 @@ def checked_text(place: str, text: object, longest: int) -> None:
         raise InvalidArgument(f"{place}: must be a text of 1 to {longest} characters, without NUL")
 
 
+def checked_name(place: str, text: object) -> None:
+    """A short text, or None."""
+    checked_text(place, text, LONGEST_NAME)
+
+
+def checked_note(place: str, text: object) -> None:
+    """A longer text, or None."""
+    checked_text(place, text, LONGEST_NOTE)
+
+
 def checked_amount(place: str, amount: object) -> Decimal:
     """An amount: not negative, six places after the point at most."""
     try:
@@ -320,9 +330,9 @@ GIVEN: Mapping[Action, Mapping[str, Any]] = {
     Action.COMPLETE: {
         "amount": checked_amount,
         "currency": checked_currency,
-        "category": lambda place, text: checked_text(place, text, LONGEST_NAME),
-        "merchant": lambda place, text: checked_text(place, text, LONGEST_NAME),
-        "note": lambda place, text: checked_text(place, text, LONGEST_NOTE),
+        "category": checked_name,
+        "merchant": checked_name,
+        "note": checked_note,
     },
     Action.SKIP: {},
     Action.SNOOZE: {"minutes": checked_minutes},

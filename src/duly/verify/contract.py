@@ -21,8 +21,8 @@ CONTRACTS = {
     "duly": ("duly", "user"),
     "ledger": ("ledger",),
     "posts": ("posts",),
-    "ingest": (STANDARD.ingest,),
     "scheduler": ("scheduler", "expense"),
+    "ingest": (STANDARD.ingest,),
 }
 OPTIONAL = re.compile(r"policy ledger\.\w+\.\w+_of_jwt ")  # made where there is an auth.jwt() to ask: on Supabase
 

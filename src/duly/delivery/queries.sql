@@ -1,0 +1,154 @@
+-- Messages, in either of the two tables they lie in: `{schema}.{table}`, whose state is in `{state}` and key in `{key}`.
+
+-- Sending ---------------------------------------------------------------------------------------------------------------
+
+-- name: claim_messages
+-- Due messages of our channels become ours, and one recipient's come in the order they were written: whoever has an
+-- earlier one that is being sent, or is tried again later, waits behind it. It waits in time, not in the way: its due time
+-- becomes that of the message before it, so that a line that stands still holds up no other line.
+with due as (
+    select found.*
+    from unnest(%(channels)s::text[]) as c (channel)
+    cross join lateral (
+        select t.{key} as key, t.channel, t.recipient, t.seq, t.due_at
+        from {schema}.{table} as t
+        where t.{state} = 'pending' and t.channel = c.channel and t.due_at <= duly.now()
+        order by t.due_at, t.{key}
+        limit %(most)s
+        for no key update skip locked
+    ) as found
+    order by found.due_at, found.key
+    limit %(most)s
+),
+behind as (
+    select due.key, before.due_at
+    from due
+    cross join lateral (
+        select b.due_at
+        from {schema}.{table} as b
+        where b.channel = due.channel and b.recipient = due.recipient and b.seq < due.seq
+            and b.{state} in ('pending', 'sending')
+            and (b.{state} = 'sending' or b.starts > 0 or b.due_at <= duly.now())
+            and b.{key} <> all (array(select d.key from due as d))
+        order by b.seq
+        limit 1
+    ) as before
+),
+waiting as (
+    update {schema}.{table} as t
+    set due_at = greatest(behind.due_at, duly.now() + interval '1 second')
+    from behind
+    where t.{key} = behind.key
+)
+update {schema}.{table} as t
+set {state} = 'sending', lease_owner = %(owner)s, starts = t.starts + 1,
+    lease_expires_at = duly.clock() + make_interval(secs => %(lease_seconds)s)
+where t.{key} = any (array(select due.key from due where due.key not in (select behind.key from behind)))
+returning t.*;
+
+-- name: find_people
+-- Whom messages are for: by their uid.
+select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret
+from "user".users as u
+left join "user".webhooks as w on w.user_id = u.id
+where u.uid = any (%(uids)s::text[]);
+
+-- name: note_called
+-- We are about to call the transport: from here on a lease that lapses leaves the outcome unknown. Only what is ours.
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner) order by g.key
+),
+ours as (
+    select given.key
+    from given
+    cross join lateral (
+        select
+        from {schema}.{table} as t
+        where t.{key} = given.key and t.lease_owner = given.owner and t.{state} = 'sending'
+            and t.lease_expires_at > duly.clock()
+        for no key update
+    ) as held
+)
+update {schema}.{table} as t set called_at = duly.clock()
+where t.{key} = any (array(select key from ours))
+returning t.{key} as key;
+
+-- name: get_now
+-- The database's time: the next try is counted from it.
+select duly.now();
+
+-- name: sweep_messages
+-- What dead senders held: what never left the house waits again, or is set aside when it was started too often; of what
+-- was handed to a transport nobody can know.
+with lapsed as (
+    select t.{key}
+    from {schema}.{table} as t
+    where t.{state} = 'sending' and t.lease_expires_at < duly.now()
+        and (%(keys)s::{key_type}[] is null or t.{key} = any (%(keys)s::{key_type}[]))
+    order by t.{key}
+    limit %(most)s
+    for no key update skip locked
+)
+update {schema}.{table} as t
+set {state} = case
+        when t.called_at is not null then 'uncertain' when t.starts >= %(most_starts)s then 'failed' else 'pending'
+    end,
+    lease_owner = null, lease_expires_at = null,
+    last_error = case
+        when t.called_at is not null then 'its sender ended after it had called the transport'
+        when t.starts >= %(most_starts)s then 'it was started too often: each time its sender ended before it was sent'
+        else 'its sender ended before it was sent'
+    end
+where t.{key} = any (array(select {key} from lapsed))
+returning t.{key};
+
+-- name: resend_uncertain
+-- Where the other side can tell by the id, what is uncertain is sent again, so many times at most.
+with uncertain as (
+    select t.{key}
+    from {schema}.{table} as t
+    where t.{state} in ('failed', 'uncertain') and t.{state} = 'uncertain' and t.channel = any (%(channels)s::text[])
+        and t.starts < %(most_starts)s
+    order by t.seq
+    limit %(most)s
+    for no key update skip locked
+)
+update {schema}.{table} as t set {state} = 'pending', called_at = null
+where t.{key} = any (array(select {key} from uncertain))
+returning t.{key};
+
+-- name: is_here
+-- Is this table one that we deliver?
+select exists (
+    select
+    from pg_catalog.pg_attribute as a
+    join pg_catalog.pg_class as c on c.oid = a.attrelid
+    join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname = %(in_schema)s and c.relname = %(of_table)s and a.attname = 'delivery' and not a.attisdropped
+);
+
+-- Looking ---------------------------------------------------------------------------------------------------------------
+
+-- name: list_messages
+-- Messages of the outbox, the newest first, from a place onwards.
+select id, channel, recipient, kind, status, due_at, created_at, called_at, sent_at, starts, last_error, receipt, payload, seq
+from duly.outbox
+where seq < %(before)s and (%(status)s::text is null or status = %(status)s)
+    and (%(channel)s::text is null or channel = %(channel)s)
+    and (%(recipient)s::text is null or recipient = %(recipient)s)
+order by seq desc
+limit %(most)s;
+
+-- name: find_message
+-- One message of the outbox.
+select id, channel, recipient, kind, status, due_at, created_at, called_at, sent_at, starts, last_error, receipt, payload, seq
+from duly.outbox
+where id = %(key)s;
+
+-- name: resend
+-- Have it sent again, under the same id.
+select duly.resend(%(key)s);
+
+-- name: resolve
+-- Say whether it arrived.
+select duly.resolve(%(key)s, %(was_sent)s);

@@ -1,0 +1,151 @@
+"""One small function per statement: connection in, value out."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+
+from duly.db.queries import Queries, load_queries
+from duly.db.rows import Row, find_row, find_value, get_rows, get_value
+from duly.delivery.channel import Person
+from duly.kernel.crashpoint import crashpoint
+from duly.kernel.identity import new_owner
+from duly.kernel.lease import Lease, LeaseTable
+
+__all__ = [
+    "SQL",
+    "claim_messages",
+    "find_message",
+    "find_people",
+    "get_now",
+    "is_here",
+    "list_messages",
+    "note_called",
+    "resend",
+    "resend_uncertain",
+    "resolve",
+    "sweep_messages",
+]
+
+SQL = load_queries(__file__)
+Connection = AsyncConnection[Any]
+
+
+# Sending --------------------------------------------------------------------------------------------------------------
+
+
+async def claim_messages(
+    connection: Connection,
+    of: LeaseTable,
+    worker_id: str,
+    channels: Sequence[str],
+    *,
+    lease_seconds: float,
+    most: int,
+) -> list[Lease]:
+    """Hold due messages of these channels, each recipient's in order."""
+    owner, sent_at = new_owner(worker_id), time.monotonic()
+    rows = await get_rows(
+        connection,
+        sql_of(of).claim_messages,
+        owner=owner,
+        channels=list(channels),
+        lease_seconds=lease_seconds,
+        most=most,
+    )
+    crashpoint("after_claim")
+    return sorted((Lease(of, owner, row, sent_at) for row in rows), key=lambda lease: lease.row["seq"])
+
+
+async def find_people(connection: Connection, uids: Sequence[str]) -> dict[str, Person]:
+    """Those of these that we know, by their uid."""
+    rows = await get_rows(connection, SQL.find_people, uids=list(uids))
+    return {row["uid"]: Person(**row) for row in rows}
+
+
+async def note_called(connection: Connection, of: LeaseTable, leases: Sequence[Lease]) -> frozenset[Any]:
+    """Note that the transport is about to be called; the keys of messages that are still ours."""
+    rows = await get_rows(
+        connection,
+        sql_of(of).note_called,
+        keys=[lease.key for lease in leases],
+        owners=[lease.owner for lease in leases],
+    )
+    return frozenset(row["key"] for row in rows)
+
+
+async def get_now(connection: Connection) -> datetime:
+    """The database's time."""
+    return await get_value(connection, SQL.get_now)
+
+
+async def sweep_messages(
+    connection: Connection, of: LeaseTable, *, most_starts: int, keys: Sequence[Any] | None = None, most: int = 100
+) -> int:
+    """Bring back, set aside, or mark as uncertain what dead senders held; how many there were."""
+    crashpoint("before_sweep")
+    rows = await get_rows(connection, sql_of(of).sweep_messages, most_starts=most_starts, keys=keys, most=most)
+    crashpoint("after_sweep")
+    return len(rows)
+
+
+async def resend_uncertain(
+    connection: Connection, of: LeaseTable, channels: Sequence[str], *, most_starts: int, most: int = 100
+) -> int:
+    """Have what is uncertain sent again, where the other side can tell; how many there were."""
+    rows = await get_rows(
+        connection, sql_of(of).resend_uncertain, channels=list(channels), most_starts=most_starts, most=most
+    )
+    return len(rows)
+
+
+async def is_here(connection: Connection, of: LeaseTable) -> bool:
+    """Is this table one that we deliver?"""
+    return await get_value(connection, SQL.is_here, in_schema=of.table[0], of_table=of.table[1])
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+async def list_messages(
+    connection: Connection,
+    *,
+    status: str | None = None,
+    channel: str | None = None,
+    recipient: str | None = None,
+    before: int = 2**63 - 1,
+    most: int = 100,
+) -> Sequence[Row]:
+    """A page of the outbox."""
+    return await get_rows(
+        connection,
+        SQL.list_messages,
+        status=status,
+        channel=channel,
+        recipient=recipient,
+        before=before,
+        most=most,
+    )
+
+
+async def find_message(connection: Connection, key: UUID) -> Row | None:
+    """One message."""
+    return await find_row(connection, SQL.find_message, key=key)
+
+
+async def resend(connection: Connection, key: UUID) -> bool:
+    """Have it sent again; False when it is not one that could be."""
+    return await find_value(connection, SQL.resend, key=key) is not None
+
+
+async def resolve(connection: Connection, key: UUID, *, was_sent: bool) -> bool:
+    """Say whether it arrived; False when that was no question."""
+    return await find_value(connection, SQL.resolve, key=key, was_sent=was_sent) is not None
+
+
+def sql_of(of: LeaseTable) -> Queries:
+    """The statements about one of the two tables."""
+    return SQL.using(schema=of.table[0], table=of.table[1], key=of.key, state=of.state, key_type=of.key_type)

@@ -1,0 +1,68 @@
+"""Where a webhook may go: to public addresses, checked when the connection is made and not before.
+
+A name is looked up once, every address it has must be public, and the connection goes to one of these very addresses:
+a name that leads elsewhere a moment later leads us nowhere. TLS is still checked against the name.
+"""
+
+import asyncio
+import ipaddress
+import socket
+
+import httpx2
+
+from duly.delivery.channel import WillNeverWork
+
+__all__ = ["PublicAddresses", "is_public"]
+
+SHARED = ipaddress.ip_network("100.64.0.0/10")  # of carriers, which `is_global` says of later Pythons only
+TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # an IPv4 address in disguise
+
+
+class PublicAddresses(httpx2.AsyncBaseTransport):
+    """Connects to public addresses only."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, *, allow_private: bool = False) -> None:
+        self.inner = inner
+        self.allow_private = allow_private
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Look the name up, check what it says, and go there and nowhere else."""
+        url = request.url
+        if url.scheme not in ("http", "https") or not url.host:
+            raise WillNeverWork(f"a webhook's address begins with https://, not {url.scheme}://")
+        address = await self.address_of(url.host, url.port or (443 if url.scheme == "https" else 80))
+        request.extensions = {**request.extensions, "sni_hostname": url.host}
+        request.url = url.copy_with(host=address)
+        return await self.inner.handle_async_request(request)
+
+    async def address_of(self, host: str, port: int) -> str:
+        """The address to go to; a name with one address that is not public is refused whole."""
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise httpx2.ConnectError(f"{host} cannot be looked up: {error.strerror or error}") from None
+        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+        if not addresses:
+            raise httpx2.ConnectError(f"{host} has no address")
+        if not self.allow_private and (inside := [each for each in addresses if not is_public(each)]):
+            raise WillNeverWork(
+                f"{host} is at {inside[0]}, which is not a public address; "
+                "DULY_WEBHOOK_ALLOW_PRIVATE=true lets webhooks go there"
+            )
+        return addresses[0]
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self.inner.aclose()
+
+
+def is_public(text: str) -> bool:
+    """Is this an address that anybody on the internet has?"""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        hidden = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+        if hidden is None and address in TRANSLATED:
+            hidden = ipaddress.ip_address(int(address) & 0xFFFFFFFF)
+        if hidden is not None:
+            return is_public(str(hidden))
+    return address.is_global and not address.is_multicast and address not in SHARED

@@ -1,0 +1,286 @@
+"""The sender: holds messages, calls the transport outside of any transaction, and settles what came of it.
+
+        claim ---> note that the transport is called ---> send ---> settle
+                        |                                   |
+                        +-- dead here: it waits again       +-- dead here: nobody knows, uncertain
+
+One recipient's messages go out in the order they were written: those that are held together are sent one after the
+other, and when one must be tried again those behind it are handed back unblamed.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from duly.db.pool import Pool
+from duly.delivery import store
+from duly.delivery.channel import Channel, Message, NotSent, Unknown, WhenUncertain, WillNeverWork
+from duly.kernel.backoff import Backoff
+from duly.kernel.crashpoint import crashpoint
+from duly.kernel.lease import Lease, LeaseTable, settle_many
+from duly.kernel.outcome import Done, Failed, GiveUp, HandedBack, clean_text
+from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.logs import get_log
+
+__all__ = ["MOST_STARTS", "SendWork"]
+
+MOST_STARTS = 12
+BACKOFF = Backoff(base_seconds=10.0, cap_seconds=3600.0)
+SWEPT_AT_ONCE = 100
+
+log = get_log("duly.delivery")
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """It went out, and whether it arrived nobody knows."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """It was not sent, and the other side said how long to wait."""
+
+    message: str
+    seconds: float
+
+
+@dataclass(slots=True)
+class Line:
+    """The messages of one recipient that are in our hands."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    members: int = 0
+    is_stopped: bool = False  # one of them must be tried again: those behind it wait
+
+
+class SendWork(Work):
+    """Messages of one table as a kind of work: those that are due, of the channels that are switched on."""
+
+    def __init__(
+        self,
+        name: str,
+        of: LeaseTable,
+        channels: Mapping[str, Channel],
+        pace: Pace,
+        *,
+        most_starts: int = MOST_STARTS,
+        backoff: Backoff = BACKOFF,
+        wakes: str | None = None,
+        seconds: float = 30.0,
+    ) -> None:
+        self.name = name
+        self.of = of
+        self.channels = channels
+        self.pace = pace
+        self.channel = wakes
+        self.most_starts = most_starts
+        self.backoff = backoff
+        self.seconds = seconds
+        self.lines: dict[tuple[str, str], Line] = {}
+        self.pool: Pool | None = None
+        self.called: list[tuple[Lease, asyncio.Future[bool]]] = []
+        self.is_here = True
+
+    @property
+    def resendable(self) -> list[str]:
+        """The channels on which what is uncertain is sent again."""
+        return [name for name, each in self.channels.items() if each.when_uncertain is WhenUncertain.RESEND]
+
+    # With the worker --------------------------------------------------------------------------------------------------
+
+    async def prepare(self, connection: Connection) -> None:
+        """A table that somebody else made is somebody else's to deliver."""
+        self.is_here = self.of.table[0] == "duly" or await store.is_here(connection, self.of)
+
+    def lend(self, pool: Pool) -> None:
+        """Connections for the note that comes before each call."""
+        self.pool = pool
+
+    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+        """Hold due messages, with whom they are for."""
+        if not self.is_here or not self.channels:
+            return []
+        held = await store.claim_messages(
+            connection, self.of, worker_id, list(self.channels), lease_seconds=self.pace.lease_seconds, most=most
+        )
+        uids = sorted({lease.row["recipient"] for lease in held})
+        people = await store.find_people(connection, uids) if uids else {}
+        return [replace(lease, row={**lease.row, "person": people.get(lease.row["recipient"])}) for lease in held]
+
+    async def find_lapsed(self, connection: Connection) -> list[Any]:
+        """The keys of what nobody holds any more."""
+        return await super().find_lapsed(connection) if self.is_here else []
+
+    async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
+        """What dead senders held waits again, is set aside, or is uncertain; and that is sent again where it may be."""
+        if not self.is_here:
+            return 0
+        swept = await store.sweep_messages(connection, self.of, most_starts=self.most_starts, keys=keys)
+        if keys is None:
+            swept += await store.resend_uncertain(connection, self.of, self.resendable, most_starts=self.most_starts)
+        return swept
+
+    # Sending ----------------------------------------------------------------------------------------------------------
+
+    def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
+        """Send it, after those before it in its line."""
+        line = self.lines.setdefault(line_of(lease), Line())
+        line.members += 1
+        return Call(self.send_in_line, (lease, line), timeout_seconds=self.seconds)
+
+    async def send_in_line(self, lease: Lease, line: Line) -> object:
+        """Send it when its turn has come; when one before it must be tried again, it waits for that."""
+        try:
+            async with line.turn:
+                if line.is_stopped:
+                    return HandedBack()
+                outcome = await self.send(lease)
+                line.is_stopped = isinstance(outcome, Failed | NotYet | HandedBack)
+                return outcome
+        except BaseException:
+            line.is_stopped = True
+            raise
+        finally:
+            line.members -= 1
+            if not line.members:
+                self.lines.pop(line_of(lease), None)
+
+    async def send(self, lease: Lease) -> object:
+        """Call the transport, and say what came of it."""
+        channel = self.channels[lease.row["channel"]]
+        if not await self.may_call(lease):
+            return HandedBack()  # it is not ours any more; handing it back does nothing
+        crashpoint("before_send")
+        try:
+            receipt = await channel.send(message_of(lease))
+        except NotSent as problem:
+            why = clean_text(str(problem))
+            return Failed("NOT_SENT", why) if problem.retry_after is None else NotYet(why, problem.retry_after)
+        except WillNeverWork as problem:
+            return GiveUp("WILL_NEVER_WORK", str(problem))
+        except Unknown as problem:
+            return Uncertain(clean_text(str(problem)))
+        crashpoint("after_send")
+        return Done(receipt)
+
+    async def may_call(self, lease: Lease) -> bool:
+        """Note, for all that are about to be sent at this moment together, that their transport is called."""
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.called.append((lease, answer))
+        if len(self.called) == 1:
+            asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self.note_called()))
+        return await answer
+
+    async def note_called(self) -> None:
+        """One statement for everything that asked."""
+        several, self.called = self.called, []
+        assert self.pool, "a worker lends connections before it begins"
+        try:
+            async with self.pool.statement() as connection:
+                ours = await store.note_called(connection, self.of, [lease for lease, _ in several])
+        except BaseException as error:
+            for _, answer in several:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        for lease, answer in several:
+            if not answer.done():
+                answer.set_result(lease.key in ours)
+
+    # Settling ---------------------------------------------------------------------------------------------------------
+
+    async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+        """Write down what came of each: sent, tried again later, failed, or uncertain."""
+        ends: dict[str, list[Finished]] = {"sent": [], "uncertain": [], "failed": [], "pending": []}
+        for each in finished:
+            ends[self.end_of(each)].append(each)
+        sent, unknown, failed, again = ends.values()
+        ours = frozenset[Any]()
+        if sent:
+            receipts = [each.outcome.result for each in sent if isinstance(each.outcome, Done)]
+            columns = {"receipt": ("text", receipts), "last_error": ("text", [None for _ in sent])}
+            ours |= await settle_many(connection, leases_of(sent), "sent", columns)
+        if unknown:
+            ours |= await settle_many(connection, leases_of(unknown), "uncertain", reasons_of(unknown))
+        if failed:
+            ours |= await settle_many(connection, leases_of(failed), "failed", reasons_of(failed))
+            for each in failed:
+                log.warning("a message failed", key=str(each.lease.key), why=reason_of(each.outcome))
+        if again:
+            ours |= await self.try_again(connection, again)
+        return ours
+
+    def end_of(self, finished: Finished) -> str:
+        """What becomes of a message by its outcome."""
+        lease, outcome = finished
+        if isinstance(outcome, Done):
+            return "sent"
+        if isinstance(outcome, Uncertain) or (
+            isinstance(outcome, Failed) and outcome.code == "TIMEOUT" and self.must_ask(lease)
+        ):
+            return "uncertain"
+        return "failed" if isinstance(outcome, GiveUp) or lease.row["starts"] >= self.most_starts else "pending"
+
+    def must_ask(self, lease: Lease) -> bool:
+        """Can the other side not tell a message that comes twice?"""
+        return self.channels[lease.row["channel"]].when_uncertain is WhenUncertain.ASK
+
+    async def try_again(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+        """Let them wait: as long as the other side said, or longer every time."""
+        now = await store.get_now(connection)
+        due = [now + timedelta(seconds=self.delay_of(each)) for each in finished]
+        columns = {
+            **reasons_of(finished),
+            "due_at": ("timestamptz", due),
+            "called_at": ("timestamptz", [None for _ in finished]),
+        }
+        return await settle_many(connection, leases_of(finished), "pending", columns)
+
+    def delay_of(self, finished: Finished) -> float:
+        """How long one waits before it is tried again."""
+        if isinstance(finished.outcome, NotYet):
+            return finished.outcome.seconds
+        return self.backoff.delay_seconds(finished.lease.row["starts"] - 1)
+
+
+def message_of(lease: Lease) -> Message:
+    """The message of a row, of either table."""
+    row = lease.row
+    payload = row.get("payload") or {
+        "text": row["message"],
+        "schedule_date": str(row["schedule_date"]),
+        "event_ids": row["event_ids"],
+    }
+    return Message(
+        id=str(lease.key),
+        channel=row["channel"],
+        recipient=row["recipient"],
+        kind=row["kind"],
+        payload=payload,
+        created_at=row["created_at"].isoformat(),
+        person=row["person"],
+    )
+
+
+def line_of(lease: Lease) -> tuple[str, str]:
+    """Whose line a message stands in."""
+    return lease.row["channel"], lease.row["recipient"]
+
+
+def leases_of(finished: Sequence[Finished]) -> list[Lease]:
+    """Their leases."""
+    return [each.lease for each in finished]
+
+
+def reasons_of(finished: Sequence[Finished]) -> dict[str, tuple[str, list[object]]]:
+    """The column that says why."""
+    return {"last_error": ("text", [reason_of(each.outcome) for each in finished])}
+
+
+def reason_of(outcome: object) -> str:
+    """Why a message was not sent."""
+    return str(getattr(outcome, "message", "")) or type(outcome).__name__

@@ -1,0 +1,949 @@
+-- Compiled from the Alembic revision 0006_scheduler by duly; do not edit.
+
+-- Before every migration, in its transaction: one migrator at a time, the roles, the schemas; then go on as the owner.
+-- Conditions are decided here, by the database, so that the compiled SQL is the same program.
+
+set lock_timeout = '3s';
+set client_min_messages = warning;
+select pg_advisory_xact_lock('7238811244850407282');
+
+do $prelude$
+declare
+    wanted record;
+    of_script oid;
+begin
+    for wanted in
+        select * from (values
+            ('duly_owner', 'DULY_OWNER_ROLE'),
+            ('duly_worker', 'DULY_WORKER_ROLE'),
+            ('duly_api', 'DULY_API_ROLE'),
+            ('duly_readonly', 'DULY_READONLY_ROLE')
+        ) as roles (name, setting)
+    loop
+        if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
+            begin
+                execute format('create role %I nologin noinherit', wanted.name);
+                -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
+                execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
+            exception
+                when duplicate_object or unique_violation then
+                    null;  -- roles belong to the whole server: a migration of another database made it this instant
+                when insufficient_privilege then
+                    raise exception 'the role "%" does not exist and "%" may not create it', wanted.name, current_user
+                        using errcode = 'insufficient_privilege', hint = format(
+                            'ask an administrator to run: create role %I; or name an existing role in %s',
+                            wanted.name, wanted.setting
+                        );
+            end;
+        end if;
+    end loop;
+    -- A handler's own transaction steps down from the worker to the API; it gains nothing by being able to.
+    if not pg_has_role('duly_worker', 'duly_api', 'member') then
+        begin
+            execute format(
+                case when current_setting('server_version_num')::int >= 160000
+                    then 'grant %I to %I with inherit false, set true' else 'grant %I to %I' end,
+                'duly_api', 'duly_worker'
+            );
+        exception when insufficient_privilege then
+            null;  -- roles that were here before us: who needs it is told which grant is missing
+        end;
+    end if;
+    if not pg_has_role(
+        current_user, 'duly_owner', case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
+    ) then
+        begin
+            execute format('grant %I to %I', 'duly_owner', current_user);
+        exception when insufficient_privilege then
+            raise exception '"%" may not act as the role "%", which owns what duly makes', current_user, 'duly_owner'
+                using errcode = 'insufficient_privilege', hint = format(
+                    'ask an administrator to run: grant %I to %I; or name a role of yours in DULY_OWNER_ROLE',
+                    'duly_owner', current_user
+                );
+        end;
+    end if;
+    -- The little schema that `database/migrations/` makes beside a backend's tables gives way to ours.
+    select n.oid into of_script from pg_catalog.pg_namespace as n
+    where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
+    if of_script is not null then
+        begin
+            drop table if exists duly.workers;
+            drop function if exists duly.clock();
+            drop function if exists duly.now();
+            drop schema duly;
+        exception when insufficient_privilege then
+            raise exception '"%" may not replace the schema duly that add_session_leases made', current_user
+                using errcode = 'insufficient_privilege', hint = format(
+                    'migrate as the role "%s", which made it',
+                    (select pg_get_userbyid(nspowner) from pg_catalog.pg_namespace where oid = of_script)
+                );
+        end;
+    end if;
+end
+$prelude$;
+
+create schema if not exists duly authorization "duly_owner";
+create schema if not exists "user" authorization "duly_owner";
+create schema if not exists ledger authorization "duly_owner";
+create schema if not exists posts authorization "duly_owner";
+create schema if not exists scheduler authorization "duly_owner";
+create schema if not exists expense authorization "duly_owner";
+create schema if not exists "schedule_ingest" authorization "duly_owner";
+set role "duly_owner";
+
+-- The scheduler: recurring reminders, their runs month by month, answers, and what is booked for them.
+
+-- People have hours in which nobody writes to them, and calendars that others may read ----------------------------------
+
+alter table "user".users add quiet_from time, add quiet_until time;
+-- squawk-ignore constraint-missing-not-valid
+alter table "user".users add constraint ck_users__quiet
+    check (num_nonnulls(quiet_from, quiet_until) in (0, 2) and quiet_from <> quiet_until);
+comment on column "user".users.quiet_from is 'From this time of their day on nobody reminds them, until quiet_until.';
+
+create function "user".after_quiet(at timestamptz, zone text, quiet_from time, quiet_until time) returns timestamptz
+    language sql stable parallel safe
+    return case
+        when quiet_from is null then at
+        when quiet_from < quiet_until and (at at time zone zone)::time >= quiet_from
+            and (at at time zone zone)::time < quiet_until
+            then greatest(at, ((at at time zone zone)::date + quiet_until) at time zone zone)
+        when quiet_from > quiet_until and (at at time zone zone)::time >= quiet_from
+            then greatest(at, ((at at time zone zone)::date + 1 + quiet_until) at time zone zone)
+        when quiet_from > quiet_until and (at at time zone zone)::time < quiet_until
+            then greatest(at, ((at at time zone zone)::date + quiet_until) at time zone zone)
+        else at
+    end;
+comment on function "user".after_quiet(timestamptz, text, time, time) is
+    'When somebody may be written to: at once, or when the quiet hours that this instant lies in are over.';
+
+create table "user".calendars (
+    user_id bigint not null,
+    token_sha256 bytea not null,
+    created_at timestamptz not null default duly.clock(),
+    constraint pk_calendars primary key (user_id),
+    constraint uq_calendars__token_sha256 unique (token_sha256),
+    constraint fk_calendars_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
+    constraint ck_calendars__token_sha256 check (octet_length(token_sha256) = 32)
+);
+comment on table "user".calendars is 'Whose calendar an address opens: a new address takes the place of the old one.';
+
+-- Schedules ------------------------------------------------------------------------------------------------------------
+-- The first eleven columns are the contract's; what follows them is ours.
+
+create function scheduler.tg_set_updated_at() returns trigger
+    language plpgsql
+    as $$
+begin
+    new.updated_at := duly.clock();
+    return new;
+end
+$$;
+comment on function scheduler.tg_set_updated_at() is 'updated_at is the database''s word, not the caller''s.';
+
+create table scheduler.jobs (
+    id bigint not null generated by default as identity,
+    user_id bigint not null,
+    name text not null,
+    description text,
+    rule text not null,
+    first_run_at timestamptz not null,
+    -- squawk-ignore prefer-bigint-over-int
+    advance_minutes int not null default 0,
+    channel text not null default 'telegram',
+    status text not null default 'active',
+    created_at timestamptz not null default duly.clock(),
+    updated_at timestamptz not null default duly.clock(),
+    catch_up text not null default 'latest',
+    request_key text,
+    request_digest bytea,
+    revision bigint not null default 0,
+    moved_from text,
+    constraint pk_jobs primary key (id),
+    constraint fk_jobs_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
+    constraint uq_jobs__user_id_request_key unique (user_id, request_key),
+    constraint ck_jobs__status check (status in ('active', 'paused', 'archived')),
+    constraint ck_jobs__advance check (advance_minutes between 0 and 10080),
+    constraint ck_jobs__name check (char_length(name) between 1 and 120),
+    constraint ck_jobs__description check (char_length(description) <= 500),
+    constraint ck_jobs__rule check (char_length(rule) between 1 and 200),
+    constraint ck_jobs__channel check (channel ~ '^[a-z][a-z0-9_]{0,31}$'),
+    constraint ck_jobs__catch_up check (catch_up in ('latest', 'all', 'none')),
+    constraint ck_jobs__request check (
+        num_nonnulls(request_key, request_digest) in (0, 2)
+        and char_length(request_key) between 1 and 120 and octet_length(request_digest) = 32
+    ),
+    constraint ck_jobs__years_2000_to_2200 check (
+        date_part('epoch', first_run_at) >= 946684800 and date_part('epoch', first_run_at) < 7258118400
+    )
+);
+comment on table scheduler.jobs is 'What recurs: whose, by which rule, how long before they are reminded, and where.';
+comment on column scheduler.jobs.rule is '`cron:` and five fields, or JSON; in its own zone, else the person''s, else UTC.';
+comment on column scheduler.jobs.catch_up is 'Of periods that were missed the latest is reminded of, or all, or none.';
+create index idx_jobs__user_id on scheduler.jobs (user_id);
+create trigger trg_jobs__upd before update on scheduler.jobs
+    for each row execute function scheduler.tg_set_updated_at();
+
+create table scheduler.expense_templates (
+    job_id bigint not null,
+    amount numeric(20, 6) not null,
+    currency text not null,
+    category text,
+    merchant text,
+    note text,
+    constraint pk_expense_templates primary key (job_id),
+    constraint fk_expense_templates_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
+    constraint ck_expense_templates__amount check (amount >= 0 and amount < 1e14),
+    constraint ck_expense_templates__currency check (currency ~ '^[A-Z]{3}$'),
+    constraint ck_expense_templates__texts check (
+        char_length(category) between 1 and 120 and char_length(merchant) between 1 and 120
+        and char_length(note) between 1 and 500
+    )
+);
+comment on table scheduler.expense_templates is 'What is booked when a run of a schedule is confirmed.';
+
+-- Plans: when the runs of a schedule are made, and by whom -------------------------------------------------------------
+
+create table scheduler.job_plans (
+    job_id bigint not null,
+    state text not null default 'waiting',
+    plan_at timestamptz,
+    planned_until timestamptz,
+    next_at timestamptz,
+    skip_before timestamptz,
+    last_error text,
+    starts bigint not null default 0,
+    lease_owner text,
+    lease_expires_at timestamptz,
+    settled_by text,
+    constraint pk_job_plans primary key (job_id),
+    constraint fk_job_plans_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
+    constraint ck_job_plans__state check (state in ('waiting', 'planning', 'stuck')),
+    constraint ck_job_plans__lease check (
+        num_nonnulls(lease_owner, lease_expires_at) = case when state = 'planning' then 2 else 0 end
+    ),
+    constraint ck_job_plans__last_error check (
+        char_length(last_error) between 1 and 2048 and (state <> 'stuck' or last_error is not null)
+    ),
+    constraint ck_job_plans__owners check (char_length(lease_owner) between 1 and 300 and char_length(settled_by) <= 300),
+    constraint ck_job_plans__starts check (starts >= 0)
+) with (
+    fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0.02
+);
+comment on table scheduler.job_plans is 'How far the runs of a schedule are made, and when the next are: what planners hold.';
+comment on column scheduler.job_plans.plan_at is 'When more runs are to be made; null while it is paused, and at its end.';
+comment on column scheduler.job_plans.planned_until is 'Every firing up to this instant has its run.';
+comment on column scheduler.job_plans.next_at is 'The first firing that has no run yet.';
+comment on column scheduler.job_plans.skip_before is 'Firings before this were missed because it was paused.';
+create index idx_job_plans__plan_at_job_id on scheduler.job_plans (plan_at, job_id) where state = 'waiting';
+create index idx_job_plans__job_id on scheduler.job_plans (job_id) where state = 'planning';
+
+-- Runs, month by month -------------------------------------------------------------------------------------------------
+-- A unique constraint of a partitioned table must hold its partition key, so (job, period) is unique in a table of keys,
+-- written before the run by a trigger. Keys outlive months that are dropped: a period never comes twice.
+
+create table scheduler.job_run_keys (
+    job_run_id bigint not null,
+    job_id bigint not null,
+    period_key text not null,
+    scheduled_at timestamptz not null,
+    constraint pk_job_run_keys primary key (job_run_id),
+    constraint uq_job_runs__job_period unique (job_id, period_key),
+    constraint fk_job_run_keys_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade
+);
+comment on table scheduler.job_run_keys is 'Which run a schedule has in which period, and in which month it lies.';
+
+create table scheduler.job_runs (
+    id bigint not null generated by default as identity,
+    job_id bigint not null,
+    period_key text not null,
+    scheduled_at timestamptz not null,
+    sent_at timestamptz,
+    status text not null default 'pending',
+    created_at timestamptz not null default duly.clock(),
+    updated_at timestamptz not null default duly.clock(),
+    remind_at timestamptz,
+    reminder_id uuid,
+    reason text,
+    revision bigint not null default 0,
+    moved_from text,
+    constraint pk_job_runs primary key (id, scheduled_at),
+    constraint fk_job_runs_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
+    constraint ck_job_runs__status
+        check (status in ('pending', 'sent', 'confirmed', 'skipped', 'snoozed', 'cancelled')),
+    constraint ck_job_runs__period_key check (char_length(period_key) between 1 and 120),
+    constraint ck_job_runs__reason check (char_length(reason) between 1 and 500)
+) partition by range (scheduled_at);
+comment on table scheduler.job_runs is 'One period of a schedule: when it is, when the person was told, and how it ended.';
+comment on column scheduler.job_runs.remind_at is
+    'When to remind of it; null once its message is written (reminder_id), and when nobody is to be reminded.';
+comment on column scheduler.job_runs.reminder_id is 'The latest message about it, in duly.outbox.';
+comment on column scheduler.job_runs.reason is 'Why it was skipped or cancelled by nobody''s answer.';
+create index idx_job_runs__job_scheduled on scheduler.job_runs (job_id, scheduled_at);
+create index idx_job_runs__scheduled_at on scheduler.job_runs (scheduled_at) where status = 'pending';
+create index idx_job_runs__remind_at_id on scheduler.job_runs (remind_at, id) where remind_at is not null;
+create trigger trg_job_runs__upd before update on scheduler.job_runs
+    for each row execute function scheduler.tg_set_updated_at();
+
+create function scheduler.write_run_key() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into scheduler.job_run_keys (job_run_id, job_id, period_key, scheduled_at)
+    values (new.id, new.job_id, new.period_key, new.scheduled_at);
+    return new;
+end
+$$;
+comment on function scheduler.write_run_key() is 'A run has its key before it is there: a second run of a period is refused.';
+create trigger job_runs_key before insert on scheduler.job_runs
+    for each row execute function scheduler.write_run_key();
+
+create table scheduler.reminders (
+    id bigint not null generated by default as identity,
+    job_run_id bigint not null,
+    sent_at timestamptz not null,
+    payload jsonb,
+    created_at timestamptz not null default duly.clock(),
+    updated_at timestamptz not null default duly.clock(),
+    constraint pk_reminders primary key (id),
+    constraint fk_reminders_job_run_keys_job_run_id foreign key (job_run_id)
+        references scheduler.job_run_keys (job_run_id) on delete cascade
+);
+comment on table scheduler.reminders is 'Every message that went out about a run: when, where, and what it said.';
+create index idx_reminders__job_run_id on scheduler.reminders (job_run_id, sent_at);
+create trigger trg_reminders__upd before update on scheduler.reminders
+    for each row execute function scheduler.tg_set_updated_at();
+
+create table scheduler.confirmations (
+    id bigint not null generated by default as identity,
+    job_run_id bigint not null,
+    action text not null,
+    confirmed_at timestamptz not null default duly.clock(),
+    idempotency_key text not null,
+    payload jsonb,
+    created_at timestamptz not null default duly.clock(),
+    updated_at timestamptz not null default duly.clock(),
+    constraint pk_confirmations primary key (id),
+    constraint fk_confirmations_job_run_keys_job_run_id foreign key (job_run_id)
+        references scheduler.job_run_keys (job_run_id) on delete cascade,
+    constraint ck_confirmations__action check (action in ('complete', 'skip', 'snooze', 'cancel')),
+    constraint ck_confirmations__idempotency_key check (char_length(idempotency_key) between 1 and 120),
+    constraint ck_confirmations__payload check (jsonb_typeof(payload) = 'object' and pg_column_size(payload) <= 8192),
+    constraint uq_confirmations__run_idem unique (job_run_id, idempotency_key)
+);
+comment on table scheduler.confirmations is 'What people answered, and with which key: the same key is the same answer.';
+create index idx_confirmations__run_confirmed on scheduler.confirmations (job_run_id, confirmed_at desc);
+create trigger trg_confirmations__upd before update on scheduler.confirmations
+    for each row execute function scheduler.tg_set_updated_at();
+
+-- Books ----------------------------------------------------------------------------------------------------------------
+
+create table expense.expenses (
+    id bigint not null generated by default as identity,
+    user_id bigint not null,
+    name text not null,
+    amount numeric(20, 6) not null,
+    currency text not null,
+    category text,
+    merchant text,
+    note text,
+    occurred_at timestamptz not null,
+    source_ref text not null,
+    reverses bigint,
+    created_at timestamptz not null default duly.clock(),
+    constraint pk_expenses primary key (id),
+    constraint uq_expenses__source_ref unique (source_ref),
+    constraint uq_expenses__reverses unique (reverses),
+    constraint fk_expenses_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
+    constraint fk_expenses_expenses_reverses foreign key (reverses) references expense.expenses (id) on delete restrict,
+    constraint ck_expenses__amount check (case when reverses is null then amount >= 0 else amount <= 0 end),
+    constraint ck_expenses__currency check (currency ~ '^[A-Z]{3}$'),
+    constraint ck_expenses__texts check (
+        char_length(name) between 1 and 120 and char_length(category) between 1 and 120
+        and char_length(merchant) between 1 and 120 and char_length(note) between 1 and 500
+        and char_length(source_ref) between 1 and 300
+    )
+);
+comment on table expense.expenses is 'What was spent, once for each source; an entry that was wrong is reversed by another.';
+create index idx_expenses__user_id_occurred_at on expense.expenses (user_id, occurred_at, id);
+select duly.protect('expense.expenses');
+
+create function expense.check_reversal() returns trigger
+    language plpgsql
+    as $$
+begin
+    if not exists (
+        select from expense.expenses as e
+        where e.id = new.reverses and e.reverses is null and e.amount = -new.amount
+            and (e.user_id, e.currency) = (new.user_id, new.currency)
+    ) then
+        raise exception 'entry % cannot be reversed so: the same person, currency and amount, and no reversal itself',
+            new.reverses using errcode = 'check_violation', constraint = 'ck_expenses__reverses';
+    end if;
+    return new;
+end
+$$;
+comment on function expense.check_reversal() is 'A reversal takes back one entry, the whole of it.';
+create trigger expenses_reversal before insert on expense.expenses
+    for each row when (new.reverses is not null) execute function expense.check_reversal();
+
+-- What follows is rendered from SCHEDULE_MACHINE and RUN_MACHINE in duly/scheduler/machine.py; a test compares.
+
+create function "scheduler"."jobs_guard"() returns trigger
+    language plpgsql
+    as $guard$
+begin
+    if tg_op = 'INSERT' then
+        if not (new."status"::text = any (array['active', 'paused'])) then
+            raise exception '% cannot begin as %', 'schedule', new."status" using errcode = 'DU001';
+        end if;
+        new.revision := 1;
+        new.moved_from := null;
+    elsif new."id" is distinct from old."id" then
+        raise exception 'the key of % % cannot change', 'schedule', old."id" using errcode = 'DU001';
+    elsif (new."user_id", new."created_at", new."request_key", new."request_digest") is distinct from (old."user_id", old."created_at", old."request_key", old."request_digest") then
+        raise exception 'of % % these stay as they are: %', 'schedule', old."id", 'user_id, created_at, request_key, request_digest' using errcode = 'DU001';
+    elsif new."status" is not distinct from old."status" and not (((new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at))) then
+        new.revision := old.revision;
+        new.moved_from := null;
+    elsif new."status" is distinct from old."status" and not (case old."status"::text when 'active' then new."status"::text = any (array['paused', 'archived']) when 'paused' then new."status"::text = any (array['active', 'archived']) else false end) then
+        raise exception '% % cannot go from % to %', 'schedule', old."id", old."status", new."status" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."status"::text;
+    end if;
+    return new;
+end
+$guard$;
+
+create trigger "jobs_guard" before insert or update on "scheduler"."jobs"
+    for each row execute function "scheduler"."jobs_guard"();
+
+create function "scheduler"."jobs_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $timeline$
+begin
+    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    select 'schedule', "id"::text, revision, moved_from, "status"::text, null::text, jsonb_build_object('rule', rule)
+    from moved
+    where moved_from is not null or tg_op = 'INSERT';
+    return null;
+end
+$timeline$;
+
+create trigger "jobs_timeline_insert" after insert on "scheduler"."jobs"
+    referencing new table as moved
+    for each statement execute function "scheduler"."jobs_timeline"();
+
+create trigger "jobs_timeline_update" after update on "scheduler"."jobs"
+    referencing new table as moved
+    for each statement execute function "scheduler"."jobs_timeline"();
+
+create function "scheduler"."job_runs_guard"() returns trigger
+    language plpgsql
+    as $guard$
+begin
+    if tg_op = 'INSERT' then
+        if not (new."status"::text = any (array['pending'])) then
+            raise exception '% cannot begin as %', 'run', new."status" using errcode = 'DU001';
+        end if;
+        new.revision := 1;
+        new.moved_from := null;
+        new.sent_at := null;
+    elsif new."id" is distinct from old."id" then
+        raise exception 'the key of % % cannot change', 'run', old."id" using errcode = 'DU001';
+    elsif (new."job_id", new."period_key", new."scheduled_at", new."created_at") is distinct from (old."job_id", old."period_key", old."scheduled_at", old."created_at") then
+        raise exception 'of % % these stay as they are: %', 'run', old."id", 'job_id, period_key, scheduled_at, created_at' using errcode = 'DU001';
+    elsif new."status" is not distinct from old."status" and not (false) then
+        new.revision := old.revision;
+        new.moved_from := null;
+        if new.status not in ('pending', 'sent', 'snoozed') and new.remind_at is not null then
+            raise exception 'run % is % and nobody is reminded of it', old.id, old.status using errcode = 'DU001';
+        end if;
+        new.sent_at := old.sent_at;
+    elsif new."status" is distinct from old."status" and not (case old."status"::text when 'pending' then new."status"::text = any (array['sent', 'confirmed', 'skipped', 'cancelled']) when 'sent' then new."status"::text = any (array['confirmed', 'skipped', 'snoozed', 'cancelled']) when 'snoozed' then new."status"::text = any (array['sent', 'confirmed', 'skipped', 'cancelled']) else false end) then
+        raise exception '% % cannot go from % to %', 'run', old."id", old."status", new."status" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."status"::text;
+        new.sent_at := case when new.status = 'sent' then coalesce(old.sent_at, duly.clock()) else old.sent_at end;
+        new.remind_at := case when new.status = 'snoozed' then new.remind_at end;
+    end if;
+    return new;
+end
+$guard$;
+
+create trigger "job_runs_guard" before insert or update on "scheduler"."job_runs"
+    for each row execute function "scheduler"."job_runs_guard"();
+
+create function "scheduler"."job_runs_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $timeline$
+begin
+    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    select 'run', "id"::text, revision, moved_from, "status"::text, null::text, jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at, 'reason', reason))
+    from moved
+    where moved_from is not null or tg_op = 'INSERT';
+    return null;
+end
+$timeline$;
+
+create trigger "job_runs_timeline_insert" after insert on "scheduler"."job_runs"
+    referencing new table as moved
+    for each statement execute function "scheduler"."job_runs_timeline"();
+
+create trigger "job_runs_timeline_update" after update on "scheduler"."job_runs"
+    referencing new table as moved
+    for each statement execute function "scheduler"."job_runs_timeline"();
+
+-- Months ---------------------------------------------------------------------------------------------------------------
+-- A month is made beside the table and attached, which keeps nobody from reading or writing. Rows that came before their
+-- month was there lie in the default partition and move over with it.
+
+create table scheduler.job_runs_default partition of scheduler.job_runs default;
+
+create function scheduler.watch_partition(part regclass) returns void
+    language plpgsql set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- A statement that names the partition itself fires the triggers of the partition, not those of the whole table.
+    execute format('create trigger job_runs_timeline_insert after insert on %s referencing new table as moved'
+        ' for each statement execute function scheduler.job_runs_timeline()', part);
+    execute format('create trigger job_runs_timeline_update after update on %s referencing new table as moved'
+        ' for each statement execute function scheduler.job_runs_timeline()', part);
+end
+$$;
+comment on function scheduler.watch_partition(regclass) is 'Have what is written into a partition directly logged as well.';
+select scheduler.watch_partition('scheduler.job_runs_default');
+
+create function scheduler.make_partition(month date) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '3s'
+    as $$
+declare
+    first_at constant timestamptz := date_trunc('month', month::timestamp) at time zone 'UTC';
+    end_at constant timestamptz := (date_trunc('month', month::timestamp) + interval '1 month') at time zone 'UTC';
+    part constant text := 'job_runs_' || to_char(first_at, 'YYYY_MM');
+begin
+    perform pg_advisory_xact_lock(hashtextextended('scheduler.make_partition', 0));
+    if to_regclass('scheduler.' || quote_ident(part)) is not null then
+        return false;
+    end if;
+    execute format('create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part);
+    if exists (
+        select from scheduler.job_runs_default as r where r.scheduled_at >= first_at and r.scheduled_at < end_at
+    ) then
+        execute format('with moved as (delete from scheduler.job_runs_default as r'
+            ' where r.scheduled_at >= $1 and r.scheduled_at < $2 returning *)'
+            ' insert into scheduler.%I select * from moved', part) using first_at, end_at;
+    end if;
+    execute format('alter table scheduler.job_runs attach partition scheduler.%I for values from (%L) to (%L)',
+        part, first_at, end_at);
+    perform scheduler.watch_partition(('scheduler.' || quote_ident(part))::regclass);
+    return true;
+end
+$$;
+comment on function scheduler.make_partition(date) is
+    'Make the partition of the UTC month that this day lies in, with the rows that waited for it; false if it is there.';
+
+create function scheduler.ensure_partitions(ahead int default 3) returns int
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set timezone = 'UTC'
+    as $$
+declare
+    made int := 0;
+begin
+    if ahead is null or ahead not between 0 and 120 then
+        raise exception 'partitions are made for 0 to 120 months ahead, not %', coalesce(ahead::text, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    for months in 0..ahead loop
+        if to_regclass('scheduler.job_runs_' || to_char(duly.now() + make_interval(months => months), 'YYYY_MM')) is null
+            and scheduler.make_partition((duly.now() + make_interval(months => months))::date) then
+            made := made + 1;
+        end if;
+    end loop;
+    return made;
+end
+$$;
+comment on function scheduler.ensure_partitions(int) is
+    'Make the partitions of this month and so many to come that are not there yet; how many were made.';
+select scheduler.ensure_partitions();
+
+-- What becomes of runs when their schedule is changed ------------------------------------------------------------------
+-- Whoever changes it, and however. A plan that is in a planner's hands is taken out of them.
+
+create function scheduler.unplan(job bigint, why text) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    ids bigint[];
+    earliest timestamptz;
+begin
+    select array_agg(o.id), min(o.scheduled_at) into ids, earliest from (
+        select r.id, r.scheduled_at
+        from scheduler.job_runs as r
+        where r.job_id = job and r.status = 'pending' and r.remind_at > duly.now()
+        order by r.id
+        for update
+    ) as o;
+    if ids is null then
+        return;
+    end if;
+    -- The log keeps what the tables forget: a run that nobody was told of leaves its period to another.
+    update scheduler.job_runs as r set status = 'cancelled', reason = why
+    where r.id = any (ids) and r.scheduled_at >= earliest;
+    delete from scheduler.job_runs as r where r.id = any (ids) and r.scheduled_at >= earliest;
+    delete from scheduler.job_run_keys as k where k.job_run_id = any (ids);
+    update scheduler.job_plans as p
+    set planned_until = least(p.planned_until, earliest - interval '1 microsecond')
+    where p.job_id = job;
+end
+$$;
+comment on function scheduler.unplan(bigint, text) is 'Take back the runs of a schedule that nobody has been told of yet.';
+
+create function scheduler.cancel_open(job bigint, why text) returns void
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    with unsent as (
+        select o.id
+        from duly.outbox as o
+        where o.status = 'pending' and o.id in (
+            select r.reminder_id
+            from scheduler.job_runs as r
+            where r.job_id = job and r.status in ('pending', 'sent', 'snoozed') and r.reminder_id is not null
+        )
+        for update skip locked
+    )
+    update duly.outbox as o set status = 'failed', last_error = why where o.id in (select id from unsent);
+    update scheduler.job_runs as r set status = 'cancelled', reason = why
+    where r.job_id = job and r.status in ('pending', 'sent', 'snoozed');
+end
+$$;
+comment on function scheduler.cancel_open(bigint, text) is 'Cancel what is open of a schedule, and withdraw its messages.';
+
+create function scheduler.begin_plan() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    insert into scheduler.job_plans (job_id, plan_at)
+    values (new.id, case when new.status = 'active' then duly.now() end);
+    return null;
+end
+$$;
+comment on function scheduler.begin_plan() is 'A new schedule is planned at once, whoever wrote it.';
+create trigger jobs_begin_plan after insert on scheduler.jobs
+    for each row execute function scheduler.begin_plan();
+
+create function scheduler.change_plan() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    -- First the plan itself, so that no planner goes on with what was.
+    update scheduler.job_plans as p
+    set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
+        plan_at = case when new.status = 'active' then duly.now() end,
+        skip_before = case
+            when old.status = 'paused' and new.status = 'active' then duly.now() else p.skip_before
+        end
+    where p.job_id = new.id;
+    if new.status = 'archived' then
+        perform scheduler.cancel_open(new.id, 'the schedule was archived');
+    elsif new.status = 'paused' and old.status = 'active' then
+        perform scheduler.unplan(new.id, 'the schedule was paused');
+    elsif (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
+        perform scheduler.unplan(new.id, 'the rule was changed');
+        update scheduler.job_plans as p set planned_until = duly.now() where p.job_id = new.id;
+    end if;
+    if new.advance_minutes <> old.advance_minutes then
+        update scheduler.job_runs as r
+        set remind_at = r.scheduled_at - make_interval(mins => new.advance_minutes)
+        where r.job_id = new.id and r.status = 'pending' and r.remind_at is not null;
+    end if;
+    return null;
+end
+$$;
+comment on function scheduler.change_plan() is
+    'Paused: what nobody was told of is taken back. Resumed: planned on, what was missed is skipped. Archived: what is open '
+    'is cancelled. A changed rule holds from its next firing.';
+create trigger jobs_change_plan after update on scheduler.jobs
+    for each row when (
+        (new.status, new.rule, new.first_run_at, new.advance_minutes)
+        is distinct from (old.status, old.rule, old.first_run_at, old.advance_minutes)
+    ) execute function scheduler.change_plan();
+
+create function scheduler.follow_zone() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    update scheduler.job_plans as p set plan_at = duly.now()
+    from scheduler.jobs as j
+    where j.user_id = new.id and j.status = 'active' and p.job_id = j.id and p.plan_at is not null;
+    return null;
+end
+$$;
+comment on function scheduler.follow_zone() is 'Somebody who moves to another zone has their schedules looked at again.';
+create trigger users_follow_zone after update of zone on "user".users
+    for each row when (new.zone <> old.zone) execute function scheduler.follow_zone();
+
+-- A reminder that went out ---------------------------------------------------------------------------------------------
+
+create function scheduler.note_sent() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if not exists (
+        select from moved as m where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+    ) then
+        return null;
+    end if;
+    insert into scheduler.reminders (job_run_id, sent_at, payload)
+    select k.job_run_id, m.sent_at, m.payload || jsonb_strip_nulls(jsonb_build_object(
+        'channel', m.channel, 'message_id', m.id, 'receipt', m.receipt
+    ))
+    from moved as m
+    join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
+    where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+    order by k.job_run_id;
+    with told as (
+        select r.id, r.scheduled_at
+        from moved as m
+        join scheduler.job_run_keys as k on k.job_run_id = (m.payload ->> 'run')::bigint
+        join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+        where m.kind = 'reminder.due' and m.status = 'sent' and m.moved_from is not null
+            and r.status in ('pending', 'snoozed') and r.reminder_id = m.id
+        order by r.id
+        for no key update of r
+    )
+    update scheduler.job_runs as r set status = 'sent'
+    from told
+    where r.id = told.id and r.scheduled_at = told.scheduled_at and r.status in ('pending', 'snoozed');
+    return null;
+end
+$$;
+comment on function scheduler.note_sent() is
+    'A reminder that was sent is noted with its run, in the transaction that settles the message.';
+create trigger outbox_note_sent after update on duly.outbox
+    referencing new table as moved
+    for each statement execute function scheduler.note_sent();
+
+-- Answers --------------------------------------------------------------------------------------------------------------
+
+create function scheduler.receipt_of(confirmation bigint) returns jsonb
+    language sql stable security definer set search_path = pg_catalog, pg_temp
+    as $$
+    select jsonb_strip_nulls(jsonb_build_object(
+        'confirmation_id', c.id,
+        'job_run_id', c.job_run_id,
+        'job_id', k.job_id,
+        'period_key', k.period_key,
+        'action', c.action,
+        'idempotency_key', c.idempotency_key,
+        'confirmed_at', c.confirmed_at,
+        'remind_at', case when c.action = 'snooze'
+            then c.confirmed_at + make_interval(mins => coalesce((c.payload ->> 'minutes')::int, 60)) end,
+        'expense', (
+            select jsonb_build_object('id', e.id, 'amount', trim_scale(e.amount)::text, 'currency', e.currency)
+            from expense.expenses as e
+            where c.action = 'complete' and e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
+        )
+    ))
+    from scheduler.confirmations as c
+    join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+    where c.id = confirmation
+    $$;
+comment on function scheduler.receipt_of(bigint) is 'What an answer did, the same words whenever it is asked for.';
+
+create function scheduler.answer(
+    for_user bigint, run bigint, wanted text, idem_key text, given jsonb, out is_new boolean, out receipt jsonb
+)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    of_run record;
+    held scheduler.job_runs;
+    known scheduler.confirmations;
+    answered_at timestamptz;
+begin
+    select k.job_id, k.period_key, k.scheduled_at, j.user_id, j.name into of_run
+    from scheduler.job_run_keys as k
+    join scheduler.jobs as j on j.id = k.job_id
+    where k.job_run_id = run and (for_user is null or j.user_id = for_user);
+    if not found then
+        raise exception 'there is no run %', run using errcode = 'DU005';
+    end if;
+    -- One answer at a time: whoever comes second sees what the first did.
+    select * into held
+    from scheduler.job_runs as r
+    where r.id = run and r.scheduled_at = of_run.scheduled_at
+    for no key update;
+    select * into known
+    from scheduler.confirmations as c
+    where c.job_run_id = run and c.idempotency_key = idem_key;
+    if found then
+        if known.action <> wanted or known.payload is distinct from given then
+            raise exception 'the key % stands for another answer to run %: %', idem_key, run, known.action
+                using errcode = 'DU002', hint = 'use a key of its own for every answer';
+        end if;
+        is_new := false;
+        receipt := scheduler.receipt_of(known.id);
+        return;
+    end if;
+    if held.id is null then
+        raise exception 'run % lies in a month that was archived', run using errcode = 'DU007';
+    elsif held.status in ('confirmed', 'skipped', 'cancelled') then
+        select * into known
+        from scheduler.confirmations as c
+        where c.job_run_id = run and c.action <> 'snooze'
+        order by c.id
+        limit 1;
+        if found then
+            raise exception 'run % was answered already: %, at %', run, known.action, known.confirmed_at
+                using errcode = 'DU006', detail = scheduler.receipt_of(known.id)::text;
+        end if;
+        raise exception 'run % is % and takes no answer: %', run, held.status, coalesce(held.reason, 'it was closed')
+            using errcode = 'DU007';
+    end if;
+    insert into scheduler.confirmations (job_run_id, action, idempotency_key, payload)
+    values (run, wanted, idem_key, given)
+    returning id, confirmed_at into known.id, answered_at;
+    update scheduler.job_runs as r
+    set status = case wanted
+            when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'snooze' then 'snoozed' else 'cancelled'
+        end,
+        remind_at = case when wanted = 'snooze'
+            then answered_at + make_interval(mins => coalesce((given ->> 'minutes')::int, 60)) end
+    where r.id = run and r.scheduled_at = of_run.scheduled_at;
+    -- A message that still waits has nothing more to say. One that somebody is at goes out; it can be answered no more.
+    with unsent as (
+        select o.id from duly.outbox as o where o.id = held.reminder_id and o.status = 'pending' for update skip locked
+    )
+    update duly.outbox as o set status = 'failed', last_error = 'it was answered before it was sent'
+    where o.id in (select id from unsent);
+    if wanted = 'complete' then
+        insert into expense.expenses (user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref)
+        select
+            of_run.user_id, of_run.name,
+            coalesce((given ->> 'amount')::numeric, t.amount),
+            coalesce(given ->> 'currency', t.currency, u.currency),
+            coalesce(given ->> 'category', t.category),
+            coalesce(given ->> 'merchant', t.merchant),
+            coalesce(given ->> 'note', t.note),
+            answered_at,
+            'scheduler:' || of_run.job_id || ':' || of_run.period_key
+        from "user".users as u
+        left join scheduler.expense_templates as t on t.job_id = of_run.job_id
+        where u.id = of_run.user_id and (t.job_id is not null or given ? 'amount');
+    end if;
+    is_new := true;
+    receipt := scheduler.receipt_of(known.id);
+end
+$$;
+comment on function scheduler.answer(bigint, bigint, text, text, jsonb) is
+    'Answer a run, once: confirmation, state and book entry together. DU002 the key stands for another answer, DU005 no such '
+    'run, DU006 answered already (the first receipt is in the detail), DU007 closed without an answer.';
+
+create function scheduler.undo(for_user bigint, run bigint, within interval, out is_new boolean, out entry bigint)
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    of_run record;
+    booked expense.expenses;
+begin
+    select k.job_id, k.period_key, c.confirmed_at into of_run
+    from scheduler.job_run_keys as k
+    join scheduler.jobs as j on j.id = k.job_id
+    left join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
+    where k.job_run_id = run and (for_user is null or j.user_id = for_user);
+    if not found then
+        raise exception 'there is no run %', run using errcode = 'DU005';
+    end if;
+    select * into booked
+    from expense.expenses as e
+    where e.source_ref = 'scheduler:' || of_run.job_id || ':' || of_run.period_key;
+    if not found then
+        raise exception 'nothing was booked for run %', run using errcode = 'DU008';
+    end if;
+    if of_run.confirmed_at + within < duly.clock() and not exists (
+        select from expense.expenses as e where e.reverses = booked.id
+    ) then
+        raise exception 'run % was confirmed at %: that can be undone for % and no longer', run, of_run.confirmed_at, within
+            using errcode = 'DU008';
+    end if;
+    insert into expense.expenses
+        (user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref, reverses)
+    values (
+        booked.user_id, booked.name, -booked.amount, booked.currency, booked.category, booked.merchant, booked.note,
+        duly.clock(), 'reversal:' || booked.source_ref, booked.id
+    )
+    on conflict do nothing
+    returning id into entry;
+    is_new := entry is not null;
+    if not is_new then
+        select e.id into entry from expense.expenses as e where e.reverses = booked.id;
+    end if;
+end
+$$;
+comment on function scheduler.undo(bigint, bigint, interval) is
+    'Take back what was booked for a run, by an entry of its own; the run stays confirmed. DU005 no such run, DU008 nothing '
+    'was booked or it is too late.';
+
+-- What is coming -------------------------------------------------------------------------------------------------------
+
+create view scheduler.upcoming with (security_invoker = true) as
+select j.user_id, j.id as job_id, j.name, j.channel, r.id as job_run_id, r.period_key, r.scheduled_at, r.remind_at, r.status
+from scheduler.job_runs as r
+join scheduler.jobs as j on j.id = r.job_id
+where r.status in ('pending', 'sent', 'snoozed')
+union all
+select
+    j.user_id, j.id, j.name, j.channel, null, null, p.next_at, p.next_at - make_interval(mins => j.advance_minutes), null
+from scheduler.job_plans as p
+join scheduler.jobs as j on j.id = p.job_id
+where j.status = 'active' and p.next_at is not null;
+comment on view scheduler.upcoming is 'Every run that is open, and the next firing of each schedule that has no run yet.';
+
+-- Who may do what ------------------------------------------------------------------------------------------------------
+-- Answers and bookings are written by functions alone. Nothing is deleted by anybody.
+
+revoke all on all functions in schema scheduler, expense, "user" from public;
+grant usage on schema scheduler, expense to "duly_worker", "duly_api", "duly_readonly";
+grant select on all tables in schema scheduler, expense to "duly_worker", "duly_api", "duly_readonly";
+grant execute on function "user".after_quiet(timestamptz, text, time, time) to "duly_worker", "duly_api", "duly_readonly";
+grant insert (
+    user_id, name, description, rule, first_run_at, advance_minutes, channel, status, catch_up, request_key, request_digest
+) on scheduler.jobs to "duly_api";
+grant update (name, description, rule, first_run_at, advance_minutes, channel, status, catch_up) on scheduler.jobs to "duly_api";
+grant insert, update on scheduler.expense_templates to "duly_api";
+grant delete on scheduler.expense_templates to "duly_api";
+grant insert (job_id, period_key, scheduled_at, remind_at) on scheduler.job_runs to "duly_api", "duly_worker";
+grant update (status, remind_at, reminder_id, reason) on scheduler.job_runs to "duly_worker";
+grant update on scheduler.job_plans to "duly_worker";
+grant select on "user".calendars to "duly_api";
+grant execute on function scheduler.ensure_partitions(int) to "duly_worker";
+grant execute on function scheduler.receipt_of(bigint) to "duly_api", "duly_readonly";
+grant execute on function scheduler.answer(bigint, bigint, text, text, jsonb) to "duly_api";
+grant execute on function scheduler.undo(bigint, bigint, interval) to "duly_api";
+
+do $closing$
+declare
+    found record;
+begin
+    for found in
+        select r.rolname as guest, n.nspname as home
+        from pg_catalog.pg_roles as r
+        cross join pg_catalog.pg_namespace as n
+        where r.rolname in ('anon', 'authenticated')
+            and n.nspname in ('duly', 'user', 'ledger', 'posts', 'schedule_ingest')
+            and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
+    loop
+        execute format('revoke all on schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all tables in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all functions in schema %I from %I', found.home, found.guest);
+    end loop;
+end
+$closing$;
+
+reset role;
+reset lock_timeout;
+reset client_min_messages;

@@ -1,0 +1,313 @@
+-- Compiled from the Alembic revision 0007_delivery by duly; do not edit.
+
+-- Before every migration, in its transaction: one migrator at a time, the roles, the schemas; then go on as the owner.
+-- Conditions are decided here, by the database, so that the compiled SQL is the same program.
+
+set lock_timeout = '3s';
+set client_min_messages = warning;
+select pg_advisory_xact_lock('7238811244850407282');
+
+do $prelude$
+declare
+    wanted record;
+    of_script oid;
+begin
+    for wanted in
+        select * from (values
+            ('duly_owner', 'DULY_OWNER_ROLE'),
+            ('duly_worker', 'DULY_WORKER_ROLE'),
+            ('duly_api', 'DULY_API_ROLE'),
+            ('duly_readonly', 'DULY_READONLY_ROLE')
+        ) as roles (name, setting)
+    loop
+        if not exists (select from pg_catalog.pg_roles where rolname = wanted.name) then
+            begin
+                execute format('create role %I nologin noinherit', wanted.name);
+                -- Nobody may keep a transaction open and idle: it would hold back vacuum, and locks.
+                execute format('alter role %I set idle_in_transaction_session_timeout = %L', wanted.name, '1min');
+            exception
+                when duplicate_object or unique_violation then
+                    null;  -- roles belong to the whole server: a migration of another database made it this instant
+                when insufficient_privilege then
+                    raise exception 'the role "%" does not exist and "%" may not create it', wanted.name, current_user
+                        using errcode = 'insufficient_privilege', hint = format(
+                            'ask an administrator to run: create role %I; or name an existing role in %s',
+                            wanted.name, wanted.setting
+                        );
+            end;
+        end if;
+    end loop;
+    -- A handler's own transaction steps down from the worker to the API; it gains nothing by being able to.
+    if not pg_has_role('duly_worker', 'duly_api', 'member') then
+        begin
+            execute format(
+                case when current_setting('server_version_num')::int >= 160000
+                    then 'grant %I to %I with inherit false, set true' else 'grant %I to %I' end,
+                'duly_api', 'duly_worker'
+            );
+        exception when insufficient_privilege then
+            null;  -- roles that were here before us: who needs it is told which grant is missing
+        end;
+    end if;
+    if not pg_has_role(
+        current_user, 'duly_owner', case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
+    ) then
+        begin
+            execute format('grant %I to %I', 'duly_owner', current_user);
+        exception when insufficient_privilege then
+            raise exception '"%" may not act as the role "%", which owns what duly makes', current_user, 'duly_owner'
+                using errcode = 'insufficient_privilege', hint = format(
+                    'ask an administrator to run: grant %I to %I; or name a role of yours in DULY_OWNER_ROLE',
+                    'duly_owner', current_user
+                );
+        end;
+    end if;
+    -- The little schema that `database/migrations/` makes beside a backend's tables gives way to ours.
+    select n.oid into of_script from pg_catalog.pg_namespace as n
+    where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
+    if of_script is not null then
+        begin
+            drop table if exists duly.workers;
+            drop function if exists duly.clock();
+            drop function if exists duly.now();
+            drop schema duly;
+        exception when insufficient_privilege then
+            raise exception '"%" may not replace the schema duly that add_session_leases made', current_user
+                using errcode = 'insufficient_privilege', hint = format(
+                    'migrate as the role "%s", which made it',
+                    (select pg_get_userbyid(nspowner) from pg_catalog.pg_namespace where oid = of_script)
+                );
+        end;
+    end if;
+end
+$prelude$;
+
+create schema if not exists duly authorization "duly_owner";
+create schema if not exists "user" authorization "duly_owner";
+create schema if not exists ledger authorization "duly_owner";
+create schema if not exists posts authorization "duly_owner";
+create schema if not exists scheduler authorization "duly_owner";
+create schema if not exists expense authorization "duly_owner";
+create schema if not exists "schedule_ingest" authorization "duly_owner";
+set role "duly_owner";
+
+-- Delivery: the order of messages to one person, where webhooks go, and notifications that are leased in place.
+
+-- The line of one recipient --------------------------------------------------------------------------------------------
+
+-- Messages leave the outbox with their retention, so it is small enough to be rewritten, and read anew, in one go.
+
+-- squawk-ignore adding-field-with-default
+alter table duly.outbox add seq bigint not null generated always as identity;
+comment on column duly.outbox.seq is 'The order in which messages were written: one recipient gets them in this order.';
+-- squawk-ignore require-concurrent-index-deletion
+drop index duly.idx_outbox__due_at_id;
+-- squawk-ignore require-concurrent-index-creation
+create index idx_outbox__channel_due_at_id on duly.outbox (channel, due_at, id) where status = 'pending';
+-- squawk-ignore require-concurrent-index-creation
+create index idx_outbox__channel_recipient_seq on duly.outbox (channel, recipient, seq)
+    where status in ('pending', 'sending');
+-- squawk-ignore require-concurrent-index-creation
+create index idx_outbox__seq_ended on duly.outbox (seq) where status in ('failed', 'uncertain');
+-- squawk-ignore require-concurrent-index-creation
+create index idx_outbox__seq on duly.outbox (seq);
+
+-- Where a person's messages go -----------------------------------------------------------------------------------------
+
+create table "user".webhooks (
+    user_id bigint not null,
+    url text not null,
+    secret text not null,
+    created_at timestamptz not null default duly.clock(),
+    updated_at timestamptz not null default duly.clock(),
+    constraint pk_webhooks primary key (user_id),
+    constraint fk_webhooks_users_user_id foreign key (user_id) references "user".users (id) on delete cascade,
+    constraint ck_webhooks__url check (url ~ '^https?://' and char_length(url) <= 2048),
+    constraint ck_webhooks__secret check (secret ~ '^whsec_[A-Za-z0-9+/=]{32,100}$')
+);
+comment on table "user".webhooks is 'Where messages by webhook go, and the secret that signs them.';
+create trigger webhooks_touch before update on "user".webhooks for each row execute function duly.touch();
+
+-- Notifications, leased in place ---------------------------------------------------------------------------------------
+-- Only where the table is ours: what a backend owns is delivered by the backend.
+
+do $ingest$
+begin
+if not exists (  -- asked so that it needs no right to the schema
+    select from pg_catalog.pg_proc as f
+    inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
+    where n.nspname = 'schedule_ingest' and f.proname = 'capture_session_guard'
+) then
+    return;
+end if;
+execute $make$
+
+alter table "schedule_ingest".schedule_notification
+    add channel text not null default 'telegram',
+    add recipient text not null generated always as (user_id::text) stored,
+    add kind text not null generated always as ('schedule.' || notification_type) stored,
+    add delivery text not null default 'pending',
+    add due_at timestamptz not null default duly.clock(),
+    add called_at timestamptz,
+    add starts bigint not null default 0,
+    add last_error text,
+    add receipt text,
+    add lease_owner text,
+    add lease_expires_at timestamptz,
+    add settled_by text,
+    add seq bigint not null generated always as identity,
+    add revision bigint not null default 0,
+    add moved_from text;
+comment on column "schedule_ingest".schedule_notification.delivery is
+    'What became of it, in full; the contract''s status says pending, sent or failed.';
+update "schedule_ingest".schedule_notification set delivery = status, revision = 1, last_error = case status when 'failed' then
+    'it had failed before' end;
+insert into duly.transition (machine, key, seq, next_status)
+select 'notification', notification_id, 1, delivery from "schedule_ingest".schedule_notification;
+create index idx_schedule_notification__channel_due_at on "schedule_ingest".schedule_notification
+    (channel, due_at, notification_id) where delivery = 'pending';
+create index idx_schedule_notification__channel_recipient_seq on "schedule_ingest".schedule_notification (channel, recipient, seq)
+    where delivery in ('pending', 'sending');
+create index idx_schedule_notification__notification_id on "schedule_ingest".schedule_notification (notification_id)
+    where delivery = 'sending';
+create index idx_schedule_notification__seq on "schedule_ingest".schedule_notification (seq)
+    where delivery in ('failed', 'uncertain');
+
+create function "schedule_ingest".follow_status() returns trigger
+    language plpgsql
+    as $$
+begin
+    if new.status is distinct from old.status and new.delivery is not distinct from old.delivery then
+        new.delivery := new.status;
+        new.lease_owner := null;
+        new.lease_expires_at := null;
+        new.called_at := case when new.status <> 'pending' then old.called_at end;
+        new.last_error := case when new.status = 'failed' then coalesce(new.last_error, 'another program says so') end;
+    end if;
+    return new;
+end
+$$;
+comment on function "schedule_ingest".follow_status() is
+    'Whoever writes the contract''s status, and nothing of ours, has delivered it: we do not.';
+create trigger schedule_notification_follow before update on "schedule_ingest".schedule_notification
+    for each row execute function "schedule_ingest".follow_status();
+
+-- What follows is rendered from NOTIFICATION_MACHINE in duly/delivery/machine.py; a test compares.
+
+create function "schedule_ingest"."schedule_notification_guard"() returns trigger
+    language plpgsql
+    as $guard$
+begin
+    if tg_op = 'INSERT' then
+        if not (new."delivery"::text = any (array['pending'])) then
+            raise exception '% cannot begin as %', 'notification', new."delivery" using errcode = 'DU001';
+        end if;
+        new.revision := 1;
+        new.moved_from := null;
+    elsif new."notification_id" is distinct from old."notification_id" then
+        raise exception 'the key of % % cannot change', 'notification', old."notification_id" using errcode = 'DU001';
+    elsif (new."user_id", new."schedule_date", new."source_session_id", new."notification_type", new."message", new."event_ids") is distinct from (old."user_id", old."schedule_date", old."source_session_id", old."notification_type", old."message", old."event_ids") then
+        raise exception 'of % % these stay as they are: %', 'notification', old."notification_id", 'user_id, schedule_date, source_session_id, notification_type, message, event_ids' using errcode = 'DU001';
+    elsif new."delivery" is not distinct from old."delivery" and not ((old."delivery"::text = 'sending' and new."lease_owner" is distinct from old."lease_owner")) then
+        new.revision := old.revision;
+        new.moved_from := null;
+    elsif new."delivery" is distinct from old."delivery" and not (case old."delivery"::text when 'pending' then new."delivery"::text = any (array['sending', 'sent', 'failed']) when 'sending' then new."delivery"::text = any (array['sent', 'pending', 'failed', 'uncertain']) when 'uncertain' then new."delivery"::text = any (array['sent', 'pending', 'failed']) when 'failed' then new."delivery"::text = any (array['pending', 'sent']) else false end) then
+        raise exception '% % cannot go from % to %', 'notification', old."notification_id", old."delivery", new."delivery" using errcode = 'DU001';
+    else
+        new.revision := old.revision + 1;
+        new.moved_from := old."delivery"::text;
+        new.status := case when new.delivery in ('sent', 'failed') then new.delivery else 'pending' end;
+        new.sent_at := case when new.delivery = 'sent' then coalesce(
+            case old.delivery when 'uncertain' then old.called_at end, new.sent_at, duly.clock()) end;
+    end if;
+    if not (coalesce(new.delivery in ('pending', 'sending', 'sent', 'failed', 'uncertain'), true) and coalesce(num_nonnulls(new.lease_owner, new.lease_expires_at) = case when new.delivery = 'sending' then 2 else 0 end, true) and coalesce(case new.delivery when 'pending' then new.called_at is null when 'uncertain' then new.called_at is not null else true end, true) and coalesce(char_length(new.last_error) between 1 and 2048, true) and coalesce(char_length(new.receipt) <= 2048, true) and coalesce(char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300, true)) then
+        raise exception '% % breaks the rule %', 'notification', new."notification_id", case when (new.delivery in ('pending', 'sending', 'sent', 'failed', 'uncertain')) is false then 'ck_schedule_notification__delivery' when (num_nonnulls(new.lease_owner, new.lease_expires_at) = case when new.delivery = 'sending' then 2 else 0 end) is false then 'ck_schedule_notification__lease' when (case new.delivery when 'pending' then new.called_at is null when 'uncertain' then new.called_at is not null else true end) is false then 'ck_schedule_notification__called_at' when (char_length(new.last_error) between 1 and 2048) is false then 'ck_schedule_notification__last_error' when (char_length(new.receipt) <= 2048) is false then 'ck_schedule_notification__receipt' when (char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300) is false then 'ck_schedule_notification__owners' end
+            using errcode = 'check_violation', constraint = case when (new.delivery in ('pending', 'sending', 'sent', 'failed', 'uncertain')) is false then 'ck_schedule_notification__delivery' when (num_nonnulls(new.lease_owner, new.lease_expires_at) = case when new.delivery = 'sending' then 2 else 0 end) is false then 'ck_schedule_notification__lease' when (case new.delivery when 'pending' then new.called_at is null when 'uncertain' then new.called_at is not null else true end) is false then 'ck_schedule_notification__called_at' when (char_length(new.last_error) between 1 and 2048) is false then 'ck_schedule_notification__last_error' when (char_length(new.receipt) <= 2048) is false then 'ck_schedule_notification__receipt' when (char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300) is false then 'ck_schedule_notification__owners' end;
+    end if;
+    return new;
+end
+$guard$;
+
+create trigger "schedule_notification_guard" before insert or update on "schedule_ingest"."schedule_notification"
+    for each row execute function "schedule_ingest"."schedule_notification_guard"();
+
+create function "schedule_ingest"."schedule_notification_timeline"() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $timeline$
+begin
+    insert into duly.transition (machine, key, seq, prev_status, next_status, actor, detail_json)
+    select 'notification', "notification_id"::text, revision, moved_from, "delivery"::text, case when delivery = 'sending' then lease_owner when moved_from = 'sending' then settled_by end, jsonb_strip_nulls(jsonb_build_object('starts', starts, 'called_at', called_at, 'error', case when delivery in ('pending', 'failed', 'uncertain') then last_error end))
+    from moved
+    where moved_from is not null or tg_op = 'INSERT';
+    return null;
+end
+$timeline$;
+
+create trigger "schedule_notification_timeline_insert" after insert on "schedule_ingest"."schedule_notification"
+    referencing new table as moved
+    for each statement execute function "schedule_ingest"."schedule_notification_timeline"();
+
+create trigger "schedule_notification_timeline_update" after update on "schedule_ingest"."schedule_notification"
+    referencing new table as moved
+    for each statement execute function "schedule_ingest"."schedule_notification_timeline"();
+
+grant update (
+    delivery, channel, due_at, called_at, starts, last_error, receipt, lease_owner, lease_expires_at, settled_by
+) on "schedule_ingest".schedule_notification to "duly_worker";
+$make$;
+end
+$ingest$;
+
+-- What people may do with messages -------------------------------------------------------------------------------------
+
+create function duly.resend(message uuid) returns text
+    language sql security definer set search_path = pg_catalog, pg_temp
+    begin atomic
+        update duly.outbox as o
+        set status = 'pending', called_at = null, starts = 0, due_at = duly.clock(), last_error = null
+        where o.id = message and o.status in ('failed', 'uncertain')
+        returning o.status;
+    end;
+comment on function duly.resend(uuid) is
+    'Have a message that failed, or of which nobody knows, sent again under the same id; nothing when it is neither.';
+
+create function duly.resolve(message uuid, was_sent boolean) returns text
+    language sql security definer set search_path = pg_catalog, pg_temp
+    begin atomic
+        update duly.outbox as o
+        set status = case when was_sent then 'sent' else 'failed' end,
+            last_error = case when was_sent then o.last_error else coalesce(o.last_error, 'somebody says it did not arrive') end
+        where o.id = message and o.status = 'uncertain'
+        returning o.status;
+    end;
+comment on function duly.resolve(uuid, boolean) is 'Say of a message of which nobody knows whether it arrived.';
+
+-- Who may do what ------------------------------------------------------------------------------------------------------
+
+grant select on "user".webhooks to "duly_worker";
+grant select (user_id, url, created_at, updated_at) on "user".webhooks to "duly_api", "duly_readonly";
+revoke all on function duly.resend(uuid), duly.resolve(uuid, boolean) from public;
+grant execute on function duly.resend(uuid), duly.resolve(uuid, boolean) to "duly_api";
+
+do $closing$
+declare
+    found record;
+begin
+    for found in
+        select r.rolname as guest, n.nspname as home
+        from pg_catalog.pg_roles as r
+        cross join pg_catalog.pg_namespace as n
+        where r.rolname in ('anon', 'authenticated')
+            and n.nspname in ('duly', 'user', 'ledger', 'posts', 'schedule_ingest')
+            and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
+    loop
+        execute format('revoke all on schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all tables in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all functions in schema %I from %I', found.home, found.guest);
+    end loop;
+end
+$closing$;
+
+reset role;
+reset lock_timeout;
+reset client_min_messages;
