@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.delivery import OUTBOX
-from duly.kernel.lease import Lease, claim, render, settle, sweep
+from duly.kernel.lease import Lease, claim, settle, sweep
 from duly.testing import install_test_clock, move_clock
 
 Admin = psycopg.Connection[Any]
@@ -234,19 +234,6 @@ async def test_the_log_tells_who_sent_it_how_often_and_what_went_wrong(admin: Ad
         ("sending", second.owner, {"starts": 2}, False),
         ("sent", second.owner, {"starts": 2}, True),
     ]
-
-
-def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
-    admin.execute(
-        "insert into duly.outbox (channel, recipient, kind, payload) select 'mail', 'anna', 'alert', '{}'"
-        " from generate_series(1, 5000)"
-    )
-    admin.execute("update duly.outbox set status = 'failed', last_error = 'withdrawn' where right(id::text, 1) > '0'")
-    admin.execute("analyze duly.outbox")
-    for name, index in (("claim", "idx_outbox__due_at_id"), ("sweep", "idx_outbox__id")):
-        parameters = {"owner": "me", "lease_seconds": LEASE, "most": 10, "keys": None}
-        plan = admin.execute(sql.SQL("explain ") + render(OUTBOX, name), parameters).fetchall()
-        assert index in str(plan), plan
 
 
 @pytest.mark.parametrize(

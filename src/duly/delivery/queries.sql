@@ -5,7 +5,7 @@
 -- name: claim_messages
 -- Due messages of our channels become ours, and one recipient's come in the order they were written: whoever has an
 -- earlier one that is being sent, or is tried again later, waits behind it. It waits in time, not in the way: its due time
--- becomes that of the message before it, so that a line that stands still holds up no other line.
+-- becomes that of the message before it, so that a line that stands still holds up no other line. Both are returned.
 with due as (
     select found.*
     from unnest(%(channels)s::text[]) as c (channel)
@@ -14,11 +14,11 @@ with due as (
         from {schema}.{table} as t
         where t.{state} = 'pending' and t.channel = c.channel and t.due_at <= duly.now()
         order by t.due_at, t.{key}
-        limit %(most)s
+        limit %(looked_at)s
         for no key update skip locked
     ) as found
     order by found.due_at, found.key
-    limit %(most)s
+    limit %(looked_at)s
 ),
 behind as (
     select due.key, before.due_at
@@ -28,7 +28,7 @@ behind as (
         from {schema}.{table} as b
         where b.channel = due.channel and b.recipient = due.recipient and b.seq < due.seq
             and b.{state} in ('pending', 'sending')
-            and (b.{state} = 'sending' or b.starts > 0 or b.due_at <= duly.now())
+            and (b.{state} = 'sending' or b.starts > 0 or b.is_in_line or b.due_at <= duly.now())
             and b.{key} <> all (array(select d.key from due as d))
         order by b.seq
         limit 1
@@ -36,15 +36,23 @@ behind as (
 ),
 waiting as (
     update {schema}.{table} as t
-    set due_at = greatest(behind.due_at, duly.now() + interval '1 second')
+    set due_at = greatest(behind.due_at, duly.now() + interval '200 milliseconds'), is_in_line = true
     from behind
     where t.{key} = behind.key
+    returning t.*
+),
+held as (
+    update {schema}.{table} as t
+    set {state} = 'sending', lease_owner = %(owner)s, starts = t.starts + 1,
+        lease_expires_at = duly.clock() + make_interval(secs => %(lease_seconds)s)
+    where t.{key} = any (array(
+        select due.key from due where due.key not in (select behind.key from behind) order by due.seq limit %(most)s
+    ))
+    returning t.*
 )
-update {schema}.{table} as t
-set {state} = 'sending', lease_owner = %(owner)s, starts = t.starts + 1,
-    lease_expires_at = duly.clock() + make_interval(secs => %(lease_seconds)s)
-where t.{key} = any (array(select due.key from due where due.key not in (select behind.key from behind)))
-returning t.*;
+select * from held
+union all
+select * from waiting;
 
 -- name: find_people
 -- Whom messages are for: by their uid.
@@ -107,7 +115,7 @@ returning t.{key};
 with uncertain as (
     select t.{key}
     from {schema}.{table} as t
-    where t.{state} in ('failed', 'uncertain') and t.{state} = 'uncertain' and t.channel = any (%(channels)s::text[])
+    where t.{state} = 'uncertain' and t.channel = any (%(channels)s::text[])
         and t.starts < %(most_starts)s
     order by t.seq
     limit %(most)s

@@ -4,6 +4,7 @@ from typing import cast
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Computed,
     Date,
@@ -228,6 +229,7 @@ schedule_notification = Table(
     Column("lease_expires_at", TIME),
     Column("settled_by", Text),
     Column("seq", BigInteger, Identity(always=True), nullable=False),
+    Column("is_in_line", Boolean, nullable=False, server_default=text("false")),
     Column("revision", BigInteger, nullable=False, server_default="0"),
     Column("moved_from", Text),
     PrimaryKeyConstraint("notification_id"),
@@ -242,7 +244,7 @@ schedule_notification = Table(
     ),
     Index(None, "channel", "recipient", "seq", postgresql_where=text("delivery IN ('pending', 'sending')")),
     Index(None, "notification_id", postgresql_where=text("delivery = 'sending'")),
-    Index(None, "seq", postgresql_where=text("delivery IN ('failed', 'uncertain')")),
+    Index(None, "seq", postgresql_where=text("delivery = 'uncertain'")),
     Index(
         "idx_schedule_notification__user_id_schedule_date",
         "user_id",

@@ -7,6 +7,8 @@ a name that leads elsewhere a moment later leads us nowhere. TLS is still checke
 import asyncio
 import ipaddress
 import socket
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 import httpx2
 
@@ -14,6 +16,7 @@ from duly.delivery.channel import WillNeverWork
 
 __all__ = ["PublicAddresses", "is_public"]
 
+LookUp: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 SHARED = ipaddress.ip_network("100.64.0.0/10")  # of carriers, which `is_global` says of later Pythons only
 TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # an IPv4 address in disguise
 
@@ -21,9 +24,12 @@ TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # an IPv4 address in disguise
 class PublicAddresses(httpx2.AsyncBaseTransport):
     """Connects to public addresses only."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, *, allow_private: bool = False) -> None:
+    def __init__(
+        self, inner: httpx2.AsyncBaseTransport, *, allow_private: bool = False, look_up: LookUp | None = None
+    ) -> None:
         self.inner = inner
         self.allow_private = allow_private
+        self.look_up = look_up or look_up_here
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Look the name up, check what it says, and go there and nowhere else."""
@@ -38,10 +44,9 @@ class PublicAddresses(httpx2.AsyncBaseTransport):
     async def address_of(self, host: str, port: int) -> str:
         """The address to go to; a name with one address that is not public is refused whole."""
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = await self.look_up(host, port)
         except OSError as error:
             raise httpx2.ConnectError(f"{host} cannot be looked up: {error.strerror or error}") from None
-        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         if not addresses:
             raise httpx2.ConnectError(f"{host} has no address")
         if not self.allow_private and (inside := [each for each in addresses if not is_public(each)]):
@@ -54,6 +59,12 @@ class PublicAddresses(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close connections."""
         await self.inner.aclose()
+
+
+async def look_up_here(host: str, port: int) -> Sequence[str]:
+    """The addresses that this machine knows for a name."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
 def is_public(text: str) -> bool:

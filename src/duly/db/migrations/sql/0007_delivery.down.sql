@@ -22,15 +22,16 @@ drop function {ingest}.schedule_notification_guard();
 drop function {ingest}.follow_status();
 alter table {ingest}.schedule_notification
     drop channel, drop recipient, drop kind, drop delivery, drop due_at, drop called_at, drop starts, drop last_error,
-    drop receipt, drop lease_owner, drop lease_expires_at, drop settled_by, drop seq, drop revision, drop moved_from;
+    drop receipt, drop lease_owner, drop lease_expires_at, drop settled_by, drop seq, drop is_in_line, drop revision, drop moved_from;
 $drop$;
 end
 $ingest$;
 
 drop table "user".webhooks;
 drop index duly.idx_outbox__seq;
-drop index duly.idx_outbox__seq_ended;
+drop index duly.idx_outbox__seq_uncertain;
+drop index duly.idx_outbox__seq_failed;
 drop index duly.idx_outbox__channel_recipient_seq;
 drop index duly.idx_outbox__channel_due_at_id;
 create index idx_outbox__due_at_id on duly.outbox (due_at, id) where status = 'pending';
-alter table duly.outbox drop seq;
+alter table duly.outbox drop seq, drop is_in_line;

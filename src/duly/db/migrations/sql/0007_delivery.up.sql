@@ -6,6 +6,8 @@
 
 -- squawk-ignore adding-field-with-default
 alter table duly.outbox add seq bigint not null generated always as identity;
+alter table duly.outbox add is_in_line boolean not null default false;
+comment on column duly.outbox.is_in_line is 'It was due, and waits behind an earlier message to the same recipient.';
 comment on column duly.outbox.seq is 'The order in which messages were written: one recipient gets them in this order.';
 -- squawk-ignore require-concurrent-index-deletion
 drop index duly.idx_outbox__due_at_id;
@@ -15,7 +17,9 @@ create index idx_outbox__channel_due_at_id on duly.outbox (channel, due_at, id) 
 create index idx_outbox__channel_recipient_seq on duly.outbox (channel, recipient, seq)
     where status in ('pending', 'sending');
 -- squawk-ignore require-concurrent-index-creation
-create index idx_outbox__seq_ended on duly.outbox (seq) where status in ('failed', 'uncertain');
+create index idx_outbox__seq_failed on duly.outbox (seq) where status = 'failed';
+-- squawk-ignore require-concurrent-index-creation
+create index idx_outbox__seq_uncertain on duly.outbox (seq) where status = 'uncertain';
 -- squawk-ignore require-concurrent-index-creation
 create index idx_outbox__seq on duly.outbox (seq);
 
@@ -63,6 +67,7 @@ alter table {ingest}.schedule_notification
     add lease_expires_at timestamptz,
     add settled_by text,
     add seq bigint not null generated always as identity,
+    add is_in_line boolean not null default false,
     add revision bigint not null default 0,
     add moved_from text;
 comment on column {ingest}.schedule_notification.delivery is
@@ -77,8 +82,7 @@ create index idx_schedule_notification__channel_recipient_seq on {ingest}.schedu
     where delivery in ('pending', 'sending');
 create index idx_schedule_notification__notification_id on {ingest}.schedule_notification (notification_id)
     where delivery = 'sending';
-create index idx_schedule_notification__seq on {ingest}.schedule_notification (seq)
-    where delivery in ('failed', 'uncertain');
+create index idx_schedule_notification__seq on {ingest}.schedule_notification (seq) where delivery = 'uncertain';
 
 create function {ingest}.follow_status() returns trigger
     language plpgsql
@@ -159,7 +163,7 @@ create trigger "schedule_notification_timeline_update" after update on {ingest}.
     for each statement execute function {ingest}."schedule_notification_timeline"();
 
 grant update (
-    delivery, channel, due_at, called_at, starts, last_error, receipt, lease_owner, lease_expires_at, settled_by
+    delivery, channel, due_at, is_in_line, called_at, starts, last_error, receipt, lease_owner, lease_expires_at, settled_by
 ) on {ingest}.schedule_notification to {worker};
 $make$;
 end

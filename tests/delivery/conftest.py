@@ -1,0 +1,36 @@
+"""Databases for messages, with a clock that can be moved, and a server that webhooks are posted to."""
+
+from collections.abc import Generator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.testing import install_test_clock
+from tests.delivery.receiver import Receiver
+from tests.support.lawful import leave_lawful
+
+
+@pytest.fixture
+def admin(database: str, request: pytest.FixtureRequest) -> Generator[psycopg.Connection[Any], None, None]:
+    """The test's own hand, with a clock that it can move; when it is done, no law is broken."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("set timezone = 'UTC'")
+        install_test_clock(connection)
+        yield connection
+        leave_lawful(connection, request, "duly", "user")
+
+
+@pytest.fixture
+def dsn(admin: psycopg.Connection[Any]) -> str:
+    """Where senders connect, as themselves."""
+    return make_conninfo(admin.info.dsn, user=Names().worker)
+
+
+@pytest.fixture
+def receiver() -> Generator[Receiver, None, None]:
+    """A server that takes webhooks, and answers as it is told."""
+    with Receiver() as server:
+        yield server

@@ -1,0 +1,192 @@
+"""Webhooks: signed, to public addresses only, without redirects, read and waited for only so far."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import httpx2
+import pytest
+from standardwebhooks import Webhook as Verifier
+
+from duly.delivery.channel import Message, NotSent, Person, WillNeverWork
+from duly.delivery.webhook import Webhook, retry_after_of
+from duly.delivery.webhook.addresses import PublicAddresses, is_public
+from tests.delivery.hands import SECRET, Admin, know, look, put, send_work, until, working
+from tests.delivery.receiver import Answer, Receiver
+
+
+def message(url: str | None, **payload: object) -> Message:
+    """A message for somebody with this address."""
+    person = Person("anna", webhook_url=url, webhook_secret=SECRET if url else None)
+    return Message(
+        "0194f3c2-0000-7000-8000-000000000001", "webhook", "anna", "test.word", payload, "2026-11-16T10:00:00Z", person
+    )
+
+
+@pytest.fixture
+def webhook() -> Webhook:
+    """One that may go to this machine."""
+    return Webhook(seconds=5, allow_private=True)
+
+
+async def test_a_message_is_posted_and_signed(webhook: Webhook, receiver: Receiver) -> None:
+    assert await webhook.send(message(receiver.url, text="hej å 你")) == "HTTP 204"
+    (posted,) = receiver.posted
+    assert posted.id == "0194f3c2-0000-7000-8000-000000000001"
+    body = Verifier(SECRET).verify(posted.body, posted.headers)
+    assert body == {"type": "test.word", "timestamp": "2026-11-16T10:00:00Z", "data": {"text": "hej å 你"}}
+    with pytest.raises(Exception, match="signature"):
+        Verifier(SECRET).verify(posted.body.replace(b"hej", b"nej"), posted.headers)
+    await webhook.close()
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
+async def test_an_answer_that_may_change_is_tried_again(status: int, webhook: Webhook, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(status, (("retry-after", "17"),))
+    with pytest.raises(NotSent, match=f"HTTP {status}") as refusal:
+        await webhook.send(message(receiver.url))
+    assert refusal.value.retry_after == 17
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410, 413])
+async def test_an_answer_that_will_not_change_is_final(status: int, webhook: Webhook, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(status)
+    with pytest.raises(WillNeverWork, match=f"HTTP {status}"):
+        await webhook.send(message(receiver.url))
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_redirects_are_not_followed(status: int, webhook: Webhook, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(status, (("location", receiver.url + "/secret"),))
+    with pytest.raises(WillNeverWork, match="redirects are not followed"):
+        await webhook.send(message(receiver.url))
+    assert len(receiver.posted) == 1
+
+
+async def test_an_answer_is_read_only_so_far(webhook: Webhook, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(200, (), b"x" * 50_000_000)
+    assert await webhook.send(message(receiver.url)) == "HTTP 200"
+
+
+async def test_an_answer_is_waited_for_only_so_long(receiver: Receiver) -> None:
+    receiver.gate.clear()
+    with pytest.raises(NotSent, match="Timeout"):
+        await Webhook(seconds=0.2, allow_private=True).send(message(receiver.url))
+
+
+async def test_nobody_there_is_tried_again(webhook: Webhook) -> None:
+    with pytest.raises(NotSent, match="ConnectError"):
+        await webhook.send(message("http://127.0.0.1:9/hook"))
+
+
+async def test_somebody_without_a_webhook_is_told_apart(webhook: Webhook) -> None:
+    with pytest.raises(WillNeverWork, match="has no webhook; give them one with: duly users set anna --webhook"):
+        await webhook.send(message(None))
+
+
+# Addresses ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/hook",
+        "http://localhost/hook",
+        "http://[::1]/hook",
+        "http://10.1.2.3/",
+        "http://192.168.1.1/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://[::ffff:127.0.0.1]/",
+        "http://0.0.0.0/",
+        "http://2130706433/",
+        "http://0x7f.1/",
+    ],
+)
+async def test_addresses_inside_are_refused_by_name(url: str) -> None:
+    with pytest.raises((WillNeverWork, NotSent)) as refusal:
+        await Webhook(seconds=2).send(message(url))
+    assert "not a public address" in str(refusal.value) or "cannot be looked up" in str(refusal.value)
+
+
+@pytest.mark.parametrize("url", ["ftp://example.org/", "file:///etc/passwd", "gopher://x/"])
+async def test_other_schemes_are_refused(url: str) -> None:
+    with pytest.raises((WillNeverWork, NotSent)):
+        await Webhook(seconds=2).send(message(url))
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("93.184.216.34", True),
+        ("2606:2800:220:1::1", True),
+        ("127.0.0.1", False),
+        ("100.64.0.1", False),
+        ("224.0.0.1", False),
+        ("::ffff:10.0.0.1", False),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("::", False),
+    ],
+)
+def test_which_addresses_are_public(address: str, expected: bool) -> None:
+    assert is_public(address) is expected
+
+
+class Noted(httpx2.AsyncBaseTransport):
+    """Where requests would have gone."""
+
+    def __init__(self) -> None:
+        self.went: list[tuple[str, str, str]] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Note it, and answer."""
+        self.went.append((request.url.host, request.headers["host"], str(request.extensions["sni_hostname"])))
+        return httpx2.Response(204)
+
+
+async def test_a_name_that_leads_elsewhere_a_moment_later_leads_nowhere() -> None:
+    answers: list[Sequence[str]] = [["93.184.216.34"], ["127.0.0.1"], ["93.184.216.34", "10.0.0.7"]]
+    looked: list[str] = []
+
+    async def look_up(host: str, port: int) -> Sequence[str]:
+        looked.append(f"{host}:{port}")
+        return answers[len(looked) - 1]
+
+    inner = Noted()
+    async with httpx2.AsyncClient(transport=PublicAddresses(inner, look_up=look_up)) as client:
+        await client.post("https://rebind.example/hook")
+        for _ in range(2):
+            with pytest.raises(WillNeverWork, match="not a public address"):
+                await client.post("https://rebind.example/hook")
+    assert inner.went == [("93.184.216.34", "rebind.example", "rebind.example")]  # and nowhere else
+    assert looked == ["rebind.example:443"] * 3
+
+
+# With the sender ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_message_goes_out_by_webhook(admin: Admin, dsn: str, receiver: Receiver, webhook: Webhook) -> None:
+    know(admin, "anna", receiver.url)
+    know(admin, "bo")
+    keys = put(admin, "first", "second", channel="webhook")
+    put(admin, "for nobody", to="bo", channel="webhook")
+    receiver.answer = lambda _: Answer(503, (("retry-after", "0"),)) if len(receiver.posted) < 2 else Answer()
+    async with working(dsn, send_work(webhook)):
+        await until(admin, lambda: look(admin) == ["sent", "sent", "failed"])
+    assert receiver.ids() == [keys[0], keys[0], keys[1]]
+    assert [json.loads(each.body)["data"]["word"] for each in receiver.posted] == ["first", "first", "second"]
+    assert look(admin, "receipt, starts") == [("HTTP 204", 2), ("HTTP 204", 1), (None, 1)]
+
+
+def test_how_long_to_wait_is_seconds_or_a_date() -> None:
+    assert retry_after_of("120") == 120
+    assert retry_after_of(None) is None
+    assert retry_after_of("soon") is None
+    assert retry_after_of("99999999999") == 86_400
+    soon = retry_after_of(format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True))
+    assert soon is not None
+    assert 50 < soon <= 60
+    assert retry_after_of("Wed, 21 Oct 2015 07:28:00 GMT") == 0
