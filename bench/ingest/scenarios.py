@@ -1,13 +1,13 @@
 """What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.ingest.drain import Waiting, measure_drain
 from bench.ingest.ground import Ground
 from bench.report import Figures
+from bench.run import Scenario
 
-__all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Scenario", "Sizes"]
+__all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Sizes"]
 
 OURS, BARE = "duly", "bare"
 FEW, MANY = "few days", "many days"
@@ -26,16 +26,6 @@ class Sizes:
     def days_for(self, side: str) -> int:
         """How many days are known already."""
         return self.days if side == MANY else max(2, self.days // 100)
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One thing to measure, and by whom."""
-
-    name: str
-    what: str
-    measure: Callable[[Ground, str, Sizes], Figures]
-    sides: Sequence[str]
 
 
 def drain(ground: Ground, side: str, sizes: Sizes) -> Figures:

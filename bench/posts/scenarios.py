@@ -1,14 +1,14 @@
 """What is measured: a scenario lets one side do one thing, and returns figures; it knows of no rounds."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.posts.ground import Ground
 from bench.posts.intents import BARE_APP, OUR_APP, measure_intents
 from bench.posts.release import Due, measure_release
 from bench.report import Figures
+from bench.run import Scenario
 
-__all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Scenario", "Sizes"]
+__all__ = ["BARE", "CHOICES", "FEW", "MANY", "OURS", "SCENARIOS", "SIDES", "Sizes"]
 
 OURS, BARE = "duly", "bare"
 FEW, MANY = "few stored", "many stored"
@@ -31,16 +31,6 @@ class Sizes:
     def stored_for(self, side: str) -> int:
         """How many posts there are already."""
         return self.stored if side == MANY else self.stored // 100
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One thing to measure, and by whom."""
-
-    name: str
-    what: str
-    measure: Callable[[Ground, str, Sizes], Figures]
-    sides: Sequence[str]
 
 
 def release(ground: Ground, side: str, sizes: Sizes) -> Figures:

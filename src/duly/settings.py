@@ -420,7 +420,7 @@ class Settings(BaseSettings):
         Section.DELIVERY,
         "DULY_WEBHOOK_ALLOW_PRIVATE",
         default=False,
-        description="May webhooks go to addresses that are not public: to this machine and its networks?",
+        description="Lets webhooks go to addresses that are not public: to this machine and its networks.",
     )
 
     objects_directory: Path | None = setting(

@@ -99,6 +99,8 @@ set role "duly_owner";
 
 -- squawk-ignore adding-field-with-default
 alter table duly.outbox add seq bigint not null generated always as identity;
+alter table duly.outbox add is_in_line boolean not null default false;
+comment on column duly.outbox.is_in_line is 'It was due, and waits behind an earlier message to the same recipient.';
 comment on column duly.outbox.seq is 'The order in which messages were written: one recipient gets them in this order.';
 -- squawk-ignore require-concurrent-index-deletion
 drop index duly.idx_outbox__due_at_id;
@@ -108,7 +110,9 @@ create index idx_outbox__channel_due_at_id on duly.outbox (channel, due_at, id) 
 create index idx_outbox__channel_recipient_seq on duly.outbox (channel, recipient, seq)
     where status in ('pending', 'sending');
 -- squawk-ignore require-concurrent-index-creation
-create index idx_outbox__seq_ended on duly.outbox (seq) where status in ('failed', 'uncertain');
+create index idx_outbox__seq_failed on duly.outbox (seq) where status = 'failed';
+-- squawk-ignore require-concurrent-index-creation
+create index idx_outbox__seq_uncertain on duly.outbox (seq) where status = 'uncertain';
 -- squawk-ignore require-concurrent-index-creation
 create index idx_outbox__seq on duly.outbox (seq);
 
@@ -156,6 +160,7 @@ alter table "schedule_ingest".schedule_notification
     add lease_expires_at timestamptz,
     add settled_by text,
     add seq bigint not null generated always as identity,
+    add is_in_line boolean not null default false,
     add revision bigint not null default 0,
     add moved_from text;
 comment on column "schedule_ingest".schedule_notification.delivery is
@@ -170,8 +175,7 @@ create index idx_schedule_notification__channel_recipient_seq on "schedule_inges
     where delivery in ('pending', 'sending');
 create index idx_schedule_notification__notification_id on "schedule_ingest".schedule_notification (notification_id)
     where delivery = 'sending';
-create index idx_schedule_notification__seq on "schedule_ingest".schedule_notification (seq)
-    where delivery in ('failed', 'uncertain');
+create index idx_schedule_notification__seq on "schedule_ingest".schedule_notification (seq) where delivery = 'uncertain';
 
 create function "schedule_ingest".follow_status() returns trigger
     language plpgsql
@@ -252,7 +256,7 @@ create trigger "schedule_notification_timeline_update" after update on "schedule
     for each statement execute function "schedule_ingest"."schedule_notification_timeline"();
 
 grant update (
-    delivery, channel, due_at, called_at, starts, last_error, receipt, lease_owner, lease_expires_at, settled_by
+    delivery, channel, due_at, is_in_line, called_at, starts, last_error, receipt, lease_owner, lease_expires_at, settled_by
 ) on "schedule_ingest".schedule_notification to "duly_worker";
 $make$;
 end

@@ -89,7 +89,8 @@ def look(admin: Admin, columns: str = "status") -> list[Any]:
 def send_work(*channels: Channel, of: LeaseTable = OUTBOX, pace: Pace = PACE, **more: Any) -> SendWork:
     """A sender over these channels, which tries again soon."""
     named: Mapping[str, Channel] = {each.name: each for each in channels}
-    return SendWork("outbox", of, named, pace, **{"backoff": SOON, **more})
+    given: dict[str, Any] = {"backoff": SOON, **more}
+    return SendWork("outbox", of, named, pace, **given)
 
 
 @asynccontextmanager

@@ -252,7 +252,7 @@ async def test_a_sender_that_must_go_hands_back_what_it_has_not_sent(admin: Admi
     put(admin, "a1", "a2", to="anna")
     async with working(dsn, send_work(channel), stop_seconds=0.2):
         await until(admin, lambda: channel.tries == ["a1"])
-    assert look(admin, "status, starts, called_at is not null") == [("sending", 0, True), ("sending", 0, False)]
+    assert look(admin, "status, starts, called_at is not null") == [("sending", 0, True), ("pending", 0, False)]
     again = Told()
     async with working(dsn, send_work(again)):
         await until(admin, lambda: all_sent(admin))
@@ -387,7 +387,7 @@ def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
         ("sweep_messages", "idx_outbox__id", {"keys": None, "most_starts": 3}),
         ("resend_uncertain", "idx_outbox__seq_uncertain", {"channels": ["mail"], "most_starts": 3}),
     ):
-        statement = getattr(store.sql_of(OUTBOX), name)
+        statement = getattr(store.SQL.using(**store.names_of(OUTBOX)), name)
         with psycopg.ClientCursor(admin) as cursor:
             cursor.execute(b"explain " + statement.as_string(None).encode(), {"most": 10, "looked_at": 500, **given})
             assert index in str(cursor.fetchall()), name

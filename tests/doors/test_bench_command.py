@@ -85,7 +85,7 @@ def test_posts_and_what_they_are_held_against() -> None:
 
 
 def test_growth_is_few_posts_against_many_in_turns() -> None:
-    plan = posts.plan_of(["growth"])
+    plan = posts.BENCH.plan_of(["growth"])
     sides = ("few stored", "many stored")
     assert [(each.name, each.sides) for each in plan] == [("grown-release", sides), ("grown-intents", sides)]
 
@@ -114,7 +114,8 @@ def test_ingest_and_what_it_is_held_against() -> None:
 
 
 def test_growth_is_few_days_against_many_in_turns() -> None:
-    assert [(each.name, each.sides) for each in ingest.plan_of(["growth"])] == [("grown", ("few days", "many days"))]
+    plan = ingest.BENCH.plan_of(["growth"])
+    assert [(each.name, each.sides) for each in plan] == [("grown", ("few days", "many days"))]
 
 
 def test_sessions_of_a_batch_are_about_different_days_and_half_of_them_change_theirs() -> None:
@@ -130,6 +131,26 @@ def test_days_that_are_made_for_measuring_break_no_law_but_that_they_have_no_log
         ingest_ground.fill(connection, 30)
         offences = {each.invariant for each in check(connection, ["duly", "schedule_ingest"])}
         assert all("log" in each or "holder" in each for each in offences), offences
+
+
+# The scheduler --------------------------------------------------------------------------------------------------------
+
+
+def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> None:
+    few = ("--schedules", "2000", "--due", "10", "--runs", "1000", "--messages", "100")
+    answer = run("scheduler", "--rounds", "1", *few, "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [
+        ("pass", "few"),
+        ("pass", "some"),
+        ("pass", "many"),
+        ("due", "few"),
+        ("due", "many"),
+        ("send", "duly"),
+        ("send", "bare"),
+    ]
+    assert all(value > 0 for need in told["needs"] for value in need["values"])
 
 
 # Verdicts -------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "openapi.json"
 DOCUMENT = build_app("postgresql://nowhere/at_all", cast("Any", None)).openapi()
 ENVELOPED = "post /v1/createPostIntent"  # which has the statuses and the bodies of its contract
 PHOTO = "post /v1/posts/images"
-OPEN = {"get /healthz", "get /readyz"}
+OPEN = {"get /healthz", "get /readyz", "get /ics/{token}"}  # of the last the address is the key
 NOT_JSON = {"get /metrics": "text/plain", "get /v1/posts/{post_id}/image": "image/jpeg"}
 
 
@@ -51,8 +51,11 @@ CASES = [
     for each in OPERATIONS
     for mode in GenerationMode
     if mode is GenerationMode.POSITIVE
-    or [*(part for part in each.iter_parameters() if part.name != "Authorization"), *each.body]
-]  # what takes nothing takes nothing wrong
+    or (
+        each.label != "GET /ics/{token}"
+        and [*(part for part in each.iter_parameters() if part.name != "Authorization"), *each.body]
+    )
+]  # what takes nothing, or any text, takes nothing wrong
 EXAMPLES = 30
 WANTED = {GenerationMode.POSITIVE: {200, 201, 409}, GenerationMode.NEGATIVE: {400, 422}}
 JOBS = 8
@@ -83,6 +86,9 @@ class Api:
     images: list[str]  # of bo, who has not posted yet
     session: str  # anna's, which takes images
     day: str  # of anna, which has a version
+    schedule: int  # of anna
+    run: int  # of anna, which is open
+    token: str  # of anna's calendar
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +117,10 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
                 " select 'anna', 'RELEASED', '2020-01-01', '{}', image_url from posts.posts returning id::text"
             ).fetchall()
             session = anna.post("/v1/ingest/sessions").json()["id"]
-            yield Api(address, key, jobs, post, released, images, session, know_day(admin))
+            schedule = anna.post("/v1/schedules", json={"name": "Rent", "rule": "cron: 0 10 1 * *"}).json()["id"]
+            run = anna.post(f"/v1/schedules/{schedule}/fire").json()["id"]
+            token = anna.post("/v1/calendar").json()["token"]
+            yield Api(address, key, jobs, post, released, images, session, know_day(admin), schedule, run, token)
 
 
 def know_day(admin: psycopg.Connection[Any]) -> str:
@@ -168,14 +177,21 @@ def know(case: Any, api: Api, nth: int, mode: GenerationMode) -> None:
         "session_id": api.session,
         "date": api.day,
         "version": 1,
+        "schedule_id": api.schedule,
+        "run_id": api.run,
+        "token": api.token,
     }
     case.path_parameters.update({name: there[name] for name in case.path_parameters})
     if mode is GenerationMode.NEGATIVE:
         return
     if "Duly-User" in case.headers:
         case.headers["Duly-User"] = "anna"
-    body = cast("object", case.body)
-    if isinstance(body, dict) and "imagePath" in body:
+    body = cast("dict[str, Any]", case.body if isinstance(cast("object", case.body), dict) else {})
+    if "rule" in body:
+        body["rule"] = "cron: 0 10 1 * *"
+    if "job_run_id" in body:
+        body |= {"job_run_id": api.run, "payload": {}}
+    if "imagePath" in body:
         body["imagePath"] = api.images[nth % 2]
         case.headers["Duly-User"] = "bo"
 
@@ -194,9 +210,9 @@ def test_every_route_says_what_it_is_who_may_use_it_and_how_it_may_refuse(name: 
     if name in OPEN:
         return
     assert about["security"] == [{"key": []}]
-    assert re.search(r"scope `(ledger|posts|ingest):(read|write)`", about["description"])
+    assert re.search(r"scope `(ledger|posts|ingest|scheduler):(read|write)`", about["description"])
     assert {"401", "403", "413", "500", "503", "400" if name == ENVELOPED else "422"} <= about["responses"].keys()
-    is_for_somebody = name == PHOTO or about["tags"] == ["ingest"]  # and nobody may have this name
+    is_for_somebody = name == PHOTO or about["tags"] in (["ingest"], ["scheduler"])  # and nobody may have this name
     assert ("404" in about["responses"]) == ("{" in name or is_for_somebody)
     for status, response in about["responses"].items():
         is_problem = status >= "400" and name != ENVELOPED
@@ -212,6 +228,9 @@ def test_no_route_that_takes_a_post_finds_what_another_has_not_released(api: Api
         "session_id",
         "date",
         "version",
+        "schedule_id",
+        "run_id",
+        "token",
     }
     probed = 0
     with client_of(api.address, api.key.secret) as anna, client_of(api.address, api.key.secret) as other:

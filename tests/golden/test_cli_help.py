@@ -50,9 +50,44 @@ INGEST = [
         "replay",
     )
 ]
-SCHEDULE = ["schedule next"]
+SCHEDULE = [
+    f"schedule {verb}"
+    for verb in (
+        "add",
+        "edit",
+        "list",
+        "show",
+        "next",
+        "pause",
+        "resume",
+        "archive",
+        "fire",
+        "runs",
+        "upcoming",
+        "answer",
+        "undo",
+        "timeline",
+        "seed",
+    )
+]
+NOTIFICATIONS = [f"notifications {verb}" for verb in ("list", "show", "resend", "resolve")]
+EXPENSES = [f"expenses {verb}" for verb in ("list", "export")]
+PARTITIONS = [f"partitions {verb}" for verb in ("list", "create", "archive", "drop")]
 DAILY = ("", "up", "serve", "migrate", "verify", "doctor", "slo", "psql")
-COMMANDS = (*DAILY, *PEOPLE, *JOBS, *POSTS, *INGEST, *SCHEDULE, "test", "check", "lock")
+COMMANDS = (
+    *DAILY,
+    *PEOPLE,
+    *JOBS,
+    *POSTS,
+    *INGEST,
+    *SCHEDULE,
+    *NOTIFICATIONS,
+    *EXPENSES,
+    *PARTITIONS,
+    "test",
+    "check",
+    "lock",
+)
 
 
 def file_of(command: str) -> Path:

@@ -107,6 +107,14 @@ TELL = (
 POST_LOG = (
     "insert into duly.transition (machine, key, seq, prev_status, next_status, detail_json) select 'post', id::text, "
 )
+SCHEDULED = (
+    "insert into \"user\".users (uid) values ('anna');"
+    " insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+    " select id, 'Rent', 'cron: 0 10 1 * *', now() from \"user\".users;"
+    " insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+    " select id, '2026-11', now() from scheduler.jobs;"
+)
+RUNS_ASLEEP = "alter table scheduler.job_runs disable trigger user;"
 CAPTURE = "00000000-0000-0000-0000-000000000001"
 OPEN = f"insert into schedule_ingest.capture_session (id, user_id) values ('{CAPTURE}', 42);"
 LOOK = (
@@ -146,7 +154,8 @@ PLANTED_OFFENCES = {
         SEEN + "update schedule_ingest.schedule_notification set event_ids = '[\"another\"]'"
     ),
     "events_are_told_once": (
-        SEEN + "insert into schedule_ingest.schedule_notification select 'another', user_id, schedule_date,"
+        SEEN + "set session_replication_role = origin;"
+        " insert into schedule_ingest.schedule_notification select 'another', user_id, schedule_date,"
         " source_session_id, status, notification_type, message, event_ids from schedule_ingest.schedule_notification"
     ),
     "captures_say_why_they_failed": SEEN + "update schedule_ingest.capture_session set error = 'because'",
@@ -238,6 +247,38 @@ PLANTED_OFFENCES = {
         " update duly.outbox set status = 'failed', last_error = 'quietly'"
     ),
     "messages_have_their_log": "alter table duly.outbox disable trigger outbox_timeline_insert;" + MESSAGE,
+    "runs_have_their_key": SCHEDULED + "update scheduler.job_run_keys set period_key = 'another'",
+    "keys_have_their_run": SCHEDULED + "delete from scheduler.job_runs",
+    "runs_are_where_their_log_ends": SCHEDULED + RUNS_ASLEEP + "update scheduler.job_runs set status = 'skipped'",
+    "schedules_are_planned": SCHEDULED + "delete from scheduler.job_plans",
+    "answers_are_where_their_run_is": (
+        SCHEDULED + "insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
+        " select id, 'complete', 'k' from scheduler.job_runs"
+    ),
+    "runs_are_answered_once": (
+        SCHEDULED + "update scheduler.job_runs set status = 'confirmed';"
+        " insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
+        " select id, 'complete', key from scheduler.job_runs, unnest('{a,b}'::text[]) as key"
+    ),
+    "entries_have_their_answer": (
+        SCHEDULED + "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
+        " select user_id, name, 1, 'EUR', now(), 'scheduler:' || id || ':2026-11' from scheduler.jobs"
+    ),
+    "reversals_take_back_the_whole": (
+        SCHEDULED + "alter table expense.expenses disable trigger user;"
+        " insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
+        " select user_id, name, 5, 'EUR', now(), 'x' from scheduler.jobs;"
+        " insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref, reverses)"
+        " select user_id, name, -1, 'EUR', now(), 'y', id from expense.expenses"
+    ),
+    "sent_runs_have_a_reminder": SCHEDULED + "update scheduler.job_runs set status = 'sent'",
+    "no_run_is_without_its_month": (
+        "do $$ begin execute 'drop table scheduler.job_runs_' || to_char(now() at time zone 'UTC', 'YYYY_MM'); end $$;"
+        + SCHEDULED
+    ),
+    "notifications_say_what_became_of_them": (
+        SEEN + "update schedule_ingest.schedule_notification set delivery = 'failed'"
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from psycopg import AsyncConnection, OperationalError
 from pydantic import BaseModel
 
 import duly
+from duly.api.calendar import routers as calendar
 from duly.api.envelope import IntentCounts
 from duly.api.ingest import routers as ingest
 from duly.api.jobs import router as jobs
@@ -18,9 +19,11 @@ from duly.api.metrics import router as metrics
 from duly.api.posts import routers as posts
 from duly.api.problems import tell_problems, with_problems
 from duly.api.rate import Rate
+from duly.api.scheduler import routers as scheduler
 from duly.db.pool import open_pool
 from duly.ingest.machine import DEFAULT_SCHEMA
 from duly.objects import Objects
+from duly.scheduler.service import DEFAULT_UNDO_SECONDS
 
 __all__ = ["build_app"]
 
@@ -56,6 +59,7 @@ def build_app(
     role: str | None = None,
     pool_size: int = 10,
     ingest_schema: str = DEFAULT_SCHEMA,
+    undo_seconds: float = DEFAULT_UNDO_SECONDS,
 ) -> FastAPI:
     """The application over one database and one store of images; it starts even while the database does not answer.
 
@@ -75,6 +79,7 @@ def build_app(
                 "intents": intents,
                 "rate": Rate(),
                 "ingest_schema": ingest_schema,
+                "undo_seconds": undo_seconds,
             }
 
     app = Application(
@@ -109,6 +114,6 @@ def build_app(
         return Readiness(ready=True, database="ok")
 
     _ = healthz, readyz
-    for router in (jobs, *posts, *ingest, metrics):
+    for router in (jobs, *posts, *ingest, *scheduler, *calendar, metrics):
         app.include_router(router)
     return app

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duly.errors import (
+    AlreadyAnswered,
     DulyError,
     InvalidArgument,
     MethodNotAllowed,
@@ -64,6 +65,9 @@ class Problem(BaseModel):
     detail: str = Field(description="What is the matter this time, and what would do instead.")
     code: str = Field(description="The code, as on the command line and in a row: docs/errors.md explains each.")
     places: list[Place] | None = Field(default=None, description="With INVALID_ARGUMENT: what is wrong, and where.")
+    receipt: dict[str, Any] | None = Field(
+        default=None, description="With ALREADY_ANSWERED: the receipt of the first answer."
+    )
 
 
 # Telling --------------------------------------------------------------------------------------------------------------
@@ -83,9 +87,10 @@ def tell_error(request: Request, error: Exception) -> Response:
     """An error of ours; what is wrong with the server itself is for its log."""
     assert isinstance(error, DulyError)
     if isinstance(error, Misconfigured):
-        log.error("the API cannot work as it is set up", error=error, path=request.url.path)
+        log.error("the API cannot work as it is set up", error=error, path=shown_path(request.url.path))
         return answer(type(error), "the server is not set up for this; its log says what is missing")
-    return answer(type(error), str(error))
+    receipt = error.receipt if isinstance(error, AlreadyAnswered) else None
+    return answer(type(error), str(error), receipt=receipt)
 
 
 def tell_invalid(_: Request, error: Exception) -> Response:
@@ -151,7 +156,7 @@ class LastResort:
         except Exception:
             if is_answered or scope["type"] != "http":
                 raise
-            log.exception("a request failed", method=scope["method"], path=scope["path"])
+            log.exception("a request failed", method=scope["method"], path=shown_path(scope["path"]))
             words = "something went wrong here that should not have; the server's log says what"
             await answer(Unexpected, words)(scope, receive, send)
 
@@ -161,6 +166,7 @@ def answer(
     detail: str,
     places: Sequence[Place] | None = None,
     headers: Mapping[str, str] | None = None,
+    receipt: Mapping[str, Any] | None = None,
 ) -> Response:
     """One problem as a response."""
     problem = Problem(
@@ -170,6 +176,7 @@ def answer(
         detail=clean_text(detail),
         code=error.code,
         places=list(places) if places else None,
+        receipt=dict(receipt) if receipt else None,
     )
     return Response(
         problem.model_dump_json(exclude_none=True),
@@ -219,3 +226,8 @@ def with_problems(document: dict[str, Any]) -> dict[str, Any]:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas |= {**schema.pop("$defs"), "Problem": schema}
     return document
+
+
+def shown_path(path: str) -> str:
+    """The path as a log may have it: the address of a calendar is a secret."""
+    return "/ics/..." if path.startswith("/ics/") else path

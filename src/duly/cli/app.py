@@ -6,8 +6,11 @@ import typer
 
 import duly
 from duly.cli.bench_app import bench_app
+from duly.cli.expenses_app import expenses_app
 from duly.cli.ingest_app import ingest_app
 from duly.cli.jobs_app import jobs_app
+from duly.cli.notifications_app import notifications_app
+from duly.cli.partitions_app import partitions_app
 from duly.cli.people_app import keys_app, orgs_app, users_app
 from duly.cli.posts_app import posts_app
 from duly.cli.schedule_app import schedule_app
@@ -26,6 +29,9 @@ app.add_typer(jobs_app, name="jobs")
 app.add_typer(posts_app, name="posts")
 app.add_typer(ingest_app, name="ingest")
 app.add_typer(schedule_app, name="schedule")
+app.add_typer(notifications_app, name="notifications")
+app.add_typer(expenses_app, name="expenses")
+app.add_typer(partitions_app, name="partitions")
 app.add_typer(orgs_app, name="orgs")
 app.add_typer(users_app, name="users")
 app.add_typer(keys_app, name="keys")

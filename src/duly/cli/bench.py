@@ -8,7 +8,7 @@ from typing import NoReturn
 from duly.cli.workshop import in_checkout
 from duly.extras import require
 
-__all__ = ["run_bench_ingest", "run_bench_ledger", "run_bench_posts"]
+__all__ = ["run_bench_ingest", "run_bench_ledger", "run_bench_posts", "run_bench_scheduler"]
 
 
 def run_bench_ledger(
@@ -30,6 +30,12 @@ def run_bench_posts(rounds: int, only: str | None, sizes: Mapping[str, float], a
     """Become the program that holds posts against a bare program."""
     in_checkout()
     become("bench.posts", {"rounds": rounds, "only": only, **sizes}, as_json)
+
+
+def run_bench_scheduler(rounds: int, only: str | None, sizes: Mapping[str, float], as_json: bool) -> None:
+    """Become the program that holds the scheduler against its own size, and the sender against a bare program."""
+    in_checkout()
+    become("bench.scheduler", {"rounds": rounds, "only": only, **sizes}, as_json)
 
 
 def become(module: str, options: Mapping[str, object], as_json: bool) -> NoReturn:

@@ -124,3 +124,29 @@ def ingest(
 
     sizes = {"sessions": sessions, "days": days, "warm-waves": warm_waves}
     run_bench_ingest(rounds=rounds, only=only, sizes=sizes, as_json=as_json)
+
+
+@bench_app.command()
+def scheduler(
+    rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured; the sides take turns.")] = 3,
+    only: Annotated[
+        str | None, typer.Option(help="Only these, separated by commas: pass, due, send. Default: all.")
+    ] = None,
+    schedules: Annotated[
+        int, typer.Option(min=100, help="Active schedules, where there are many; a tenth and a hundredth besides.")
+    ] = 1_000_000,
+    due: Annotated[int, typer.Option(min=1, help="How many of them are due, however many there are.")] = 1_000,
+    runs: Annotated[
+        int, typer.Option(min=100, help="Runs of the past, where there are many; a hundredth of it where few.")
+    ] = 10_000_000,
+    messages: Annotated[int, typer.Option(min=1, help="Messages that are held and settled.")] = 20_000,
+    as_json: Json = False,
+) -> None:
+    """Hold a pass of the scheduler against the number of schedules, and the sender against a bare program.
+
+    Example: duly bench scheduler --rounds 1 --only pass --schedules 100000
+    """
+    from duly.cli.bench import run_bench_scheduler
+
+    sizes = {"schedules": schedules, "due": due, "runs": runs, "messages": messages}
+    run_bench_scheduler(rounds=rounds, only=only, sizes=sizes, as_json=as_json)

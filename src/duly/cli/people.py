@@ -1,8 +1,8 @@
 """`duly orgs`, `duly users`, `duly keys`: who there is, and whose key opens which door."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from duly.cli import asking
 from duly.cli.shown import print_table, text_of, to_json
@@ -10,6 +10,7 @@ from duly.db.pool import Pool
 from duly.errors import InvalidArgument
 from duly.kernel.outcome import Created, Creation
 from duly.people import ApiKey, Org, User, service
+from duly.people.model import Webhook, new_webhook_secret, read_quiet
 
 __all__ = [
     "change_user",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 SECONDS_A_DAY = 86_400
+NONE = "none"
 Answer = TypeVar("Answer")
 Shown = Org | User | ApiKey
 
@@ -60,22 +62,68 @@ def create_user(uid: str, telegram_id: int | None, zone: str, language: str, cur
 
 
 def change_user(
-    uid: str, telegram_id: int | None, zone: str | None, language: str | None, currency: str | None, as_json: bool
+    uid: str,
+    described: Mapping[str, Any],
+    quiet: str | None,
+    webhook: str | None,
+    webhook_secret: str | None,
+    as_json: bool,
 ) -> None:
-    """Describe a person anew."""
-    if telegram_id is None and zone is None and language is None and currency is None:
-        raise InvalidArgument("say what is to change: --telegram-id, --zone, --language or --currency")
-    user = ask(
-        lambda pool: service.change_user(
-            pool, uid, telegram_id=telegram_id, zone=zone, language=language, currency=currency
+    """Describe a person anew; everything is checked before anything is changed."""
+    words = {name: value for name, value in described.items() if value is not None}
+    if not words and quiet is None and webhook is None and webhook_secret is None:
+        raise InvalidArgument(
+            "say what is to change: --telegram-id, --zone, --language, --currency, --quiet or --webhook"
         )
-    )
-    print(to_json(asdict(user)) if as_json else f"changed   {line_of(user)}")
+    hours = None if quiet is None or quiet == NONE else read_quiet(quiet)
+    address = address_of(webhook, webhook_secret)
+
+    async def question(pool: Pool) -> User:
+        user: User | None = None
+        if words:
+            user = await service.change_user(pool, uid, **words)
+        if quiet is not None:
+            user = await service.set_quiet(pool, uid, hours)
+        if webhook is not None:
+            user = await service.set_webhook(pool, uid, address)
+        assert user, "something is to change"
+        return user
+
+    user = ask(question)
+    secret = address.secret if address and webhook_secret is None else None
+    if as_json:
+        told = {"webhook": address.url if address else None} if webhook is not None else {}
+        print(to_json({**told_user(user), **told, **({"webhook_secret": secret} if secret else {})}))
+        return
+    print(f"changed   {line_of(user)}")
+    if secret:
+        print(f"secret    {secret}")
+        print("          keep it now: it signs every webhook, and is not shown again")
+
+
+def address_of(webhook: str | None, secret: str | None) -> Webhook | None:
+    """The webhook that was asked for, with a secret of its own unless one was given."""
+    if webhook is not None and webhook != NONE:
+        return Webhook(webhook, secret if secret is not None else new_webhook_secret())
+    if secret is not None:
+        raise InvalidArgument("--webhook-secret needs --webhook: it signs what goes to that address")
+    return None
 
 
 def list_users(as_json: bool) -> None:
-    """Show the people."""
-    tell_list(ask(service.list_users), ("id", "uid", "telegram_id", "zone", "language", "currency"), as_json)
+    """Show the people, with their quiet hours and webhooks, never a secret."""
+
+    async def question(pool: Pool) -> tuple[Sequence[User], Mapping[int, str]]:
+        users = await service.list_users(pool)
+        return users, await service.list_webhooks(pool, [user.id for user in users])
+
+    users, addresses = ask(question)
+    if as_json:
+        print(to_json([{**told_user(user), "webhook": addresses.get(user.id)} for user in users]))
+        return
+    columns = ("id", "uid", "telegram_id", "zone", "language", "currency")
+    rows = [[*(getattr(user, name) for name in columns), quiet_of(user), addresses.get(user.id)] for user in users]
+    print_table((*columns, "quiet", "webhook"), rows)
 
 
 def revoke_user(uid: str, as_json: bool) -> None:
@@ -111,14 +159,30 @@ def tell_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> No
     """What was made, or was there already."""
     outcome = "created" if isinstance(creation, Created) else "existing"
     if as_json:
-        print(to_json({"outcome": outcome, **asdict(creation.row)}))
+        print(to_json({"outcome": outcome, **told(creation.row)}))
     else:
         print(f"{outcome:9} {line_of(creation.row)}")
 
 
 def line_of(row: Shown) -> str:
     """All that is known of an org or a person, in one line."""
-    return "  ".join(f"{name} {text_of(value)}" for name, value in asdict(row).items() if value is not None)
+    return "  ".join(f"{name} {text_of(value)}" for name, value in told(row).items() if value is not None)
+
+
+def told(row: Shown) -> Mapping[str, Any]:
+    """All that is known of an org or a person."""
+    return told_user(row) if isinstance(row, User) else asdict(row)
+
+
+def told_user(user: User) -> Mapping[str, Any]:
+    """All that is known of a person, with the quiet hours as they are given."""
+    hours = ("quiet_from", "quiet_until")
+    return {**{name: value for name, value in asdict(user).items() if name not in hours}, "quiet": quiet_of(user)}
+
+
+def quiet_of(user: User) -> str | None:
+    """The hours in which nobody reminds a person."""
+    return f"{user.quiet_from:%H:%M}-{user.quiet_until:%H:%M}" if user.quiet_from else None
 
 
 def tell_revoked(keys: Sequence[ApiKey], as_json: bool) -> None:

@@ -74,15 +74,26 @@ def users_set(
     zone: Annotated[str | None, typer.Option(help="Their time zone.")] = None,
     language: Annotated[str | None, typer.Option(help="Their language.")] = None,
     currency: Annotated[str | None, typer.Option(help="Their currency.")] = None,
+    quiet: Annotated[
+        str | None,
+        typer.Option(metavar="HH:MM-HH:MM|none", help="The hours of their day in which nobody reminds them."),
+    ] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL|none", help="Where messages to them go by webhook.")
+    ] = None,
+    webhook_secret: Annotated[
+        str | None, typer.Option(metavar="whsec_...", help="What signs them. Default: a new one, shown this once.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Describe a person anew; what is not given stays. Days belong to a Telegram id, and stay with it.
 
-    Example: duly users set anna --telegram-id 42
+    Example: duly users set anna --telegram-id 42 --quiet 22:00-07:00 --webhook https://example.com/hooks
     """
     from duly.cli.people import change_user
 
-    change_user(uid, telegram_id, zone, language, currency, as_json)
+    described = {"telegram_id": telegram_id, "zone": zone, "language": language, "currency": currency}
+    change_user(uid, described, quiet, webhook, webhook_secret, as_json)
 
 
 @users_app.command("list")

@@ -45,6 +45,7 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
             role=role_on(database.dsn, settings),
             pool_size=settings.pool_size,
             ingest_schema=settings.db_schema,
+            undo_seconds=settings.scheduler_undo_seconds,
         )
         config = uvicorn.Config(
             app,

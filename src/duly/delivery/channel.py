@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from duly.errors import DulyError
-
 __all__ = ["Channel", "Message", "NotSent", "Person", "Unknown", "WhenUncertain", "WillNeverWork"]
 
 
@@ -65,23 +63,17 @@ class Channel(Protocol):
         ...
 
 
-class NotSent(DulyError):
+class NotSent(Exception):
     """It was not sent this time; the other side may have said how long to wait."""
-
-    code = "NOT_SENT"
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
 
-class WillNeverWork(DulyError):
+class WillNeverWork(Exception):
     """It cannot be sent, and trying again would only repeat this."""
 
-    code = "WILL_NEVER_WORK"
 
-
-class Unknown(DulyError):
+class Unknown(Exception):
     """It went out, and whether it arrived nobody knows."""
-
-    code = "OUTCOME_UNKNOWN"

@@ -81,6 +81,29 @@ update {schema}.{table} as t set called_at = duly.clock()
 where t.{key} = any (array(select key from ours))
 returning t.{key} as key;
 
+-- name: release_messages
+-- What we hold and have not called the transport for waits again, unblamed. What was called is left to lapse: nobody knows.
+with given as (
+    select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner) order by g.key
+),
+ours as (
+    select given.key
+    from given
+    cross join lateral (
+        select
+        from {schema}.{table} as t
+        where t.{key} = given.key and t.lease_owner = given.owner and t.{state} = 'sending'
+            and t.lease_expires_at >= duly.clock()
+        for no key update
+    ) as held
+)
+update {schema}.{table} as t
+set {state} = case when t.called_at is null then 'pending' else t.{state} end,
+    lease_owner = case when t.called_at is not null then t.lease_owner end,
+    lease_expires_at = case when t.called_at is not null then duly.clock() - interval '1 millisecond' end,
+    starts = greatest(t.starts - 1, 0), settled_by = case when t.called_at is null then t.lease_owner else t.settled_by end
+where t.{key} = any (array(select key from ours));
+
 -- name: get_now
 -- The database's time: the next try is counted from it.
 select duly.now();

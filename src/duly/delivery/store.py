@@ -8,8 +8,8 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from duly.db.queries import Queries, load_queries
-from duly.db.rows import Row, find_row, find_value, get_rows, get_value
+from duly.db.queries import load_queries
+from duly.db.rows import Row, change, find_row, find_value, get_rows, get_value
 from duly.delivery.channel import Person
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
@@ -23,7 +23,9 @@ __all__ = [
     "get_now",
     "is_here",
     "list_messages",
+    "names_of",
     "note_called",
+    "release_messages",
     "resend",
     "resend_uncertain",
     "resolve",
@@ -54,7 +56,7 @@ async def claim_messages(
     for _ in range(MOST_LOOKS):
         rows = await get_rows(
             connection,
-            sql_of(of).claim_messages,
+            SQL.using(**names_of(of)).claim_messages,
             owner=owner,
             channels=list(channels),
             lease_seconds=lease_seconds,
@@ -79,11 +81,23 @@ async def note_called(connection: Connection, of: LeaseTable, leases: Sequence[L
     """Note that the transport is about to be called; the keys of messages that are still ours."""
     rows = await get_rows(
         connection,
-        sql_of(of).note_called,
+        SQL.using(**names_of(of)).note_called,
         keys=[lease.key for lease in leases],
         owners=[lease.owner for lease in leases],
     )
     return frozenset(row["key"] for row in rows)
+
+
+async def release_messages(connection: Connection, of: LeaseTable, leases: Sequence[Lease]) -> None:
+    """Hand messages back unsent and unblamed."""
+    crashpoint("before_release")
+    await change(
+        connection,
+        SQL.using(**names_of(of)).release_messages,
+        keys=[lease.key for lease in leases],
+        owners=[lease.owner for lease in leases],
+    )
+    crashpoint("after_release")
 
 
 async def get_now(connection: Connection) -> datetime:
@@ -96,7 +110,8 @@ async def sweep_messages(
 ) -> int:
     """Bring back, set aside, or mark as uncertain what dead senders held; how many there were."""
     crashpoint("before_sweep")
-    rows = await get_rows(connection, sql_of(of).sweep_messages, most_starts=most_starts, keys=keys, most=most)
+    statement = SQL.using(**names_of(of)).sweep_messages
+    rows = await get_rows(connection, statement, most_starts=most_starts, keys=keys, most=most)
     crashpoint("after_sweep")
     return len(rows)
 
@@ -105,9 +120,8 @@ async def resend_uncertain(
     connection: Connection, of: LeaseTable, channels: Sequence[str], *, most_starts: int, most: int = 100
 ) -> int:
     """Have what is uncertain sent again, where the other side can tell; how many there were."""
-    rows = await get_rows(
-        connection, sql_of(of).resend_uncertain, channels=list(channels), most_starts=most_starts, most=most
-    )
+    statement = SQL.using(**names_of(of)).resend_uncertain
+    rows = await get_rows(connection, statement, channels=list(channels), most_starts=most_starts, most=most)
     return len(rows)
 
 
@@ -155,6 +169,6 @@ async def resolve(connection: Connection, key: UUID, *, was_sent: bool) -> bool:
     return await find_value(connection, SQL.resolve, key=key, was_sent=was_sent) is not None
 
 
-def sql_of(of: LeaseTable) -> Queries:
-    """The statements about one of the two tables."""
-    return SQL.using(schema=of.table[0], table=of.table[1], key=of.key, state=of.state, key_type=of.key_type)
+def names_of(of: LeaseTable) -> dict[str, str]:
+    """What stands in the braces, for one of the two tables."""
+    return {"schema": of.table[0], "table": of.table[1], "key": of.key, "state": of.state, "key_type": of.key_type}

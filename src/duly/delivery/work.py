@@ -124,6 +124,10 @@ class SendWork(Work):
             swept += await store.resend_uncertain(connection, self.of, self.resendable, most_starts=self.most_starts)
         return swept
 
+    async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
+        """Hand messages back: what was not called for waits again at once."""
+        await store.release_messages(connection, self.of, leases)
+
     # Sending ----------------------------------------------------------------------------------------------------------
 
     def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002

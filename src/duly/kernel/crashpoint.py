@@ -24,6 +24,8 @@ CRASHPOINTS: frozenset[str] = frozenset(
         "after_claim",
         "before_work",
         "after_work",
+        "before_send",
+        "after_send",
         "before_settle",
         "after_settle",
         "before_renew",

@@ -1,4 +1,4 @@
--- Orgs, people and keys.
+-- Orgs, people, keys and calendars.
 
 -- name: create_org
 -- The unique name decides who made it; nothing returned means it was there.
@@ -45,6 +45,22 @@ select * from "user".users where id > %(after_id)s
 order by id
 limit %(most)s;
 
+-- name: create_calendar
+-- One address a person: a new one takes the place of the old one, which opens nothing any more. Only its hash goes in.
+insert into "user".calendars (user_id, token_sha256) values (%(user_id)s, %(token_sha256)s)
+on conflict (user_id) do update set token_sha256 = excluded.token_sha256, created_at = duly.clock();
+
+-- name: revoke_calendar
+-- An address that is gone opens nothing.
+delete from "user".calendars where user_id = %(user_id)s;
+
+-- name: find_calendar
+-- Whose calendar an address opens, by the hash of its token.
+select u.*
+from "user".calendars as c
+join "user".users as u on u.id = c.user_id
+where c.token_sha256 = %(token_sha256)s;
+
 -- name: create_key
 -- Only the hash goes in; an expiry is counted from the database's clock.
 insert into duly.api_keys (name, prefix, secret_sha256, scopes, org_id, user_id, expires_at)
@@ -87,3 +103,22 @@ from duly.api_keys where prefix = %(prefix)s;
 -- name: has_keys
 -- Was a key ever made? A revoked one still says that this door has a lock.
 select exists (select from duly.api_keys);
+
+-- name: set_quiet
+-- In these hours of their day nobody reminds them; nothing given means at any hour.
+update "user".users set quiet_from = %(begins)s::time, quiet_until = %(ends)s::time
+where uid = %(uid)s
+returning *;
+
+-- name: put_webhook
+-- One address a person; a new one takes the place of the old one.
+insert into "user".webhooks (user_id, url, secret) values (%(user_id)s, %(url)s, %(secret)s)
+on conflict (user_id) do update set url = excluded.url, secret = excluded.secret;
+
+-- name: drop_webhook
+-- Messages to this person go nowhere by webhook any more.
+delete from "user".webhooks where user_id = %(user_id)s;
+
+-- name: list_webhooks
+-- The addresses of some people, never the secrets.
+select user_id, url from "user".webhooks where user_id = any (%(user_ids)s::bigint[]);

@@ -1,6 +1,7 @@
-"""The verbs that doors call: make orgs, people and keys, list them, revoke keys, and say whose key this is."""
+"""The verbs that doors call: make orgs, people, keys and calendars, list them, revoke them, and say whose they are."""
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+import secrets
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from psycopg import errors as database_errors
@@ -10,22 +11,39 @@ from duly.errors import Conflict, InvalidArgument, NotFound
 from duly.kernel.idempotency import create_once
 from duly.kernel.outcome import Creation
 from duly.people import store
-from duly.people.model import ApiKey, NewKey, Org, User, checked_scopes, new_secret, prefix_of
+from duly.people.model import (
+    SECRET_BYTES,
+    ApiKey,
+    NewKey,
+    Org,
+    Quiet,
+    User,
+    Webhook,
+    checked_scopes,
+    new_secret,
+    prefix_of,
+)
 
 __all__ = [
     "change_user",
+    "create_calendar",
     "create_key",
     "create_org",
     "create_user",
+    "find_calendar",
     "find_person",
     "has_keys",
     "identify",
     "list_keys",
     "list_orgs",
     "list_users",
+    "list_webhooks",
+    "revoke_calendar",
     "revoke_key",
     "revoke_keys_of_org",
     "revoke_keys_of_user",
+    "set_quiet",
+    "set_webhook",
 ]
 
 RULES = {
@@ -103,6 +121,26 @@ async def list_users(pool: Pool) -> Sequence[User]:
     """People, in the order they came."""
     async with pool.transaction() as connection:
         return await store.list_users(connection)
+
+
+async def create_calendar(pool: Pool, user_id: int) -> str:
+    """Give somebody's calendar a new address in the place of the old one; its token is in the answer, nowhere else."""
+    token = secrets.token_urlsafe(SECRET_BYTES)
+    async with pool.transaction() as connection:
+        await store.create_calendar(connection, user_id, token)
+    return token
+
+
+async def revoke_calendar(pool: Pool, user_id: int) -> bool:
+    """Take the address of somebody's calendar back; whether there was one."""
+    async with pool.transaction() as connection:
+        return await store.revoke_calendar(connection, user_id)
+
+
+async def find_calendar(pool: Pool, token: str) -> User | None:
+    """Whose calendar a token opens; None when it opens none."""
+    async with pool.statement() as connection:
+        return await store.find_calendar(connection, token)
 
 
 async def create_key(
@@ -202,3 +240,29 @@ async def rules() -> AsyncGenerator[None, None]:
         if error.diag.constraint_name == "uq_users__telegram_id":
             raise Conflict("this Telegram id belongs to another person") from None
         raise
+
+
+async def set_quiet(pool: Pool, uid: str, quiet: Quiet | None) -> User:
+    """Give a person hours in which nobody reminds them, or none."""
+    async with pool.transaction() as connection:
+        user = await store.set_quiet(connection, uid, quiet)
+    if user is None:
+        raise nobody(uid)
+    return user
+
+
+async def set_webhook(pool: Pool, uid: str, webhook: Webhook | None) -> User:
+    """Say where messages to a person go by webhook, or that they go nowhere."""
+    async with pool.transaction() as connection:
+        user = await get_user(connection, uid)
+        if webhook:
+            await store.put_webhook(connection, user.id, webhook)
+        else:
+            await store.drop_webhook(connection, user.id)
+        return user
+
+
+async def list_webhooks(pool: Pool, user_ids: Sequence[int]) -> Mapping[int, str]:
+    """The addresses of those of these people who have one, without the secrets."""
+    async with pool.transaction() as connection:
+        return await store.list_webhooks(connection, user_ids)

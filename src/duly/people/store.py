@@ -1,6 +1,6 @@
 """One small function per statement: connection in, value out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -8,14 +8,17 @@ from uuid import UUID
 from psycopg import AsyncConnection
 
 from duly.db.queries import load_queries
-from duly.db.rows import find_row, get_row, get_rows, get_value
-from duly.people.model import ApiKey, Org, User, matches, sha256_of
+from duly.db.rows import change, find_row, get_row, get_rows, get_value
+from duly.people.model import ApiKey, Org, Quiet, User, Webhook, matches, sha256_of
 
 __all__ = [
     "change_user",
+    "create_calendar",
     "create_key",
     "create_org",
     "create_user",
+    "drop_webhook",
+    "find_calendar",
     "find_key",
     "find_live_key",
     "find_org",
@@ -24,7 +27,11 @@ __all__ = [
     "list_keys",
     "list_orgs",
     "list_users",
+    "list_webhooks",
+    "put_webhook",
+    "revoke_calendar",
     "revoke_keys",
+    "set_quiet",
 ]
 
 SQL = load_queries(__file__)
@@ -98,6 +105,22 @@ async def list_users(connection: Connection, after: int = 0, most: int = 1000) -
     return [User(**row) for row in await get_rows(connection, SQL.list_users, after_id=after, most=most)]
 
 
+async def create_calendar(connection: Connection, user_id: int, token: str) -> None:
+    """Keep the hash of somebody's address, in the place of the one before."""
+    await change(connection, SQL.create_calendar, user_id=user_id, token_sha256=sha256_of(token))
+
+
+async def revoke_calendar(connection: Connection, user_id: int) -> bool:
+    """Forget somebody's address; whether there was one."""
+    return await change(connection, SQL.revoke_calendar, user_id=user_id) > 0
+
+
+async def find_calendar(connection: Connection, token: str) -> User | None:
+    """Whose calendar this is."""
+    row = await find_row(connection, SQL.find_calendar, token_sha256=sha256_of(token))
+    return User(**row) if row else None
+
+
 async def create_key(
     connection: Connection,
     name: str,
@@ -154,3 +177,31 @@ async def find_key(connection: Connection, prefix: str) -> ApiKey | None:
 async def has_keys(connection: Connection) -> bool:
     """Was a key ever made, whatever became of it?"""
     return await get_value(connection, SQL.has_keys)
+
+
+async def set_quiet(connection: Connection, uid: str, quiet: Quiet | None) -> User | None:
+    """Give a person quiet hours, or take them away; None when there is nobody of this uid."""
+    row = await find_row(
+        connection,
+        SQL.set_quiet,
+        uid=uid,
+        begins=quiet.begins if quiet else None,
+        ends=quiet.ends if quiet else None,
+    )
+    return User(**row) if row else None
+
+
+async def put_webhook(connection: Connection, user_id: int, webhook: Webhook) -> None:
+    """Say where messages to a person go."""
+    await change(connection, SQL.put_webhook, user_id=user_id, url=webhook.url, secret=webhook.secret)
+
+
+async def drop_webhook(connection: Connection, user_id: int) -> None:
+    """Have messages to a person go nowhere."""
+    await change(connection, SQL.drop_webhook, user_id=user_id)
+
+
+async def list_webhooks(connection: Connection, user_ids: Sequence[int]) -> Mapping[int, str]:
+    """The addresses of those of these people who have one."""
+    rows = await get_rows(connection, SQL.list_webhooks, user_ids=list(user_ids))
+    return {row["user_id"]: row["url"] for row in rows}

@@ -37,7 +37,7 @@ select id, request_digest from scheduler.jobs where user_id = %(user_id)s and re
 -- What is not given stays; the triggers see to the runs.
 update scheduler.jobs
 set name = coalesce(%(name)s::text, name),
-    description = coalesce(%(description)s::text, description),
+    description = nullif(coalesce(%(description)s::text, description), ''),
     rule = coalesce(%(rule)s::text, rule),
     first_run_at = coalesce(%(first_run_at)s::timestamptz, first_run_at),
     advance_minutes = coalesce(%(advance_minutes)s::int, advance_minutes),
@@ -254,17 +254,15 @@ from (
     select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status
     from scheduler.job_runs as d
     where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
-        and not exists (
-            select
-            from scheduler.job_plans as p
-            where d.status = 'pending' and p.job_id = d.job_id and p.next_at <= duly.now() and p.state <> 'stuck'
-        )
+        and (d.status <> 'pending' or coalesce((
+            select p.next_at > duly.now() or p.state = 'stuck' from scheduler.job_plans as p where p.job_id = d.job_id
+        ), true))
     order by d.remind_at, d.id
     limit %(most)s
     for no key update skip locked
 ) as r
-join scheduler.jobs as j on j.id = r.job_id
-join "user".users as u on u.id = j.user_id
+cross join lateral (select * from scheduler.jobs as t where t.id = r.job_id limit 1) as j
+cross join lateral (select * from "user".users as t where t.id = j.user_id limit 1) as u
 order by r.remind_at, r.id;
 
 -- name: queue_reminders

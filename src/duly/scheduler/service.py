@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -39,6 +39,7 @@ from duly.scheduler.model import (
     Schedule,
     Status,
     Upcoming,
+    checked_amount,
     checked_text,
 )
 from duly.scheduler.store import BEGINNING, END, Owner
@@ -68,29 +69,35 @@ DEFAULT_UNDO_SECONDS = 600.0
 # Schedules ------------------------------------------------------------------------------------------------------------
 
 
-async def add_schedule(pool: Pool, user_id: int, wanted: NewSchedule, key: str | None = None) -> Creation[Schedule]:
-    """Make a schedule; the same request under the same key makes one."""
+async def add_schedule(
+    pool: Pool, user_id: int, wanted: NewSchedule, key: str | None = None, *, begins_now: bool = False
+) -> Creation[Schedule]:
+    """Make a schedule; the same request under the same key makes one.
+
+    A request that said no time, and so `begins_now`, is the same whenever it comes again.
+    """
     if key is not None:
         checked_text("idempotency_key", key, LONGEST_KEY)
 
-    async def insert() -> tuple[int, bytes] | None:
+    async def insert() -> tuple[int, bool] | None:
         made = await store.create_schedule(connection, user_id, wanted, key)
         if made is None:
             return None
         if wanted.expense:
             await store.put_template(connection, user_id, made, wanted.expense)
-        return made, wanted.digest
+        return made, True
 
-    async def find() -> tuple[int, bytes] | None:
+    async def find() -> tuple[int, bool] | None:
         assert key is not None, "without a key nothing is in the way"
         row = await store.find_by_request(connection, user_id, key)
-        return (row["id"], row["request_digest"]) if row else None
+        if row is None:
+            return None
+        began = (await get(connection, user_id, row["id"])).first_run_at if begins_now else wanted.first_run_at
+        return row["id"], row["request_digest"] == replace(wanted, first_run_at=began).digest
 
     try:
         async with pool.transaction() as connection:
-            made = await create_once(
-                insert, find, lambda row: row[1] == wanted.digest, f"the key {key} stands for another schedule"
-            )
+            made = await create_once(insert, find, lambda row: row[1], f"the key {key} stands for another schedule")
             schedule = await get(connection, user_id, made.row[0])
     except ForeignKeyViolation:
         raise NotFound(f"there is nobody with the id {user_id}; make people with: duly users create") from None
@@ -220,7 +227,7 @@ async def answer_run(pool: Pool, user_id: Owner, run_id: int, answer: Answer) ->
     """Answer a run, once: the confirmation, the run's state and the entry in the books, or none of them."""
     with as_our_errors():
         async with pool.statement() as connection:
-            row = await store.answer(connection, user_id, run_id, answer)
+            row = await store.answer(connection, user_id, run_id, with_plain_amount(answer))
     receipt = store.receipt_of(row["receipt"])
     return Created(receipt) if row["is_new"] else Existing(receipt)
 
@@ -280,15 +287,24 @@ def checked_id(given: int) -> int:
     return given if 0 < given < 2**63 else 0
 
 
+def with_plain_amount(answer: Answer) -> Answer:
+    """The answer with its amount written as the database reads it: Python takes blanks, and digits of any script."""
+    if "amount" not in answer.given:
+        return answer
+    amount = checked_amount("payload.amount", answer.given["amount"])
+    return replace(answer, given={**answer.given, "amount": format(amount, "f")})
+
+
 def checked_changes(before: Schedule, changes: Mapping[str, Any]) -> None:
     """Refuse what could not be made so either."""
     known = {each.name for each in fields(NewSchedule)} - {"expense"}
     if unknown := sorted(set(changes) - known):
         raise InvalidArgument(f"{unknown[0]}: cannot be changed; there are {', '.join(sorted(known))}")
-    kept: dict[str, Any] = {
-        name: changes.get(name) if changes.get(name) is not None else getattr(before, name) for name in known
-    }
-    NewSchedule(**kept)
+    given = {name: value for name, value in changes.items() if value is not None}
+    if given.get("description") == "":
+        given["description"] = None  # there is to be none
+    kept: dict[str, Any] = {name: getattr(before, name) for name in known}
+    NewSchedule(**kept | given)
 
 
 @contextmanager

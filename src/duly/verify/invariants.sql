@@ -500,7 +500,7 @@ limit %(most)s;
 -- name: runs_have_their_key
 -- contract: scheduler
 -- Every run has its key, of the same schedule, period and time.
-select r.id::text
+select format('run %%s has no key that says the same', r.id) as offender
 from scheduler.job_runs as r
 left join scheduler.job_run_keys as k on k.job_run_id = r.id
 where (k.job_id, k.period_key, k.scheduled_at) is distinct from (r.job_id, r.period_key, r.scheduled_at)
@@ -509,7 +509,7 @@ order by 1;
 -- name: keys_have_their_run
 -- contract: scheduler
 -- Every key has its run, unless the month that it lay in was dropped.
-select k.job_run_id::text
+select format('the key of run %%s has no run', k.job_run_id) as offender
 from scheduler.job_run_keys as k
 where to_regclass('scheduler.job_runs_' || to_char(k.scheduled_at at time zone 'UTC', 'YYYY_MM')) is not null
     and not exists (
@@ -520,7 +520,7 @@ order by 1;
 -- name: runs_are_where_their_log_ends
 -- contract: scheduler
 -- The state and revision of a run are those of the last line of its log.
-select r.id::text
+select format('run %%s is not where its log ends', r.id) as offender
 from scheduler.job_runs as r
 left join lateral (
     select t.seq, t.next_status
@@ -535,7 +535,7 @@ order by 1;
 -- name: schedules_are_planned
 -- contract: scheduler
 -- Every active schedule has a plan that will be looked at, is being looked at, or says why not; or its rule has ended.
-select j.id::text
+select format('schedule %%s is %%s and will not be planned so', j.id, j.status) as offender
 from scheduler.jobs as j
 left join scheduler.job_plans as p on p.job_id = j.id
 where p.job_id is null
@@ -546,7 +546,7 @@ order by 1;
 -- name: answers_are_where_their_run_is
 -- contract: scheduler
 -- A run that was answered for good is where the answer put it.
-select c.job_run_id::text
+select format('run %%s was answered %%s and is %%s', c.job_run_id, c.action, r.status) as offender
 from scheduler.confirmations as c
 join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
 join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
@@ -558,7 +558,7 @@ order by 1;
 -- name: runs_are_answered_once
 -- contract: scheduler
 -- A run has one answer for good.
-select c.job_run_id::text
+select format('run %%s was answered %%s times', c.job_run_id, count(*)) as offender
 from scheduler.confirmations as c
 where c.action <> 'snooze'
 group by c.job_run_id
@@ -568,7 +568,7 @@ order by 1;
 -- name: entries_have_their_answer
 -- contract: scheduler
 -- Every entry that a schedule booked has the answer it was booked for.
-select e.id::text
+select format('entry %%s was booked for no answer', e.id) as offender
 from expense.expenses as e
 where e.source_ref like 'scheduler:%%' and not exists (
     select
@@ -582,7 +582,7 @@ order by 1;
 -- name: reversals_take_back_the_whole
 -- contract: scheduler
 -- An entry that was reversed and its reversal make nothing together.
-select e.id::text
+select format('entry %%s does not take back the whole of %%s', e.id, b.id) as offender
 from expense.expenses as e
 join expense.expenses as b on b.id = e.reverses
 where e.amount + b.amount <> 0 or (e.user_id, e.currency) is distinct from (b.user_id, b.currency)
@@ -591,7 +591,7 @@ order by 1;
 -- name: sent_runs_have_a_reminder
 -- contract: scheduler
 -- Of every run that was sent there is a message that went out.
-select r.id::text
+select format('run %%s was sent, and nothing that went out says so', r.id) as offender
 from scheduler.job_runs as r
 where r.sent_at is not null and not exists (select from scheduler.reminders as m where m.job_run_id = r.id)
 order by 1;
@@ -599,8 +599,26 @@ order by 1;
 -- name: no_run_is_without_its_month
 -- contract: scheduler
 -- No run of this month or of one to come lies in the default partition.
-select r.id::text
+select format('run %%s of %%s lies in the default partition', r.id, r.scheduled_at) as offender
 from scheduler.job_runs_default as r
 where r.scheduled_at >= date_trunc('month', duly.now(), 'UTC')
     and r.scheduled_at < date_trunc('month', duly.now(), 'UTC') + interval '4 months'
+order by 1;
+
+-- Notifications ---------------------------------------------------------------------------------------------------------
+
+-- name: notifications_say_what_became_of_them
+-- contract: ingest
+-- The contract's status of a message is what its delivery says, and its log ends there.
+select format('notification %%s is %%s, and %%s by its delivery', n.notification_id, n.status, n.delivery) as offender
+from {ingest}.schedule_notification as n
+left join lateral (
+    select t.seq, t.next_status
+    from duly.transition as t
+    where t.machine = 'notification' and t.key = n.notification_id
+    order by t.seq desc
+    limit 1
+) as last on true
+where n.status <> case when n.delivery in ('sent', 'failed') then n.delivery else 'pending' end
+    or (last.seq, last.next_status) is distinct from (n.revision, n.delivery)
 order by 1;

@@ -51,9 +51,14 @@ class Webhook:
             "webhook-signature": Signer(person.webhook_secret).sign(message.id, now, body),
         }
         try:
-            async with self.opened().stream("POST", person.webhook_url, content=body, headers=headers) as answer:
+            client = self.opened()
+            request = client.build_request("POST", person.webhook_url, content=body, headers=headers)
+            answer = await client.send(request, stream=True)
+            try:
                 await read_some(answer)
                 return self.receipt_of(answer)
+            finally:
+                await answer.aclose()
         except httpx2.HTTPError as error:
             raise NotSent(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from None
         except (httpx2.InvalidURL, UnicodeError) as error:

@@ -9,6 +9,7 @@ from duly.verify.doctor.clock import check_clock, check_test_clock
 from duly.verify.doctor.connection import open_connection
 from duly.verify.doctor.content import check_contracts, check_schema
 from duly.verify.doctor.finding import Finding
+from duly.verify.doctor.messages import check_messages
 from duly.verify.doctor.obstacles import (
     check_prepared_transactions,
     check_replication_slots,
@@ -52,6 +53,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "heartbeat": check_heartbeat,
     "workers": check_workers,
     "partitions": check_partitions,
+    "messages": check_messages,
 }
 CHECKS: Final[Mapping[str, Check]] = {name: named(name, look) for name, look in LOOKS.items()}
 

@@ -436,6 +436,18 @@ begin
     if to_regclass('scheduler.' || quote_ident(part)) is not null then
         return false;
     end if;
+    if end_at <= duly.now() and exists (
+        select
+        from scheduler.job_run_keys as k
+        where k.scheduled_at >= first_at and k.scheduled_at < end_at and not exists (
+            select from scheduler.job_runs_default as r where r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+        )
+    ) then
+        raise exception 'the month % was dropped, and its periods do not come again', to_char(first_at, 'YYYY-MM')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    -- First what whoever changes a schedule holds first: nobody waits in a circle.
+    lock table scheduler.jobs in share row exclusive mode;
     execute format('create table scheduler.%I (like scheduler.job_runs including defaults including constraints)', part);
     if exists (
         select from scheduler.job_runs_default as r where r.scheduled_at >= first_at and r.scheduled_at < end_at
@@ -811,7 +823,7 @@ where j.status = 'active' and p.next_at is not null;
 comment on view scheduler.upcoming is 'Every run that is open, and the next firing of each schedule that has no run yet.';
 
 -- Who may do what ------------------------------------------------------------------------------------------------------
--- Answers and bookings are written by functions alone. Nothing is deleted by anybody.
+-- Answers and bookings are written by functions alone, and nobody deletes any.
 
 revoke all on all functions in schema scheduler, expense, "user" from public;
 grant usage on schema scheduler, expense to {worker}, {api}, {readonly};
@@ -826,7 +838,7 @@ grant delete on scheduler.expense_templates to {api};
 grant insert (job_id, period_key, scheduled_at, remind_at) on scheduler.job_runs to {api}, {worker};
 grant update (status, remind_at, reminder_id, reason) on scheduler.job_runs to {worker};
 grant update on scheduler.job_plans to {worker};
-grant select on "user".calendars to {api};
+grant select, insert, update, delete on "user".calendars to {api};
 grant execute on function scheduler.ensure_partitions(int) to {worker};
 grant execute on function scheduler.receipt_of(bigint) to {api}, {readonly};
 grant execute on function scheduler.answer(bigint, bigint, text, text, jsonb) to {api};

@@ -1,0 +1,66 @@
+"""The server of a run, with databases that have few schedules or many, few runs of the past or many."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from bench.ground import Server, open_server
+from bench.scheduler import store
+from duly.db.migrate import migrate
+from duly.db.migrations import Names
+from duly.testing import TestDatabases
+
+__all__ = ["WORKER", "Ground", "open_ground", "worker_dsn"]
+
+WORKER = "duly_worker"
+SCHEDULES_EACH = 100
+
+
+@dataclass
+class Ground(Server):
+    """The server of a run."""
+
+    templates: dict[tuple[int, int], TestDatabases] = field(default_factory=dict[tuple[int, int], TestDatabases])
+
+    @contextmanager
+    def database(self, schedules: int, runs: int = 0) -> Generator[str, None, None]:
+        """The address of a database with so many schedules and runs, as fresh as its template; gone afterwards."""
+        of = (schedules, runs)
+        if of not in self.templates:
+            self.templates[of] = TestDatabases(self.dsn, f"bench_{schedules}_{runs}")
+            self.templates[of].build_template(partial(build, schedules=schedules, runs=runs))
+        with self.templates[of].clone("round") as dsn:
+            yield dsn
+
+
+@contextmanager
+def open_ground() -> Generator[Ground, None, None]:
+    """A server with durable settings, for as long as this."""
+    with open_server(Ground) as ground:
+        yield ground
+
+
+def worker_dsn(dsn: str) -> str:
+    """The same database, as a worker."""
+    return make_conninfo(dsn, user=WORKER)
+
+
+def build(dsn: str, *, schedules: int, runs: int) -> None:
+    """Our tables, with schedules that wait for their time and runs that are long over."""
+    migrate(dsn, Names())
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(WORKER)))
+        store.make_months(admin)
+        store.silence_triggers(admin)
+        people = max(1, schedules // SCHEDULES_EACH)
+        store.add_people(admin, people)
+        store.add_schedules(admin, schedules, people)
+        if runs:
+            store.add_runs(admin, runs)
+        store.mind_triggers(admin)
+        store.vacuum(admin)

@@ -1,0 +1,80 @@
+"""One pass of the scheduler: plan what is to be planned, remind of what is due; beside schedules that only wait."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import psycopg
+from psycopg import AsyncConnection
+
+from bench.report import Figures
+from bench.scheduler import store
+from bench.scheduler.ground import Ground, worker_dsn
+from duly.db.pool import connect
+from duly.kernel.work import Finished, Pace, StopSign
+from duly.scheduler.work import ScheduleWork, remind
+
+__all__ = ["AT_ONCE", "measure_due", "measure_pass"]
+
+AT_ONCE = 200
+TIMES = 50
+MANY_RUNS = 200_000  # with fewer the server may rather read a month as it is
+
+
+def measure_pass(ground: Ground, schedules: int, due: int) -> Figures:
+    """How many of the due are planned and reminded of in a second, among so many schedules."""
+    with ground.database(schedules) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
+        there_are = store.make_due(admin, due)
+        store.vacuum(admin)
+        ground.checkpoint()
+        seconds = asyncio.run(timed(worker_dsn(dsn), plan_all))
+        reminded = store.make_remindable(admin)
+        store.vacuum(admin)
+        ground.checkpoint()
+        seconds += asyncio.run(timed(worker_dsn(dsn), remind_all))
+    assert reminded == there_are, f"{reminded} runs of {there_are} schedules"
+    return {"per_second": there_are / seconds, "p50_ms": seconds * 1000}
+
+
+async def timed(dsn: str, act: Callable[[AsyncConnection[object]], Awaitable[None]]) -> float:
+    """How long something takes on a connection that has been used before."""
+    async with await connect(dsn) as connection:
+        await connection.execute("select 1")
+        began = time.monotonic()
+        await act(connection)
+        return time.monotonic() - began
+
+
+async def plan_all(connection: AsyncConnection[object]) -> None:
+    """Plan until nothing is due."""
+    work = ScheduleWork(Pace())
+    while True:
+        async with connection.transaction():
+            leases = await work.claim(connection, "bench", AT_ONCE)
+        if not leases:
+            return
+        finished = [Finished(lease, await work.plan(work.call(lease, StopSign()).arguments[0])) for lease in leases]
+        async with connection.transaction():
+            await work.settle(connection, finished)
+
+
+async def remind_all(connection: AsyncConnection[object]) -> None:
+    """Write reminders until nothing is due."""
+    while True:
+        async with connection.transaction():
+            if not await remind(connection, AT_ONCE):
+                return
+
+
+def measure_due(ground: Ground, runs: int) -> Figures:
+    """How often in a second the contract's own query is answered, beside so many runs of the past."""
+    with ground.database(100, runs) as dsn, psycopg.connect(worker_dsn(dsn), autocommit=True) as worker:
+        shown = store.explain_due(worker)
+        assert runs < MANY_RUNS or "Seq Scan" not in str(shown), "every month is probed by its index"
+        for _ in range(TIMES):
+            store.find_due(worker)
+        began = time.monotonic()
+        for _ in range(TIMES):
+            store.find_due(worker)
+        seconds = time.monotonic() - began
+    return {"per_second": TIMES / seconds, "p50_ms": seconds / TIMES * 1000}

@@ -1,0 +1,78 @@
+"""What it costs to hold messages and settle them: our sender with a transport that does nothing, and a bare program."""
+
+import asyncio
+import time
+
+import psycopg
+
+from bench.report import Figures
+from bench.scheduler import store
+from bench.scheduler.ground import Ground, worker_dsn
+from duly.db.pool import open_pool
+from duly.delivery.channel import Message, WhenUncertain
+from duly.delivery.machine import OUTBOX
+from duly.delivery.work import SendWork
+from duly.kernel.work import Finished, Pace, StopSign
+
+__all__ = ["BATCH", "measure_sending"]
+
+BATCH = 500
+
+
+class Nowhere:
+    """A transport that takes everything at once."""
+
+    name = "bench"
+    when_uncertain = WhenUncertain.RESEND
+
+    async def send(self, message: Message) -> str | None:  # noqa: ARG002
+        """Take it."""
+        return "ok"
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def measure_sending(ground: Ground, messages: int, *, is_bare: bool) -> Figures:
+    """How many messages are held and settled in a second."""
+    with ground.database(100) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
+        store.add_messages(admin, messages)
+        store.vacuum(admin)
+        ground.checkpoint()
+        server_cpu = ground.cpu_seconds()
+        seconds = bare(worker_dsn(dsn)) if is_bare else asyncio.run(ours(worker_dsn(dsn)))
+        server_us = (ground.cpu_seconds() - server_cpu) / messages * 1e6
+        row = admin.execute("select count(*) from duly.outbox where status = 'sent'").fetchone()
+    assert row == (messages,)
+    return {"per_second": messages / seconds, "server_us": server_us}
+
+
+def bare(dsn: str) -> float:
+    """What anybody would write, in batches."""
+    with psycopg.connect(dsn) as connection:
+        began = time.monotonic()
+        while True:
+            keys = store.bare_claim(connection, BATCH)
+            connection.commit()
+            if not keys:
+                return time.monotonic() - began
+            store.bare_settle(connection, keys)
+            connection.commit()
+
+
+async def ours(dsn: str) -> float:
+    """Our sender: hold, note that the transport is called, send, settle."""
+    work = SendWork("outbox", OUTBOX, {"bench": Nowhere()}, Pace())
+    async with open_pool(dsn, size=2) as pool:
+        work.lend(pool)
+        began = time.monotonic()
+        while True:
+            async with pool.transaction() as connection:
+                leases = await work.claim(connection, "bench", BATCH)
+            if not leases:
+                return time.monotonic() - began
+            calls = [work.call(lease, StopSign()) for lease in leases]
+            outcomes = await asyncio.gather(*(call.function(*call.arguments) for call in calls))
+            finished = [Finished(lease, outcome) for lease, outcome in zip(leases, outcomes, strict=True)]
+            async with pool.transaction() as connection:
+                await work.settle(connection, finished)

@@ -1,0 +1,20 @@
+-- What is to be said, and what became of it.
+
+-- name: count_messages
+-- How many wait too long, how many nobody knows of, and how many failed since yesterday; each counted so far and no farther.
+select
+    (
+        select count(*) from (
+            select from duly.outbox as o
+            where o.status = 'pending' and o.due_at < duly.now() - make_interval(secs => %(late_seconds)s)
+            limit %(most)s
+        ) as late
+    ) as late,
+    (select count(*) from (select from duly.outbox as o where o.status = 'uncertain' limit %(most)s) as u) as uncertain,
+    (
+        select count(*) from (
+            select from duly.outbox as o
+            where o.status = 'failed' and o.created_at > duly.now() - interval '1 day'
+            limit %(most)s
+        ) as f
+    ) as failed;

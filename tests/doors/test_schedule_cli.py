@@ -1,0 +1,564 @@
+"""`duly schedule`, `notifications`, `expenses` and a person's quiet hours and webhook, through the front."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from beancount import loader
+from standardwebhooks import Webhook
+from typer.testing import CliRunner, Result
+
+from duly.cli import app
+from duly.errors import (
+    AlreadyAnswered,
+    DulyError,
+    IllegalMove,
+    InvalidArgument,
+    KeyReused,
+    NotFound,
+    NothingToUndo,
+    RunClosed,
+)
+from duly.testing import install_test_clock, move_clock
+from duly.verify import check
+from duly.verify.invariants import invariants_of
+from tests.support.processes import PYTHON, plain_environment
+
+Admin = psycopg.Connection[Any]
+MONTHLY = "cron: 0 10 1 * *"
+RENT = ["schedule", "add", "Rent", "--user", "anna", "--rule", MONTHLY]
+SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SHOWN = {
+    "id",
+    "user_id",
+    "uid",
+    "zone",
+    "name",
+    "description",
+    "rule",
+    "first_run_at",
+    "advance_minutes",
+    "channel",
+    "status",
+    "catch_up",
+    "created_at",
+    "updated_at",
+    "next_at",
+    "plan_error",
+    "expense",
+    "says",
+    "next",
+}
+
+
+@pytest.fixture
+def admin(database: str) -> Generator[Admin, None, None]:
+    """The test's own hand, which leaves everything lawful."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        install_test_clock(connection)
+        yield connection
+        assert check(connection, ("duly", "scheduler", "expense", "user"), invariants_of(["scheduler"])) == []
+
+
+class Door:
+    """The command line: in this process, or as a process of its own."""
+
+    def __init__(self, database: str) -> None:
+        self.environment = {"DATABASE_URL": database}
+
+    def run(self, *words: object) -> Result:
+        """How a command ends."""
+        return CliRunner().invoke(app, [str(word) for word in words], env=self.environment, prog_name="duly")
+
+    def say(self, *words: object) -> str:
+        """What it prints, when all is well."""
+        result = self.run(*words)
+        assert result.exit_code == 0, result.output + repr(result.exception)
+        return result.stdout
+
+    def tell(self, *words: object) -> Any:
+        """The same, for programs."""
+        return json.loads(self.say(*words, "--json"))
+
+    def refuse(self, *words: object) -> DulyError:
+        """The error it ends with."""
+        result = self.run(*words)
+        assert isinstance(result.exception, DulyError), result.output + repr(result.exception)
+        assert result.stdout == ""
+        return result.exception
+
+    def process(self, *words: object) -> subprocess.CompletedProcess[str]:
+        """How it ends as a process."""
+        environment = plain_environment(**self.environment)
+        return subprocess.run(
+            [*PYTHON, "-m", "duly", *map(str, words)], env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    def work(self, *kinds: str) -> None:
+        """What workers do, one kind after the other."""
+        for kind in kinds:
+            ran = self.process("worker", "--once", "--only", kind)
+            assert ran.returncode == 0, ran.stderr
+
+    def sent_run(self, *more: object) -> int:
+        """A run that somebody was reminded of."""
+        schedule = self.tell(*RENT, "--channel", "console", *more)["id"]
+        run = self.tell("schedule", "fire", schedule)["id"]
+        self.work("scheduler", "outbox")
+        assert self.tell("schedule", "runs", "--status", "sent")["items"][0]["id"] == run
+        return run
+
+
+@pytest.fixture
+def door(admin: Admin) -> Door:
+    """The door to a house with two people in it."""
+    door = Door(admin.info.dsn)
+    door.say("users", "create", "anna", "--zone", "Europe/Stockholm", "--currency", "SEK")
+    door.say("users", "create", "bo")
+    return door
+
+
+# Schedules ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_schedule_is_made_and_said_in_words_with_its_next_firings(door: Door) -> None:
+    first = ["--first-run-at", "2040-01-15T00:00Z"]
+    made = door.tell(
+        *RENT, *first, "--advance", 60, "--description", "the flat", "--amount", "950", "--category", "home"
+    )
+    assert made.keys() == SHOWN | {"outcome"}
+    assert (made["outcome"], made["uid"], made["channel"], made["catch_up"]) == (
+        "created",
+        "anna",
+        "telegram",
+        "latest",
+    )
+    assert (made["advance_minutes"], made["description"]) == (60, "the flat")
+    assert made["expense"] == {"amount": "950", "currency": "SEK", "category": "home"}
+    assert made["next"] == [
+        {"local": "2040-02-01T10:00+01:00", "utc": "2040-02-01T09:00Z"},
+        {"local": "2040-03-01T10:00+01:00", "utc": "2040-03-01T09:00Z"},
+        {"local": "2040-04-01T10:00+02:00", "utc": "2040-04-01T08:00Z"},
+    ]
+    assert "Europe/Stockholm" in made["says"]
+    said = door.say(*RENT, *first)
+    assert re.match(r"created +schedule \d+\n", said)
+    assert "2040-02-01T10:00+01:00  2040-02-01T09:00Z" in said
+    assert "says " in said
+
+
+def test_the_same_key_makes_one_schedule_and_another_request_is_refused(door: Door) -> None:
+    first = door.tell(*RENT, "--key", "k")
+    again = door.tell(*RENT, "--key", "k")
+    assert (first["outcome"], again["outcome"], first["id"]) == ("created", "existing", again["id"])
+    assert isinstance(door.refuse(*RENT, "--key", "k", "--advance", 5), KeyReused)
+    assert len(door.tell("schedule", "list")["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "why"),
+    [
+        (["--user", "cia"], NotFound, "there is no person with the uid 'cia'; see: duly users list"),
+        (["--user", "\udcff"], NotFound, "no person with the uid"),
+        (["--rule", "cron: 61 * * * *"], InvalidArgument, "is '61'"),
+        (["--first-run-at", "soon"], InvalidArgument, "--first-run-at soon: must be a time"),
+        (["--first-run-at", "1999-01-01"], InvalidArgument, "years 2000 to 2199"),
+        (["--amount", "much"], InvalidArgument, "expense.amount: must be an amount such as 9.99"),
+        (["--category", "home"], InvalidArgument, "--category without --amount"),
+        (["--amount", "1", "--currency", "euro"], InvalidArgument, "three capital letters"),
+        (["--description", "x" * 501], InvalidArgument, "description: must be a text of 1 to 500"),
+    ],
+)
+def test_what_cannot_become_a_schedule_is_refused(
+    words: list[str], error: type[DulyError], why: str, door: Door
+) -> None:
+    refusal = door.refuse(*RENT, *words)
+    assert type(refusal) is error
+    assert why in str(refusal)
+    assert door.tell("schedule", "list")["items"] == []
+
+
+def test_the_words_of_a_command_are_checked(door: Door) -> None:
+    for words in (
+        [*RENT, "--channel", "pigeon"],
+        [*RENT, "--catch-up", "some"],
+        [*RENT, "--advance", "10081"],
+        ["schedule", "answer", "1", "perhaps"],
+        ["schedule", "show", "0"],
+        ["schedule", "list", "--status", "sleeping"],
+        ["notifications", "show", "nonsense"],
+        ["expenses", "export", "--format", "xls"],
+    ):
+        assert door.run(*words).exit_code == 2
+
+
+def test_a_schedule_is_edited_in_what_is_given(door: Door) -> None:
+    key = door.tell(*RENT)["id"]
+    changed = door.tell("schedule", "edit", key, "--name", "Home", "--rule", "cron: 0 9 2 * *", "--catch-up", "all")
+    assert (changed["name"], changed["rule"], changed["catch_up"]) == ("Home", "cron: 0 9 2 * *", "all")
+    assert changed["channel"] == "telegram"
+    first = door.tell("schedule", "edit", key, "--first-run-at", "2041-01-01")["first_run_at"]
+    assert first == "2041-01-01T00:00:00+00:00"
+    assert door.tell("schedule", "edit", key, "--amount", "9.90")["expense"] == {"amount": "9.9", "currency": "SEK"}
+    booked = door.tell("schedule", "edit", key, "--currency", "EUR", "--merchant", "Bo")["expense"]
+    assert booked == {"amount": "9.9", "currency": "EUR", "merchant": "Bo"}
+    assert door.tell("schedule", "edit", key, "--no-expense")["expense"] is None
+    assert door.say("schedule", "edit", key, "--advance", 5).startswith(f"changed           schedule {key}\n")
+    for words, error, why in (
+        ([], InvalidArgument, "say what is to change"),
+        (["--no-expense", "--amount", "1"], InvalidArgument, "--no-expense and --amount"),
+        (["--note", "x"], InvalidArgument, "--note without --amount"),
+        (["--rule", "sometimes"], InvalidArgument, "must begin with `cron:`"),
+    ):
+        refusal = door.refuse("schedule", "edit", key, *words)
+        assert type(refusal) is error
+        assert why in str(refusal)
+    assert isinstance(door.refuse("schedule", "edit", 999, "--name", "x"), NotFound)
+
+
+def test_schedules_are_listed_by_person_and_status_page_by_page(door: Door) -> None:
+    mine = [door.tell(*RENT)["id"] for _ in range(3)]
+    theirs = door.tell("schedule", "add", "two\nlines \x1b[31m", "--user", "bo", "--rule", MONTHLY)["id"]
+    door.say("schedule", "pause", mine[0])
+    page = door.tell("schedule", "list", "--limit", 3)
+    assert [each["id"] for each in page["items"]] == mine
+    rest = door.tell("schedule", "list", "--place", page["next"])
+    assert ([each["id"] for each in rest["items"]], rest["next"]) == ([theirs], None)
+    assert [each["id"] for each in door.tell("schedule", "list", "--user", "bo")["items"]] == [theirs]
+    assert [each["id"] for each in door.tell("schedule", "list", "--status", "paused")["items"]] == mine[:1]
+    head, first, *_, last = door.say("schedule", "list").splitlines()
+    assert head.split() == ["id", "uid", "status", "name", "rule", "channel", "next_at"]
+    assert first.split()[:4] == [str(mine[0]), "anna", "paused", "Rent"]
+    assert "two lines \N{REPLACEMENT CHARACTER}[31m" in last
+    assert "more      --place " in door.say("schedule", "list", "--limit", 1)
+    assert isinstance(door.refuse("schedule", "list", "--user", "cia"), NotFound)
+    assert isinstance(door.refuse("schedule", "list", "--place", "nonsense"), InvalidArgument)
+
+
+def test_a_schedule_is_paused_resumed_and_archived(door: Door) -> None:
+    key = door.tell(*RENT)["id"]
+    assert door.say("schedule", "pause", key) == f"paused    {key}  Rent\n"
+    shown = door.say("schedule", "show", key)
+    assert "it is paused: nothing fires" in shown
+    assert door.tell("schedule", "resume", key)["status"] == "active"
+    assert door.tell("schedule", "resume", key)["status"] == "active"  # twice is once
+    assert door.tell("schedule", "archive", key)["status"] == "archived"
+    assert isinstance(door.refuse("schedule", "resume", key), IllegalMove)
+    assert isinstance(door.refuse("schedule", "fire", key), IllegalMove)
+    assert isinstance(door.refuse("schedule", "edit", key, "--name", "x"), IllegalMove)
+    assert isinstance(door.refuse("schedule", "pause", 999), NotFound)
+
+
+def test_a_schedule_is_shown_with_its_firings_and_open_runs(admin: Admin, door: Door) -> None:
+    key = door.tell(*RENT)["id"]
+    fired = door.tell("schedule", "fire", key)
+    assert (fired["outcome"], fired["status"]) == ("created", "pending")
+    assert re.fullmatch(r"(created|existing) +run \d+ of Rent, fired-\S+Z\n", door.say("schedule", "fire", key))
+    shown = door.tell("schedule", "show", key)
+    assert shown.keys() == SHOWN | {"open_runs"}
+    assert len(shown["next"]) == 5
+    assert fired["id"] in [run["id"] for run in shown["open_runs"]]
+    text = door.say("schedule", "show", key)
+    assert "Europe/Stockholm" in text
+    assert fired["period_key"] in text
+    admin.execute("update scheduler.jobs set rule = 'every so often'")
+    assert "cannot be read: rule: must begin with" in door.say("schedule", "show", key)
+    assert isinstance(door.refuse("schedule", "show", 999), NotFound)
+
+
+def test_the_sample_is_made_once(door: Door) -> None:
+    first = door.tell("schedule", "seed")
+    assert (first["outcome"], first["user"]) == ("created", {"outcome": "created", "uid": "sample"})
+    assert (first["schedule"]["name"], first["schedule"]["rule"]) == ("YouTube 订阅", "cron: 0 10 1 * *")
+    again = door.tell("schedule", "seed")
+    assert (again["outcome"], again["user"]["outcome"]) == ("existing", "existing")
+    assert again["schedule"] == first["schedule"]
+    assert "nothing was changed" in door.say("schedule", "seed")
+    assert len(door.tell("schedule", "list", "--user", "sample")["items"]) == 1
+    door.work("scheduler")
+    runs = door.tell("schedule", "runs", "--user", "sample")["items"]
+    assert [run["name"] for run in runs] in (["YouTube 订阅"], [])  # before ten on the first of a month there is none
+
+
+# Runs and answers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_sent_answered_once_and_booked_and_taken_back(door: Door) -> None:
+    run = door.sent_run("--amount", "9.99")
+    receipt = door.tell("schedule", "answer", run, "complete", "--key", "tap", "--note", "with a tip")
+    assert (receipt["outcome"], receipt["action"], receipt["job_run_id"]) == ("created", "complete", run)
+    assert (receipt["expense"]["amount"], receipt["expense"]["currency"]) == ("9.99", "SEK")
+    again = door.tell("schedule", "answer", run, "complete", "--key", "tap", "--note", "with a tip")
+    assert {**receipt, "outcome": "existing"} == again
+    assert isinstance(door.refuse("schedule", "answer", run, "skip", "--key", "tap"), KeyReused)
+    refused = door.process("schedule", "answer", run, "skip")
+    assert refused.returncode == AlreadyAnswered.exit_status
+    assert "was answered already" in refused.stderr
+    assert f"confirmation_id   {receipt['confirmation_id']}" in refused.stdout
+    as_json = door.run("schedule", "answer", run, "skip", "--json")
+    told = json.loads(as_json.stdout)
+    assert (as_json.exit_code, told["error"]["code"]) == (2, "ALREADY_ANSWERED")
+    assert told["receipt"]["confirmation_id"] == receipt["confirmation_id"]
+    undone = door.tell("schedule", "undo", run)
+    assert (undone["outcome"], undone["reverses"], undone["amount"]) == (
+        "created",
+        receipt["expense"]["id"],
+        "-9.990000",
+    )
+    assert f"entry {undone['id']} takes back entry {undone['reverses']}" in door.say("schedule", "undo", run)
+    assert door.tell("schedule", "undo", run)["outcome"] == "existing"
+    log = door.tell("schedule", "timeline", run)
+    assert [each["next_status"] for each in log] == ["pending", "sent", "confirmed"]
+    assert "confirmed" in door.say("schedule", "timeline", run)
+    assert isinstance(door.refuse("schedule", "timeline", 999), NotFound)
+
+
+def test_a_run_is_snoozed_and_skipped_in_words(door: Door) -> None:
+    run = door.sent_run()
+    said = door.say("schedule", "answer", run, "snooze", "--minutes", 10)
+    assert said.startswith(f"created           snooze of run {run}, fired-")
+    assert "remind_at " in said
+    assert UUID(re.search(r"idempotency_key +(\S+)", said)[1])  # type: ignore[index]
+    assert door.tell("schedule", "answer", run, "skip")["outcome"] == "created"
+    assert isinstance(door.refuse("schedule", "undo", run), NothingToUndo)
+    assert isinstance(door.refuse("schedule", "answer", 999, "skip"), NotFound)
+    refusal = door.refuse("schedule", "answer", run, "skip", "--minutes", 5)
+    assert "payload.minutes: is not known for skip" in str(refusal)
+
+
+def test_what_was_closed_takes_no_answer(door: Door) -> None:
+    run = door.sent_run()
+    schedule = door.tell("schedule", "runs")["items"][0]["job_id"]
+    door.say("schedule", "archive", schedule)
+    assert isinstance(door.refuse("schedule", "answer", run, "complete"), RunClosed)
+
+
+def test_runs_and_what_is_coming_are_listed(door: Door) -> None:
+    mine = door.tell(*RENT)["id"]
+    theirs = door.tell("schedule", "add", "Tea", "--user", "bo", "--rule", MONTHLY)["id"]
+    runs = [door.tell("schedule", "fire", schedule)["id"] for schedule in (mine, theirs)]
+    door.work("scheduler")
+    listed = door.tell("schedule", "runs")["items"]
+    assert set(runs) <= {run["id"] for run in listed}
+    fired = [run for run in door.tell("schedule", "runs", mine)["items"] if run["period_key"].startswith("fired-")]
+    assert [run["id"] for run in fired] == [runs[0]]
+    assert {run["job_id"] for run in door.tell("schedule", "runs", "--user", "bo")["items"]} == {theirs}
+    assert door.tell("schedule", "runs", "--status", "skipped")["items"] == []
+    head, *_ = door.say("schedule", "runs").splitlines()
+    assert head.split() == ["id", "job_id", "name", "period_key", "scheduled_at", "status", "sent_at", "reason"]
+    assert isinstance(door.refuse("schedule", "runs", theirs, "--user", "anna"), NotFound)
+    coming = door.tell("schedule", "upcoming", "--user", "anna")["items"]
+    assert {each["job_id"] for each in coming} == {mine}
+    assert runs[0] in [each["job_run_id"] for each in coming]
+    assert [each for each in coming if each["job_run_id"] is None]
+    assert "Rent" in door.say("schedule", "upcoming")
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+
+
+def test_messages_are_listed_and_shown(door: Door) -> None:
+    run = door.sent_run()
+    (message,) = door.tell("notifications", "list")["items"]
+    assert (message["status"], message["channel"], message["recipient"]) == ("sent", "console", "anna")
+    assert message["payload"]["run"] == run
+    shown = door.tell("notifications", "show", message["id"])
+    assert shown == message
+    assert f"id                {message['id']}" in door.say("notifications", "show", message["id"])
+    for words, several in (
+        (["--status", "sent"], 1),
+        (["--status", "failed"], 0),
+        (["--channel", "console"], 1),
+        (["--channel", "telegram"], 0),
+        (["--user", "anna"], 1),
+        (["--user", "bo"], 0),
+    ):
+        assert len(door.tell("notifications", "list", *words)["items"]) == several
+    head, row = door.say("notifications", "list").splitlines()
+    assert head.split() == ["id", "created_at", "channel", "recipient", "kind", "status", "sent_at", "last_error"]
+    assert row.startswith(message["id"])
+    assert isinstance(door.refuse("notifications", "list", "--user", "cia"), NotFound)
+    assert isinstance(door.refuse("notifications", "show", uuid4()), NotFound)
+    assert isinstance(door.refuse("notifications", "resend", message["id"]), IllegalMove)
+    assert isinstance(door.refuse("notifications", "resolve", message["id"], "--sent"), IllegalMove)
+
+
+def uncertain(admin: Admin) -> UUID:
+    """A message of which nobody knows."""
+    ((key,),) = admin.execute(
+        "insert into duly.outbox (channel, recipient, kind, payload)"
+        """ values ('console', 'anna', 'test', '{"message": "Hello"}') returning id"""
+    )
+    admin.execute(
+        "update duly.outbox set status = 'sending', lease_owner = 'w/1', starts = 1, called_at = duly.clock(),"
+        " lease_expires_at = duly.clock() + interval '1 minute' where id = %s",
+        [key],
+    )
+    admin.execute(
+        "update duly.outbox set status = 'uncertain', lease_owner = null, lease_expires_at = null,"
+        " last_error = 'its sender ended' where id = %s",
+        [key],
+    )
+    return key
+
+
+def test_a_message_is_sent_again_or_said_to_have_arrived(admin: Admin, door: Door) -> None:
+    arrived, lost, again = uncertain(admin), uncertain(admin), uncertain(admin)
+    assert "--sent when it arrived" in str(door.refuse("notifications", "resolve", arrived))
+    assert door.tell("notifications", "resolve", arrived, "--sent")["status"] == "sent"
+    assert door.tell("notifications", "resolve", lost, "--not-sent")["status"] == "failed"
+    assert door.tell("notifications", "resend", again)["status"] == "pending"
+    assert "status            pending" in door.say("notifications", "resend", lost)
+    door.work("outbox")
+    assert {each["status"] for each in door.tell("notifications", "list")["items"]} == {"sent"}
+
+
+# The books ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_books_are_listed_and_exported(door: Door, tmp_path: Path) -> None:
+    run = door.sent_run("--amount", "9.99", "--category", "电视", "--merchant", 'The "Shop"', "--note", "=1+1")
+    door.say("schedule", "answer", run, "complete")
+    door.say("schedule", "undo", run)
+    entries = door.tell("expenses", "list")["items"]
+    assert [each["amount"] for each in entries] == ["9.990000", "-9.990000"]
+    assert len(door.tell("expenses", "list", "--user", "anna", "--limit", 1)["items"]) == 1
+    assert door.tell("expenses", "list", "--user", "bo")["items"] == []
+    assert door.tell("expenses", "list", "--to", "2020-01-01")["items"] == []
+    head, *rows = door.say("expenses", "list", "--from", "2020-01-01").splitlines()
+    assert head.split()[:4] == ["id", "occurred_at", "name", "amount"]
+    assert len(rows) == 2
+    text = door.process("expenses", "export", "--format", "beancount")
+    assert (text.returncode, text.stderr) == (0, "")
+    _, errors, _ = loader.load_string(text.stdout)  # pyright: ignore[reportUnknownMemberType]
+    assert errors == []
+    assert 'reverses: "' in text.stdout
+    file = tmp_path / "books.beancount"
+    words = ["expenses", "export", "--format", "beancount", "--out", file]
+    assert door.say(*words) == f"exported  2 entries to {file}\n"
+    assert file.read_text() == text.stdout
+    assert file.stat().st_mode & 0o777 == 0o666 & ~umask()
+    assert door.tell(*words) == {"entries": 2, "file": str(file)}
+    assert [path.name for path in tmp_path.iterdir()] == ["books.beancount"]
+    told = door.run("expenses", "export", "--format", "csv", "--zone", "Europe/Stockholm").stdout_bytes.decode()
+    rows = list(csv.DictReader(io.StringIO(told, newline="")))
+    assert [row["note"] for row in rows] == ["'=1+1", "'=1+1"]
+    assert told.endswith("\r\n")
+
+
+def umask() -> int:
+    """What new files do not allow."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def test_what_cannot_be_exported_is_refused_and_leaves_no_file(door: Door, tmp_path: Path) -> None:
+    export = ["expenses", "export", "--format", "csv"]
+    for words, error, why in (
+        (["--json"], InvalidArgument, "--out FILE"),
+        (["--from", "soon"], InvalidArgument, "--from soon: must be a day such as 2026-01-31"),
+        (["--from", "2026-02-01", "--to", "2026-01-01"], InvalidArgument, "the second must be later"),
+        (["--zone", "Nowhere"], InvalidArgument, "Nowhere"),
+        (["--user", "cia", "--out", tmp_path / "x"], NotFound, "no person with the uid 'cia'"),
+        (["--out", tmp_path], InvalidArgument, "is a directory"),
+        (["--out", tmp_path / "no" / "x"], InvalidArgument, "cannot be written: No such file or directory"),
+        (["--out", "/dev/full"], InvalidArgument, "cannot be written: No space left on device"),
+    ):
+        refusal = door.refuse(*export, *words)
+        assert type(refusal) is error
+        assert why in str(refusal)
+    assert list(tmp_path.iterdir()) == []
+
+
+# People ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_person_has_quiet_hours_or_none(admin: Admin, door: Door) -> None:
+    assert door.tell("users", "set", "anna", "--quiet", "22:00-07:00")["quiet"] == "22:00-07:00"
+    ((hours,),) = admin.execute("select quiet_from::text || quiet_until::text from \"user\".users where uid = 'anna'")
+    assert hours == "22:00:0007:00:00"
+    assert [each["quiet"] for each in door.tell("users", "list")] == ["22:00-07:00", None]
+    assert "22:00-07:00" in door.say("users", "list")
+    assert "quiet 22:00-07:00" in door.say("users", "set", "anna", "--zone", "UTC")
+    assert door.tell("users", "set", "anna", "--quiet", "none")["quiet"] is None
+    for hours in ("22-7", "24:00-07:00", "22:00-22:00", "22:60-07:00", ""):
+        refusal = door.refuse("users", "set", "anna", "--quiet", hours)
+        assert "quiet hours" in str(refusal)
+    assert isinstance(door.refuse("users", "set", "cia", "--quiet", "none"), NotFound)
+
+
+def test_a_person_who_is_quiet_is_reminded_when_that_is_over(admin: Admin, door: Door) -> None:
+    door.say("users", "set", "bo", "--quiet", "22:00-07:00")
+    ((seconds,),) = admin.execute(
+        "select extract(epoch from date_trunc('day', duly.clock(), 'UTC') + interval '25 hours' - duly.clock())::float8"
+    )
+    move_clock(admin, seconds)
+    key = door.tell("schedule", "add", "Tea", "--user", "bo", "--rule", MONTHLY, "--channel", "console")["id"]
+    door.say("schedule", "fire", key)
+    door.work("scheduler")
+    (message,) = door.tell("notifications", "list", "--user", "bo")["items"]
+    assert (message["status"], message["due_at"][11:16]) == ("pending", "07:00")
+
+
+def test_a_person_has_a_webhook_whose_secret_is_shown_once(admin: Admin, door: Door) -> None:
+    url = "https://example.com/hooks?a=b"
+    made = door.tell("users", "set", "anna", "--webhook", url)
+    assert made["webhook"] == url
+    secret = made["webhook_secret"]
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret)
+    Webhook(secret)
+    ((stored,),) = admin.execute('select secret from "user".webhooks')
+    assert stored == secret
+    listed = door.say("users", "list") + json.dumps(door.tell("users", "list"))
+    assert url in listed
+    assert "whsec_" not in listed
+    said = door.say("users", "set", "anna", "--webhook", "http://localhost:9000/x")
+    assert re.search(r"^secret    whsec_\S+$", said, re.MULTILINE)
+    given = door.say("users", "set", "anna", "--webhook", url, "--webhook-secret", SECRET)
+    assert "whsec_" not in given
+    ((stored,),) = admin.execute('select secret from "user".webhooks')
+    assert stored == SECRET
+    assert door.tell("users", "set", "anna", "--webhook", "none")["webhook"] is None
+    assert admin.execute('select 1 from "user".webhooks').fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--webhook", "ftp://example.com"],
+        ["--webhook", "example.com"],
+        ["--webhook", "https://"],
+        ["--webhook", "https://exa mple.com"],
+        ["--webhook", "https://example.com:99999/"],
+        ["--webhook", "https://[::1/"],
+        ["--webhook", "https://example.com/" + "x" * 2048],
+        ["--webhook", "https://example.com", "--webhook-secret", "short"],
+        ["--webhook", "https://example.com", "--webhook-secret", "whsec_" + "=" * 40],
+        ["--webhook", "none", "--webhook-secret", SECRET],
+        ["--webhook-secret", SECRET],
+    ],
+)
+def test_what_is_no_webhook_is_refused_before_anything_is_changed(words: list[str], door: Door) -> None:
+    refusal = door.refuse("users", "set", "anna", "--zone", "UTC", *words)
+    assert isinstance(refusal, InvalidArgument)
+    assert "webhook" in str(refusal)
+    assert "MfKQ9r8" not in str(refusal)
+    assert door.tell("users", "list")[0]["zone"] == "Europe/Stockholm"
+
+
+def test_refusals_of_a_process_have_their_status_and_code(door: Door) -> None:
+    refused = door.process("schedule", "show", 999)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "there is no schedule 999" in refused.stderr
+    as_json = door.process("notifications", "show", uuid4(), "--json")
+    assert (as_json.returncode, json.loads(as_json.stdout)["error"]["code"]) == (2, "NOT_FOUND")
