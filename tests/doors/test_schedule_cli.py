@@ -320,6 +320,9 @@ def test_a_run_is_sent_answered_once_and_booked_and_taken_back(door: Door) -> No
     assert [each["next_status"] for each in log] == ["pending", "sent", "confirmed"]
     assert "confirmed" in door.say("schedule", "timeline", run)
     assert isinstance(door.refuse("schedule", "timeline", 999), NotFound)
+    assert door.tell("schedule", "explain", run)["reason"] == "answered"
+    assert "It was answered with complete" in door.say("schedule", "explain", run)
+    assert isinstance(door.refuse("schedule", "explain", 999), NotFound)
 
 
 def test_a_run_is_snoozed_and_skipped_in_words(door: Door) -> None:

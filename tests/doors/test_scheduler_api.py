@@ -791,7 +791,7 @@ def test_a_period_that_has_its_run_gets_no_other_event() -> None:
     earlier = run_of("2026", NOON - timedelta(days=200), RunStatus.CONFIRMED)
     assert coming_firings([yearly], [earlier], NOON, 10) == []
     assert recent_runs([earlier], NOON) == []
-    assert events_of(feed_of([yearly], [earlier], NOON)) == {}
+    assert events_of(feed_of([yearly], [earlier], [], NOON)) == {}
 
 
 def test_what_is_late_and_has_no_run_yet_is_coming_still() -> None:
@@ -806,7 +806,7 @@ def test_what_is_late_and_has_no_run_yet_is_coming_still() -> None:
 def test_the_soonest_come_first_whosever_they_are_and_never_more_than_there_is_room_for() -> None:
     often = [plan_of(nth, "cron: * * * * *") for nth in range(1, 40)]
     runs = [run_of(f"p{nth}", NOON - timedelta(minutes=nth), RunStatus.CONFIRMED, key=1) for nth in range(MOST_EVENTS)]
-    events = events_of(feed_of([*often, plan_of(99, "cron: 5 12 * * *")], runs, NOON))
+    events = events_of(feed_of([*often, plan_of(99, "cron: 5 12 * * *")], runs, [], NOON))
     assert len(events) == MOST_EVENTS
     assert sum(name.startswith("schedule-1-p") for name in events) == MOST_PAST_EVENTS
     assert "schedule-99-2026-11-16@duly" in events
@@ -815,7 +815,7 @@ def test_the_soonest_come_first_whosever_they_are_and_never_more_than_there_is_r
 
 
 def test_a_rule_that_is_none_spoils_nobody_elses_events() -> None:
-    events = events_of(feed_of([plan_of(1, "nonsense"), plan_of(2, MONTHLY)], [], NOON))
+    events = events_of(feed_of([plan_of(1, "nonsense"), plan_of(2, MONTHLY)], [], [], NOON))
     assert {name.split("-")[1] for name in events} == {"2"}
 
 
@@ -842,3 +842,35 @@ def test_a_reminder_at_the_time_itself_and_one_a_week_before_are_alarms_too() ->
         known = plan_of(advance_minutes=minutes)
         (event,) = events_of(calendar_of([known], [run_of("p", NOON)], [])).values()
         assert [alarm["TRIGGER"].dt for alarm in event.walk("VALARM")] == [timedelta(minutes=-minutes)]
+
+
+SHIFTS = """
+[{"start": "09:00", "end": "12:00", "customer_name": "Anna Berg", "customer_fingerprint": "c1", "street": "Storgatan",
+  "street_number": "12", "postal_code": "", "postal_area": "", "city": "Göteborg", "location_fingerprint": "l1",
+  "shift_type": "WORK", "raw_type_label": "Städning"},
+ {"start": "22:00", "end": "06:00", "customer_name": "", "customer_fingerprint": "c2", "street": "",
+  "street_number": "", "postal_code": "", "postal_area": "", "city": "", "location_fingerprint": "l2",
+  "shift_type": "NIGHT", "raw_type_label": ""},
+ {"start": "", "end": "", "customer_name": "x", "customer_fingerprint": "", "street": "", "street_number": "",
+  "postal_code": "", "postal_area": "", "city": "", "location_fingerprint": "", "shift_type": "", "raw_type_label": ""}]
+"""
+
+
+def test_a_calendar_shows_the_days_of_its_person_too(house: House, anna: httpx2.Client) -> None:
+    house.admin.execute("""update "user".users set telegram_id = 42, zone = 'Europe/Stockholm' where uid = 'anna'""")
+    house.admin.execute("insert into schedule_ingest.capture_session (user_id) values (42), (43)")
+    for user in (42, 43):
+        house.admin.execute(
+            "insert into schedule_ingest.day_snapshot"
+            " (user_id, schedule_date, snapshot_payload, source_session_id, events)"
+            " select user_id, '2026-11-17', %s::jsonb, id, 0 from schedule_ingest.capture_session where user_id = %s",
+            [SHIFTS, user],
+        )
+    reader, url = subscribed(house, anna)
+    events = feed(reader.get(url))
+    assert list(events) == ["day-2026-11-17-c1-l1-1@duly", "day-2026-11-17-c2-l2-1@duly"]
+    work, night = events.values()
+    assert (str(work["SUMMARY"]), str(work["LOCATION"])) == ("Anna Berg", "Storgatan 12, Göteborg")
+    assert work.start == datetime(2026, 11, 17, 8, tzinfo=UTC)
+    assert (night.end - night.start).total_seconds() == 8 * 3600
+    assert reader.get(url, headers={"If-None-Match": reader.get(url).headers["etag"]}).status_code == 304

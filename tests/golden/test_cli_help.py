@@ -67,6 +67,7 @@ SCHEDULE = [
         "answer",
         "undo",
         "timeline",
+        "explain",
         "seed",
     )
 ]

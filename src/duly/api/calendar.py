@@ -4,28 +4,40 @@ Whoever knows the address may read the feed, and nothing else. A new address tak
 """
 
 import asyncio
-from datetime import datetime, timedelta
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
 from hashlib import sha256
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Header, Path, Request, Response, status
+from psycopg import errors
 from pydantic import Field
 
 from duly.api.guard import GuardedRoute
 from duly.api.kinds import Shown
-from duly.api.opened import Opened
+from duly.api.opened import Opened, Schema
 from duly.api.problems import refusals
 from duly.api.scheduler import ALWAYS, Writer
+from duly.db.pool import Pool
 from duly.errors import InvalidArgument, NotFound, NotMigrated, RateLimited, Unavailable, Unexpected
+from duly.ingest.model import KnownDay
+from duly.ingest.service import list_days
 from duly.ledger.service import now
+from duly.people.model import User
 from duly.people.service import create_calendar, find_calendar, revoke_calendar
 from duly.scheduler import service
-from duly.scheduler.calendar import COMING, MOST_EVENTS, calendar_of, coming_firings, recent_runs
+from duly.scheduler.calendar import COMING, MOST_EVENTS, PAST, Appointment, calendar_of, coming_firings, recent_runs
 from duly.scheduler.model import Run, Schedule
+from duly.scheduler.wallclock import instant_of, parse_zone
 
 __all__ = ["routers"]
 
 CALENDAR = "text/calendar"
+MOST_DAYS = 200
+CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
 CACHE = "private, max-age=300"
 LONGEST_PERIOD = timedelta(days=367)  # so far back a run may lie whose period a coming firing is in
 
@@ -87,9 +99,10 @@ async def get_calendar(
     request: Request,
     token: Annotated[str, Path(description="What `POST /v1/calendar` answered.")],
     pool: Opened,
+    schema: Schema,
     known: Annotated[str | None, Header(alias="If-None-Match", description="The ETag of what one has.")] = None,
 ) -> Response:
-    """The runs of the last 30 days and the firings of the next 90, as iCalendar; the address is the key."""
+    """Runs and days of the last 30 days, firings and days of the next 90, as iCalendar; the address is the key."""
     person = await find_calendar(pool, token)
     if person is None:
         raise NotFound("this address opens no calendar; it may have been revoked")
@@ -97,7 +110,8 @@ async def get_calendar(
     at = await now(pool)
     schedules = (await service.list_schedules(pool, person.id, most=MOST_EVENTS)).items
     runs = await service.list_runs(pool, person.id, between=(at - LONGEST_PERIOD, at + COMING), most=MOST_EVENTS)
-    feed = await asyncio.to_thread(feed_of, list(schedules), list(runs.items), at)
+    days = await days_of(pool, schema, person, at)
+    feed = await asyncio.to_thread(feed_of, list(schedules), list(runs.items), days, at)
     tag = f'"{sha256(feed).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": CACHE}
     if is_known(tag, known):
@@ -105,10 +119,51 @@ async def get_calendar(
     return Response(feed, headers=headers, media_type=CALENDAR)
 
 
-def feed_of(schedules: list[Schedule], runs: list[Run], at: datetime) -> bytes:
+async def days_of(pool: Pool, schema: str, person: User, at: datetime) -> list[Appointment]:
+    """The shifts of a person's days, as far as they are known under their Telegram id and we may read them."""
+    if person.telegram_id is None:
+        return []
+    first, last = (at - PAST).date(), (at + COMING).date()
+    try:
+        days = await list_days(pool, schema, person.telegram_id, first, last, most=MOST_DAYS)
+    except (errors.InsufficientPrivilege, errors.UndefinedTable, errors.UndefinedColumn):
+        return []  # a backend's own tables
+    return [each for day in days for each in shifts_of(day, parse_zone("user.zone", person.zone))]
+
+
+def shifts_of(day: KnownDay, zone: ZoneInfo) -> Iterator[Appointment]:
+    """The shifts of a day as appointments; one keeps its name while its customer and place stay the same."""
+    seen = Counter[str]()
+    for shift in day.snapshot_payload:
+        if not CLOCK.fullmatch(shift["start"]) or not CLOCK.fullmatch(shift["end"]):
+            continue
+        whom = f"{shift['customer_fingerprint'][:16]}-{shift['location_fingerprint'][:16]}"
+        seen[whom] += 1
+        begins_at = at_clock(day.schedule_date, shift["start"], zone)
+        ends_at = at_clock(day.schedule_date, shift["end"], zone)
+        street = " ".join(part for part in (shift["street"], shift["street_number"]) if part)
+        yield Appointment(
+            uid=f"day-{day.schedule_date}-{whom}-{seen[whom]}@duly",
+            begins_at=begins_at,
+            ends_at=ends_at if ends_at > begins_at else ends_at + timedelta(days=1),
+            name=shift["customer_name"] or shift["raw_type_label"] or shift["shift_type"],
+            place=", ".join(part for part in (street, shift["city"] or shift["postal_area"]) if part),
+            changed_at=day.updated_at,
+        )
+
+
+def at_clock(day: date, clock: str, zone: ZoneInfo) -> datetime:
+    """The instant at which a person's clock shows this on a day."""
+    if clock == "24:00":
+        return instant_of(datetime.combine(day + timedelta(days=1), time()), zone)
+    return instant_of(datetime.combine(day, time.fromisoformat(clock)), zone)
+
+
+def feed_of(schedules: list[Schedule], runs: list[Run], days: list[Appointment], at: datetime) -> bytes:
     """The feed of somebody who has these, as it is at a time."""
     shown = recent_runs(runs, at)
-    return calendar_of(schedules, shown, coming_firings(schedules, runs, at, MOST_EVENTS - len(shown)))
+    firings = coming_firings(schedules, runs, at, MOST_EVENTS - len(shown))
+    return calendar_of(schedules, shown, firings, days)
 
 
 def is_known(tag: str, known: str | None) -> bool:

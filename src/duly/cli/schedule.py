@@ -18,6 +18,7 @@ from duly.kernel.paging import MOST_ROWS, Page
 from duly.people import User
 from duly.people import service as people
 from duly.scheduler import parse_rule, service
+from duly.scheduler.explain import explain
 from duly.scheduler.model import (
     Action,
     Answer,
@@ -38,6 +39,7 @@ __all__ = [
     "add_schedule",
     "answer_run",
     "edit_schedule",
+    "explain_run",
     "fire_schedule",
     "get_person",
     "instant",
@@ -258,6 +260,13 @@ def show_timeline(run_id: int, as_json: bool) -> None:
     tell_timeline(
         lambda pool, place: service.list_transitions(pool, None, run_id, place=place, most=MOST_ROWS), as_json
     )
+
+
+def explain_run(run_id: int, as_json: bool) -> None:
+    """Say why a run is where it is."""
+    zone = UTC if as_json else None
+    found = ask(lambda pool: explain(pool, None, run_id, zone=zone))
+    print(to_json(asdict(found)) if as_json else on_one_line(found.sentence))
 
 
 # Rules ----------------------------------------------------------------------------------------------------------------

@@ -275,6 +275,17 @@ def schedule_timeline(run: RunId, as_json: Json = False) -> None:
     show_timeline(run, as_json)
 
 
+@schedule_app.command("explain")
+def schedule_explain(run: RunId, as_json: Json = False) -> None:
+    """Say in one sentence why nobody was reminded of a run, or has answered it.
+
+    Example: duly schedule explain 31
+    """
+    from duly.cli.schedule import explain_run
+
+    explain_run(run, as_json)
+
+
 @schedule_app.command("seed")
 def schedule_seed(as_json: Json = False) -> None:
     """Make the contract's sample: the person `sample` and a monthly schedule. Again changes nothing.

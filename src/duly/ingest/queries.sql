@@ -69,6 +69,15 @@ from {schema}.day_snapshot as s
 left join {schema}.day_schedule as d using (user_id, schedule_date)
 where s.user_id = %(user_id)s and s.schedule_date = %(schedule_date)s;
 
+-- name: list_snapshots
+-- The days of this person from one to another, as they are known now.
+select s.user_id, s.schedule_date, d.current_version, s.snapshot_payload, s.source_session_id, s.updated_at
+from {schema}.day_snapshot as s
+left join {schema}.day_schedule as d using (user_id, schedule_date)
+where s.user_id = %(user_id)s and s.schedule_date between %(first)s and %(last)s
+order by s.schedule_date
+limit %(most)s;
+
 -- name: find_version
 -- A day as it once was.
 select user_id, schedule_date, version, session_id, payload_hash, created_at, payload

@@ -1,6 +1,6 @@
 """The verbs that doors call: begin a session, add images, close it, and look at what days became."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -31,6 +31,7 @@ __all__ = [
     "get_day",
     "get_session",
     "get_version",
+    "list_days",
     "list_events",
     "list_images",
     "list_notifications",
@@ -133,6 +134,14 @@ async def list_transitions(
     async with pool.transaction() as connection:
         await get(connection, schema, user_id, session_id)
         return await timeline.list_transitions(connection, CAPTURE_MACHINE.name, session_id, place=place, most=most)
+
+
+async def list_days(
+    pool: Pool, schema: str, user_id: int, first: date, last: date, *, most: int = 100
+) -> Sequence[KnownDay]:
+    """A person's days from one to another, as they are known now."""
+    async with pool.transaction() as connection:
+        return await store.list_snapshots(connection, schema, user_id, first, last, checked_most(most))
 
 
 async def get_day(pool: Pool, schema: str, user_id: int, schedule_date: date) -> KnownDay:

@@ -40,6 +40,7 @@ __all__ = [
     "list_images",
     "list_notifications",
     "list_sessions",
+    "list_snapshots",
     "list_versions",
     "lock_days",
     "lock_open_session",
@@ -129,6 +130,16 @@ async def find_snapshot(connection: Connection, schema: str, user_id: int, sched
         connection, SQL.using(schema=schema).find_snapshot, user_id=user_id, schedule_date=schedule_date
     )
     return KnownDay(**row) if row else None
+
+
+async def list_snapshots(
+    connection: Connection, schema: str, user_id: int, first: date, last: date, most: int = 100
+) -> Sequence[KnownDay]:
+    """Days of this person as they are known now."""
+    rows = await get_rows(
+        connection, SQL.using(schema=schema).list_snapshots, user_id=user_id, first=first, last=last, most=most
+    )
+    return [KnownDay(**row) for row in rows]
 
 
 async def find_version(

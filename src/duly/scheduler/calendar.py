@@ -6,6 +6,7 @@ when that is answered. What was skipped or cancelled stays in the feed as a canc
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import merge
 from itertools import islice, takewhile
@@ -18,7 +19,7 @@ from duly.scheduler.model import Run, RunStatus, Schedule, Status
 from duly.scheduler.plan import Firing, grain_of, read_rule
 from duly.scheduler.wallclock import parse_zone
 
-__all__ = ["MOST_EVENTS", "calendar_of", "coming_firings", "firings_of", "recent_runs"]
+__all__ = ["COMING", "MOST_EVENTS", "PAST", "Appointment", "calendar_of", "coming_firings", "firings_of", "recent_runs"]
 
 MOST_EVENTS = 1000
 MOST_PAST_EVENTS = MOST_EVENTS // 2
@@ -28,6 +29,18 @@ OPEN = {RunStatus.PENDING, RunStatus.SENT, RunStatus.SNOOZED}
 CALLED_OFF = {RunStatus.SKIPPED, RunStatus.CANCELLED}
 Part = TypeVar("Part", bound=Component)
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+@dataclass(frozen=True)
+class Appointment:
+    """Something else that a person's calendar shows, with a beginning and an end."""
+
+    uid: str
+    begins_at: datetime
+    ends_at: datetime
+    name: str
+    place: str
+    changed_at: datetime
 
 
 # What is shown --------------------------------------------------------------------------------------------------------
@@ -70,13 +83,19 @@ def coming_of(schedule: Schedule, now: datetime) -> Iterator[Firing]:
 # How it is written ----------------------------------------------------------------------------------------------------
 
 
-def calendar_of(schedules: Sequence[Schedule], runs: Sequence[Run], firings: Sequence[Firing]) -> bytes:
-    """The feed: an event for every run and for every firing without one, the earliest first."""
+def calendar_of(
+    schedules: Sequence[Schedule],
+    runs: Sequence[Run],
+    firings: Sequence[Firing],
+    appointments: Sequence[Appointment] = (),
+) -> bytes:
+    """The feed: an event for every run, every firing without one, and what else there is; the earliest first."""
     known = {each.id: each for each in schedules}
     events = [(run.scheduled_at, uid_of(run), event_of_run(run, known)) for run in runs]
     events += [
         (firing.scheduled_at, uid_of(firing), event_of_firing(firing, known[firing.job_id])) for firing in firings
     ]
+    events += [(each.begins_at, each.uid, event_of_appointment(each)) for each in appointments]
     calendar = with_lines(
         Calendar(),
         {
@@ -115,6 +134,20 @@ def event_of_firing(firing: Firing, schedule: Schedule) -> Event:
     event = with_lines(Event(), {**lines, "status": "CONFIRMED", "sequence": 0})
     event.add_component(alarm_of(schedule.name, schedule.advance_minutes))
     return event
+
+
+def event_of_appointment(appointment: Appointment) -> Event:
+    """Something else; it takes its time."""
+    lines: dict[str, object] = {
+        "uid": appointment.uid,
+        "dtstamp": appointment.changed_at.astimezone(UTC),
+        "dtstart": appointment.begins_at.astimezone(UTC),
+        "dtend": appointment.ends_at.astimezone(UTC),
+        "summary": plain(appointment.name),
+        "status": "CONFIRMED",
+        "sequence": 0,
+    }
+    return with_lines(Event(), lines | ({"location": plain(appointment.place)} if appointment.place else {}))
 
 
 def lines_of(what: Run | Firing, name: str, changed_at: datetime, schedule: Schedule | None) -> Mapping[str, object]:
