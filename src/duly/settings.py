@@ -410,6 +410,12 @@ class Settings(BaseSettings):
         unset="every channel is on",
         description="Channels that we do not send on: their messages wait for a program of yours.",
     )
+    sender_retain_days: Count = setting(
+        Section.DELIVERY,
+        "DULY_SENDER_RETAIN_DAYS",
+        default=90,
+        description="How many days a message that was sent, or failed, is kept with its history.",
+    )
     webhook_seconds: Seconds = setting(
         Section.DELIVERY,
         "DULY_WEBHOOK_SECONDS",

@@ -94,7 +94,9 @@ def channels_of(settings: Settings) -> dict[str, Channel]:
     return {name: channel for name, channel in there_are.items() if name not in off}
 
 
-def sender(settings: Settings, name: str, of: LeaseTable, wakes: str | None = None) -> Work:
+def sender(
+    settings: Settings, name: str, of: LeaseTable, wakes: str | None = None, retain_days: int | None = None
+) -> Work:
     """Messages of one table that are due."""
     from duly.delivery.work import SendWork
 
@@ -106,14 +108,14 @@ def sender(settings: Settings, name: str, of: LeaseTable, wakes: str | None = No
         sweep_seconds=settings.sweep_seconds,
         slots=settings.sender_slots,
     )
-    return SendWork(name, of, channels_of(settings), pace, wakes=wakes, seconds=lease / 2)
+    return SendWork(name, of, channels_of(settings), pace, wakes=wakes, seconds=lease / 2, retain_days=retain_days)
 
 
 def outbox(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """What the domains have to say."""
     from duly.delivery.machine import OUTBOX
 
-    return sender(settings, "outbox", OUTBOX, "outbox")
+    return sender(settings, "outbox", OUTBOX, "outbox", settings.sender_retain_days)
 
 
 def notifications(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001

@@ -497,6 +497,18 @@ create trigger "job_runs_timeline_update" after update on "scheduler"."job_runs"
     referencing new table as moved
     for each statement execute function "scheduler"."job_runs_timeline"();
 
+-- Numbers ---------------------------------------------------------------------------------------------------------------
+-- Whoever went down and comes up again finds the log of before: no number in it is given twice.
+
+select setval(pg_get_serial_sequence('scheduler.jobs', 'id'), max(t.key::bigint))
+from duly.transition as t
+where t.machine = 'schedule'
+having count(*) > 0;
+select setval(pg_get_serial_sequence('scheduler.job_runs', 'id'), max(t.key::bigint))
+from duly.transition as t
+where t.machine = 'run'
+having count(*) > 0;
+
 -- Months ---------------------------------------------------------------------------------------------------------------
 -- A month is made beside the table and attached, which keeps nobody from reading or writing. Rows that came before their
 -- month was there lie in the default partition and move over with it.

@@ -165,10 +165,22 @@ alter table "schedule_ingest".schedule_notification
     add moved_from text;
 comment on column "schedule_ingest".schedule_notification.delivery is
     'What became of it, in full; the contract''s status says pending, sent or failed.';
-update "schedule_ingest".schedule_notification set delivery = status, revision = 1, last_error = case status when 'failed' then
-    'it had failed before' end;
-insert into duly.transition (machine, key, seq, next_status)
-select 'notification', notification_id, 1, delivery from "schedule_ingest".schedule_notification;
+-- Whoever went down and comes up again finds the log of before, and goes on after it.
+update "schedule_ingest".schedule_notification as n
+set delivery = n.status, last_error = case n.status when 'failed' then 'it had failed before' end,
+    revision = 1 + coalesce(
+        (select max(t.seq) from duly.transition as t where t.machine = 'notification' and t.key = n.notification_id), 0
+    );
+insert into duly.transition (machine, key, seq, prev_status, next_status)
+select
+    'notification', n.notification_id, n.revision,
+    (
+        select t.next_status
+        from duly.transition as t
+        where t.machine = 'notification' and t.key = n.notification_id and t.seq = n.revision - 1
+    ),
+    n.delivery
+from "schedule_ingest".schedule_notification as n;
 create index idx_schedule_notification__channel_due_at on "schedule_ingest".schedule_notification
     (channel, due_at, notification_id) where delivery = 'pending';
 create index idx_schedule_notification__channel_recipient_seq on "schedule_ingest".schedule_notification (channel, recipient, seq)

@@ -259,6 +259,18 @@ async def test_a_sender_that_must_go_hands_back_what_it_has_not_sent(admin: Admi
     assert again.words() == ["a1", "a2"]
 
 
+async def test_what_ended_long_ago_leaves_with_its_history(admin: Admin, dsn: str) -> None:
+    channel = Told()
+    put(admin, "old")
+    async with working(dsn, send_work(channel)):
+        await until(admin, lambda: all_sent(admin))
+    move_clock(admin, 31 * 86_400.0)
+    put(admin, "new")
+    async with working(dsn, send_work(channel, retain_days=30)):
+        await until(admin, lambda: look(admin, "payload ->> 'word'") == ["new"])
+    assert admin.execute("select count(distinct key) from duly.transition where machine = 'outbox'").fetchone() == (1,)
+
+
 # Notifications in place -----------------------------------------------------------------------------------------------
 
 

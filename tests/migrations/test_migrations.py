@@ -23,7 +23,9 @@ from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
 from duly.testing import FAST_SETTINGS, TestDatabases
+from duly.verify import check
 from duly.verify.contract import CONTRACTS, compare
+from duly.verify.invariants import INVARIANTS
 from tests.support.golden import check_golden
 from tests.support.processes import PYTHON, Program, plain_environment
 
@@ -82,9 +84,14 @@ def test_taking_the_outbox_down_leaves_the_log_and_it_comes_back_empty(empty: st
 
 def test_migrating_twice_changes_nothing(empty: str) -> None:
     migrate(empty, Names())
-    before = lines_of(empty)
+    before = lines_of(empty, ("duly", "user", "scheduler", "expense"))
     assert migrate(empty, Names()) == newest_revision()
-    assert lines_of(empty) == before
+    assert lines_of(empty, ("duly", "user", "scheduler", "expense")) == before
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(SCHEDULED)  # the log of before is still there, and nobody gets a number of it
+        assert connection.execute(
+            "select id from scheduler.jobs union select id from scheduler.job_runs"
+        ).fetchall() == [(2,)]
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
@@ -280,3 +287,51 @@ def test_a_failed_migration_leaves_nothing(empty: str) -> None:
     with psycopg.connect(empty) as connection:
         assert connection.execute("select to_regclass('duly.orgs')").fetchone() == (None,)
     assert revision_of(empty) is None
+
+
+SCHEDULED = """
+insert into "user".users (uid) values ('anna') on conflict do nothing;
+insert into scheduler.jobs (user_id, name, rule, first_run_at)
+select id, 'Rent', 'cron: 0 10 1 * *', duly.now() from "user".users;
+insert into scheduler.expense_templates (job_id, amount, currency) select id, 5, 'EUR' from scheduler.jobs;
+insert into scheduler.job_runs (job_id, period_key, scheduled_at) select id, 'p', duly.now() from scheduler.jobs;
+insert into scheduler.reminders (job_run_id, sent_at) select id, duly.now() from scheduler.job_runs;
+select scheduler.answer(null, id, 'complete', 'k', null) from scheduler.job_runs;
+insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'x', '{}');
+"""
+NOTIFIED = """
+insert into schedule_ingest.capture_session (id, user_id) values ('00000000-0000-0000-0000-000000000001', 42);
+insert into schedule_ingest.schedule_notification
+    (notification_id, user_id, schedule_date, source_session_id, status, sent_at, notification_type, message, event_ids)
+select 'n' || s.status, 42, '2026-02-10', id, s.status, case s.status when 'sent' then now() end, 'event', 'm', '[]'
+from schedule_ingest.capture_session, unnest('{pending,sent,failed}'::text[]) as s (status);
+"""
+
+
+def test_the_scheduler_goes_down_and_up_with_data_in_place(empty: str) -> None:
+    migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(SCHEDULED)
+    before = lines_of(empty, ("duly", "user", "scheduler", "expense"))
+    migrate(empty, Names(), to="0005_ingest")
+    with psycopg.connect(empty, autocommit=True) as connection:
+        assert connection.execute("select to_regclass('scheduler.jobs')").fetchone() == (None,)
+        assert connection.execute("select count(*) from duly.outbox").fetchone() == (1,)
+    migrate(empty, Names())
+    assert lines_of(empty, ("duly", "user", "scheduler", "expense")) == before
+
+
+def test_notifications_that_were_there_before_their_sender_are_taken_over(empty: str) -> None:
+    migrate(empty, Names(), to="0006_scheduler")
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(NOTIFIED)
+    migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        found = connection.execute(
+            "select status, delivery from schedule_ingest.schedule_notification order by 1"
+        ).fetchall()
+        assert found == [("failed", "failed"), ("pending", "pending"), ("sent", "sent")]
+        laws = [each for each in INVARIANTS if each.name == "notifications_say_what_became_of_them"]
+        assert check(connection, ["duly", "schedule_ingest"], laws) == []
+    migrate(empty, Names(), to="0006_scheduler")
+    migrate(empty, Names())

@@ -148,6 +148,10 @@ update {schema}.{table} as t set {state} = 'pending', called_at = null
 where t.{key} = any (array(select {key} from uncertain))
 returning t.{key};
 
+-- name: retain
+-- Messages that ended long ago leave, each with its whole history.
+select messages from duly.retain(make_interval(days => %(days)s), %(most)s);
+
 -- name: is_here
 -- Is this table one that we deliver?
 select exists (

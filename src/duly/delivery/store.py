@@ -29,6 +29,7 @@ __all__ = [
     "resend",
     "resend_uncertain",
     "resolve",
+    "retain",
     "sweep_messages",
 ]
 
@@ -123,6 +124,11 @@ async def resend_uncertain(
     statement = SQL.using(**names_of(of)).resend_uncertain
     rows = await get_rows(connection, statement, channels=list(channels), most_starts=most_starts, most=most)
     return len(rows)
+
+
+async def retain(connection: Connection, days: int, most: int = 500) -> int:
+    """Let messages leave that ended so many days ago; how many there were."""
+    return await get_value(connection, SQL.retain, days=days, most=most)
 
 
 async def is_here(connection: Connection, of: LeaseTable) -> bool:

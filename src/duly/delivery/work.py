@@ -71,6 +71,7 @@ class SendWork(Work):
         backoff: Backoff = BACKOFF,
         wakes: str | None = None,
         seconds: float = 30.0,
+        retain_days: int | None = None,
     ) -> None:
         self.name = name
         self.of = of
@@ -80,6 +81,7 @@ class SendWork(Work):
         self.most_starts = most_starts
         self.backoff = backoff
         self.seconds = seconds
+        self.retain_days = retain_days  # of the outbox; None: everything is kept
         self.lines: dict[tuple[str, str], Line] = {}
         self.pool: Pool | None = None
         self.called: list[tuple[Lease, asyncio.Future[bool]]] = []
@@ -123,6 +125,10 @@ class SendWork(Work):
         if keys is None:
             swept += await store.resend_uncertain(connection, self.of, self.resendable, most_starts=self.most_starts)
         return swept
+
+    async def tidy(self, connection: Connection) -> int:
+        """Let messages leave that ended long ago."""
+        return 0 if self.retain_days is None else await store.retain(connection, self.retain_days)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Hand messages back: what was not called for waits again at once."""

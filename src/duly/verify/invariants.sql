@@ -504,7 +504,8 @@ select format('run %%s has no key that says the same', r.id) as offender
 from scheduler.job_runs as r
 left join scheduler.job_run_keys as k on k.job_run_id = r.id
 where (k.job_id, k.period_key, k.scheduled_at) is distinct from (r.job_id, r.period_key, r.scheduled_at)
-order by 1;
+order by 1
+limit %(most)s;
 
 -- name: keys_have_their_run
 -- contract: scheduler
@@ -515,7 +516,8 @@ where to_regclass('scheduler.job_runs_' || to_char(k.scheduled_at at time zone '
     and not exists (
         select from scheduler.job_runs as r where r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
     )
-order by 1;
+order by 1
+limit %(most)s;
 
 -- name: runs_are_where_their_log_ends
 -- contract: scheduler
@@ -530,7 +532,8 @@ left join lateral (
     limit 1
 ) as last on true
 where (last.seq, last.next_status) is distinct from (r.revision, r.status)
-order by 1;
+order by 1
+limit %(most)s;
 
 -- name: schedules_are_planned
 -- contract: scheduler
@@ -541,7 +544,8 @@ left join scheduler.job_plans as p on p.job_id = j.id
 where p.job_id is null
     or (j.status <> 'active' and p.plan_at is not null and p.state <> 'stuck')
     or (j.status = 'active' and p.state = 'waiting' and p.plan_at is null and p.next_at is not null)
-order by 1;
+order by 1
+limit %(most)s;
 
 -- name: answers_are_where_their_run_is
 -- contract: scheduler
@@ -553,7 +557,8 @@ join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.sched
 where r.status is distinct from case c.action
     when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'cancel' then 'cancelled' else r.status
 end
-order by 1;
+order by 1
+limit %(most)s;
 
 -- name: runs_are_answered_once
 -- contract: scheduler
@@ -563,7 +568,8 @@ from scheduler.confirmations as c
 where c.action <> 'snooze'
 group by c.job_run_id
 having count(*) > 1
-order by 1;
+order by 1
+limit %(most)s;
 
 -- name: entries_have_their_answer
 -- contract: scheduler
@@ -577,7 +583,8 @@ where e.source_ref like 'scheduler:%%' and not exists (
     where k.job_id = split_part(e.source_ref, ':', 2)::bigint
         and k.period_key = substr(e.source_ref, length('scheduler:' || split_part(e.source_ref, ':', 2)) + 2)
 )
-order by 1;
+order by 1
+limit %(most)s;
 
 -- name: reversals_take_back_the_whole
 -- contract: scheduler
@@ -586,7 +593,8 @@ select format('entry %%s does not take back the whole of %%s', e.id, b.id) as of
 from expense.expenses as e
 join expense.expenses as b on b.id = e.reverses
 where e.amount + b.amount <> 0 or (e.user_id, e.currency) is distinct from (b.user_id, b.currency)
-order by 1;
+order by 1
+limit %(most)s;
 
 -- name: sent_runs_have_a_reminder
 -- contract: scheduler
@@ -594,7 +602,8 @@ order by 1;
 select format('run %%s was sent, and nothing that went out says so', r.id) as offender
 from scheduler.job_runs as r
 where r.sent_at is not null and not exists (select from scheduler.reminders as m where m.job_run_id = r.id)
-order by 1;
+order by 1
+limit %(most)s;
 
 -- name: no_run_is_without_its_month
 -- contract: scheduler
@@ -603,7 +612,8 @@ select format('run %%s of %%s lies in the default partition', r.id, r.scheduled_
 from scheduler.job_runs_default as r
 where r.scheduled_at >= date_trunc('month', duly.now(), 'UTC')
     and r.scheduled_at < date_trunc('month', duly.now(), 'UTC') + interval '4 months'
-order by 1;
+order by 1
+limit %(most)s;
 
 -- Notifications ---------------------------------------------------------------------------------------------------------
 
@@ -621,4 +631,5 @@ left join lateral (
 ) as last on true
 where n.status <> case when n.delivery in ('sent', 'failed') then n.delivery else 'pending' end
     or (last.seq, last.next_status) is distinct from (n.revision, n.delivery)
-order by 1;
+order by 1
+limit %(most)s;
