@@ -14,12 +14,15 @@ from duly.testing import FOREIGN_DATABASE_VARIABLES, server_for_tests
 
 __all__ = ["run_checks", "run_tests"]
 
+TESTS_PER_PROCESSOR = 2  # most of them wait for a server or a process most of the time
+
 
 def run_tests(arguments: list[str]) -> None:
     """Become pytest, with no way to reach anybody's real database."""
     in_checkout()
     server_for_tests()  # refuses a TEST_DATABASE_URL that is not marked as one
-    parallel = [] if any(word.startswith("-n") or word == "--pdb" for word in arguments) else ["-n", "auto"]
+    several = str(TESTS_PER_PROCESSOR * (os.cpu_count() or 1))
+    parallel = [] if any(word.startswith("-n") or word == "--pdb" for word in arguments) else ["-n", several]
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_DATABASE_VARIABLES}
     os.execve(sys.executable, [sys.executable, "-m", "pytest", *parallel, *arguments], environment)
 
