@@ -416,6 +416,7 @@ def test_verify_says_what_differs_there(backend: Site) -> None:
     assert {each["invariant"] for each in answer["offences"]} == {
         "captures_are_where_their_log_ends",
         "captures_are_finished_by_their_holder",
+        "notifications_say_what_became_of_them",
     }
     told = backend.duly("verify", "--contract", "ingest")
     assert told.returncode == PROBLEMS_FOUND

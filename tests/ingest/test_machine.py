@@ -11,6 +11,7 @@ import pytest
 from psycopg import errors, sql
 
 from duly.db.migrations import DIRECTORY, Names, fill
+from duly.delivery.machine import NOTIFICATION_MACHINE, notification_machine
 from duly.ingest import CAPTURE_MACHINE, capture_machine, capture_session, store
 from duly.kernel.lease import TEMPLATES, render, render_settle
 from duly.kernel.machine import ILLEGAL_MOVE, render_machine
@@ -276,7 +277,15 @@ def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
     table = "schedule_ingest.capture_session.state"
     drawn = {f"begin {table} {first}" for first in CAPTURE_MACHINE.initial}
     drawn |= {f"edge {table} {one} -> {two}" for one, all_ in CAPTURE_MACHINE.edges.items() for two in all_}
+    table = "schedule_ingest.schedule_notification.delivery"
+    drawn |= {f"begin {table} {first}" for first in NOTIFICATION_MACHINE.initial}
+    drawn |= {f"edge {table} {one} -> {two}" for one, all_ in NOTIFICATION_MACHINE.edges.items() for two in all_}
     assert {line for line in contract_lines("ingest") if line.startswith(("begin ", "edge "))} == drawn
+
+
+def test_the_migration_of_delivery_holds_the_triggers_of_its_machine() -> None:
+    text = (DIRECTORY / "sql" / "0007_delivery.up.sql").read_text()
+    assert render_machine(notification_machine("here")) in fill(text, asdict(Names(ingest="here")))
 
 
 def test_a_fresh_database_is_what_the_contract_says(database: str) -> None:

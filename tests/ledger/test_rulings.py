@@ -420,8 +420,10 @@ def before(server: str, worker_id: str) -> Generator[Admin, None, None]:
 
 def test_r26_the_old_table_is_known_by_its_columns_carried_over_and_dropped(before: Admin) -> None:
     make_old_jobs(before, "public")
-    before.execute("create schema scheduler")
     make_old_jobs(before, "scheduler")
+    migrate(before.info.dsn, Names(), to="0003_ledger")
+    assert before.execute("select count(*) from scheduler.jobs").fetchone() == (3,)
+    before.execute("drop table scheduler.jobs")
     migrate(before.info.dsn, Names())
     rows = before.execute("select id::text, status::text, stage, progress, result, last_error_message from ledger.job")
     assert sorted(rows) == [
@@ -432,7 +434,6 @@ def test_r26_the_old_table_is_known_by_its_columns_carried_over_and_dropped(befo
     told = "select detail_json ->> 'stage', (detail_json ->> 'progress')::int from ledger.job_event where seq = 1"
     assert sorted(before.execute(told)) == [("reading", 10), ("reading", 40), ("writing", 100)]
     assert before.execute("select to_regclass('public.jobs')").fetchone() == (None,)
-    assert before.execute("select count(*) from scheduler.jobs").fetchone() == (3,)
     assert check(before, ("duly", "ledger")) == []
 
 

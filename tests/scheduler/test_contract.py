@@ -6,10 +6,11 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from duly.db.migrations import DIRECTORY
 from duly.errors import InvalidArgument, KeyReused
-from duly.kernel.machine import ILLEGAL_MOVE
+from duly.kernel.machine import ILLEGAL_MOVE, render_machine
 from duly.kernel.outcome import Created, Existing
-from duly.scheduler.machine import RUN_MACHINE
+from duly.scheduler.machine import RUN_MACHINE, SCHEDULE_MACHINE
 from duly.scheduler.model import Action, RunStatus
 from tests.scheduler.hands import MONTHLY, Hands
 
@@ -132,3 +133,10 @@ async def test_the_contracts_seed_can_be_written_by_hand(hands: Hands) -> None:
     assert hands.all("select name, channel, status, advance_minutes from scheduler.jobs") == [
         ("YouTube 订阅", "telegram", "active", 0)
     ]
+
+
+def test_the_migration_holds_the_triggers_of_the_machines() -> None:
+    """A migration is frozen text: whoever changes a machine writes another migration, and names it here."""
+    text = (DIRECTORY / "sql" / "0006_scheduler.up.sql").read_text()
+    assert render_machine(SCHEDULE_MACHINE) in text
+    assert render_machine(RUN_MACHINE) in text

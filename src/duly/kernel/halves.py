@@ -26,8 +26,8 @@ def is_the_databases_fault(error: BaseException) -> bool:
     """Would any other row have met the same: no answer, no room, no right, not our tables?"""
     if isinstance(error, psycopg.Error):
         state = error.sqlstate
-        if state is None:
-            return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        if state is None:  # the client's own word: no connection, or one whose two ends no longer agree
+            return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError)
         return state.startswith((NO_CONNECTION, NO_RESOURCES, SYSTEM, NOT_AS_MIGRATED, SHUTDOWN, READ_ONLY))
     return isinstance(error, Unavailable | Misconfigured | OSError | TimeoutError)
 
