@@ -150,7 +150,7 @@ async def greet(
         f"duly {duly.__version__} is up after {time.monotonic() - began:.1f} s\n"
         f"  database  {about['database']}\n"
         f"  schema    {about['revision']}\n"
-        f"  api       {address}  (/v1/jobs, /v1/posts, /v1/ingest, /healthz, /readyz)\n"
+        f"  api       {address}  (/v1/jobs, /v1/posts, /v1/ingest, /v1/schedules, /healthz, /readyz)\n"
         f"  next      in another terminal: ./duly jobs --help    or curl {address}/v1/jobs\n"
         f"  stop      Ctrl-C",
         flush=True,
