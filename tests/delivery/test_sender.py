@@ -16,7 +16,9 @@ from duly.delivery.channel import Message, NotSent, Unknown, WhenUncertain, Will
 from duly.delivery.machine import OUTBOX, notification
 from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.kernel.lease import Lease
+from duly.settings import Settings
 from duly.testing import move_clock
+from duly.wiring import channels_of
 from tests.delivery.hands import PACE, Admin, Told, know, look, put, send_work, until, working
 
 LEASE = 30.0
@@ -403,3 +405,8 @@ def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
         with psycopg.ClientCursor(admin) as cursor:
             cursor.execute(b"explain " + statement.as_string(None).encode(), {"most": 10, "looked_at": 500, **given})
             assert index in str(cursor.fetchall()), name
+
+
+def test_channels_are_switched_off_by_a_setting() -> None:
+    assert set(channels_of(Settings())) == {"console", "telegram", "webhook"}  # type: ignore[call-arg]
+    assert set(channels_of(Settings(DULY_SENDER_OFF="telegram,webhook"))) == {"console"}  # type: ignore[call-arg]
