@@ -88,7 +88,7 @@ class Api:
     day: str  # of anna, which has a version
     schedule: int  # of anna
     run: int  # of anna, which is open
-    token: str  # of anna's calendar
+    token: str  # of the calendar of cleo, whom nobody else acts for
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,8 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
             session = anna.post("/v1/ingest/sessions").json()["id"]
             schedule = anna.post("/v1/schedules", json={"name": "Rent", "rule": "cron: 0 10 1 * *"}).json()["id"]
             run = anna.post(f"/v1/schedules/{schedule}/fire").json()["id"]
-            token = anna.post("/v1/calendar").json()["token"]
+            with client_of(address, key_for(dsn, None, ["scheduler:write"], uid="cleo").secret) as cleo:
+                token = cleo.post("/v1/calendar").json()["token"]
             yield Api(address, key, jobs, post, released, images, session, know_day(admin), schedule, run, token)
 
 
