@@ -5,6 +5,7 @@ twice can tell. Addresses are the public ones only, unless the settings say othe
 answer is read only so far, and waited for only so long.
 """
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -53,12 +54,15 @@ class Webhook:
         try:
             client = self.opened()
             request = client.build_request("POST", person.webhook_url, content=body, headers=headers)
-            answer = await client.send(request, stream=True)
-            try:
-                await read_some(answer)
-                return self.receipt_of(answer)
-            finally:
-                await answer.aclose()
+            async with asyncio.timeout(self.seconds):  # for all of it: an answer that drips is none
+                answer = await client.send(request, stream=True)
+                try:
+                    await read_some(answer)
+                    return self.receipt_of(answer)
+                finally:
+                    await answer.aclose()
+        except TimeoutError:
+            raise NotSent(f"Timeout: no whole answer within {self.seconds:g} s") from None
         except httpx2.HTTPError as error:
             raise NotSent(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from None
         except (httpx2.InvalidURL, UnicodeError) as error:
