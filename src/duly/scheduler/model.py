@@ -7,14 +7,12 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Any
-from uuid import UUID
 
 from duly.errors import InvalidArgument
 from duly.kernel.canonical import digest
 from duly.scheduler.rule import parse_rule
 
 __all__ = [
-    "DEFAULT_SNOOZE_MINUTES",
     "LONGEST_KEY",
     "Action",
     "Answer",
@@ -35,8 +33,7 @@ __all__ = [
 
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_KEY, LONGEST_NOTE = 120, 500, 120, 500
 MOST_ADVANCE_MINUTES = 10_080
-DEFAULT_SNOOZE_MINUTES, MOST_SNOOZE_MINUTES = 60, 10_080
-MOST_AMOUNT = Decimal(10) ** 14
+MOST_SNOOZE_MINUTES = 10_080
 AMOUNT = re.compile(r"\d{1,14}(\.\d{1,6})?")
 CHANNEL = re.compile(r"[a-z][a-z0-9_]{0,31}")
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -280,7 +277,6 @@ class Reminder:
     job_run_id: int
     sent_at: datetime
     payload: Mapping[str, Any]
-    message_id: UUID | None = None
 
 
 # Checks ---------------------------------------------------------------------------------------------------------------
