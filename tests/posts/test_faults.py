@@ -17,7 +17,8 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.posts.model import MOST_ATTEMPTS
 from tests.posts.hands import HOURS, Admin, Hands
-from tests.support.post_worker import PACE, Nursery
+from tests.support.nursery import Nursery
+from tests.support.post_worker import PACE, PostNursery
 
 SECONDS = 40.0
 BUSY_MACHINE_SECONDS = 3.0
@@ -129,7 +130,7 @@ def test_a_poison_post_is_started_five_times_and_takes_nobody_along(way: str, ha
     """Nor are those unread that were in the same hands every time: they were started as often as it was."""
     neighbours = [f"say #{nth}" for nth in range(12)]
     put_due(hands, [*neighbours[:6], way, *neighbours[6:]])
-    with Nursery(dsn) as nursery:
+    with PostNursery(dsn) as nursery:
         for _ in range(MOST_ATTEMPTS):
             pid = nursery.bear()
             nursery.hear_from(pid, way)
@@ -152,7 +153,7 @@ def test_a_poison_post_is_started_five_times_and_takes_nobody_along(way: str, ha
 
 def test_an_analyzer_that_hangs_is_left_in_time_and_holds_up_nobody(hands: Hands, dsn: str) -> None:
     put_due(hands, ["hang #1", *(f"say #{nth}" for nth in range(30)), "hang #2"])
-    with Nursery(dsn, "analyzer_seconds=0.5", "slots=3") as nursery:
+    with PostNursery(dsn, "analyzer_seconds=0.5", "slots=3") as nursery:
         pid = nursery.bear()
         for _ in range(2):
             nursery.hear_from(pid, "stopped")
@@ -172,7 +173,7 @@ KILLS = 20
 
 def test_workers_of_one_name_are_killed_at_random_and_every_post_appears_once(hands: Hands, dsn: str) -> None:
     put_due(hands, [f"pause 0.3 #{nth}" for nth in range(200)])
-    with Nursery(dsn, f"lease_seconds={SHORT_LEASE}", "slots=6") as nursery:
+    with PostNursery(dsn, f"lease_seconds={SHORT_LEASE}", "slots=6") as nursery:
         for _ in range(3):
             nursery.bear()
         for _ in range(KILLS):
@@ -195,12 +196,12 @@ def test_workers_of_one_name_are_killed_at_random_and_every_post_appears_once(ha
 @pytest.mark.parametrize("point", ["after_claim", "before_work", "after_work", "before_settle", "after_settle"])
 def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(point: str, hands: Hands, dsn: str) -> None:
     put_due(hands, [f"say #{nth}" for nth in range(10)])
-    with Nursery(dsn, DULY_CRASHPOINT=point) as nursery:
+    with PostNursery(dsn, DULY_CRASHPOINT=point) as nursery:
         nursery.see_gone(nursery.bear())
     assert "RELEASED" not in hands.look("status")
     assert hands.count("duly.outbox") == 0
     hands.pass_time(PACE.lease_seconds + 1)
-    with Nursery(dsn) as nursery:
+    with PostNursery(dsn) as nursery:
         pid = nursery.bear()
         wait_until(hands, lambda: are_released(hands))
         nursery.stop(pid)
@@ -215,7 +216,7 @@ def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(point: str, ha
 def test_workers_that_were_stopped_past_their_lease_write_nothing_when_they_go_on(hands: Hands, dsn: str) -> None:
     """Neither while their posts are in other hands of the same name, nor when these have released them."""
     put(hands, [f"pause 3 #{nth}" for nth in range(15)])
-    with Nursery(dsn, "slots=5", "heartbeat_seconds=9") as nursery:  # so that it is their settling which is refused
+    with PostNursery(dsn, "slots=5", "heartbeat_seconds=9") as nursery:  # so that it is their settling which is refused
         zombies = [nursery.bear("sweep_seconds=5") for _ in range(3)]
         wait_until(hands, lambda: hands.admin.execute("select count(*) from duly.workers").fetchone() == (3,))
         hands.pass_time(6 * HOURS + 1)
@@ -263,7 +264,7 @@ def test_a_wedged_worker_that_renews_its_leases_loses_them_after_ten_minutes(
     os.mkfifo(gate)
     put_due(hands, [f"wedge {gate}", *(f"say #{nth}" for nth in range(5))])
     lease = 0.45 * TEN_MINUTES
-    with Nursery(dsn, f"lease_seconds={lease}", "slots=6") as nursery:
+    with PostNursery(dsn, f"lease_seconds={lease}", "slots=6") as nursery:
         wedged = nursery.bear()
         nursery.hear_from(wedged, "wedge")
         assert hands.look("status").count("PROCESSING") == 6
@@ -287,7 +288,7 @@ def test_a_wedged_worker_that_renews_its_leases_loses_them_after_ten_minutes(
 def test_a_handler_that_never_ends_is_cut_five_times_and_then_let_be(hands: Hands, dsn: str) -> None:
     """Without a limit of its own only the ten minutes end it, however faithfully its lease is renewed."""
     put_due(hands, ["hang"])
-    with Nursery(dsn, f"lease_seconds={0.9 * TEN_MINUTES}", f"analyzer_seconds={10 * TEN_MINUTES}") as nursery:
+    with PostNursery(dsn, f"lease_seconds={0.9 * TEN_MINUTES}", f"analyzer_seconds={10 * TEN_MINUTES}") as nursery:
         pid = nursery.bear()
         for nth in range(1, MOST_ATTEMPTS + 1):
             nursery.hear_from(pid, "hang")

@@ -1,29 +1,22 @@
 """Workers over capture sessions as processes of their own, whose reader does what a person's number says.
 
-    python -m tests.support.capture_worker nursery <dsn> [setting=value ...]    forks a worker for every line it reads
-
-As with `post_worker`, every line of a worker, on either stream, begins with its process id.
+python -m tests.support.capture_worker nursery <dsn> [setting=value ...]    forks a worker for every line it reads
 """
 
 import asyncio
 import os
-import random
-import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from enum import IntEnum
-from typing import Any, TextIO, cast
+from typing import Any, cast
 
 from duly.ingest.reading import Captured, Input
 from duly.ingest.work import CaptureWork, Rules
 from duly.kernel.canonical import Json
-from duly.kernel.work import Pace
-from duly.logs import configure_logs
-from duly.settings import load_settings
-from duly.worker.runtime import run_worker
-from tests.support.post_worker import Marked, Nursery, pause, tell
+from duly.kernel.work import Pace, Work
+from tests.support.nursery import Nursery, nurse, pause, tell, with_pace
 
 __all__ = ["PACE", "CaptureNursery", "Way", "day_of", "users"]
 
@@ -102,36 +95,11 @@ class Told:
             raise
 
 
-def work_of(*given: str) -> CaptureWork:
+def works_of(given: dict[str, str]) -> list[Work]:
     """Sessions as these settings want them worked on."""
-    wanted = dict(each.split("=") for each in given)
-    of_rules = {field.name for field in fields(Rules)} & wanted.keys()
-    rules = replace(RULES, **{name: type(getattr(RULES, name))(wanted.pop(name)) for name in of_rules})
-    pace = replace(PACE, **{name: type(getattr(PACE, name))(value) for name, value in wanted.items()})
-    return CaptureWork(Told(), pace, rules)
-
-
-def be_a_worker(dsn: str, *given: str) -> None:
-    """Work until told to stop; logs go to standard error, what the reader says to standard output."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    random.seed()
-    settings = load_settings()
-    configure_logs(settings, cast("TextIO", Marked()))
-    run_worker([work_of(*given)], settings, dsn=dsn)
-    tell("end")
-
-
-def nurse(dsn: str, *given: str) -> None:
-    """Fork a worker for every line, with the settings on it."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them, so they leave no trace
-    os.write(1, b"ready\n")
-    for line in sys.stdin:
-        if (pid := os.fork()) == 0:
-            try:
-                be_a_worker(dsn, *given, *line.split())
-            finally:
-                os._exit(0)
-        os.write(1, f"born {pid}\n".encode())
+    of_rules = {field.name for field in fields(Rules)} & given.keys()
+    rules = replace(RULES, **{name: type(getattr(RULES, name))(given.pop(name)) for name in of_rules})
+    return [CaptureWork(Told(), with_pace(PACE, given), rules)]
 
 
 # In a test ------------------------------------------------------------------------------------------------------------
@@ -144,4 +112,4 @@ class CaptureNursery(Nursery):
 
 
 if __name__ == "__main__":
-    nurse(*sys.argv[2:])
+    nurse(works_of, *sys.argv[2:])

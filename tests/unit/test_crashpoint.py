@@ -113,4 +113,12 @@ def test_the_search_finds_calls(tmp_path: Path) -> None:
 
 
 def test_no_crash_point_is_armed_while_tests_run() -> None:
-    assert module.crashpoint.__doc__ == "Nothing is armed: go on."
+    assert module._deadly is None  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_process_may_arm_itself_after_the_import() -> None:
+    program = (
+        "from duly.kernel.crashpoint import arm, crashpoint\narm('after_work:2')\n" + 2 * "crashpoint('after_work')\n"
+    )
+    ran = subprocess.run([*PYTHON, "-c", program], env=plain_environment(), timeout=60)
+    assert ran.returncode == 137

@@ -3,9 +3,9 @@
     DULY_CRASHPOINT=after_claim       die at the first pass
     DULY_CRASHPOINT=after_claim:3     die at the third
 
-The variable is read once, when this module is imported; every process counts its own passes. Without it a call does
-nothing and costs a few tens of nanoseconds. With it the process ends by `os._exit(137)`, the status of kill -9: no
-cleanup, no flush, no `finally`.
+The variable is read once, when this module is imported; a process that was forked later may `arm` itself. Every process
+counts its own passes. Unarmed, a call does nothing and costs a few tens of nanoseconds. Armed, the process ends by
+`os._exit(137)`, the status of kill -9: no cleanup, no flush, no `finally`.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from duly.errors import Misconfigured
 
-__all__ = ["CRASHPOINTS", "VARIABLE", "crashpoint"]
+__all__ = ["CRASHPOINTS", "VARIABLE", "arm", "crashpoint"]
 
 VARIABLE = "DULY_CRASHPOINT"
 KILLED = 137
@@ -38,12 +38,8 @@ CRASHPOINTS: frozenset[str] = frozenset(
 )
 
 
-def _pass_by(_name: str) -> None:
-    """Nothing is armed: go on."""
-
-
-def _arm(target: str, nth: int) -> Callable[[str], None]:
-    """A crash point that lets the n-th pass of the target be the last thing this process does."""
+def _deadly_at(target: str, nth: int) -> Callable[[str], None]:
+    """What lets the n-th pass of the target be the last thing this process does."""
     passes = itertools.count(1)  # its next() is one step, whichever thread passes
 
     def die_at_target(name: str) -> None:
@@ -64,9 +60,18 @@ def _read(setting: str) -> tuple[str, int]:
     return asked[1], int(asked[2] or 1)
 
 
-def _chosen(setting: str | None) -> Callable[[str], None]:
-    return _arm(*_read(setting)) if setting else _pass_by
+def arm(setting: str) -> None:
+    """From now on this process dies where the setting says."""
+    global _deadly
+    _deadly = _deadly_at(*_read(setting))
 
 
-crashpoint: Callable[[str], None] = _chosen(os.environ.get(VARIABLE))
-"""Pass a place where the process may be told to die; the name is one of CRASHPOINTS."""
+_deadly: Callable[[str], None] | None = None
+if _setting := os.environ.get(VARIABLE):
+    arm(_setting)
+
+
+def crashpoint(name: str) -> None:
+    """Pass a place where the process may be told to die; the name is one of CRASHPOINTS."""
+    if _deadly is not None:
+        _deadly(name)
