@@ -130,7 +130,7 @@ def table_of(
         of_scenario = [each for each in measures if each.scenario == scenario]
         for figure in dict.fromkeys(name for each in of_scenario for name in each.figures):
             cells = [cell_of([m.figures[figure] for m in of_scenario if m.side == side], figure) for side in sides]
-            lines.append(f"| {words}: {figure} | {' | '.join(cells)} |")
+            lines.append(f"| {words}: {figure.replace('_', ' ')} | {' | '.join(cells)} |")
     lines += ["", "| ours, round by round | needed | got | | rounds alike |", "|---|---|---|---|---|"]
     for verdict in verdicts_of(measures, needs):
         got = f"{verdict.median:.2f} [{min(verdict.values):.2f}-{max(verdict.values):.2f}]"

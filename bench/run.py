@@ -56,10 +56,10 @@ class Bench(Generic[Ground, Sizes]):
                 for measure in one_round(ground, plan, sizes, number):
                     measures.append(measure)
                     print(line_of(measure), file=said, flush=True)
+        words = {name: each.what for name, each in self.scenarios.items()}
         if asked.json:
-            print(json.dumps(as_json(measures, about, self.needs)))
+            print(json.dumps({**as_json(measures, about, self.needs), "scenarios": words, "columns": self.sides}))
         else:
-            words = {name: each.what for name, each in self.scenarios.items()}
             print(f"\n{table_of(measures, words, self.sides, self.needs)}")
 
     def fields(self) -> Sequence[Any]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 
 from bench.ledger.ground import Ground, open_ground
 from bench.ledger.report import NEEDS
-from bench.ledger.scenarios import SCENARIOS, Scenario, Sizes
+from bench.ledger.scenarios import SCENARIOS, SEED, Scenario, Sizes
 from bench.ledger.side import NAMES, OURS, side_of
 from bench.report import Measure, as_json, line_of, table_of
 
@@ -31,10 +31,11 @@ def main() -> None:
             for measure in one_round(ground, plan, sizes, number):
                 measures.append(measure)
                 print(line_of(measure), file=said, flush=True)
+    words = {name: each.what for name, each in SCENARIOS.items()}
     if asked.json:
-        print(json.dumps(as_json(measures, about, NEEDS)))
+        print(json.dumps({**as_json(measures, about, NEEDS), "scenarios": words, "columns": NAMES}))
     else:
-        print(f"\n{table_of(measures, {name: each.what for name, each in SCENARIOS.items()}, NAMES, NEEDS)}")
+        print(f"\n{table_of(measures, words, NAMES, NEEDS)}")
 
 
 def arguments() -> argparse.Namespace:
@@ -83,6 +84,7 @@ def about_this_run(ground: Ground, sizes: Sizes, sides: Sequence[str]) -> dict[s
         "machine": f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}",
         "sizes": asdict(sizes),
         "sides": {name: side_of(name).setting for name in sides},
+        "seed": SEED,
     }
 
 

@@ -18,7 +18,7 @@ from bench.ledger.side import BATCH, NAMES, OURS, UNCOUNTED, Client, Side
 from bench.processes import wait_until
 from bench.report import Figures
 
-__all__ = ["SCENARIOS", "Scenario", "Sizes"]
+__all__ = ["SCENARIOS", "SEED", "Scenario", "Sizes"]
 
 WARM_WAVE = 20  # jobs
 MOST_WAVES = 50

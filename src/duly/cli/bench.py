@@ -2,13 +2,28 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from duly.cli.workshop import in_checkout
 from duly.extras import require
 
-__all__ = ["run_bench_ingest", "run_bench_ledger", "run_bench_posts", "run_bench_scheduler"]
+__all__ = [
+    "run_bench_all",
+    "run_bench_ingest",
+    "run_bench_ledger",
+    "run_bench_posts",
+    "run_bench_scheduler",
+    "run_bench_verify",
+]
+
+
+def run_bench_all(rounds: int | None, only: str | None, extent: str | None, out: Path | None, as_json: bool) -> None:
+    """Become the program that measures everything in turn, and writes figures, pictures and their page."""
+    in_checkout()
+    require("bench")
+    become("bench.figures", {"rounds": rounds, "only": only, "out": out}, as_json, [f"--{extent}"] if extent else [])
 
 
 def run_bench_ledger(
@@ -38,7 +53,13 @@ def run_bench_scheduler(rounds: int, only: str | None, sizes: Mapping[str, float
     become("bench.scheduler", {"rounds": rounds, "only": only, **sizes}, as_json)
 
 
-def become(module: str, options: Mapping[str, object], as_json: bool) -> NoReturn:
+def run_bench_verify(rounds: int, only: str | None, events: int, as_json: bool) -> None:
+    """Become the program that measures what proving a large database takes."""
+    in_checkout()
+    become("bench.verify", {"rounds": rounds, "only": only, "events": events}, as_json)
+
+
+def become(module: str, options: Mapping[str, object], as_json: bool, flags: Sequence[str] = ()) -> NoReturn:
     """Be this program from now on, with these options."""
     words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
-    os.execv(sys.executable, [sys.executable, "-m", module, *words, *(["--json"] if as_json else [])])
+    os.execv(sys.executable, [sys.executable, "-m", module, *words, *flags, *(["--json"] if as_json else [])])

@@ -1,5 +1,6 @@
 """What `duly bench` offers."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -150,3 +151,51 @@ def scheduler(
 
     sizes = {"schedules": schedules, "due": due, "runs": runs, "messages": messages}
     run_bench_scheduler(rounds=rounds, only=only, sizes=sizes, as_json=as_json)
+
+
+@bench_app.command()
+def verify(
+    rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured.")] = 1,
+    only: Annotated[str | None, typer.Option(help="Only these scenarios, separated by commas. Default: all.")] = None,
+    events: Annotated[int, typer.Option(min=1, help="Events in the logs of the database that is proved.")] = 10_000_000,
+    as_json: Json = False,
+) -> None:
+    """Measure how long a large database takes to prove, and what those who work meanwhile notice.
+
+    Example: duly bench verify --events 1000000
+    """
+    from duly.cli.bench import run_bench_verify
+
+    run_bench_verify(rounds=rounds, only=only, events=events, as_json=as_json)
+
+
+@bench_app.command("all")
+def all_benchmarks(
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="How often everything is measured. Default: 3, verify once.")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Only these, separated by commas: ledger, ingest, posts, scheduler, verify. Default: all."),
+    ] = None,
+    is_quick: Annotated[
+        bool, typer.Option("--quick", help="Hardly anything of everything: does it run? The figures mean nothing.")
+    ] = False,
+    is_full: Annotated[
+        bool, typer.Option("--full", help="Every benchmark's own sizes, which takes hours; else about a tenth of them.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Where to write. Default: docs/figures.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run every benchmark in turn, and write raw figures, pictures and their page.
+
+    Only files whose first line says that they were generated are written over.
+
+    Example: duly bench all --only ledger,posts --rounds 3
+    """
+    from duly.cli.bench import run_bench_all
+
+    if is_quick and is_full:
+        raise typer.BadParameter("choose one of --quick and --full")
+    extent = "quick" if is_quick else "full" if is_full else None
+    run_bench_all(rounds=rounds, only=only, extent=extent, out=out, as_json=as_json)

@@ -1,0 +1,49 @@
+"""How much each benchmark measures when all are asked for: hardly anything, what two processors can afford, or all."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+__all__ = ["NAMES", "ROUNDS", "Extent", "words_of_plan"]
+
+
+class Extent(StrEnum):
+    """How much is measured."""
+
+    QUICK = "quick"  # does it run? the figures mean nothing
+    USUAL = "usual"  # all scenarios, a tenth of the rows
+    FULL = "full"  # each benchmark's own sizes
+
+
+QUICK: Mapping[str, Mapping[str, object]] = {
+    "ledger": {
+        "only": "drain,bulk,single,pickup",
+        "sides": "duly",
+        "jobs": 60,
+        "singles": 20,
+        "pickups": 10,
+        "warm-waves": 1,
+    },
+    "ingest": {"sessions": 80, "days": 10_000, "warm-waves": 1},
+    "posts": {"posts": 40, "stored": 200, "intents": 10, "clients": 2, "minute-seconds": 0.5, "warm-waves": 1},
+    "scheduler": {"schedules": 2_000, "due": 10, "runs": 1_000, "messages": 100},
+    "verify": {"events": 2_000},
+}
+USUAL: Mapping[str, Mapping[str, object]] = {
+    "ledger": {"jobs": 20_000, "few-jobs": 1_000, "pickups": 500, "rows": 100_000, "snapshot-jobs": 60_000},
+    "ingest": {"sessions": 8_000, "days": 20_000},
+    "posts": {"posts": 20_000, "stored": 100_000, "intents": 1_000, "minute-seconds": 20},
+    "scheduler": {"schedules": 200_000, "runs": 1_000_000, "messages": 10_000},
+    "verify": {"events": 1_000_000},
+}
+FULL: Mapping[str, Mapping[str, object]] = {name: {} for name in USUAL}
+SIZES = {Extent.QUICK: QUICK, Extent.USUAL: USUAL, Extent.FULL: FULL}
+NAMES = tuple(USUAL)
+ROUNDS = {Extent.QUICK: 1, Extent.USUAL: 3, Extent.FULL: 3}
+ONCE = {"verify": 1}  # a long walk over a large database: once is enough unless somebody says otherwise
+
+
+def words_of_plan(name: str, extent: Extent, rounds: int | None) -> Sequence[str]:
+    """The options that this benchmark is run with."""
+    times = rounds or ONCE.get(name, ROUNDS[extent])
+    options = {"rounds": times, **SIZES[extent][name]}
+    return [word for option, value in options.items() for word in (f"--{option}", str(value))]
