@@ -15,7 +15,7 @@ __all__ = ["Bar", "Point", "bars", "curves", "human", "percentiles"]
 
 LETTER = 7.0  # about as wide as a letter of this size is
 TALL = 24  # a row
-TOP = 46  # where the first row begins, below the title
+TOP = 52  # where the first row begins, below the title
 MARGIN = 16
 LONGEST = 320  # the longest bar
 WIDE, HIGH = 470, 240  # the ground of curves
@@ -91,11 +91,11 @@ def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = Fal
         if group:
             drawn.append(text_at(MARGIN, y + 16, group, "group"))
             y += TALL
+        drawn.append(line_between(labels, y - 2, labels, y + TALL * len(together) - 4, "axis"))
         for row in together:
             drawn += one_bar(row, words_of(row, unit), labels, y, scale)
             y += TALL
         y += 8
-    drawn.append(line_between(labels, TOP - 4, labels, y - 6, "axis"))
     several = len({row.group for row in rows}) > 1
     scales = " Every group has a scale of its own." if several and not is_one_scale else ""
     told = "; ".join(

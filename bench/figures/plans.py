@@ -29,10 +29,17 @@ QUICK: Mapping[str, Mapping[str, object]] = {
     "verify": {"events": 2_000},
 }
 USUAL: Mapping[str, Mapping[str, object]] = {
-    "ledger": {"jobs": 20_000, "few-jobs": 1_000, "pickups": 500, "rows": 100_000, "snapshot-jobs": 60_000},
-    "ingest": {"sessions": 8_000, "days": 20_000},
-    "posts": {"posts": 20_000, "stored": 100_000, "intents": 1_000, "minute-seconds": 20},
-    "scheduler": {"schedules": 200_000, "runs": 1_000_000, "messages": 10_000},
+    "ledger": {
+        "jobs": 10_000,
+        "few-jobs": 500,
+        "singles": 500,
+        "pickups": 300,
+        "rows": 100_000,
+        "snapshot-jobs": 40_000,
+    },
+    "ingest": {"sessions": 4_000, "days": 20_000},
+    "posts": {"posts": 10_000, "stored": 100_000, "intents": 400, "minute-seconds": 10},
+    "scheduler": {"schedules": 100_000, "runs": 1_000_000, "messages": 5_000},
     "verify": {"events": 1_000_000},
 }
 FULL: Mapping[str, Mapping[str, object]] = {name: {} for name in USUAL}
