@@ -1,0 +1,74 @@
+"""The list of guards in statements, generated: every owner predicate and every SKIP LOCKED, each a change of one file.
+
+The statements of the lease are templates: what is taken out of one is taken out of the SQL of every table, which is
+committed under `tests/golden/lease`. Functions that live in the database are found in the migrations that make them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from duly.launcher import ROOT
+
+__all__ = ["Mutation", "mutations"]
+
+SOURCES = ROOT / "src" / "duly"
+LOOKING = ("verify", "testing")  # these only look, and nothing is held by them
+NAME = re.compile(r"^-- name: (\w+)|^create function ([\w.]+)", re.MULTILINE)
+SKIP_LOCKED = re.compile(r" skip locked\b")
+OWNERS = r"(?:\w+\.)?(?:\{owner\}|\{settled_by\}|lease_owner|locked_by|settled_by)"
+OWNER = re.compile(rf"(?<=\b(?:and|AND) ){OWNERS} = (?:%\(owner\)s|\w+\.owner)\b")
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One guard of a statement, and the text of its file with and without it."""
+
+    kind: str
+    file: str  # below the root of the checkout
+    statement: str
+    nth: int
+    start: int
+    end: int
+    instead: str
+
+    def __str__(self) -> str:
+        nth = f" ({self.nth})" if self.nth > 1 else ""
+        return f"{self.kind} of {self.statement}{nth} in {self.file.removeprefix('src/duly/')}"
+
+    def applied(self, text: str) -> str:
+        """The file without this guard."""
+        return text[: self.start] + self.instead + text[self.end :]
+
+
+def mutations() -> list[Mutation]:
+    """Every one there is, file by file."""
+    return [each for file in sorted(SOURCES.rglob("*.sql")) if is_a_source(file) for each in mutations_of(file)]
+
+
+def is_a_source(file: Path) -> bool:
+    """Does this file hold statements that hold anything?"""
+    return file.relative_to(SOURCES).parts[0] not in LOOKING and not file.name.endswith(".down.sql")
+
+
+def mutations_of(file: Path) -> Iterator[Mutation]:
+    """Every one of a file, in its order."""
+    text = file.read_text()
+    place = file.relative_to(ROOT).as_posix()
+    names = [(found.start(), found[1] or found[2]) for found in NAME.finditer(text)]
+    counted = Counter[tuple[str, str]]()
+    spots = [(found, "skip locked", "") for found in SKIP_LOCKED.finditer(text)]
+    spots += [(found, "owner", "true") for found in OWNER.finditer(text)]
+    for found, kind, instead in sorted(spots, key=lambda spot: spot[0].start()):
+        if is_comment(text, found.start()):
+            continue
+        statement = [name for start, name in names if start < found.start()][-1]
+        counted[kind, statement] += 1
+        yield Mutation(kind, place, statement, counted[kind, statement], found.start(), found.end(), instead)
+
+
+def is_comment(text: str, at: int) -> bool:
+    """Is this place in a comment?"""
+    return "--" in text[text.rfind("\n", 0, at) + 1 : at]
