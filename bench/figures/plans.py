@@ -16,10 +16,9 @@ class Extent(StrEnum):
 
 QUICK: Mapping[str, Mapping[str, object]] = {
     "ledger": {
-        "only": "drain,bulk,single,pickup",
+        "only": "drain,pickup",
         "sides": "duly",
         "jobs": 60,
-        "singles": 20,
         "pickups": 10,
         "warm-waves": 1,
     },

@@ -30,14 +30,16 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("name", ["ledger", "posts", "ingest"])
+@pytest.mark.parametrize("name", ["ledger", "posts", "ingest", "scheduler", "verify", "all"])
 def test_help_says_what_it_said_and_has_an_example(name: str) -> None:
     shown = "\n".join(line.rstrip() for line in run(name, "--help").stdout.splitlines()).strip() + "\n"
     check_golden(GOLDEN / f"bench-{name}.txt", shown)
     assert f"Example: duly bench {name} " in shown
 
 
-@pytest.mark.parametrize(("name", "first"), [("ledger", "drain"), ("posts", "release"), ("ingest", "drain")])
+@pytest.mark.parametrize(
+    ("name", "first"), [("ledger", "drain"), ("posts", "release"), ("ingest", "drain"), ("all", "ledger")]
+)
 def test_a_scenario_that_there_is_not_is_refused_with_those_there_are(name: str, first: str) -> None:
     answer = run(name, "--only", "sprint")
     assert answer.returncode == 2
@@ -151,6 +153,20 @@ def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> No
         ("send", "bare"),
     ]
     assert all(value > 0 for need in told["needs"] for value in need["values"])
+
+
+# All of them ----------------------------------------------------------------------------------------------------------
+
+
+def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> None:
+    answer = run("all", "--quick", "--only", "ledger", "--out", str(tmp_path), "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert told["failed"] == []
+    written = {file.name for file in tmp_path.iterdir()}
+    assert written == {"ledger.data.json", "ledger-throughput.svg", "ledger-latency.svg", "README.md"}
+    assert {Path(name).name for name in told["written"]} == written - {"ledger.data.json"}
+    assert all("generated" in file.read_text().splitlines()[0].lower() for file in tmp_path.iterdir())
 
 
 # Verdicts -------------------------------------------------------------------------------------------------------------

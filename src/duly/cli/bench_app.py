@@ -156,11 +156,13 @@ def scheduler(
 @bench_app.command()
 def verify(
     rounds: Annotated[int, typer.Option(min=1, help="How often everything is measured.")] = 1,
-    only: Annotated[str | None, typer.Option(help="Only these scenarios, separated by commas. Default: all.")] = None,
-    events: Annotated[int, typer.Option(min=1, help="Events in the logs of the database that is proved.")] = 10_000_000,
+    only: Annotated[str | None, typer.Option(help="Only these, separated by commas: check. Default: all.")] = None,
+    events: Annotated[
+        int, typer.Option(min=1, help="Events in the logs of the database that is looked at.")
+    ] = 10_000_000,
     as_json: Json = False,
 ) -> None:
-    """Measure how long a large database takes to prove, and what those who work meanwhile notice.
+    """Measure how long `duly verify` takes over the histories of all domains.
 
     Example: duly bench verify --events 1000000
     """
