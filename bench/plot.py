@@ -77,8 +77,8 @@ class Bar:
         return max(self.value, self.most or 0.0)
 
 
-def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = False) -> str:
-    """Rows beside each other, every group on a scale of its own unless they share one."""
+def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = False, foot: str = "") -> str:
+    """Rows beside each other, every group on a scale of its own unless they share one; circumstances below."""
     assert rows, "a picture of nothing"
     labels = MARGIN + LETTER * max(len(row.label) for row in rows) + 12
     said = [words_of(row, unit) for row in rows]
@@ -101,10 +101,12 @@ def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = Fal
     told = "; ".join(
         f"{row.group + ', ' if row.group else ''}{row.label}: {words}" for row, words in zip(rows, said, strict=True)
     )
-    return picture(title, f"{told}.{scales}", width, y + 4, drawn)
+    return picture(title, f"{told}.{scales}", width, y + 4, drawn, foot)
 
 
-def percentiles(title: str, rows: Mapping[str, Mapping[str, float]], unit: str, *, ours: str = "") -> str:
+def percentiles(
+    title: str, rows: Mapping[str, Mapping[str, float]], unit: str, *, ours: str = "", foot: str = ""
+) -> str:
     """What each side waited, percentile by percentile, all on one scale."""
     names = list(dict.fromkeys(name for of_side in rows.values() for name in of_side))
     flat = [
@@ -113,7 +115,7 @@ def percentiles(title: str, rows: Mapping[str, Mapping[str, float]], unit: str, 
         for side, of_side in rows.items()
         if name in of_side
     ]
-    return bars(title, flat, unit, is_one_scale=True)
+    return bars(title, flat, unit, is_one_scale=True, foot=foot)
 
 
 def curves(
@@ -123,6 +125,7 @@ def curves(
     y_label: str,
     *,
     needed: tuple[float, float] | None = None,
+    foot: str = "",
 ) -> str:
     """What becomes of figures as something grows tenfold and tenfold again; what is needed lies in a band."""
     points = [point for line in series.values() for point in line]
@@ -161,7 +164,7 @@ def curves(
     )
     band = f" Needed: {human(needed[0])} to {human(needed[1])}." if needed else ""
     width = max(left + WIDE + 40, left + 40 + LETTER * max(map(len, series)), 2 * MARGIN + 9 * len(title))
-    return picture(title, f"{y_label} by {x_label}. {told}.{band}", width, y, drawn)
+    return picture(title, f"{y_label} by {x_label}. {told}.{band}", width, y, drawn, foot)
 
 
 # Pieces ---------------------------------------------------------------------------------------------------------------
@@ -214,18 +217,20 @@ def mark_at(number: int, x: float, y: float, inside: str) -> str:
     return f'<polygon class="{shade}" points="{points}">{inside}</polygon>'
 
 
-def picture(title: str, told: str, width: float, height: float, drawn: Iterable[str]) -> str:
-    """The whole of it: title and description first, for those who are read to."""
-    w, h = math.ceil(width), math.ceil(height)
+def picture(title: str, told: str, width: float, height: float, drawn: Iterable[str], foot: str) -> str:
+    """The whole of it: title and description first, for those who are read to; circumstances last."""
+    w, h = math.ceil(max(width, 2 * MARGIN + LETTER * len(foot))), math.ceil(height + (TALL if foot else 0))
+    below = [text_at(MARGIN, height + 12, foot, "quiet")] if foot else []
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="title desc" width="{w}" height="{h}" '
         f'viewBox="0 0 {w} {h}">',
         f'<title id="title">{escape(title)}</title>',
-        f'<desc id="desc">{escape(told)}</desc>',
+        f'<desc id="desc">{escape(" ".join(filter(None, (told, foot))))}</desc>',
         STYLE,
         f'<rect class="ground" width="{w}" height="{h}" rx="6"/>',
         text_at(MARGIN, 24, title, "title"),
         *drawn,
+        *below,
         "</svg>",
     ]
     return "\n".join(lines) + "\n"

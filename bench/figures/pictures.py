@@ -57,14 +57,14 @@ def throughput_of(record: Record) -> str | None:
         if scenario in grown or OURS not in sides or (len(sides) == 1 and scenario in standing_of(record)):
             continue
         rows += [rate_row(record, scenario, words, side) for side in sides]
-    return bars(f"{record.name}: how many in a second", rows, "/s") if rows else None
+    return bars(f"{record.name}: how many in a second", rows, "/s", foot=foot_of(record)) if rows else None
 
 
 def rate_row(record: Record, scenario: str, words: str, side: str) -> Bar:
     """The median of one side, with our ratio to it where it is not us."""
     values = values_of(record, scenario, side, RATE)
     ratio = None if side == OURS else ratio_of(record, scenario, OURS, scenario, side)
-    note = "" if ratio is None else f"{OURS} is {ratio:.2f} of it"
+    note = "" if ratio is None else f"{OURS}: {ratio:.2f} times"
     return Bar(side, statistics.median(values), note, words, min(values), max(values), is_ours=side == OURS)
 
 
@@ -84,7 +84,7 @@ def latency_of(record: Record, figures: Mapping[str, str], unit: str) -> str | N
     if not rows:
         return None
     words = record.scenarios[told[0]].removesuffix(", p95") if len(told) == 1 else "how long it took"
-    return percentiles(f"{record.name}: {words}", rows, unit, ours=OURS if OURS in rows else "")
+    return percentiles(f"{record.name}: {words}", rows, unit, ours=OURS if OURS in rows else "", foot=foot_of(record))
 
 
 def beside_of(record: Record) -> str | None:
@@ -95,7 +95,7 @@ def beside_of(record: Record) -> str | None:
         if (ratios := ratios_of(record, need.scenario, need.side, need.base or need.scenario, need.side))
     ]
     plain = record.scenarios.get("drain", "drain")
-    return bars(f"{record.name}: part of the rate of “{plain}”", rows, "") if rows else None
+    return bars(f"{record.name}: part of the rate of “{plain}”", rows, "", foot=foot_of(record)) if rows else None
 
 
 def growth_of(record: Record) -> str | None:
@@ -121,7 +121,15 @@ def growth_of(record: Record) -> str | None:
     least, most = limits[0] if limits else (None, None)
     band = (least, most) if least is not None and most is not None else None
     title = f"{record.name}: the rate as tables grow"
-    return curves(title, series, "rows that are there already", "part of the rate beside the fewest", needed=band)
+    words = ("rows that are there already", "part of the rate beside the fewest")
+    return curves(title, series, *words, needed=band, foot=foot_of(record))
+
+
+def foot_of(record: Record) -> str:
+    """What a picture must not be seen without."""
+    rounds = "1 round" if record.rounds == 1 else f"median of {record.rounds} rounds"
+    processors, (before, after) = record.machine["processors"], record.load
+    return f"{rounds}, {processors} processors at a load of {before:g} to {after:g}, {record.measured_at[:10]}"
 
 
 def standing_of(record: Record) -> dict[str, Need]:

@@ -71,6 +71,11 @@ class Record:
         """How often everything was measured."""
         return len({each.round for each in self.measures})
 
+    @property
+    def was_busy(self) -> bool:
+        """Had the machine other work than this when it began?"""
+        return self.load[0] > cast("int", self.machine["processors"])
+
     def text(self) -> str:
         """As it is kept; the first line says what it is."""
         said = f"by `{self.command}`; python -m bench.figures --from-json makes pictures and page of it again"

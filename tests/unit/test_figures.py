@@ -72,7 +72,7 @@ def test_each_kind_of_figure_has_its_picture() -> None:
 
 def test_ratios_are_of_one_round_and_their_middle_counts() -> None:
     pictures = pictures_of(ledger())
-    assert "200 /s (duly is 1.00 of it)" in pictures["ledger-throughput.svg"]  # of 0.5 and 1.5
+    assert "200 /s (duly: 1.00 times)" in pictures["ledger-throughput.svg"]  # of 0.5 and 1.5
     assert "0.80 (needed ≥ 0.75)" in pictures["ledger-beside.svg"]
 
 
@@ -98,6 +98,15 @@ def test_the_page_says_where_when_and_with_what(tmp_path: Path) -> None:
         "## The ledger beside its peers",
     ):
         assert words in page
+
+
+def test_a_busy_machine_and_too_few_rounds_are_told(tmp_path: Path) -> None:
+    busy = replace(ledger(), load=[9.0, 9.5])
+    page = page_of([busy], {"ledger": []}, tmp_path)
+    assert "**The machine was busy with other work** when it measured ledger" in page
+    assert "**Fewer than 3 rounds** of ledger" in page
+    assert "busy with other work" not in page_of([ledger()], {"ledger": []}, tmp_path)
+    assert all("2 processors at a load of 9 to 9.5, 2026-11-16" in each for each in pictures_of(busy).values())
 
 
 def test_pages_beside_it_are_named_with_pictures_that_nobody_measured_here(tmp_path: Path) -> None:

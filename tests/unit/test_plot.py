@@ -95,6 +95,14 @@ def test_curves_go_by_tens_and_say_their_points() -> None:
     assert len(boxes_of(picture, "needed")) == 1
 
 
+def test_circumstances_stand_below_and_are_told() -> None:
+    with_foot = bars("Rates", ROWS, "/s", foot="at a load of 9")
+    assert texts_of(with_foot)[-1] == "at a load of 9"
+    assert with_foot.count("at a load of 9") == 2
+    plain, taller = (ElementTree.fromstring(each) for each in (bars("Rates", ROWS, "/s"), with_foot))  # noqa: S314
+    assert float(taller.attrib["height"]) > float(plain.attrib["height"])
+
+
 def test_one_point_and_nothing_at_all() -> None:
     assert "7" in texts_of(curves("One", {"a": [(5, 7)]}, "x", "y"))
     assert boxes_of(bars("None", [Bar("none", 0)], ""), "ours") == [1.0]
