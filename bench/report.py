@@ -23,6 +23,9 @@ UNITS = {
     "client_us": "client {:.0f} µs",
     "server_us": "server {:.0f} µs",
     "peak_mb": "peak {:.0f} MB",
+    "check_s": "all laws {:.1f} s",
+    "slowest_s": "the slowest {:.1f} s",
+    "server_s": "server {:.1f} s of a processor",
 }
 
 

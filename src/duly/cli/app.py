@@ -139,15 +139,25 @@ def migrate(
 @app.command()
 def verify(
     contract: Annotated[str | None, typer.Option(help="Only this contract; unset: all there are.")] = None,
+    print_contract: Annotated[
+        bool,
+        typer.Option(
+            "--print-contract",
+            help="Print the contract itself as JSON, for checkers in any language; open no database.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Is this database what the contracts say, and do the invariants hold? Reads only; exit 1 when not.
 
     Example: duly verify --json
     """
-    from duly.cli.verify import run_verify
+    from duly.cli.verify import run_print_contract, run_verify
 
-    run_verify(contract=contract, as_json=as_json)
+    if print_contract:
+        run_print_contract(contract=contract)
+    else:
+        run_verify(contract=contract, as_json=as_json)
 
 
 @app.command()

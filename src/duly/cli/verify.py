@@ -2,19 +2,22 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import psycopg
 
+from duly.cli.watching import teller
 from duly.db.location import open_database
 from duly.db.migrate import direct_dsn
-from duly.db.migrations import names_of
+from duly.db.migrations import Names, names_of
 from duly.errors import NotMigrated, Unavailable
 from duly.settings import load_settings
-from duly.verify import check, compare, invariants_of
+from duly.verify import Invariant, check, compare, invariants_of
 from duly.verify.contract import CONTRACTS, contract_lines, has_tables, schemas_of
+from duly.verify.document import document_of
 
-__all__ = ["run_verify"]
+__all__ = ["run_print_contract", "run_verify"]
 
 PROBLEMS_FOUND = 1
 
@@ -23,9 +26,7 @@ def run_verify(contract: str | None, as_json: bool) -> None:
     """Compare and check; exit 0 when all is as written, 1 when something is not."""
     settings = load_settings()
     roles = names_of(settings)
-    wanted = [contract] if contract else list(CONTRACTS)
-    for name in wanted:
-        contract_lines(name, roles)  # a wrong name is refused before anything is opened
+    wanted = wanted_of(contract, roles)
     schemas = [schema for name in wanted for schema in schemas_of(name, roles)]
     invariants = invariants_of(wanted)
     with open_database(settings) as database:
@@ -34,14 +35,16 @@ def run_verify(contract: str | None, as_json: bool) -> None:
                 if not all(has_tables(connection, name, roles) for name in wanted):
                     raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate")
                 differences = [difference for name in wanted for difference in compare(connection, name, roles)]
-                offences = check(
-                    connection,
-                    schemas,
-                    invariants,
-                    ingest=settings.db_schema,
-                    done=settings.done_state,
-                    failed=settings.failed_state,
-                )
+                with teller(len(invariants)) as tell:
+                    offences = check(
+                        connection,
+                        schemas,
+                        invariants,
+                        ingest=settings.db_schema,
+                        done=settings.done_state,
+                        failed=settings.failed_state,
+                        watch=lambda done: tell(done, next_of(invariants, done)),
+                    )
         except psycopg.OperationalError as error:
             raise Unavailable(f"the database did not answer: {error}") from None
     if as_json:
@@ -57,3 +60,24 @@ def run_verify(contract: str | None, as_json: bool) -> None:
         print(f"duly: contracts {', '.join(wanted)}; {len(invariants)} invariants; {outcome}")
     if differences or offences:
         sys.exit(PROBLEMS_FOUND)
+
+
+def next_of(invariants: Sequence[Invariant], done: int) -> str:
+    """The law that comes when so many were looked at."""
+    return invariants[done].name if done < len(invariants) else ""
+
+
+def run_print_contract(contract: str | None) -> None:
+    """Print what is to be checked, instead of checking it: one JSON document."""
+    settings = load_settings()
+    names = names_of(settings)
+    document = document_of(wanted_of(contract, names), names, done=settings.done_state, failed=settings.failed_state)
+    print(json.dumps(document, indent=2))
+
+
+def wanted_of(contract: str | None, names: Names) -> Sequence[str]:
+    """The contracts that are asked for; a wrong name is refused before anything is opened."""
+    wanted = [contract] if contract else list(CONTRACTS)
+    for name in wanted:
+        contract_lines(name, names)
+    return wanted

@@ -19,7 +19,7 @@ from rich.progress import (
 from duly.cli.shown import to_json
 from duly.ledger.model import Job
 
-__all__ = ["counter", "spinner", "watcher"]
+__all__ = ["counter", "spinner", "teller", "watcher"]
 
 WHOLE = 100  # progress is told in hundredths
 
@@ -51,6 +51,15 @@ def counter(words: str, total: int) -> Generator[Callable[[int], None], None, No
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bars:
         bar = bars.add_task(words, total=total)
         yield lambda done: bars.update(bar, completed=done)
+
+
+@contextmanager
+def teller(total: int) -> Generator[Callable[[int, str], None], None, None]:
+    """Gives what is to be told of how many are done and what comes now; silent where nobody watches."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bars:
+        bar = bars.add_task("", total=total)
+        yield lambda done, words: bars.update(bar, completed=done, description=words)
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """The invariants: named statements, each returning what breaks its law."""
 
-from collections.abc import Collection, Sequence
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, LiteralString, cast
@@ -10,12 +12,15 @@ from psycopg import errors, sql
 
 from duly.db.migrations import Names, fill
 from duly.db.queries import parse_queries
+from duly.verify.looking import take_room
+from duly.verify.machines import drawn_steps
 
-__all__ = ["INVARIANTS", "Invariant", "Offence", "check", "invariants_of", "load_invariants"]
+__all__ = ["INVARIANTS", "Invariant", "Offence", "check", "invariants_of", "load_invariants", "spelled_out"]
 
 MOST_OFFENDERS = 100
 OF_CONTRACT = "-- contract: "
 STANDARD = Names()
+VALUE = re.compile(r"%%|%\((\w+)\)s")
 NOT_HERE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.InvalidSchemaName)
 
 
@@ -65,17 +70,21 @@ def check(
     ingest: str = STANDARD.ingest,
     done: str = "done",
     failed: str = "failed",
+    watch: Callable[[int], None] = lambda _: None,
 ) -> Sequence[Offence]:
     """Every offender against every law, at most a hundred a law; reads only, in one snapshot.
 
     The schema of the ingest tables, and two of their states, are called differently here and there. A law about what
-    this database does not have at all is told as unasked.
+    this database does not have at all is told as unasked. `watch` hears how many laws were looked at, before
+    the first and after each.
     """
-    values = {"schemas": list(schemas), "most": MOST_OFFENDERS, "done": done, "failed": failed}
+    values = values_of(schemas, done=done, failed=failed)
     offences: list[Offence] = []
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
-        for invariant in invariants:
+        take_room(connection)
+        for number, invariant in enumerate(invariants):
+            watch(number)
             statement = sql.SQL(cast("LiteralString", fill(invariant.statement, {"ingest": ingest})))
             try:
                 with connection.transaction():
@@ -85,4 +94,29 @@ def check(
                 offences.append(Offence(invariant.name, f"cannot be looked at: {reason}", "unasked"))
             else:
                 offences += [Offence(invariant.name, offender) for (offender,) in rows]
+        watch(len(invariants))
     return offences
+
+
+def values_of(schemas: Sequence[str], *, done: str, failed: str) -> dict[str, Any]:
+    """What stands in the places of the statements."""
+    drawn = json.dumps(drawn_steps())
+    return {"schemas": list(schemas), "most": MOST_OFFENDERS, "done": done, "failed": failed, "drawn": drawn}
+
+
+def spelled_out(
+    invariant: Invariant,
+    schemas: Sequence[str],
+    *,
+    ingest: str = STANDARD.ingest,
+    done: str = "done",
+    failed: str = "failed",
+) -> str:
+    """The statement of a law with every name and value in its place, as any client can run it."""
+    values = values_of(schemas, done=done, failed=failed)
+    body = "\n".join(line for line in invariant.statement.splitlines() if not line.startswith("-- "))
+
+    def put(place: re.Match[str]) -> str:
+        return sql.Literal(values[place[1]]).as_string(None) if place[1] else "%"
+
+    return VALUE.sub(put, fill(body, {"ingest": ingest})) + ";"

@@ -20,12 +20,11 @@ limit %(most)s;
 -- name: transitions_are_without_a_gap
 -- contract: duly
 -- The log of a row counts 1, 2, 3.
-select format('%%s %%s: transition %%s follows %%s', machine, key, seq, coalesce(before, 0)) as offender
-from (
-    select machine, key, seq, lag(seq) over (partition by machine, key order by seq) as before from duly.transition
-) as numbered
-where seq <> coalesce(before, 0) + 1
-order by machine, key, seq
+select format('%%s %%s has %%s transitions, from %%s to %%s', machine, key, count(*), min(seq), max(seq)) as offender
+from duly.transition
+group by machine, key
+having max(seq) <> count(*) or min(seq) <> 1
+order by machine, key
 limit %(most)s;
 
 -- name: transitions_are_linked
@@ -69,28 +68,94 @@ limit %(most)s;
 
 -- name: messages_are_held_exactly_while_sending
 -- contract: duly
--- A message has an owner and an end of its lease when it is being sent, and at no other time.
+-- A message has an owner and an end of its lease when it is being sent, and at no other time; the owner is whoever the log
+-- says took it.
 select format('message %%s is %%s, held by %%s until %%s', id, status, coalesce(lease_owner, 'nobody'),
     coalesce(lease_expires_at::text, 'no time')) as offender
 from duly.outbox
 where num_nonnulls(lease_owner, lease_expires_at) <> case when status = 'sending' then 2 else 0 end
-order by id
+union all
+select format('message %%s is held by %%s, and was taken by %%s', o.id, o.lease_owner, t.actor)
+from duly.outbox as o
+join duly.transition as t on t.machine = 'outbox' and t.key = o.id::text and t.seq = o.revision
+where o.status = 'sending' and t.next_status = 'sending' and t.actor <> o.lease_owner
+order by 1
 limit %(most)s;
 
 -- name: messages_are_where_their_log_ends
 -- contract: duly
--- The newest transition of a message tells its status and its revision.
-select format('message %%s is %%s at revision %%s, its log ends at %%s with transition %%s', o.id, o.status, o.revision,
-    newest.next_status, newest.seq) as offender
-from duly.outbox o
-cross join lateral (
-    select t.next_status, t.seq
-    from duly.transition t
-    where t.machine = 'outbox' and t.key = o.id::text
-    order by t.seq desc
-    limit 1
+-- The newest transition of a message tells its status and its revision, and no message left without its history.
+select format('message %%s is %%s at revision %%s, its log ends at %%s with transition %%s', newest.key,
+    coalesce(o.status, 'not there'), coalesce(o.revision, 0), newest.next_status, newest.seq) as offender
+from (
+    select distinct on (t.key) t.key, t.seq, t.next_status
+    from duly.transition as t
+    where t.machine = 'outbox'
+    order by t.key desc, t.seq desc
 ) as newest
+left join duly.outbox as o on o.id::text = newest.key
 where (newest.next_status, newest.seq) is distinct from (o.status, o.revision)
+order by newest.key
+limit %(most)s;
+
+-- name: messages_move_as_drawn
+-- contract: duly
+-- Every transition of a message is an edge that is drawn.
+select format('message %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'),
+    t.next_status) as offender
+from duly.transition as t
+where t.machine = 'outbox' and (coalesce(t.prev_status, ''), t.next_status) not in (
+    select d.before, d.after
+    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    where d.machine = 'outbox'
+)
+order by t.key, t.seq
+limit %(most)s;
+
+-- name: messages_started_as_often_as_their_log_tells
+-- contract: duly
+-- Whoever takes a message counts one start more; nothing else adds one. The message counts what its log does; while it is
+-- in somebody's hands, its start may have been given back already.
+select format('message %%s: transition %%s counts %%s starts, the one before %%s, and the message itself %%s', told.key,
+    told.seq, told.starts, told.before, coalesce(o.starts::text, 'later')) as offender
+from (
+    select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
+        coalesce(lag((t.detail_json ->> 'starts')::bigint) over (partition by t.key order by t.seq), 0) as before
+    from duly.transition as t
+    where t.machine = 'outbox'
+) as told
+left join duly.outbox as o on o.id::text = told.key and o.revision = told.seq
+where case when (told.prev_status, told.next_status) = ('pending', 'sending')
+        then told.starts <> told.before + 1 else told.starts > told.before end
+    or o.starts not between told.starts - case when o.status = 'sending' then 1 else 0 end and told.starts
+order by told.key, told.seq
+limit %(most)s;
+
+-- name: messages_are_sent_by_their_holder
+-- contract: duly
+-- A message went out by the hand of whoever took it last; of one that nobody knew of, somebody said so.
+select format('message %%s was sent by %%s, last taken by %%s', o.id, coalesce(o.settled_by, 'nobody'),
+    coalesce(claim.actor, 'nobody')) as offender
+from duly.outbox as o
+join duly.transition as sent on sent.machine = 'outbox' and sent.key = o.id::text and sent.seq = o.revision
+left join duly.transition as claim
+    on claim.machine = 'outbox' and claim.key = o.id::text and claim.seq = o.revision - 1
+where o.status = 'sent' and sent.prev_status = 'sending' and o.settled_by is distinct from claim.actor
+order by o.id
+limit %(most)s;
+
+-- name: messages_of_the_dead_are_taken_up
+-- contract: duly
+-- A lease that ended is not left lying while a sender lives: within a quarter of an hour somebody took the message up.
+select format('message %%s was held by %%s until %%s, and nobody took it up', o.id, o.lease_owner, o.lease_expires_at)
+    as offender
+from duly.outbox as o
+where o.status = 'sending' and o.lease_expires_at < duly.now() - interval '15 minutes' and exists (
+    select
+    from duly.workers as w
+    where 'outbox' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+        and w.seen_at > duly.now() - interval '1 minute'
+)
 order by o.id
 limit %(most)s;
 
@@ -98,8 +163,8 @@ limit %(most)s;
 -- contract: duly
 -- A message goes with its history and stays with it.
 select format('message %%s has no transition', o.id) as offender
-from duly.outbox o
-where not exists (select from duly.transition t where t.machine = 'outbox' and t.key = o.id::text)
+from duly.outbox as o
+where not exists (select from duly.transition as t where t.machine = 'outbox' and t.key = o.id::text)
 order by o.id
 limit %(most)s;
 
@@ -122,44 +187,87 @@ limit %(most)s;
 -- The newest event of a job tells its status and its revision, and no job is without one.
 select format('job %%s is %%s at revision %%s, its log ends at %%s with event %%s', j.id, j.status, j.revision,
     coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
-from ledger.job j
-left join lateral (
-    select e.next_status, e.seq from ledger.job_event e where e.job_id = j.id order by e.seq desc limit 1
-) as newest on true
+from ledger.job as j
+left join (
+    select distinct on (e.job_id) e.job_id, e.seq, e.next_status
+    from ledger.job_event as e
+    order by e.job_id desc, e.seq desc
+) as newest on newest.job_id = j.id
 where (newest.next_status, newest.seq) is distinct from (j.status::text, j.revision)
+order by j.id
+limit %(most)s;
+
+-- name: jobs_are_held_exactly_while_running
+-- contract: ledger
+-- A job has an owner and an end of its lease while it runs; one that failed keeps its owner for the move that follows; no
+-- other has either. The owner is whoever the log says started it.
+select format('job %%s is %%s, held by %%s until %%s', id, status, coalesce(lease_owner, 'nobody'),
+    coalesce(lease_expires_at::text, 'no time')) as offender
+from ledger.job
+where (lease_owner is not null) <> (status in ('running', 'failed'))
+    or (lease_expires_at is not null) <> (status = 'running')
+union all
+select format('job %%s is held by %%s, and was started by %%s', j.id, j.lease_owner, claim.actor)
+from ledger.job as j
+cross join lateral (
+    select e.detail_json ->> 'actor' as actor
+    from ledger.job_event as e
+    where e.job_id = j.id and e.prev_status = 'queued' and e.next_status = 'running'
+    order by e.seq desc
+    limit 1
+) as claim
+where j.status = 'running' and claim.actor <> j.lease_owner
+order by 1
+limit %(most)s;
+
+-- name: jobs_of_the_dead_are_taken_up
+-- contract: ledger
+-- A lease that ended is not left lying while a worker of jobs lives: within a quarter of an hour somebody took it up.
+select format('job %%s was held by %%s until %%s, and nobody took it up', j.id, j.lease_owner, j.lease_expires_at)
+    as offender
+from ledger.job as j
+where j.status = 'running' and j.lease_expires_at < duly.now() - interval '15 minutes' and exists (
+    select
+    from duly.workers as w
+    where 'ledger' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+        and w.seen_at > duly.now() - interval '1 minute'
+)
 order by j.id
 limit %(most)s;
 
 -- name: job_events_are_legal
 -- contract: ledger
 -- Every event is an edge that is drawn; progress and a request to cancel stay where they are.
-select format('job %%s: event %%s goes from %%s to %%s', job_id, seq, coalesce(prev_status, 'nothing'), next_status)
+select format('job %%s: event %%s goes from %%s to %%s', e.job_id, e.seq, coalesce(e.prev_status, 'nothing'), e.next_status)
     as offender
-from ledger.job_event
-where (coalesce(prev_status, '-'), next_status) not in (
-    ('-', 'queued'), ('queued', 'running'), ('queued', 'canceled'), ('running', 'running'), ('running', 'succeeded'),
-    ('running', 'failed'), ('running', 'canceled'), ('running', 'queued'), ('failed', 'queued'), ('failed', 'dead_letter'),
-    ('dead_letter', 'queued')
+from ledger.job_event as e
+where (coalesce(e.prev_status, ''), e.next_status) not in (
+    select d.before, d.after
+    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    where d.machine = 'job'
 )
-order by job_id, seq
+order by e.job_id, e.seq
 limit %(most)s;
 
 -- name: jobs_started_as_often_as_their_log_tells
 -- contract: ledger
 -- Every start is counted, crashes included, and none is beyond what is allowed. Handing back and snoozing give a start back;
 -- a redrive begins anew.
-select format('job %%s counts %%s starts of %%s, its log tells of %%s', j.id, j.starts, j.max_attempts, told.starts)
-    as offender
-from ledger.job j
-cross join lateral (
-    select count(*) filter (where e.prev_status = 'queued' and e.next_status = 'running')
-        - count(*) filter (where e.prev_status = 'running' and e.next_status = 'queued') as starts
-    from ledger.job_event e
-    where e.job_id = j.id and e.seq > coalesce((
-        select max(r.seq) from ledger.job_event r where r.job_id = j.id and r.prev_status = 'dead_letter'
-    ), 0)
-) as told
-where j.starts <> told.starts or j.starts > j.max_attempts
+select format('job %%s counts %%s starts of %%s, its log tells of %%s', j.id, j.starts, j.max_attempts,
+    coalesce(told.starts, 0)) as offender
+from ledger.job as j
+left join (
+    select e.job_id,
+        count(*) filter (where e.prev_status = 'queued') - count(*) filter (where e.prev_status = 'running') as starts
+    from ledger.job_event as e
+    left join (
+        select r.job_id, max(r.seq) as seq from ledger.job_event as r where r.prev_status = 'dead_letter' group by r.job_id
+    ) as redriven on redriven.job_id = e.job_id
+    where (e.prev_status, e.next_status) in (('queued', 'running'), ('running', 'queued'))
+        and e.seq > coalesce(redriven.seq, 0)
+    group by e.job_id
+) as told on told.job_id = j.id
+where j.starts <> coalesce(told.starts, 0) or j.starts > j.max_attempts
 order by j.id
 limit %(most)s;
 
@@ -168,14 +276,13 @@ limit %(most)s;
 -- A job succeeded by the hand of whoever claimed it last.
 select format('job %%s was finished by %%s, last claimed by %%s', j.id, coalesce(j.settled_by, 'nobody'),
     coalesce(claim.actor, 'nobody')) as offender
-from ledger.job j
-left join lateral (
-    select e.detail_json ->> 'actor' as actor
-    from ledger.job_event e
-    where e.job_id = j.id and e.prev_status = 'queued' and e.next_status = 'running'
-    order by e.seq desc
-    limit 1
-) as claim on true
+from ledger.job as j
+left join (
+    select distinct on (e.job_id) e.job_id, e.detail_json ->> 'actor' as actor
+    from ledger.job_event as e
+    where e.prev_status = 'queued' and e.next_status = 'running'
+    order by e.job_id desc, e.seq desc
+) as claim on claim.job_id = j.id
 where j.status = 'succeeded' and j.settled_by is distinct from claim.actor
 order by j.id
 limit %(most)s;
@@ -212,18 +319,56 @@ limit %(most)s;
 
 -- name: posts_are_where_their_log_ends
 -- contract: posts
--- The newest transition of a post tells its status and its revision, and no post is without one.
-select format('post %%s is %%s at revision %%s, its log ends at %%s with transition %%s', p.id, p.status, p.revision,
-    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
-from posts.posts p
-left join lateral (
-    select t.next_status, t.seq from duly.transition t
-    where t.machine = 'post' and t.key = p.id::text
-    order by t.seq desc
-    limit 1
-) as newest on true
+-- The newest transition of a post tells its status and its revision; no post is without one, and no log without its post.
+select format('post %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(p.id::text, newest.key),
+    coalesce(p.status, 'not there'), coalesce(p.revision, 0), coalesce(newest.next_status, 'nothing'),
+    coalesce(newest.seq, 0)) as offender
+from posts.posts as p
+full join (
+    select distinct on (t.key) t.key, t.seq, t.next_status
+    from duly.transition as t
+    where t.machine = 'post'
+    order by t.key desc, t.seq desc
+) as newest on newest.key = p.id::text
 where (newest.next_status, newest.seq) is distinct from (p.status, p.revision)
-order by p.id
+order by 1
+limit %(most)s;
+
+-- name: posts_are_held_exactly_while_processing
+-- contract: posts
+-- A post has an owner, an end of its lease and a time since when while it is prepared, and at no other time; the owner is
+-- whoever the log says took it.
+select format('post %%s is %%s, held by %%s until %%s since %%s', id, status, coalesce(lease_owner, 'nobody'),
+    coalesce(lease_expires_at::text, 'no time'), coalesce(processing_since::text, 'no time')) as offender
+from posts.posts
+where num_nonnulls(lease_owner, lease_expires_at, processing_since) <> case when status = 'PROCESSING' then 3 else 0 end
+union all
+select format('post %%s is held by %%s, and was taken by %%s', p.id, p.lease_owner, t.actor)
+from posts.posts as p
+join duly.transition as t on t.machine = 'post' and t.key = p.id::text and t.seq = p.revision
+where p.status = 'PROCESSING' and t.next_status = 'PROCESSING' and t.actor <> p.lease_owner
+order by 1
+limit %(most)s;
+
+-- name: posts_were_taken_as_often_as_their_log_tells
+-- contract: posts
+-- Whoever takes a post counts one attempt more; nothing else adds one. The post counts what its log does; while it is in
+-- somebody's hands, its attempt may have been given back already.
+select format('post %%s: transition %%s counts %%s attempts, the one before %%s, and the post itself %%s', told.key, told.seq,
+    told.attempts, told.before, coalesce(p.process_attempts::text, 'later')) as offender
+from (
+    select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'attempts')::bigint, 0) as attempts,
+        coalesce(lag((t.detail_json ->> 'attempts')::bigint) over (partition by t.key order by t.seq), 0) as before
+    from duly.transition as t
+    where t.machine = 'post'
+) as told
+left join posts.posts as p on p.id::text = told.key and p.revision = told.seq
+where case when told.prev_status is null then false
+        when (told.prev_status, told.next_status) = ('PENDING', 'PROCESSING') then told.attempts <> told.before + 1
+        else told.attempts > told.before end
+    or p.process_attempts
+        not between told.attempts - case when p.status = 'PROCESSING' then 1 else 0 end and told.attempts
+order by told.key, told.seq
 limit %(most)s;
 
 -- name: posts_move_as_drawn
@@ -232,10 +377,15 @@ limit %(most)s;
 -- version begin released.
 select format('post %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status)
     as offender
-from duly.transition t
-where t.machine = 'post' and (coalesce(t.prev_status, '-'), t.next_status) not in (
-    ('-', 'PENDING'), ('PENDING', 'PENDING'), ('PENDING', 'PROCESSING'), ('PROCESSING', 'RELEASED'), ('PROCESSING', 'PENDING')
-) and not (t.seq = 1 and t.next_status = 'RELEASED' and t.detail_json ->> 'legacy' = 'true')
+from duly.transition as t
+where t.machine = 'post' and (
+    (t.seq = 1 and t.next_status = 'RELEASED' and (t.detail_json ->> 'legacy') is distinct from 'true')
+    or (coalesce(t.prev_status, ''), t.next_status) not in (
+        select d.before, d.after
+        from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+        where d.machine = 'post'
+    )
+)
 order by t.key, t.seq
 limit %(most)s;
 
@@ -244,13 +394,13 @@ limit %(most)s;
 -- Nobody took a post before its time, and none appeared before it.
 select format('post %%s was to be released at %%s, was first taken at %%s and appeared at %%s', p.id, p.release_time, taken.ts,
     p.released_at) as offender
-from posts.posts p
-left join lateral (
-    select t.ts from duly.transition t
-    where t.machine = 'post' and t.key = p.id::text and t.next_status = 'PROCESSING'
-    order by t.seq
-    limit 1
-) as taken on true
+from posts.posts as p
+left join (
+    select t.key, min(t.ts) as ts
+    from duly.transition as t
+    where t.machine = 'post' and t.next_status = 'PROCESSING'
+    group by t.key
+) as taken on taken.key = p.id::text
 where p.settled_by is not null and least(taken.ts, p.released_at) < p.release_time
 order by p.id
 limit %(most)s;
@@ -268,19 +418,17 @@ limit %(most)s;
 -- contract: posts
 -- A post appeared by the hand of whoever claimed it last, once.
 select format('post %%s was released by %%s, last claimed by %%s, %%s times', p.id, coalesce(p.settled_by, 'nobody'),
-    coalesce(claim.actor, 'nobody'), released.times) as offender
-from posts.posts p
-left join lateral (
-    select t.actor from duly.transition t
-    where t.machine = 'post' and t.key = p.id::text and t.next_status = 'PROCESSING'
-    order by t.seq desc
-    limit 1
-) as claim on true
-cross join lateral (
-    select count(*) as times from duly.transition t
-    where t.machine = 'post' and t.key = p.id::text and t.next_status = 'RELEASED'
-) as released
-where p.status = 'RELEASED' and (released.times <> 1 or (p.released_at is not null and p.legacy is null
+    coalesce(claim.actor, 'nobody'), coalesce(told.times, 0)) as offender
+from posts.posts as p
+left join (
+    select t.key, count(*) filter (where t.next_status = 'RELEASED') as times,
+        max(t.seq) filter (where t.next_status = 'PROCESSING') as claimed
+    from duly.transition as t
+    where t.machine = 'post'
+    group by t.key
+) as told on told.key = p.id::text
+left join duly.transition as claim on claim.machine = 'post' and claim.key = told.key and claim.seq = told.claimed
+where p.status = 'RELEASED' and (coalesce(told.times, 0) <> 1 or (p.released_at is not null and p.legacy is null
     and p.settled_by is distinct from claim.actor))
 order by p.id
 limit %(most)s;
@@ -360,6 +508,20 @@ having count(*) > 1
 order by session_id
 limit %(most)s;
 
+-- name: versions_differ_from_the_one_before
+-- contract: ingest
+-- A day that was seen as it was known gets no version. What another canonicaliser wrote has another form.
+select format('version %%s of %%s of %%s is as the one before', version, schedule_date, user_id) as offender
+from (
+    select user_id, schedule_date, version, payload_hash, canonicalizer,
+        lag(payload_hash) over day as hash_before, lag(canonicalizer) over day as canonicalizer_before
+    from {ingest}.schedule_version
+    window day as (partition by user_id, schedule_date order by version)
+) as numbered
+where payload_hash = hash_before and canonicalizer = canonicalizer_before
+order by user_id, schedule_date, version
+limit %(most)s;
+
 -- name: versions_come_of_finished_captures
 -- contract: ingest
 -- A version is of a session of the same person, and both were written together: that session is done.
@@ -369,6 +531,22 @@ from {ingest}.schedule_version as v
 left join {ingest}.capture_session as s on s.id = v.session_id
 where (s.user_id, s.state::text) is distinct from (v.user_id, %(done)s)
 order by v.user_id, v.schedule_date, v.version
+limit %(most)s;
+
+-- name: captures_are_about_their_own_person
+-- contract: ingest
+-- What a session changed, and what is told of it, is about the person whose session it is.
+select format('%%s of %%s comes of capture %%s of %%s', child.what, child.user_id, s.id, s.user_id) as offender
+from (
+    select 'event ' || event_id as what, user_id, source_session_id from {ingest}.schedule_event
+    union all
+    select 'notification ' || notification_id, user_id, source_session_id from {ingest}.schedule_notification
+    union all
+    select 'the snapshot of ' || schedule_date, user_id, source_session_id from {ingest}.day_snapshot
+) as child
+join {ingest}.capture_session as s on s.id = child.source_session_id
+where s.user_id <> child.user_id
+order by 1
 limit %(most)s;
 
 -- name: events_rebuild_their_day
@@ -463,18 +641,84 @@ limit %(most)s;
 
 -- name: captures_are_where_their_log_ends
 -- contract: ingest
--- Where sessions have a log, its newest transition tells the state and the revision of each, and none is without one.
-select format('capture %%s is %%s at revision %%s, its log ends at %%s with transition %%s', s.id, s.state, s.revision,
-    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
+-- Where sessions have a log, its newest transition tells the state and the revision of each; none is without one, and no log
+-- without its session.
+select format('capture %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(s.id::text, newest.key),
+    coalesce(s.state::text, 'not there'), coalesce(s.revision, 0), coalesce(newest.next_status, 'nothing'),
+    coalesce(newest.seq, 0)) as offender
 from {ingest}.capture_session as s
-left join lateral (
-    select t.next_status, t.seq
+full join (
+    select distinct on (t.key) t.key, t.seq, t.next_status
     from duly.transition as t
-    where t.machine = 'capture' and t.key = s.id::text
-    order by t.seq desc
-    limit 1
-) as newest on true
+    where t.machine = 'capture'
+    order by t.key desc, t.seq desc
+) as newest on newest.key = s.id::text
 where (newest.next_status, newest.seq) is distinct from (s.state::text, s.revision)
+order by 1
+limit %(most)s;
+
+-- name: captures_move_as_drawn
+-- contract: ingest
+-- Every transition of a session is an edge that is drawn; whoever closes it, or takes it from the dead, leaves it where it is.
+select format('capture %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'),
+    t.next_status) as offender
+from duly.transition as t
+where t.machine = 'capture' and (coalesce(t.prev_status, ''), t.next_status) not in (
+    select d.before, d.after
+    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    where d.machine = 'capture'
+)
+order by t.key, t.seq
+limit %(most)s;
+
+-- name: captures_are_held_exactly_while_processing
+-- contract: ingest
+-- Where sessions have a log: one has an owner and a time since when while it is processed, and at no other time; the owner is
+-- whoever the log says took it.
+select format('capture %%s is %%s, held by %%s since %%s', id, state, coalesce(locked_by, 'nobody'),
+    coalesce(locked_at::text, 'no time')) as offender
+from {ingest}.capture_session
+where revision > 0 and num_nonnulls(locked_by, locked_at) <> case when state::text = 'processing' then 2 else 0 end
+union all
+select format('capture %%s is held by %%s, and was taken by %%s', s.id, s.locked_by, t.actor)
+from {ingest}.capture_session as s
+join duly.transition as t on t.machine = 'capture' and t.key = s.id::text and t.seq = s.revision
+where s.state::text = 'processing' and t.next_status = 'processing' and t.actor <> s.locked_by
+order by 1
+limit %(most)s;
+
+-- name: captures_started_as_often_as_their_log_tells
+-- contract: ingest
+-- Whoever takes a session counts one start more, unless the one before gave theirs back; nothing else adds one. The session
+-- counts what its log does; while it is in somebody's hands, its start may have been given back already.
+select format('capture %%s: transition %%s counts %%s starts, the one before %%s, and the session itself %%s', told.key,
+    told.seq, told.starts, told.before, coalesce(s.starts::text, 'later')) as offender
+from (
+    select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
+        coalesce(lag((t.detail_json ->> 'starts')::bigint) over (partition by t.key order by t.seq), 0) as before
+    from duly.transition as t
+    where t.machine = 'capture'
+) as told
+left join {ingest}.capture_session as s on s.id::text = told.key and s.revision = told.seq
+where case when (told.prev_status, told.next_status) = ('pending', 'processing') then told.starts <> told.before + 1
+        else told.starts > told.before + case when told.prev_status = 'processing' and told.next_status = 'processing'
+            then 1 else 0 end end
+    or s.starts not between told.starts - case when s.state::text = 'processing' then 1 else 0 end and told.starts
+order by told.key, told.seq
+limit %(most)s;
+
+-- name: captures_of_the_dead_are_taken_up
+-- contract: ingest
+-- A lease that ended is not left lying while a worker of sessions lives: within a quarter of an hour somebody took it up.
+select format('capture %%s was held by %%s since %%s, and nobody took it up', s.id, s.locked_by, s.locked_at) as offender
+from {ingest}.capture_session as s
+where s.revision > 0 and s.state::text = 'processing' and exists (
+        select
+        from duly.workers as w
+        where 'ingest' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+            and w.seen_at > duly.now() - interval '1 minute'
+    )
+    and s.locked_at < duly.now() - interval '15 minutes' - make_interval(secs => coalesce(s.lease_seconds, 300))
 order by s.id
 limit %(most)s;
 
@@ -484,13 +728,12 @@ limit %(most)s;
 select format('capture %%s was finished by %%s, last claimed by %%s', s.id, s.settled_by, coalesce(claim.actor, 'nobody'))
     as offender
 from {ingest}.capture_session as s
-left join lateral (
-    select t.actor
+left join (
+    select distinct on (t.key) t.key, t.actor
     from duly.transition as t
-    where t.machine = 'capture' and t.key = s.id::text and t.next_status = 'processing'
-    order by t.seq desc
-    limit 1
-) as claim on true
+    where t.machine = 'capture' and t.next_status = 'processing'
+    order by t.key desc, t.seq desc
+) as claim on claim.key = s.id::text
 where s.settled_by is not null and s.revision > 0 and s.settled_by is distinct from claim.actor
 order by s.id
 limit %(most)s;
@@ -519,20 +762,112 @@ where to_regclass('scheduler.job_runs_' || to_char(k.scheduled_at at time zone '
 order by 1
 limit %(most)s;
 
+-- name: periods_have_one_run
+-- contract: scheduler
+-- A schedule has one run in a period.
+select format('schedule %%s has %%s runs in %%s', job_id, count(*), period_key) as offender
+from scheduler.job_runs
+group by job_id, period_key
+having count(*) > 1
+order by 1
+limit %(most)s;
+
 -- name: runs_are_where_their_log_ends
 -- contract: scheduler
--- The state and revision of a run are those of the last line of its log.
-select format('run %%s is not where its log ends', r.id) as offender
+-- The state and revision of a run are those of the last line of its log, which also tells whether it was ever sent. A log is
+-- without its run when nobody had been told of it and it was taken back, or when its month was dropped and its key stayed.
+select format('run %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(r.id::text, told.key),
+    coalesce(r.status, 'not there'), coalesce(r.revision, 0), coalesce(told.next_status, 'nothing'), coalesce(told.seq, 0))
+    as offender
 from scheduler.job_runs as r
-left join lateral (
-    select t.seq, t.next_status
-    from duly.transition as t
-    where t.machine = 'run' and t.key = r.id::text
-    order by t.seq desc
-    limit 1
-) as last on true
-where (last.seq, last.next_status) is distinct from (r.revision, r.status)
+full join (
+    select newest.key, newest.seq, newest.next_status, newest.was_sent
+    from (
+        select t.key, t.seq, t.next_status, lead(t.seq) over log is null as is_last,
+            bool_or(t.next_status = 'sent') over log as was_sent
+        from duly.transition as t
+        where t.machine = 'run'
+        window log as (partition by t.key order by t.seq)
+    ) as newest
+    where newest.is_last
+) as told on told.key = r.id::text
+where case when r.id is not null
+    then (told.seq, told.next_status, told.was_sent) is distinct from (r.revision, r.status, r.sent_at is not null)
+    else told.next_status <> 'cancelled'
+        and not exists (select from scheduler.job_run_keys as k where k.job_run_id = told.key::bigint)
+end
 order by 1
+limit %(most)s;
+
+-- name: runs_move_as_drawn
+-- contract: scheduler
+-- Every transition of a run is an edge that is drawn.
+select format('run %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status)
+    as offender
+from duly.transition as t
+where t.machine = 'run' and (coalesce(t.prev_status, ''), t.next_status) not in (
+    select d.before, d.after
+    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    where d.machine = 'run'
+)
+order by t.key, t.seq
+limit %(most)s;
+
+-- name: schedules_are_where_their_log_ends
+-- contract: scheduler
+-- The newest transition of a schedule tells its status, its revision and its rule; no schedule is without one, and no log
+-- without its schedule.
+select format('schedule %%s is %%s at revision %%s by the rule %%s, its log ends at %%s with transition %%s by the rule %%s',
+    coalesce(j.id::text, newest.key), coalesce(j.status, 'not there'), coalesce(j.revision, 0), coalesce(j.rule, 'none'),
+    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0), coalesce(newest.rule, 'none')) as offender
+from scheduler.jobs as j
+full join (
+    select distinct on (t.key) t.key, t.seq, t.next_status, t.detail_json ->> 'rule' as rule
+    from duly.transition as t
+    where t.machine = 'schedule'
+    order by t.key desc, t.seq desc
+) as newest on newest.key = j.id::text
+where (newest.next_status, newest.seq, newest.rule) is distinct from (j.status, j.revision, j.rule)
+order by 1
+limit %(most)s;
+
+-- name: schedules_move_as_drawn
+-- contract: scheduler
+-- Every transition of a schedule is an edge that is drawn; another rule leaves it where it is.
+select format('schedule %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'),
+    t.next_status) as offender
+from duly.transition as t
+where t.machine = 'schedule' and (coalesce(t.prev_status, ''), t.next_status) not in (
+    select d.before, d.after
+    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    where d.machine = 'schedule'
+)
+order by t.key, t.seq
+limit %(most)s;
+
+-- name: plans_are_held_exactly_while_planning
+-- contract: scheduler
+-- A plan has an owner and an end of its lease while somebody works it out, and at no other time.
+select format('the plan of schedule %%s is %%s, held by %%s until %%s', job_id, state, coalesce(lease_owner, 'nobody'),
+    coalesce(lease_expires_at::text, 'no time')) as offender
+from scheduler.job_plans
+where num_nonnulls(lease_owner, lease_expires_at) <> case when state = 'planning' then 2 else 0 end
+order by job_id
+limit %(most)s;
+
+-- name: plans_of_the_dead_are_taken_up
+-- contract: scheduler
+-- A lease that ended is not left lying while a planner lives: within a quarter of an hour somebody took it up.
+select format('the plan of schedule %%s was held by %%s until %%s, and nobody took it up', p.job_id, p.lease_owner,
+    p.lease_expires_at) as offender
+from scheduler.job_plans as p
+where p.state = 'planning' and p.lease_expires_at < duly.now() - interval '15 minutes' and exists (
+    select
+    from duly.workers as w
+    where 'scheduler' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+        and w.seen_at > duly.now() - interval '1 minute'
+)
+order by p.job_id
 limit %(most)s;
 
 -- name: schedules_are_planned
@@ -560,6 +895,17 @@ end
 order by 1
 limit %(most)s;
 
+-- name: confirmed_runs_have_an_answer
+-- contract: scheduler
+-- Nothing but an answer confirms a run.
+select format('run %%s is confirmed, and nobody answered so', r.id) as offender
+from scheduler.job_runs as r
+where r.status = 'confirmed' and not exists (
+    select from scheduler.confirmations as c where c.job_run_id = r.id and c.action = 'complete'
+)
+order by 1
+limit %(most)s;
+
 -- name: runs_are_answered_once
 -- contract: scheduler
 -- A run has one answer for good.
@@ -569,6 +915,57 @@ where c.action <> 'snooze'
 group by c.job_run_id
 having count(*) > 1
 order by 1
+limit %(most)s;
+
+-- name: answers_are_booked
+-- contract: scheduler
+-- An answer that named an amount, or was given to a schedule with something to book, has its entry. What was to be booked
+-- before a schedule was last changed nobody can tell; a minute is left for changes that were under way.
+select format('run %%s was completed at %%s, and nothing was booked for it', c.job_run_id, c.confirmed_at) as offender
+from scheduler.confirmations as c
+join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+join scheduler.jobs as j on j.id = k.job_id
+left join scheduler.expense_templates as t on t.job_id = j.id
+where c.action = 'complete'
+    and (c.payload ->> 'amount' is not null
+        or (t.job_id is not null and c.confirmed_at > j.updated_at + interval '1 minute'))
+    and not exists (
+        select from expense.expenses as e where e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
+    )
+order by 1
+limit %(most)s;
+
+-- name: entries_are_booked_once
+-- contract: scheduler
+-- What is booked has one source, and a source one entry; an entry is taken back once.
+select format('%%s was booked %%s times', source_ref, count(*)) as offender
+from expense.expenses
+group by source_ref
+having count(*) > 1
+union all
+select format('entry %%s was taken back %%s times', reverses, count(*))
+from expense.expenses
+where reverses is not null
+group by reverses
+having count(*) > 1
+order by 1
+limit %(most)s;
+
+-- name: entries_say_what_was_answered
+-- contract: scheduler
+-- The books are the answers, entry by entry: of the person whose schedule it is, at the time of the answer, and with the
+-- amount and currency that the answer named, where it did.
+select format('entry %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s', e.id, e.source_ref,
+    trim_scale(e.amount), e.currency, e.user_id, coalesce(c.payload::text, 'it is'), j.user_id) as offender
+from expense.expenses as e
+join scheduler.job_run_keys as k on e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
+join scheduler.jobs as j on j.id = k.job_id
+join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
+where e.reverses is null and (
+    e.user_id <> j.user_id or e.occurred_at <> c.confirmed_at
+    or e.amount <> (c.payload ->> 'amount')::numeric or e.currency <> c.payload ->> 'currency'
+)
+order by e.id
 limit %(most)s;
 
 -- name: entries_have_their_answer
@@ -605,6 +1002,19 @@ where r.sent_at is not null and not exists (select from scheduler.reminders as m
 order by 1
 limit %(most)s;
 
+-- name: reminders_go_to_their_person
+-- contract: scheduler
+-- A reminder is written to the person whose schedule it is of, and about a run that there is or was.
+select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'run', o.recipient, u.uid)
+    as offender
+from duly.outbox as o
+join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
+join scheduler.jobs as j on j.id = k.job_id
+join "user".users as u on u.id = j.user_id
+where o.kind = 'reminder.due' and o.recipient <> u.uid
+order by 1
+limit %(most)s;
+
 -- name: no_run_is_without_its_month
 -- contract: scheduler
 -- No run of this month or of one to come lies in the default partition.
@@ -619,17 +1029,102 @@ limit %(most)s;
 
 -- name: notifications_say_what_became_of_them
 -- contract: ingest
--- The contract's status of a message is what its delivery says, and its log ends there.
-select format('notification %%s is %%s, and %%s by its delivery', n.notification_id, n.status, n.delivery) as offender
+-- The contract's status of a message is what its delivery says, and its log ends there; no log is without its message.
+select format('notification %%s is %%s, and %%s by its delivery at revision %%s; its log ends at %%s with transition %%s',
+    coalesce(n.notification_id, newest.key), coalesce(n.status, 'not there'), coalesce(n.delivery, 'not there'),
+    coalesce(n.revision, 0), coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
 from {ingest}.schedule_notification as n
-left join lateral (
-    select t.seq, t.next_status
+full join (
+    select distinct on (t.key) t.key, t.seq, t.next_status
     from duly.transition as t
-    where t.machine = 'notification' and t.key = n.notification_id
-    order by t.seq desc
-    limit 1
-) as last on true
+    where t.machine = 'notification'
+    order by t.key desc, t.seq desc
+) as newest on newest.key = n.notification_id
 where n.status <> case when n.delivery in ('sent', 'failed') then n.delivery else 'pending' end
-    or (last.seq, last.next_status) is distinct from (n.revision, n.delivery)
+    or (newest.seq, newest.next_status) is distinct from (n.revision, n.delivery)
 order by 1
+limit %(most)s;
+
+-- name: notifications_move_as_drawn
+-- contract: ingest
+-- Every transition of a notification is an edge that is drawn.
+select format('notification %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'),
+    t.next_status) as offender
+from duly.transition as t
+where t.machine = 'notification' and (coalesce(t.prev_status, ''), t.next_status) not in (
+    select d.before, d.after
+    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    where d.machine = 'notification'
+)
+order by t.key, t.seq
+limit %(most)s;
+
+-- name: notifications_are_held_exactly_while_sending
+-- contract: ingest
+-- A notification has an owner and an end of its lease when it is being sent, and at no other time; the owner is whoever the
+-- log says took it.
+select format('notification %%s is %%s, held by %%s until %%s', notification_id, delivery, coalesce(lease_owner, 'nobody'),
+    coalesce(lease_expires_at::text, 'no time')) as offender
+from {ingest}.schedule_notification
+where num_nonnulls(lease_owner, lease_expires_at) <> case when delivery = 'sending' then 2 else 0 end
+union all
+select format('notification %%s is held by %%s, and was taken by %%s', n.notification_id, n.lease_owner, t.actor)
+from {ingest}.schedule_notification as n
+join duly.transition as t on t.machine = 'notification' and t.key = n.notification_id and t.seq = n.revision
+where n.delivery = 'sending' and t.next_status = 'sending' and t.actor <> n.lease_owner
+order by 1
+limit %(most)s;
+
+-- name: notifications_started_as_often_as_their_log_tells
+-- contract: ingest
+-- Whoever takes a notification counts one start more; nothing else adds one. The notification counts what its log does; while
+-- it is in somebody's hands, its start may have been given back already.
+select format('notification %%s: transition %%s counts %%s starts, the one before %%s, and the notification itself %%s',
+    told.key, told.seq, told.starts, told.before, coalesce(n.starts::text, 'later')) as offender
+from (
+    select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
+        coalesce(lag((t.detail_json ->> 'starts')::bigint) over (partition by t.key order by t.seq), 0) as before
+    from duly.transition as t
+    where t.machine = 'notification'
+) as told
+left join {ingest}.schedule_notification as n on n.notification_id = told.key and n.revision = told.seq
+where case when (told.prev_status, told.next_status) = ('pending', 'sending')
+        then told.starts <> told.before + 1 else told.starts > told.before end
+    or n.starts not between told.starts - case when n.delivery = 'sending' then 1 else 0 end and told.starts
+order by told.key, told.seq
+limit %(most)s;
+
+-- name: notifications_are_sent_by_their_holder
+-- contract: ingest
+-- A notification went out by the hand of whoever took it last. Where another program says that it sent it, the name of
+-- somebody who let go of it before may still stand there.
+select format('notification %%s was sent by %%s, last taken by %%s', n.notification_id, n.settled_by,
+    coalesce(claim.actor, 'nobody')) as offender
+from {ingest}.schedule_notification as n
+join duly.transition as sent
+    on sent.machine = 'notification' and sent.key = n.notification_id and sent.seq = n.revision
+left join duly.transition as claim
+    on claim.machine = 'notification' and claim.key = n.notification_id and claim.seq = n.revision - 1
+where n.delivery = 'sent' and sent.prev_status = 'sending' and n.settled_by <> claim.actor and not exists (
+    select
+    from duly.transition as t
+    where t.machine = 'notification' and t.key = n.notification_id and t.seq < n.revision and t.prev_status = 'sending'
+        and t.next_status <> 'sending' and t.actor = n.settled_by
+)
+order by n.notification_id
+limit %(most)s;
+
+-- name: notifications_of_the_dead_are_taken_up
+-- contract: ingest
+-- A lease that ended is not left lying while a sender lives: within a quarter of an hour somebody took the message up.
+select format('notification %%s was held by %%s until %%s, and nobody took it up', n.notification_id, n.lease_owner,
+    n.lease_expires_at) as offender
+from {ingest}.schedule_notification as n
+where n.delivery = 'sending' and n.lease_expires_at < duly.now() - interval '15 minutes' and exists (
+    select
+    from duly.workers as w
+    where 'notifications' = any (w.kinds) and w.stopped_at is null and w.started_at < duly.now() - interval '15 minutes'
+        and w.seen_at > duly.now() - interval '1 minute'
+)
+order by n.notification_id
 limit %(most)s;

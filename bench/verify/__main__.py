@@ -1,0 +1,24 @@
+"""`python -m bench.verify`: what `duly bench verify` becomes."""
+
+from bench.run import Bench
+from bench.verify.ground import open_ground
+from bench.verify.report import NEEDS
+from bench.verify.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
+
+__all__ = ["BENCH", "main"]
+
+BENCH = Bench(
+    prog="duly bench verify",
+    description="Every law over the histories of all domains.",
+    sizes=Sizes,
+    scenarios=SCENARIOS,
+    choices=CHOICES,
+    sides=SIDES,
+    needs=NEEDS,
+    open_ground=open_ground,
+    setting="one connection; half of the events are of jobs, the rest of messages, runs, posts, captures and days",
+)
+main = BENCH.main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""What is needed of `duly verify`."""
+
+from bench.report import Need
+from bench.verify.scenarios import OURS
+
+__all__ = ["NEEDS"]
+
+NEEDS = (Need("check", "seconds", OURS, most=180, figure="check_s", absolute=True),)
