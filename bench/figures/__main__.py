@@ -2,17 +2,15 @@
 
 import argparse
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.figures.page import GENERATED, page_of
 from bench.figures.pictures import pictures_of
 from bench.figures.plans import NAMES, Extent, words_of_plan
-from bench.figures.record import Record
+from bench.figures.record import Record, Start
 from bench.report import verdicts_of
 from duly.launcher import ROOT
 
@@ -71,13 +69,13 @@ def measure(name: str, extent: Extent, rounds: int | None) -> Record | None:
     words = words_of_plan(name, extent, rounds)
     command = f"duly bench {name} {' '.join(words)}"
     print(f"duly: {command}", file=sys.stderr, flush=True)
-    load, began = os.getloadavg()[0], time.monotonic()
+    start = Start.now()
     program = [sys.executable, "-m", f"bench.{name}", *words, "--json"]
     answer = subprocess.run(program, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if answer.returncode:
         print(f"duly: bench {name} ended with {answer.returncode}; its figures stay as they were", file=sys.stderr)
         return None
-    return Record.of_answer(name, command, began, load, json.loads(answer.stdout))
+    return Record.of_answer(name, command, start, json.loads(answer.stdout))
 
 
 def write_figures(records: Sequence[Record], home: Path) -> list[Path]:

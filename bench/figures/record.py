@@ -16,10 +16,24 @@ from bench.report import Measure, Need
 from duly import __version__
 from duly.launcher import ROOT
 
-__all__ = ["Record", "commit_here", "machine_here", "versions_here"]
+__all__ = ["Record", "Start", "commit_here", "machine_here", "versions_here"]
 
 PACKAGES = ("psycopg", "uvloop", "asyncpg", "pgqueuer", "procrastinate")
 GIGABYTE = 1e9
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is to be known of a measurement before it begins."""
+
+    monotonic: float
+    load: float
+    commit: str
+
+    @classmethod
+    def now(cls) -> "Start":
+        """Now."""
+        return cls(time.monotonic(), os.getloadavg()[0], commit_here())
 
 
 @dataclass(frozen=True)
@@ -88,17 +102,17 @@ class Record:
         return cls(**{each.name: kept[each.name] for each in fields(cls)})
 
     @classmethod
-    def of_answer(cls, name: str, command: str, began: float, load: float, answer: Mapping[str, Any]) -> "Record":
-        """What was measured just now, since a moment of the monotonic clock and at a load of then."""
+    def of_answer(cls, name: str, command: str, start: Start, answer: Mapping[str, Any]) -> "Record":
+        """What was measured just now."""
         return cls(
             name,
             command,
             datetime.now(UTC).isoformat(timespec="minutes"),
-            round(time.monotonic() - began, 1),
-            commit_here(),
+            round(time.monotonic() - start.monotonic, 1),
+            start.commit,
             machine_here(),
             {**versions_here(), "PostgreSQL": server_of(answer)},
-            [round(load, 1), round(os.getloadavg()[0], 1)],
+            [round(start.load, 1), round(os.getloadavg()[0], 1)],
             answer,
         )
 
