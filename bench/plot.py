@@ -6,7 +6,7 @@ words: nothing is told by colour alone.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from xml.sax.saxutils import escape
@@ -105,12 +105,12 @@ def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = Fal
 
 
 def percentiles(
-    title: str, rows: Mapping[str, Mapping[str, float]], unit: str, *, ours: str = "", foot: str = ""
+    title: str, rows: Mapping[str, Mapping[str, float]], unit: str, *, ours: Collection[str] = (), foot: str = ""
 ) -> str:
-    """What each side waited, percentile by percentile, all on one scale."""
+    """What each side waited, percentile by percentile, all on one scale; those that are ours stand out."""
     names = list(dict.fromkeys(name for of_side in rows.values() for name in of_side))
     flat = [
-        Bar(side, of_side[name], group=name, is_ours=not ours or side == ours)
+        Bar(side, of_side[name], group=name, is_ours=not ours or side in ours)
         for name in names
         for side, of_side in rows.items()
         if name in of_side

@@ -76,15 +76,18 @@ def latency_of(record: Record, figures: Mapping[str, str], unit: str) -> str | N
         if all(any(values_of(record, scenario, side, figure) for side in record.sides) for figure in figures)
     ]
     rows: dict[str, Figures] = {}
+    ours: set[str] = set()
     for scenario in told:
         for side in (each for each in record.sides if values_of(record, scenario, each, next(iter(figures)))):
             name = side if len(told) == 1 else f"{record.scenarios[scenario]}: {side}"
             waits = {words: values_of(record, scenario, side, figure) for figure, words in figures.items()}
             rows[name] = {words: statistics.median(values) for words, values in waits.items()}
+            if side == OURS or not values_of(record, scenario, OURS, next(iter(figures))):
+                ours.add(name)
     if not rows:
         return None
     words = record.scenarios[told[0]].removesuffix(", p95") if len(told) == 1 else "how long it took"
-    return percentiles(f"{record.name}: {words}", rows, unit, ours=OURS if OURS in rows else "", foot=foot_of(record))
+    return percentiles(f"{record.name}: {words}", rows, unit, ours=ours, foot=foot_of(record))
 
 
 def beside_of(record: Record) -> str | None:
@@ -129,7 +132,8 @@ def foot_of(record: Record) -> str:
     """What a picture must not be seen without."""
     rounds = "1 round" if record.rounds == 1 else f"median of {record.rounds} rounds"
     processors, (before, after) = record.machine["processors"], record.load
-    return f"{rounds}, {processors} processors at a load of {before:g} to {after:g}, {record.measured_at[:10]}"
+    load = f"load {before:g} before and {after:g} after"
+    return f"{rounds}, {processors} processors, {load}, {record.measured_at[:10]}"
 
 
 def standing_of(record: Record) -> dict[str, Need]:

@@ -106,7 +106,7 @@ def test_a_busy_machine_and_too_few_rounds_are_told(tmp_path: Path) -> None:
     assert "**The machine was busy with other work** when it measured ledger" in page
     assert "**Fewer than 3 rounds** of ledger" in page
     assert "busy with other work" not in page_of([ledger()], {"ledger": []}, tmp_path)
-    assert all("2 processors at a load of 9 to 9.5, 2026-11-16" in each for each in pictures_of(busy).values())
+    assert all("2 processors, load 9 before and 9.5 after, 2026-11-16" in each for each in pictures_of(busy).values())
 
 
 def test_pages_beside_it_are_named_with_pictures_that_nobody_measured_here(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_whatever_is_written_is_only_words(draw: Callable[[], str]) -> None:
 
 
 def test_percentiles_stand_side_by_side() -> None:
-    said = texts_of(percentiles("Waits", {"duly": {"p50": 2.4, "p95": 4.2}, "bare": {"p50": 2.1}}, "ms", ours="duly"))
+    said = texts_of(percentiles("Waits", {"duly": {"p50": 2.4, "p95": 4.2}, "bare": {"p50": 2.1}}, "ms", ours={"duly"}))
     assert said == ["Waits", "p50", "duly", "2.40 ms", "bare", "2.10 ms", "p95", "duly", "4.20 ms"]
 
 
