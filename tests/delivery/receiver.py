@@ -35,9 +35,10 @@ class Receiver:
 
     def __init__(self) -> None:
         self.posted: list[Posted] = []
-        self.answer: Callable[[Posted], Answer] = lambda _: Answer()
+        self.answer: Callable[[Posted], Answer | None] = lambda _: Answer()  # None: it hangs up without a word
         self.gate = threading.Event()  # requests are answered when it is open
         self.gate.set()
+        self.slowly = 0.0  # so many seconds pass before each answer
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -50,7 +51,12 @@ class Receiver:
                 posted = Posted(headers.get("webhook-id", ""), headers, self.rfile.read(length))
                 outer.posted.append(posted)
                 outer.gate.wait(60)
+                if outer.slowly:
+                    threading.Event().wait(outer.slowly)
                 answer = outer.answer(posted)
+                if answer is None:
+                    self.close_connection = True
+                    return
                 self.send_response(answer.status)
                 for name, value in answer.headers:
                     self.send_header(name, value)

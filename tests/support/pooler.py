@@ -16,7 +16,7 @@ __all__ = ["find_pgbouncer", "pooler"]
 
 CONFIGURATION = """\
 [databases]
-* = host={server} port=5432 pool_size=4
+* = host={server} port=5432 pool_size={size}
 
 [pgbouncer]
 pool_mode = transaction
@@ -26,7 +26,7 @@ listen_port = 6432
 auth_type = trust
 auth_file = {here}/users
 logfile = {here}/log
-max_client_conn = 200
+max_client_conn = 400
 ignore_startup_parameters = extra_float_digits,options
 """
 
@@ -37,16 +37,16 @@ def find_pgbouncer() -> str | None:
 
 
 @contextmanager
-def pooler(address: str, directory: Path) -> Generator[str, None, None]:
-    """The same database behind a pooler of four connections; gone afterwards."""
+def pooler(address: str, directory: Path, *others: str, size: int = 4) -> Generator[str, None, None]:
+    """The same database behind a pooler of few connections, for its user and others; gone afterwards."""
     program = find_pgbouncer()
     assert program, "the caller looks for pgbouncer first"
     parts = conninfo_to_dict(address)
     account = server_account()
     here = directory / "pooler"
     here.mkdir(parents=True)
-    (here / "users").write_text(f'"{parts["user"]}" ""\n')
-    (here / "pgbouncer.ini").write_text(CONFIGURATION.format(server=parts["host"], here=here))
+    (here / "users").write_text("".join(f'"{user}" ""\n' for user in (parts["user"], *others)))
+    (here / "pgbouncer.ini").write_text(CONFIGURATION.format(server=parts["host"], here=here, size=size))
     os.chown(here, account.uid, account.gid)
     with subprocess.Popen(
         [program, "-q", here / "pgbouncer.ini"], cwd="/", stderr=subprocess.DEVNULL, **account.identity()

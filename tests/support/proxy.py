@@ -115,6 +115,9 @@ class Proxy:
         async with asyncio.TaskGroup() as group:
 
             def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                if self.stopping.is_set():  # who came in the last moment
+                    writer.transport.abort()
+                    return
                 self.connections += 1
                 wire = Wire(self, Side(reader, writer))
                 wire.task = group.create_task(wire.run())
@@ -193,6 +196,8 @@ class Wire:
             if message.kind and self.is_trapped(message):
                 return
             self.asked += message.kind in ENDS_A_REQUEST
+            if server.is_closing():
+                return
             server.write(message.text)
             message = await self.receive(client)
 
@@ -216,7 +221,7 @@ class Wire:
                 self.spoiled = True
                 if message.kind == READY:
                     swallowed.set()
-            elif not is_last:
+            elif not is_last and not self.client.writer.is_closing():
                 self.client.writer.write(message.text)
             if is_last and message.kind == READY:
                 self.cut()

@@ -205,6 +205,39 @@ def test(context: typer.Context) -> None:
 
 
 @app.command(rich_help_panel=WORKSHOP)
+def chaos(
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="How long; every kind of episode comes at least once.")
+    ] = 10.0,
+    seed: Annotated[
+        int | None, typer.Option(help="Do what a run with this seed did. Default: another every time.")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Only these episodes, by commas: everything, pooler, clocks, full disk, migrations, snapshot. "
+            "With --guards: those whose name matches this."
+        ),
+    ] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write the page docs/figures/chaos.md.")] = False,
+    guards: Annotated[
+        bool, typer.Option("--guards", help="Instead: remove every guard in turn, and see a test go red for each.")
+    ] = False,
+    list_only: Annotated[bool, typer.Option("--list", help="Say which episodes, or guards, there are.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Break things on purpose, on a server of their own, and hold every promise against what is left.
+
+    Example: duly chaos --minutes 30 --seed 7 --report
+    """
+    from duly.cli.workshop import run_chaos, run_guards
+
+    if guards:
+        run_guards(only=only, report=report, list_only=list_only, as_json=as_json)
+    run_chaos(minutes=minutes, seed=seed, only=only, report=report, list_only=list_only, as_json=as_json)
+
+
+@app.command(rich_help_panel=WORKSHOP)
 def check(as_json: Json = False) -> None:
     """Run the static checks: ruff, pyright, the import rules, the lock.
 

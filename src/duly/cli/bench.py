@@ -1,12 +1,9 @@
 """`duly bench`: measurements that live in the checkout, beside the package, and are run in a process of their own."""
 
-import os
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
 
-from duly.cli.workshop import in_checkout
+from duly.cli.workshop import become, in_checkout
 from duly.extras import require
 
 __all__ = [
@@ -57,9 +54,3 @@ def run_bench_verify(rounds: int, only: str | None, events: int, as_json: bool) 
     """Become the program that measures what proving a large database takes."""
     in_checkout()
     become("bench.verify", {"rounds": rounds, "only": only, "events": events}, as_json)
-
-
-def become(module: str, options: Mapping[str, object], as_json: bool, flags: Sequence[str] = ()) -> NoReturn:
-    """Be this program from now on, with these options."""
-    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
-    os.execv(sys.executable, [sys.executable, "-m", module, *words, *flags, *(["--json"] if as_json else [])])

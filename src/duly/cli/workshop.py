@@ -4,15 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from duly.cli.lock import problems_of_locks
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
 from duly.testing import FOREIGN_DATABASE_VARIABLES, server_for_tests
 
-__all__ = ["run_checks", "run_tests"]
+__all__ = ["become", "in_checkout", "run_chaos", "run_checks", "run_guards", "run_tests"]
 
 TESTS_PER_PROCESSOR = 2  # most of them wait for a server or a process most of the time
 
@@ -25,6 +26,28 @@ def run_tests(arguments: list[str]) -> None:
     parallel = [] if any(word.startswith("-n") or word == "--pdb" for word in arguments) else ["-n", several]
     environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_DATABASE_VARIABLES}
     os.execve(sys.executable, [sys.executable, "-m", "pytest", *parallel, *arguments], environment)
+
+
+def run_chaos(
+    minutes: float, seed: int | None, only: str | None, report: bool, list_only: bool, as_json: bool
+) -> NoReturn:
+    """Become the harness of faults."""
+    in_checkout()
+    flags = [*(["--report"] if report else []), *(["--list"] if list_only else [])]
+    become("tests.faults", {"minutes": minutes, "seed": seed, "only": only}, as_json, flags)
+
+
+def run_guards(only: str | None, report: bool, list_only: bool, as_json: bool) -> NoReturn:
+    """Become the program that removes every guard in turn."""
+    in_checkout()
+    page = "docs/figures/guards.md" if report else None
+    become("tests.guards", {"only": only, "report": page}, as_json, ["--list"] if list_only else [])
+
+
+def become(module: str, options: Mapping[str, object], as_json: bool, flags: Sequence[str] = ()) -> NoReturn:
+    """Be this program of the checkout from now on, with these options."""
+    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
+    os.execv(sys.executable, [sys.executable, "-m", module, *words, *flags, *(["--json"] if as_json else [])])
 
 
 def run_checks(as_json: bool) -> None:

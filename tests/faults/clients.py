@@ -1,0 +1,199 @@
+"""Clients: ask for things in every domain, ask again when they got no answer, and write down what they were told.
+
+    python -m tests.faults.clients <dsn> <directory> <seed>
+
+Only what a client was told stands in its journal, one line of JSON an answer: what it was not told it does not know.
+Whatever comes between, a client asks again with the same key until it is answered; so a journal is what must be true.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+
+from duly.db.pool import Pool, open_pool
+from duly.errors import AlreadyAnswered, AlreadyPosted, KeyReused, Refused, RunClosed, Unavailable
+from duly.ingest import service as ingest
+from duly.kernel.backoff import Backoff
+from duly.kernel.outcome import Created, Creation
+from duly.ledger import service as ledger
+from duly.ledger.model import Job, Options, Request
+from duly.objects import open_objects
+from duly.posts import service as posts
+from duly.posts.model import Intent
+from duly.scheduler import service as scheduler
+from duly.scheduler.model import Action, Answer, RunStatus
+from duly.settings import load_settings
+from tests.faults.people import AUTHORS, CAPTURERS, INGEST, ORG
+from tests.support.nursery import pause
+
+__all__ = ["Client"]
+
+NOT_ANSWERED = (psycopg.Error, Unavailable, OSError, TimeoutError)
+HARD = Options(max_attempts=200, backoff=Backoff(base_seconds=0.05, cap_seconds=0.5))
+TWICE = Options(max_attempts=2, backoff=Backoff(base_seconds=0.05, cap_seconds=0.1))
+POISON = ("exit", "abort", "segfault", "memory", "loop", "well")
+CUSTOMERS = ("Anna", "Bertil", "Åke", "Örjan", "Ängla")
+
+
+class Client:
+    """Somebody who asks, of one seed."""
+
+    def __init__(self, pool: Pool, directory: Path, seed: int) -> None:
+        self.pool = pool
+        self.objects = open_objects(load_settings())
+        self.seed = seed
+        self.chance = random.Random(seed)  # noqa: S311
+        self.journal = os.open(directory / f"journal-{seed}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.pace = float(os.environ.get("CLIENT_SECONDS", "0.1"))
+        self.is_over = False
+
+    def note(self, kind: str, **told: object) -> None:
+        """What we were told, for good."""
+        os.write(self.journal, (json.dumps({"kind": kind, **told}, default=str) + "\n").encode())
+
+    async def until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask, and ask again, until there is an answer; a refusal is one."""
+        while True:
+            try:
+                return await ask()
+            except NOT_ANSWERED as error:
+                self.note("unanswered", error=type(error).__name__)
+                await pause(0.05)
+
+    # Jobs -------------------------------------------------------------------------------------------------------------
+
+    async def jobs(self, nth: int) -> None:
+        """A job, once; now and then the same request again, or the key for something else."""
+        kind = self.chance.choices(
+            ["book", "nap", "thread", "stumble", "burn", "alone"], weights=[10, 6, 3, 3, 0.5, 0.7]
+        )[0]
+        payload: dict[str, Any] = {}
+        if kind in ("book", "nap", "thread"):
+            payload = {"seconds": self.chance.choice([0.0, 0.02, 0.4])}
+        if kind == "alone":
+            payload = {"how": self.chance.choice(POISON)}
+        options = TWICE if kind == "alone" else HARD
+        request = Request(ORG, kind, payload, key=f"{self.seed}-{nth}", options=options)
+        made: Creation[Job] = await self.until_answered(lambda: ledger.enqueue(self.pool, request))
+        self.note("job", id=made.row.id, type=kind, key=request.key)
+        if self.chance.random() < 0.2:
+            again: Creation[Job] = await self.until_answered(lambda: ledger.enqueue(self.pool, request))
+            if isinstance(again, Created) or again.row.id != made.row.id:
+                self.note("broken", what=f"the key {request.key} made {made.row.id} and {again.row.id}")
+        if self.chance.random() < 0.05:
+            other = Request(ORG, kind, {"seconds": 9.0}, key=request.key, options=options)
+            try:
+                await self.until_answered(lambda: ledger.enqueue(self.pool, other))
+                self.note("broken", what=f"the key {request.key} stands for two requests")
+            except KeyReused:
+                pass
+
+    # Posts ------------------------------------------------------------------------------------------------------------
+
+    async def posts(self, nth: int) -> None:
+        """A post, once, however many ask for it: half of them with one request id, half with their own."""
+        author = AUTHORS[(self.seed * 1000 + nth) % len(AUTHORS)]
+        name = await self.until_answered(lambda: posts.upload_image(self.pool, self.objects, author, b"a picture"))
+        request, several = uuid4(), self.chance.choice([1, 1, 1, 6])
+        ids = [request if each % 2 == 0 else uuid4() for each in range(several)]
+
+        async def ask(request_id: UUID) -> None:
+            intent = Intent(author, name, f"day {nth} of {author}, and I was happy", request_id)
+            try:
+                made = await self.until_answered(lambda: posts.create_intent(self.pool, self.objects, intent))
+            except Refused as error:  # another has the day
+                self.note("refused", what="post", code=error.code)
+                if several == 1 and not isinstance(error, AlreadyPosted):
+                    self.note("broken", what=f"the post of {author} was refused: {error}")
+            else:
+                self.note("post", id=made.row["postId"], author=author, request=request_id)
+
+        await asyncio.gather(*map(ask, ids))
+
+    # Captures ---------------------------------------------------------------------------------------------------------
+
+    async def captures(self, _: int) -> None:
+        """A session whose day is given; several clients see the same days."""
+        user = self.chance.choice(CAPTURERS)
+        several = self.chance.sample(CUSTOMERS, self.chance.randint(1, 3))
+        entries = [
+            {
+                "start": f"{8 + 3 * nth:02d}:00",
+                "end": f"{10 + 3 * nth:02d}:00",
+                "title": f"{who} • Städning",
+                "location": "Billdal",
+            }
+            for nth, who in enumerate(several)
+        ]
+        day = {"schedule_date": f"2026-02-{self.chance.randint(10, 12)}", "entries": entries}
+        made = await self.until_answered(lambda: ingest.create_session(self.pool, INGEST, user, day))
+        self.note("capture", id=made.id, user=user)
+
+    # Answers ----------------------------------------------------------------------------------------------------------
+
+    async def answers(self, nth: int) -> None:
+        """Whatever was asked of people is answered by several fingers at once."""
+        page = await self.until_answered(lambda: scheduler.list_runs(self.pool, None, status=RunStatus.SENT, most=20))
+        for run in page.items[:3]:
+            keys = [
+                (self.chance.choice(["complete", "complete", "skip"]), f"{self.seed}-{nth}-{each % 3}")
+                for each in range(4)
+            ]
+            await asyncio.gather(*(self.tap(run.id, *each) for each in keys))
+
+    async def tap(self, run: int, action: str, key: str) -> None:
+        """One finger."""
+        try:
+            answer = Answer(Action(action), key)
+            made = await self.until_answered(lambda: scheduler.answer_run(self.pool, None, run, answer))
+        except (AlreadyAnswered, KeyReused, RunClosed) as error:
+            self.note("refused", what="answer", code=error.code)
+        else:
+            self.note("answer", run=run, action=action, key=key, created=isinstance(made, Created))
+
+    # All of it --------------------------------------------------------------------------------------------------------
+
+    async def keep_asking(self, ask: Callable[[int], Awaitable[None]], every: float) -> None:
+        """Ask for one thing after the other, until it is over."""
+        nth = 0
+        while not self.is_over:
+            nth += 1
+            await ask(nth)
+            await pause(every * self.pace * self.chance.uniform(0.2, 1.8))
+
+    async def run(self) -> None:
+        """Everything at once, until we are told to stop; what is asked then is still answered."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stop)
+        os.write(1, b"ready\n")
+        await asyncio.gather(
+            self.keep_asking(self.jobs, 1.0),
+            self.keep_asking(self.posts, 4.0),
+            self.keep_asking(self.captures, 3.0),
+            self.keep_asking(self.answers, 4.0),
+        )
+        os.write(1, b"end\n")
+
+    def stop(self) -> None:
+        """It is over."""
+        self.is_over = True
+
+
+async def main(dsn: str, directory: str, seed: str) -> None:
+    """Be a client."""
+    async with open_pool(dsn, size=8) as pool:
+        await Client(pool, Path(directory), int(seed)).run()
+
+
+if __name__ == "__main__":
+    threading.stack_size(256 * 1024)
+    asyncio.run(main(*sys.argv[1:4]))

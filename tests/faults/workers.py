@@ -1,0 +1,118 @@
+"""Workers over every kind of work at once, whose handlers behave and misbehave as a payload says.
+
+python -m tests.faults.workers nursery <dsn> [setting=value ...]    forks a worker for every line it reads
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from duly.delivery.machine import OUTBOX, notification
+from duly.delivery.webhook import Webhook
+from duly.delivery.work import SendWork
+from duly.ingest.reading import FixtureReader
+from duly.ingest.work import CaptureWork, Rules
+from duly.kernel.backoff import Backoff
+from duly.kernel.lease import Lease
+from duly.kernel.work import Call, Pace, StopSign, Work
+from duly.ledger.work import JobWork
+from duly.posts.reading import Reading
+from duly.posts.rules import RulesAnalyzer, fallback_reading
+from duly.posts.work import PostWork
+from duly.scheduler.work import ScheduleWork
+from duly.settings import Settings
+from tests.faults.handlers import app
+from tests.support.nursery import Nursery, nurse, pause, with_pace
+
+__all__ = ["LEASE_SECONDS", "PACE", "WORKS", "FaultNursery"]
+
+LEASE_SECONDS = 1.5
+PACE = Pace(
+    lease_seconds=LEASE_SECONDS,
+    heartbeat_seconds=0.3,
+    poll_seconds=0.1,
+    sweep_seconds=0.2,
+    slots=12,
+    batch=100,
+    most_starts=20,
+)
+SOON = Backoff(base_seconds=0.05, cap_seconds=0.3)
+
+
+class SlowReader:
+    """Reads captions by the rules, and takes its time."""
+
+    name = "slow"
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.rules = RulesAnalyzer()
+
+    async def read(self, caption: str, photo: bytes | None) -> Reading:
+        """The reading of a post."""
+        await pause(self.seconds)
+        return await self.rules.read(caption, photo)
+
+
+class SlowSchedules(ScheduleWork):
+    """Plans as it should, and takes its time."""
+
+    def __init__(self, pace: Pace, seconds: float) -> None:
+        super().__init__(pace)
+        self.seconds = seconds
+
+    def call(self, lease: Lease, sign: StopSign) -> Call:
+        """The same plan, later."""
+        call = super().call(lease, sign)
+
+        async def plan_later(*arguments: Any) -> object:
+            await pause(self.seconds)
+            return await call.function(*arguments)
+
+        return replace(call, function=plan_later)
+
+
+# The works ------------------------------------------------------------------------------------------------------------
+
+
+def channels() -> dict[str, Webhook]:
+    """Whatever the channel, messages are posted to the witness."""
+    hook = Webhook(seconds=2, allow_private=True)
+    return {"webhook": hook, "telegram": hook, "console": hook}
+
+
+Build = Callable[[Pace, float], Work]
+WORKS: Mapping[str, Build] = {
+    "ledger": lambda pace, _: JobWork(app.handlers(), pace),
+    "ingest": lambda pace, seconds: CaptureWork(
+        FixtureReader(Settings().fixture_payload_path),
+        pace,
+        Rules(simulated_seconds=seconds),  # type: ignore[call-arg]
+    ),
+    "scheduler": SlowSchedules,
+    "posts": lambda pace, seconds: PostWork(SlowReader(seconds), pace),
+    "outbox": lambda pace, _: SendWork("outbox", OUTBOX, channels(), pace, backoff=SOON, wakes="outbox", seconds=1.0),
+    "notifications": lambda pace, _: SendWork(
+        "notifications", notification(), channels(), pace, backoff=SOON, seconds=1.0
+    ),
+}
+
+
+def works_of(given: dict[str, str]) -> list[Work]:
+    """All kinds of work, or those that are named; `seconds` is how long reading takes."""
+    only = given.pop("only", ",".join(WORKS)).split(",")
+    seconds = float(given.pop("seconds", "0.05"))
+    pace = with_pace(PACE, given)
+    return [build(pace, seconds) for name, build in WORKS.items() if name in only]
+
+
+class FaultNursery(Nursery):
+    """Workers of one name over everything, born and ended as the harness likes."""
+
+    module = "tests.faults.workers"
+
+
+if __name__ == "__main__":
+    fallback_reading("take the lexicons into memory")
+    nurse(works_of, *sys.argv[2:])

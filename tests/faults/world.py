@@ -1,0 +1,353 @@
+"""A world to break: a server of its own, a wire to it for workers and one for clients, a receiver, and a journal.
+
+    clients ---- proxy ----+                        +---- receiver (what really went out)
+                           +---- [PgBouncer] ---- PostgreSQL
+    workers ---- proxy ----+
+       |  forked from a warm parent, all under one WORKER_ID
+
+The harness breaks what it likes. `settle_down` then mends everything and lets workers finish, and `checks` says what is
+not as it was promised: by the invariants of `duly verify`, by the clients' journals, and by the receiver.
+"""
+
+import json
+import os
+import random
+import signal
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from duly.db.admin import create_database
+from duly.db.embedded import EmbeddedServer
+from duly.db.migrations import Names
+from duly.testing.clock import install_test_clock, move_clock
+from duly.testing.databases import remove_home
+from tests.conftest import build_template
+from tests.delivery.receiver import Answer, Receiver
+from tests.faults.people import AUTHORS, CAPTURERS, ORG, REMINDED
+from tests.faults.workers import FaultNursery
+from tests.support.pooler import pooler
+from tests.support.processes import PYTHON, Program, is_gone, plain_environment
+from tests.support.proxy import Proxy
+
+__all__ = ["LOGS", "SIX_HOURS", "Shape", "World", "open_world"]
+
+SERVER = {"max_connections": "300", "shared_buffers": "64MB", "max_wal_size": "256MB"}
+IN_MEMORY = {"fsync": "off"}  # a killed process loses nothing that it had written; only a dead machine would
+SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SIX_HOURS = 6 * 3600.0
+WORKERS = 5
+LEAST_WORKERS = 3
+PATIENT = ("lease_seconds=20", "heartbeat_seconds=5")  # how workers are that nobody disturbs
+SETTLE_SECONDS = 240.0
+WITNESS = """
+create schema witness;
+create table witness.effect (job uuid not null);
+create table witness.log (source text not null, line text not null);
+grant usage on schema witness to public;
+grant select, insert on witness.effect to public;
+"""
+WEBHOOKS = """
+insert into "user".webhooks (user_id, url, secret) select id, %s, %s from "user".users on conflict do nothing
+"""
+LOGS: Mapping[str, str] = {
+    "duly.transition": "machine, key, seq, prev_status, next_status, actor, ts",
+    "ledger.job_event": "job_id, seq, prev_status, next_status, ts",
+    "schedule_ingest.schedule_version": "user_id, schedule_date, version, session_id, payload_hash",
+    "schedule_ingest.schedule_event": "event_id, user_id, schedule_date, event_type, new_value_hash",
+    "scheduler.confirmations": "id, job_run_id, action",
+    "expense.expenses": "id, user_id, amount, currency, source_ref",
+}
+WAITING: Mapping[str, str] = {
+    "jobs": "select count(*) from ledger.job where status not in ('succeeded', 'dead_letter', 'canceled')",
+    "posts": "select count(*) from posts.posts where status <> 'RELEASED'",
+    "captures": "select count(*) from schedule_ingest.capture_session where state::text not in ('done', 'failed')",
+    "plans": "select count(*) from scheduler.job_plans where state = 'planning'",
+    "messages": "select count(*) from duly.outbox where status not in ('sent', 'failed')",
+    "notifications": "select count(*) from schedule_ingest.schedule_notification where status = 'pending'",
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a world is made."""
+
+    durable: bool = False
+    through_pooler: bool = False
+    home: Path | None = None  # where the server's data lies; somewhere in /tmp by default
+    workers: int = WORKERS
+    clients: int = 2
+    client_seconds: float = 0.1
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class World:
+    """Everything there is, and the hand on it."""
+
+    def __init__(self, directory: Path, seed: int, shape: Shape) -> None:
+        self.directory = directory
+        self.seed = seed
+        self.shape = shape
+        self.chance = random.Random(seed)  # noqa: S311
+        self.counts: Counter[str] = Counter()
+        self.said: list[str] = []  # what was done, in order
+        self.report: Callable[[str], None] = lambda _: None
+        self.born_at = time.monotonic()
+        self.over = threading.Event()
+        self.nurseries: list[FaultNursery] = []
+        self.clients: list[Program] = []
+        self.connection: psycopg.Connection[Any] | None = None
+        self.began = 0  # clients so far
+        self.kept: list[psycopg.Connection[Any]] = []  # connections that are held on purpose
+        self.logs_were_dropped = False  # by a migration, which says so
+
+    # Making it --------------------------------------------------------------------------------------------------------
+
+    def open(self, stack: ExitStack) -> None:
+        """Start everything."""
+        settings = {**SERVER, **({} if self.shape.durable else IN_MEMORY), **self.shape.settings}
+        home = self.shape.home or self.directory / "server"
+        self.server = stack.enter_context(EmbeddedServer.start(home, settings=settings))
+        self.dsn = create_database(self.server.dsn(), "chaos_test")
+        build_template(self.dsn)
+        address = self.dsn
+        if self.shape.through_pooler:
+            address = stack.enter_context(pooler(self.dsn, self.directory, *ROLES, size=12))
+        self.receiver = stack.enter_context(Receiver())
+        with psycopg.connect(self.dsn, autocommit=True) as admin:
+            install_test_clock(admin)
+            admin.execute(WITNESS)
+            self.people(admin)
+        self.wire = stack.enter_context(Proxy(address))
+        self.client_wire = stack.enter_context(Proxy(address))
+        self.nursery = self.nurse(stack)
+        for _ in range(self.shape.workers):
+            self.bear()
+
+    def people(self, admin: psycopg.Connection[Any]) -> None:
+        """An org, authors, people with schedules, people with days; each with a webhook."""
+        admin.execute("insert into duly.orgs (id, name) values (%s, 'harness')", [ORG])
+        uids = [*AUTHORS, *REMINDED, *map(str, CAPTURERS)]
+        admin.execute('insert into "user".users (uid) select unnest(%s::text[])', [uids])
+        admin.execute(WEBHOOKS, [self.receiver.url, SECRET])
+        admin.execute(
+            """
+            with made as (
+                insert into scheduler.jobs (user_id, name, rule, first_run_at, channel)
+                select id, 'Rent', 'cron: 0 * * * *', duly.clock(), 'webhook' from "user".users where uid = any(%s)
+                returning id
+            )
+            insert into scheduler.expense_templates (job_id, amount, currency, category)
+            select id, 9.99, 'EUR', 'rent' from made
+            """,
+            [REMINDED],
+        )
+
+    def nurse(self, stack: ExitStack, **environment: str) -> FaultNursery:
+        """A nursery of workers, all under one name."""
+        dsn = make_conninfo(self.wire.address, user=Names().worker)
+        nursery = stack.enter_context(FaultNursery(dsn, DULY_STOP_SECONDS="1", **environment))
+        self.nurseries.append(nursery)
+        return nursery
+
+    # Words ------------------------------------------------------------------------------------------------------------
+
+    def say(self, what: str) -> None:
+        """A line of what was done, and when."""
+        line = f"{time.monotonic() - self.born_at:8.2f} {what}"
+        self.said.append(line)
+        self.report(line)
+
+    def pause(self, seconds: float) -> None:
+        """Let the world go on for a while."""
+        self.over.wait(seconds)
+
+    # The harness's own hand -------------------------------------------------------------------------------------------
+
+    def ask(self, statement: str, *given: Any) -> list[Any]:
+        """Ask the server itself, past every wire, until it answers; one column comes as values."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            try:
+                if self.connection is None or self.connection.closed:
+                    self.connection = psycopg.connect(self.dsn, autocommit=True)
+                asked = self.connection.execute(statement.encode(), given or None)
+                rows = asked.fetchall() if asked.description else []
+                return [row[0] if len(row) == 1 else row for row in rows]
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                self.connection = None
+                self.pause(0.05)
+
+    def keep(self, connection: psycopg.Connection[Any]) -> None:
+        """Hold a connection as it is, until the world settles down."""
+        self.kept.append(connection)
+
+    def give_webhooks(self) -> None:
+        """A webhook for everybody who has none."""
+        self.ask(WEBHOOKS, self.receiver.url, SECRET)
+
+    def forget_logs(self) -> None:
+        """What logs said before is not held against them: a migration took some away."""
+        self.logs_were_dropped = True
+        self.ask("truncate witness.log")
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the database's clock jump; every lease lapses, whoever holds it."""
+        self.ask("select 1")
+        assert self.connection
+        move_clock(self.connection, seconds)
+        self.ask("select scheduler.ensure_partitions()")
+        self.counts["clock jumps"] += 1
+
+    # Workers ----------------------------------------------------------------------------------------------------------
+
+    def bear(self, *given: str, of: FaultNursery | None = None) -> int:
+        """A fresh worker."""
+        self.counts["workers born"] += 1
+        return (of or self.chance.choice(self.nurseries)).bear(*given)
+
+    def alive(self) -> list[tuple[FaultNursery, int]]:
+        """Workers that run; those that ended by themselves are forgotten."""
+        for nursery in self.nurseries:
+            for pid in [pid for pid in nursery.alive if is_gone(pid)]:
+                nursery.alive.remove(pid)
+        return [(nursery, pid) for nursery in self.nurseries for pid in nursery.alive]
+
+    def fill_up(self) -> None:
+        """As many workers as there should be, and enough to finish."""
+        while len(self.alive()) < max(self.shape.workers, LEAST_WORKERS):
+            self.bear()
+
+    def fill_up_beside(self, others: Sequence[tuple[FaultNursery, int]]) -> None:
+        """As many workers as there should be, not counting these."""
+        for _ in range(self.shape.workers - len([each for each in self.alive() if each not in others])):
+            self.bear()
+
+    def kill(self, nursery: FaultNursery, pid: int) -> None:
+        """kill -9."""
+        nursery.end(pid)
+        self.counts["workers killed"] += 1
+
+    # Clients ----------------------------------------------------------------------------------------------------------
+
+    def start_clients(self) -> None:
+        """Let clients ask; each has a seed and a journal of its own."""
+        new: list[Program] = []
+        for _ in range(self.shape.clients - len(self.clients)):
+            self.began += 1
+            dsn = make_conninfo(self.client_wire.address, user=Names().api)
+            command = [*PYTHON, "-m", "tests.faults.clients", dsn, self.directory, str(self.seed * 100 + self.began)]
+            environment = plain_environment(
+                PYTHONPATH=os.getcwd(),  # noqa: PTH109
+                DULY_OBJECTS_DIR=str(self.directory / "objects"),
+                CLIENT_SECONDS=str(self.shape.client_seconds),
+            )
+            self.clients.append(Program(command, environment=environment))
+            new.append(self.clients[-1])
+        for client in new:
+            assert client.line() == "ready"
+
+    def kill_client(self) -> None:
+        """kill -9 of somebody who asks, and another in their place."""
+        if self.clients:
+            with self.clients.pop(self.chance.randrange(len(self.clients))) as client:
+                client.kill()
+            self.counts["clients killed"] += 1
+
+    def stop_clients(self) -> None:
+        """Nobody asks any more; what was asked has been answered."""
+        for client in self.clients:
+            with client:
+                client.process.send_signal(signal.SIGTERM)
+                assert client.line() == "end", client.said()
+        self.clients.clear()
+
+    def journal(self) -> list[dict[str, Any]]:
+        """What clients were told, all of them."""
+        lines = [line for file in self.directory.glob("journal-*") for line in file.read_text().splitlines()]
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    # The end of an episode --------------------------------------------------------------------------------------------
+
+    def settle_down(self) -> list[str]:
+        """Mend everything, let workers finish, and say what they did not."""
+        self.wire.resume()
+        self.client_wire.resume()
+        self.receiver.answer = lambda _: Answer()
+        self.receiver.gate.set()
+        while self.kept:
+            self.kept.pop().close()
+        for nursery, pid in self.alive():
+            nursery.end(pid)
+        for _ in range(LEAST_WORKERS):
+            self.bear(*PATIENT)
+        self.stop_clients()
+        self.pass_time(SIX_HOURS + 60)  # every post is due
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while left := {name: several for name, asked in WAITING.items() if (several := self.ask(asked)[0])}:
+            if time.monotonic() > deadline:
+                return [
+                    f"still waiting after {SETTLE_SECONDS:.0f} s: {name}: {several}" for name, several in left.items()
+                ]
+            self.pause(0.1)
+        return []
+
+    def stop_workers(self) -> None:
+        """Ask every worker to go."""
+        for nursery, pid in self.alive():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            nursery.see_gone(pid)
+
+    def remember_logs(self) -> None:
+        """Keep what the logs say now: it must be said for ever."""
+        for source, columns in LOGS.items():
+            self.ask(
+                f"insert into witness.log select %s, md5(row({columns})::text) from {source}"
+                " except select source, line from witness.log",
+                source,
+            )
+
+    def refusals(self) -> int:
+        """How often the database refused somebody who had lost a lease, by the workers' own logs."""
+        said = ("is held by somebody else now", "its settle found another owner")
+        return sum(
+            '"event":"lease lost"' in line and any(each in line for each in said)
+            for nursery in self.nurseries
+            for line in list(nursery.errors)
+        )
+
+
+ROLES = (Names().worker, Names().api)
+
+
+@contextmanager
+def open_world(seed: int, shape: Shape = Shape()) -> Generator[World, None, None]:  # noqa: B008 (frozen)
+    """A world for a while."""
+    directory = Path(tempfile.mkdtemp(prefix="duly-chaos-", dir="/tmp"))
+    directory.chmod(0o755)
+    try:
+        with ExitStack() as stack:
+            world = World(directory, seed, shape)
+            world.open(stack)
+            try:
+                yield world
+            finally:
+                world.over.set()
+                for client in world.clients:
+                    client.__exit__(None, None, None)
+                if world.connection:
+                    world.connection.close()
+    finally:
+        remove_home(directory)
