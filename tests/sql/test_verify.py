@@ -1,8 +1,11 @@
 """`duly verify` finds what was planted, and nothing in a database that is in order."""
 
 import json
+import os
+import re
 import subprocess
 from collections.abc import Generator
+from io import FileIO
 from typing import Any
 
 import psycopg
@@ -12,7 +15,8 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.delivery import OUTBOX_MACHINE
 from duly.errors import InvalidArgument
-from duly.verify import INVARIANTS, check, compare, invariants_of
+from duly.launcher import ROOT
+from duly.verify import INVARIANTS, Invariant, check, compare, invariants_of
 from duly.verify.contract import CONTRACTS, contract_lines
 from tests.support.processes import PYTHON, plain_environment
 
@@ -571,6 +575,13 @@ def test_every_invariant_has_a_planted_violation() -> None:
     assert all(invariant.law for invariant in INVARIANTS)
 
 
+def test_every_invariant_stands_on_the_page_and_no_other() -> None:
+    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", (ROOT / "docs" / "verify.md").read_text()))
+    laws = {invariant.name for invariant in INVARIANTS}
+    assert laws - named == set()
+    assert {each for each in named - laws if each.count("_") > 1} == {"pg_get_constraintdef"}
+
+
 def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database_of_each_major: str) -> None:
     with psycopg.connect(database_of_each_major) as busy:
         busy.execute(
@@ -579,6 +590,47 @@ def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database_of_ea
             " in share row exclusive mode"
         )
         assert check(admin, SCHEMAS) == []
+
+
+def test_it_never_locks_more_than_a_reader_does(admin: Admin, database_of_each_major: str) -> None:
+    admin.execute(SEEN.encode())
+    held: set[tuple[str, str]] = set()
+    with psycopg.connect(database_of_each_major, autocommit=True) as other:
+
+        def look(_: int) -> None:
+            locks = other.execute("select locktype, mode from pg_locks where pid = %s", [admin.info.backend_pid])
+            held.update((kind, mode) for kind, mode in locks)
+
+        check(admin, SCHEMAS, watch=look)
+    assert {mode for kind, mode in held if kind == "relation"} == {"AccessShareLock"}
+    assert {kind for kind, _ in held} == {"relation", "virtualxid"}
+
+
+def test_it_writes_nothing_and_works_where_nothing_can_be_written(database_of_each_major: str) -> None:
+    read_only = "-c default_transaction_read_only=on"
+    with psycopg.connect(database_of_each_major, autocommit=True, options=read_only) as connection:
+        assert check(connection, SCHEMAS) == []
+    writing = Invariant("writes", "It writes.", "insert into duly.orgs (name) values ('new') returning name")
+    with (
+        psycopg.connect(database_of_each_major, autocommit=True) as connection,
+        pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
+    ):
+        check(connection, SCHEMAS, [writing])
+
+
+def test_the_memory_it_takes_is_given_back(admin: Admin) -> None:
+    def room() -> str:
+        (value,) = admin.execute("show work_mem").fetchone() or [""]
+        return value
+
+    seen: set[str] = set()
+    before = room()
+    check(admin, SCHEMAS, INVARIANTS[:1], watch=lambda _: seen.add(room()))
+    assert seen == {"128MB"}
+    assert room() == before
+    admin.execute("set work_mem = '256MB'")
+    check(admin, SCHEMAS, INVARIANTS[:1], watch=lambda _: seen.add(room()))
+    assert seen == {"128MB", "256MB"}
 
 
 def test_roles_of_other_names_are_no_difference() -> None:
@@ -609,3 +661,24 @@ def test_the_command_says_what_it_found_and_exits_by_it(database: str) -> None:
     assert bad.returncode == 1
     assert "idx_transition__ts" in json.loads(bad.stdout)["differences"][0]["line"]
     assert run_verify(database, "--contract", "nothing").returncode == 2
+
+
+def test_whoever_watches_sees_which_law_is_looked_at(database: str) -> None:
+    screen, terminal = os.openpty()
+    with open(screen, "rb", buffering=0) as screen_file:  # noqa: PTH123 (a descriptor)
+        environment = plain_environment(DATABASE_URL=database, TERM="xterm", COLUMNS="200")
+        answer = subprocess.run(
+            [*PYTHON, "-m", "duly", "verify", "--json"], env=environment, stdout=subprocess.PIPE, stderr=terminal
+        )
+        os.close(terminal)
+        shown = b"".join(iter(lambda: read_or_nothing(screen_file), b"")).decode()
+    assert json.loads(answer.stdout) == {"differences": [], "offences": []}
+    assert f"/{len(INVARIANTS)}" in shown
+
+
+def read_or_nothing(file: FileIO) -> bytes:
+    """What stands on a screen; Linux says that it is over by an error."""
+    try:
+        return file.read(4096)
+    except OSError:
+        return b""

@@ -1,5 +1,7 @@
 -- What must hold at every moment: each statement returns offenders, and none is good. They read only, and take no lock that
 -- anybody would notice. The line under a name says which contract the law belongs to; without one it concerns them all.
+-- Offenders are rare, and the planner does not know that: `offset 0` keeps it from hoping to find a hundred soon, and from
+-- looking up millions of rows one by one.
 
 -- name: every_role_sees_every_row
 -- A verifier that row security blinds would find nothing wrong. A policy that shows this login every row blinds nobody.
@@ -85,17 +87,21 @@ limit %(most)s;
 -- name: messages_are_where_their_log_ends
 -- contract: duly
 -- The newest transition of a message tells its status and its revision, and no message left without its history.
-select format('message %%s is %%s at revision %%s, its log ends at %%s with transition %%s', newest.key,
-    coalesce(o.status, 'not there'), coalesce(o.revision, 0), newest.next_status, newest.seq) as offender
+select offender
 from (
-    select distinct on (t.key) t.key, t.seq, t.next_status
-    from duly.transition as t
-    where t.machine = 'outbox'
-    order by t.key desc, t.seq desc
-) as newest
-left join duly.outbox as o on o.id::text = newest.key
-where (newest.next_status, newest.seq) is distinct from (o.status, o.revision)
-order by newest.key
+    select format('message %%s is %%s at revision %%s, its log ends at %%s with transition %%s', newest.key,
+        coalesce(o.status, 'not there'), coalesce(o.revision, 0), newest.next_status, newest.seq) as offender
+    from (
+        select distinct on (t.key) t.key, t.seq, t.next_status
+        from duly.transition as t
+        where t.machine = 'outbox'
+        order by t.key desc, t.seq desc
+    ) as newest
+    left join duly.outbox as o on o.id::text = newest.key
+    where (newest.next_status, newest.seq) is distinct from (o.status, o.revision)
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: messages_move_as_drawn
@@ -116,32 +122,40 @@ limit %(most)s;
 -- contract: duly
 -- Whoever takes a message counts one start more; nothing else adds one. The message counts what its log does; while it is
 -- in somebody's hands, its start may have been given back already.
-select format('message %%s: transition %%s counts %%s starts, the one before %%s, and the message itself %%s', told.key,
-    told.seq, told.starts, told.before, coalesce(o.starts::text, 'later')) as offender
+select offender
 from (
-    select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
-        coalesce(lag((t.detail_json ->> 'starts')::bigint) over (partition by t.key order by t.seq), 0) as before
-    from duly.transition as t
-    where t.machine = 'outbox'
-) as told
-left join duly.outbox as o on o.id::text = told.key and o.revision = told.seq
-where case when (told.prev_status, told.next_status) = ('pending', 'sending')
-        then told.starts <> told.before + 1 else told.starts > told.before end
-    or o.starts not between told.starts - case when o.status = 'sending' then 1 else 0 end and told.starts
-order by told.key, told.seq
+    select format('message %%s: transition %%s counts %%s starts, the one before %%s, and the message itself %%s', told.key,
+        told.seq, told.starts, told.before, coalesce(o.starts::text, 'later')) as offender
+    from (
+        select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
+            coalesce(lag((t.detail_json ->> 'starts')::bigint) over (partition by t.key order by t.seq), 0) as before
+        from duly.transition as t
+        where t.machine = 'outbox'
+    ) as told
+    left join duly.outbox as o on o.id::text = told.key and o.revision = told.seq
+    where case when (told.prev_status, told.next_status) = ('pending', 'sending')
+            then told.starts <> told.before + 1 else told.starts > told.before end
+        or o.starts not between told.starts - case when o.status = 'sending' then 1 else 0 end and told.starts
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: messages_are_sent_by_their_holder
 -- contract: duly
 -- A message went out by the hand of whoever took it last; of one that nobody knew of, somebody said so.
-select format('message %%s was sent by %%s, last taken by %%s', o.id, coalesce(o.settled_by, 'nobody'),
-    coalesce(claim.actor, 'nobody')) as offender
-from duly.outbox as o
-join duly.transition as sent on sent.machine = 'outbox' and sent.key = o.id::text and sent.seq = o.revision
-left join duly.transition as claim
-    on claim.machine = 'outbox' and claim.key = o.id::text and claim.seq = o.revision - 1
-where o.status = 'sent' and sent.prev_status = 'sending' and o.settled_by is distinct from claim.actor
-order by o.id
+select offender
+from (
+    select format('message %%s was sent by %%s, last taken by %%s', o.id, coalesce(o.settled_by, 'nobody'),
+        coalesce(claim.actor, 'nobody')) as offender
+    from duly.outbox as o
+    join duly.transition as sent on sent.machine = 'outbox' and sent.key = o.id::text and sent.seq = o.revision
+    left join duly.transition as claim
+        on claim.machine = 'outbox' and claim.key = o.id::text and claim.seq = o.revision - 1
+    where o.status = 'sent' and sent.prev_status = 'sending' and o.settled_by is distinct from claim.actor
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: messages_of_the_dead_are_taken_up
@@ -162,10 +176,14 @@ limit %(most)s;
 -- name: messages_have_their_log
 -- contract: duly
 -- A message goes with its history and stays with it.
-select format('message %%s has no transition', o.id) as offender
-from duly.outbox as o
-where not exists (select from duly.transition as t where t.machine = 'outbox' and t.key = o.id::text)
-order by o.id
+select offender
+from (
+    select format('message %%s has no transition', o.id) as offender
+    from duly.outbox as o
+    where not exists (select from duly.transition as t where t.machine = 'outbox' and t.key = o.id::text)
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: job_events_are_without_a_gap_and_linked
@@ -185,16 +203,20 @@ limit %(most)s;
 -- name: jobs_are_where_their_log_ends
 -- contract: ledger
 -- The newest event of a job tells its status and its revision, and no job is without one.
-select format('job %%s is %%s at revision %%s, its log ends at %%s with event %%s', j.id, j.status, j.revision,
-    coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
-from ledger.job as j
-left join (
-    select distinct on (e.job_id) e.job_id, e.seq, e.next_status
-    from ledger.job_event as e
-    order by e.job_id desc, e.seq desc
-) as newest on newest.job_id = j.id
-where (newest.next_status, newest.seq) is distinct from (j.status::text, j.revision)
-order by j.id
+select offender
+from (
+    select format('job %%s is %%s at revision %%s, its log ends at %%s with event %%s', j.id, j.status, j.revision,
+        coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
+    from ledger.job as j
+    left join (
+        select distinct on (e.job_id) e.job_id, e.seq, e.next_status
+        from ledger.job_event as e
+        order by e.job_id desc, e.seq desc
+    ) as newest on newest.job_id = j.id
+    where (newest.next_status, newest.seq) is distinct from (j.status::text, j.revision)
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: jobs_are_held_exactly_while_running
@@ -253,38 +275,46 @@ limit %(most)s;
 -- contract: ledger
 -- Every start is counted, crashes included, and none is beyond what is allowed. Handing back and snoozing give a start back;
 -- a redrive begins anew.
-select format('job %%s counts %%s starts of %%s, its log tells of %%s', j.id, j.starts, j.max_attempts,
-    coalesce(told.starts, 0)) as offender
-from ledger.job as j
-left join (
-    select e.job_id,
-        count(*) filter (where e.prev_status = 'queued') - count(*) filter (where e.prev_status = 'running') as starts
-    from ledger.job_event as e
+select offender
+from (
+    select format('job %%s counts %%s starts of %%s, its log tells of %%s', j.id, j.starts, j.max_attempts,
+        coalesce(told.starts, 0)) as offender
+    from ledger.job as j
     left join (
-        select r.job_id, max(r.seq) as seq from ledger.job_event as r where r.prev_status = 'dead_letter' group by r.job_id
-    ) as redriven on redriven.job_id = e.job_id
-    where (e.prev_status, e.next_status) in (('queued', 'running'), ('running', 'queued'))
-        and e.seq > coalesce(redriven.seq, 0)
-    group by e.job_id
-) as told on told.job_id = j.id
-where j.starts <> coalesce(told.starts, 0) or j.starts > j.max_attempts
-order by j.id
+        select e.job_id,
+            count(*) filter (where e.prev_status = 'queued') - count(*) filter (where e.prev_status = 'running') as starts
+        from ledger.job_event as e
+        left join (
+            select r.job_id, max(r.seq) as seq from ledger.job_event as r where r.prev_status = 'dead_letter' group by r.job_id
+        ) as redriven on redriven.job_id = e.job_id
+        where (e.prev_status, e.next_status) in (('queued', 'running'), ('running', 'queued'))
+            and e.seq > coalesce(redriven.seq, 0)
+        group by e.job_id
+    ) as told on told.job_id = j.id
+    where j.starts <> coalesce(told.starts, 0) or j.starts > j.max_attempts
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: jobs_are_finished_by_their_holder
 -- contract: ledger
 -- A job succeeded by the hand of whoever claimed it last.
-select format('job %%s was finished by %%s, last claimed by %%s', j.id, coalesce(j.settled_by, 'nobody'),
-    coalesce(claim.actor, 'nobody')) as offender
-from ledger.job as j
-left join (
-    select distinct on (e.job_id) e.job_id, e.detail_json ->> 'actor' as actor
-    from ledger.job_event as e
-    where e.prev_status = 'queued' and e.next_status = 'running'
-    order by e.job_id desc, e.seq desc
-) as claim on claim.job_id = j.id
-where j.status = 'succeeded' and j.settled_by is distinct from claim.actor
-order by j.id
+select offender
+from (
+    select format('job %%s was finished by %%s, last claimed by %%s', j.id, coalesce(j.settled_by, 'nobody'),
+        coalesce(claim.actor, 'nobody')) as offender
+    from ledger.job as j
+    left join (
+        select distinct on (e.job_id) e.job_id, e.detail_json ->> 'actor' as actor
+        from ledger.job_event as e
+        where e.prev_status = 'queued' and e.next_status = 'running'
+        order by e.job_id desc, e.seq desc
+    ) as claim on claim.job_id = j.id
+    where j.status = 'succeeded' and j.settled_by is distinct from claim.actor
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: no_job_rests_failed
@@ -310,11 +340,15 @@ limit %(most)s;
 -- name: job_events_are_of_their_jobs_org
 -- contract: ledger
 -- Whoever may see a job may see its log, and nobody else.
-select format('job %%s is of org %%s, its event %%s of org %%s', j.id, j.org_id, e.seq, e.org_id) as offender
-from ledger.job_event e
-join ledger.job j on j.id = e.job_id
-where e.org_id <> j.org_id
-order by j.id, e.seq
+select offender
+from (
+    select format('job %%s is of org %%s, its event %%s of org %%s', j.id, j.org_id, e.seq, e.org_id) as offender
+    from ledger.job_event e
+    join ledger.job j on j.id = e.job_id
+    where e.org_id <> j.org_id
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: posts_are_where_their_log_ends
@@ -354,21 +388,25 @@ limit %(most)s;
 -- contract: posts
 -- Whoever takes a post counts one attempt more; nothing else adds one. The post counts what its log does; while it is in
 -- somebody's hands, its attempt may have been given back already.
-select format('post %%s: transition %%s counts %%s attempts, the one before %%s, and the post itself %%s', told.key, told.seq,
-    told.attempts, told.before, coalesce(p.process_attempts::text, 'later')) as offender
+select offender
 from (
-    select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'attempts')::bigint, 0) as attempts,
-        coalesce(lag((t.detail_json ->> 'attempts')::bigint) over (partition by t.key order by t.seq), 0) as before
-    from duly.transition as t
-    where t.machine = 'post'
-) as told
-left join posts.posts as p on p.id::text = told.key and p.revision = told.seq
-where case when told.prev_status is null then false
-        when (told.prev_status, told.next_status) = ('PENDING', 'PROCESSING') then told.attempts <> told.before + 1
-        else told.attempts > told.before end
-    or p.process_attempts
-        not between told.attempts - case when p.status = 'PROCESSING' then 1 else 0 end and told.attempts
-order by told.key, told.seq
+    select format('post %%s: transition %%s counts %%s attempts, the one before %%s, and the post itself %%s', told.key, told.seq,
+        told.attempts, told.before, coalesce(p.process_attempts::text, 'later')) as offender
+    from (
+        select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'attempts')::bigint, 0) as attempts,
+            coalesce(lag((t.detail_json ->> 'attempts')::bigint) over (partition by t.key order by t.seq), 0) as before
+        from duly.transition as t
+        where t.machine = 'post'
+    ) as told
+    left join posts.posts as p on p.id::text = told.key and p.revision = told.seq
+    where case when told.prev_status is null then false
+            when (told.prev_status, told.next_status) = ('PENDING', 'PROCESSING') then told.attempts <> told.before + 1
+            else told.attempts > told.before end
+        or p.process_attempts
+            not between told.attempts - case when p.status = 'PROCESSING' then 1 else 0 end and told.attempts
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: posts_move_as_drawn
@@ -392,17 +430,21 @@ limit %(most)s;
 -- name: no_post_is_early
 -- contract: posts
 -- Nobody took a post before its time, and none appeared before it.
-select format('post %%s was to be released at %%s, was first taken at %%s and appeared at %%s', p.id, p.release_time, taken.ts,
-    p.released_at) as offender
-from posts.posts as p
-left join (
-    select t.key, min(t.ts) as ts
-    from duly.transition as t
-    where t.machine = 'post' and t.next_status = 'PROCESSING'
-    group by t.key
-) as taken on taken.key = p.id::text
-where p.settled_by is not null and least(taken.ts, p.released_at) < p.release_time
-order by p.id
+select offender
+from (
+    select format('post %%s was to be released at %%s, was first taken at %%s and appeared at %%s', p.id, p.release_time,
+        taken.ts, p.released_at) as offender
+    from posts.posts as p
+    left join (
+        select t.key, min(t.ts) as ts
+        from duly.transition as t
+        where t.machine = 'post' and t.next_status = 'PROCESSING'
+        group by t.key
+    ) as taken on taken.key = p.id::text
+    where p.settled_by is not null and least(taken.ts, p.released_at) < p.release_time
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: no_post_is_stuck
@@ -417,20 +459,24 @@ limit %(most)s;
 -- name: posts_are_released_by_their_holder
 -- contract: posts
 -- A post appeared by the hand of whoever claimed it last, once.
-select format('post %%s was released by %%s, last claimed by %%s, %%s times', p.id, coalesce(p.settled_by, 'nobody'),
-    coalesce(claim.actor, 'nobody'), coalesce(told.times, 0)) as offender
-from posts.posts as p
-left join (
-    select t.key, count(*) filter (where t.next_status = 'RELEASED') as times,
-        max(t.seq) filter (where t.next_status = 'PROCESSING') as claimed
-    from duly.transition as t
-    where t.machine = 'post'
-    group by t.key
-) as told on told.key = p.id::text
-left join duly.transition as claim on claim.machine = 'post' and claim.key = told.key and claim.seq = told.claimed
-where p.status = 'RELEASED' and (coalesce(told.times, 0) <> 1 or (p.released_at is not null and p.legacy is null
-    and p.settled_by is distinct from claim.actor))
-order by p.id
+select offender
+from (
+    select format('post %%s was released by %%s, last claimed by %%s, %%s times', p.id, coalesce(p.settled_by, 'nobody'),
+        coalesce(claim.actor, 'nobody'), coalesce(told.times, 0)) as offender
+    from posts.posts as p
+    left join (
+        select t.key, count(*) filter (where t.next_status = 'RELEASED') as times,
+            max(t.seq) filter (where t.next_status = 'PROCESSING') as claimed
+        from duly.transition as t
+        where t.machine = 'post'
+        group by t.key
+    ) as told on told.key = p.id::text
+    left join duly.transition as claim on claim.machine = 'post' and claim.key = told.key and claim.seq = told.claimed
+    where p.status = 'RELEASED' and (coalesce(told.times, 0) <> 1 or (p.released_at is not null and p.legacy is null
+        and p.settled_by is distinct from claim.actor))
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: versions_of_posts_only_grow
@@ -465,12 +511,16 @@ limit %(most)s;
 -- name: requests_stand_for_their_post
 -- contract: posts
 -- What a request is answered is the post that it made.
-select format('request %%s of %%s is answered with post %%s, and made %%s', k.request_id, k.author_id, k.answer ->> 'postId', p.id)
-    as offender
-from posts.idempotency_keys k
-join posts.posts p on p.id = k.post_id
-where (k.answer ->> 'postId', k.author_id, k.request_id) is distinct from (p.id::text, p.author_id, p.request_id)
-order by k.author_id, k.request_id
+select offender
+from (
+    select format('request %%s of %%s is answered with post %%s, and made %%s', k.request_id, k.author_id,
+        k.answer ->> 'postId', p.id) as offender
+    from posts.idempotency_keys k
+    join posts.posts p on p.id = k.post_id
+    where (k.answer ->> 'postId', k.author_id, k.request_id) is distinct from (p.id::text, p.author_id, p.request_id)
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: authors_are_told
@@ -627,16 +677,20 @@ limit %(most)s;
 -- name: captures_tell_what_came_of_them
 -- contract: ingest
 -- A session that a worker of ours finished says which version its day had then, and that version is there.
-select format('capture %%s is done, and says it is version %%s of %%s', s.id, coalesce(s.result ->> 'version', 'none'),
-    coalesce(s.result ->> 'schedule_date', 'no day')) as offender
-from {ingest}.capture_session as s
-where s.state::text = %(done)s and s.settled_by is not null and not exists (
-    select from {ingest}.schedule_version as v
-    where v.user_id = s.user_id and v.schedule_date = (s.result ->> 'schedule_date')::date
-        and v.version = (s.result ->> 'version')::integer
-        and (v.session_id = s.id or s.result ->> 'outcome' = 'unchanged')
-)
-order by s.id
+select offender
+from (
+    select format('capture %%s is done, and says it is version %%s of %%s', s.id, coalesce(s.result ->> 'version', 'none'),
+        coalesce(s.result ->> 'schedule_date', 'no day')) as offender
+    from {ingest}.capture_session as s
+    where s.state::text = %(done)s and s.settled_by is not null and not exists (
+        select from {ingest}.schedule_version as v
+        where v.user_id = s.user_id and v.schedule_date = (s.result ->> 'schedule_date')::date
+            and v.version = (s.result ->> 'version')::integer
+            and (v.session_id = s.id or s.result ->> 'outcome' = 'unchanged')
+    )
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: captures_are_where_their_log_ends
@@ -725,17 +779,21 @@ limit %(most)s;
 -- name: captures_are_finished_by_their_holder
 -- contract: ingest
 -- A session was finished by the hand of whoever claimed it last.
-select format('capture %%s was finished by %%s, last claimed by %%s', s.id, s.settled_by, coalesce(claim.actor, 'nobody'))
-    as offender
-from {ingest}.capture_session as s
-left join (
-    select distinct on (t.key) t.key, t.actor
-    from duly.transition as t
-    where t.machine = 'capture' and t.next_status = 'processing'
-    order by t.key desc, t.seq desc
-) as claim on claim.key = s.id::text
-where s.settled_by is not null and s.revision > 0 and s.settled_by is distinct from claim.actor
-order by s.id
+select offender
+from (
+    select format('capture %%s was finished by %%s, last claimed by %%s', s.id, s.settled_by, coalesce(claim.actor, 'nobody'))
+        as offender
+    from {ingest}.capture_session as s
+    left join (
+        select distinct on (t.key) t.key, t.actor
+        from duly.transition as t
+        where t.machine = 'capture' and t.next_status = 'processing'
+        order by t.key desc, t.seq desc
+    ) as claim on claim.key = s.id::text
+    where s.settled_by is not null and s.revision > 0 and s.settled_by is distinct from claim.actor
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- The scheduler ---------------------------------------------------------------------------------------------------------
@@ -743,11 +801,15 @@ limit %(most)s;
 -- name: runs_have_their_key
 -- contract: scheduler
 -- Every run has its key, of the same schedule, period and time.
-select format('run %%s has no key that says the same', r.id) as offender
-from scheduler.job_runs as r
-left join scheduler.job_run_keys as k on k.job_run_id = r.id
-where (k.job_id, k.period_key, k.scheduled_at) is distinct from (r.job_id, r.period_key, r.scheduled_at)
-order by 1
+select offender
+from (
+    select format('run %%s has no key that says the same', r.id) as offender
+    from scheduler.job_runs as r
+    left join scheduler.job_run_keys as k on k.job_run_id = r.id
+    where (k.job_id, k.period_key, k.scheduled_at) is distinct from (r.job_id, r.period_key, r.scheduled_at)
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: keys_have_their_run
@@ -898,12 +960,16 @@ limit %(most)s;
 -- name: confirmed_runs_have_an_answer
 -- contract: scheduler
 -- Nothing but an answer confirms a run.
-select format('run %%s is confirmed, and nobody answered so', r.id) as offender
-from scheduler.job_runs as r
-where r.status = 'confirmed' and not exists (
-    select from scheduler.confirmations as c where c.job_run_id = r.id and c.action = 'complete'
-)
-order by 1
+select offender
+from (
+    select format('run %%s is confirmed, and nobody answered so', r.id) as offender
+    from scheduler.job_runs as r
+    where r.status = 'confirmed' and not exists (
+        select from scheduler.confirmations as c where c.job_run_id = r.id and c.action = 'complete'
+    )
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: runs_are_answered_once
@@ -921,18 +987,22 @@ limit %(most)s;
 -- contract: scheduler
 -- An answer that named an amount, or was given to a schedule with something to book, has its entry. What was to be booked
 -- before a schedule was last changed nobody can tell; a minute is left for changes that were under way.
-select format('run %%s was completed at %%s, and nothing was booked for it', c.job_run_id, c.confirmed_at) as offender
-from scheduler.confirmations as c
-join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
-join scheduler.jobs as j on j.id = k.job_id
-left join scheduler.expense_templates as t on t.job_id = j.id
-where c.action = 'complete'
-    and (c.payload ->> 'amount' is not null
-        or (t.job_id is not null and c.confirmed_at > j.updated_at + interval '1 minute'))
-    and not exists (
-        select from expense.expenses as e where e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
-    )
-order by 1
+select offender
+from (
+    select format('run %%s was completed at %%s, and nothing was booked for it', c.job_run_id, c.confirmed_at) as offender
+    from scheduler.confirmations as c
+    join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+    join scheduler.jobs as j on j.id = k.job_id
+    left join scheduler.expense_templates as t on t.job_id = j.id
+    where c.action = 'complete'
+        and (c.payload ->> 'amount' is not null
+            or (t.job_id is not null and c.confirmed_at > j.updated_at + interval '1 minute'))
+        and not exists (
+            select from expense.expenses as e where e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
+        )
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: entries_are_booked_once
@@ -955,32 +1025,40 @@ limit %(most)s;
 -- contract: scheduler
 -- The books are the answers, entry by entry: of the person whose schedule it is, at the time of the answer, and with the
 -- amount and currency that the answer named, where it did.
-select format('entry %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s', e.id, e.source_ref,
-    trim_scale(e.amount), e.currency, e.user_id, coalesce(c.payload::text, 'it is'), j.user_id) as offender
-from expense.expenses as e
-join scheduler.job_run_keys as k on e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
-join scheduler.jobs as j on j.id = k.job_id
-join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
-where e.reverses is null and (
-    e.user_id <> j.user_id or e.occurred_at <> c.confirmed_at
-    or e.amount <> (c.payload ->> 'amount')::numeric or e.currency <> c.payload ->> 'currency'
-)
-order by e.id
+select offender
+from (
+    select format('entry %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s', e.id, e.source_ref,
+        trim_scale(e.amount), e.currency, e.user_id, coalesce(c.payload::text, 'it is'), j.user_id) as offender
+    from expense.expenses as e
+    join scheduler.job_run_keys as k on e.source_ref = 'scheduler:' || k.job_id || ':' || k.period_key
+    join scheduler.jobs as j on j.id = k.job_id
+    join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
+    where e.reverses is null and (
+        e.user_id <> j.user_id or e.occurred_at <> c.confirmed_at
+        or e.amount <> (c.payload ->> 'amount')::numeric or e.currency <> c.payload ->> 'currency'
+    )
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: entries_have_their_answer
 -- contract: scheduler
 -- Every entry that a schedule booked has the answer it was booked for.
-select format('entry %%s was booked for no answer', e.id) as offender
-from expense.expenses as e
-where e.source_ref like 'scheduler:%%' and not exists (
-    select
-    from scheduler.job_run_keys as k
-    join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
-    where k.job_id = split_part(e.source_ref, ':', 2)::bigint
-        and k.period_key = substr(e.source_ref, length('scheduler:' || split_part(e.source_ref, ':', 2)) + 2)
-)
-order by 1
+select offender
+from (
+    select format('entry %%s was booked for no answer', e.id) as offender
+    from expense.expenses as e
+    where e.source_ref like 'scheduler:%%' and not exists (
+        select
+        from scheduler.job_run_keys as k
+        join scheduler.confirmations as c on c.job_run_id = k.job_run_id and c.action = 'complete'
+        where k.job_id = split_part(e.source_ref, ':', 2)::bigint
+            and k.period_key = substr(e.source_ref, length('scheduler:' || split_part(e.source_ref, ':', 2)) + 2)
+    )
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: reversals_take_back_the_whole
@@ -996,23 +1074,31 @@ limit %(most)s;
 -- name: sent_runs_have_a_reminder
 -- contract: scheduler
 -- Of every run that was sent there is a message that went out.
-select format('run %%s was sent, and nothing that went out says so', r.id) as offender
-from scheduler.job_runs as r
-where r.sent_at is not null and not exists (select from scheduler.reminders as m where m.job_run_id = r.id)
-order by 1
+select offender
+from (
+    select format('run %%s was sent, and nothing that went out says so', r.id) as offender
+    from scheduler.job_runs as r
+    where r.sent_at is not null and not exists (select from scheduler.reminders as m where m.job_run_id = r.id)
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: reminders_go_to_their_person
 -- contract: scheduler
 -- A reminder is written to the person whose schedule it is of, and about a run that there is or was.
-select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'run', o.recipient, u.uid)
-    as offender
-from duly.outbox as o
-join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
-join scheduler.jobs as j on j.id = k.job_id
-join "user".users as u on u.id = j.user_id
-where o.kind = 'reminder.due' and o.recipient <> u.uid
-order by 1
+select offender
+from (
+    select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'run',
+        o.recipient, u.uid) as offender
+    from duly.outbox as o
+    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
+    join scheduler.jobs as j on j.id = k.job_id
+    join "user".users as u on u.id = j.user_id
+    where o.kind = 'reminder.due' and o.recipient <> u.uid
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: no_run_is_without_its_month
@@ -1098,20 +1184,24 @@ limit %(most)s;
 -- contract: ingest
 -- A notification went out by the hand of whoever took it last. Where another program says that it sent it, the name of
 -- somebody who let go of it before may still stand there.
-select format('notification %%s was sent by %%s, last taken by %%s', n.notification_id, n.settled_by,
-    coalesce(claim.actor, 'nobody')) as offender
-from {ingest}.schedule_notification as n
-join duly.transition as sent
-    on sent.machine = 'notification' and sent.key = n.notification_id and sent.seq = n.revision
-left join duly.transition as claim
-    on claim.machine = 'notification' and claim.key = n.notification_id and claim.seq = n.revision - 1
-where n.delivery = 'sent' and sent.prev_status = 'sending' and n.settled_by <> claim.actor and not exists (
-    select
-    from duly.transition as t
-    where t.machine = 'notification' and t.key = n.notification_id and t.seq < n.revision and t.prev_status = 'sending'
-        and t.next_status <> 'sending' and t.actor = n.settled_by
-)
-order by n.notification_id
+select offender
+from (
+    select format('notification %%s was sent by %%s, last taken by %%s', n.notification_id, n.settled_by,
+        coalesce(claim.actor, 'nobody')) as offender
+    from {ingest}.schedule_notification as n
+    join duly.transition as sent
+        on sent.machine = 'notification' and sent.key = n.notification_id and sent.seq = n.revision
+    left join duly.transition as claim
+        on claim.machine = 'notification' and claim.key = n.notification_id and claim.seq = n.revision - 1
+    where n.delivery = 'sent' and sent.prev_status = 'sending' and n.settled_by <> claim.actor and not exists (
+        select
+        from duly.transition as t
+        where t.machine = 'notification' and t.key = n.notification_id and t.seq < n.revision and t.prev_status = 'sending'
+            and t.next_status <> 'sending' and t.actor = n.settled_by
+    )
+    offset 0
+) as found
+order by offender
 limit %(most)s;
 
 -- name: notifications_of_the_dead_are_taken_up
