@@ -168,10 +168,21 @@ comment on column "schedule_ingest".schedule_notification.delivery is
 -- Whoever went down and comes up again finds the log of before, and goes on after it.
 update "schedule_ingest".schedule_notification as n
 set delivery = n.status, last_error = case n.status when 'failed' then 'it had failed before' end,
-    revision = 1 + coalesce(
-        (select max(t.seq) from duly.transition as t where t.machine = 'notification' and t.key = n.notification_id), 0
-    );
-insert into duly.transition (machine, key, seq, prev_status, next_status)
+    starts = before.starts,
+    revision = before.seq + case when before.next_status is distinct from n.status then 1 else 0 end
+from "schedule_ingest".schedule_notification as o
+left join lateral (
+    select t.seq, t.next_status, t.detail_json
+    from duly.transition as t
+    where t.machine = 'notification' and t.key = o.notification_id
+    order by t.seq desc
+    limit 1
+) as last on true
+cross join lateral (
+    select coalesce(last.seq, 0) as seq, last.next_status, coalesce((last.detail_json ->> 'starts')::bigint, 0) as starts
+) as before
+where o.notification_id = n.notification_id;
+insert into duly.transition (machine, key, seq, prev_status, next_status, detail_json)
 select
     'notification', n.notification_id, n.revision,
     (
@@ -179,8 +190,12 @@ select
         from duly.transition as t
         where t.machine = 'notification' and t.key = n.notification_id and t.seq = n.revision - 1
     ),
-    n.delivery
-from "schedule_ingest".schedule_notification as n;
+    n.delivery, jsonb_build_object('starts', n.starts)
+from "schedule_ingest".schedule_notification as n
+where not exists (
+    select from duly.transition as t
+    where t.machine = 'notification' and t.key = n.notification_id and t.seq = n.revision
+);
 create index idx_schedule_notification__channel_due_at on "schedule_ingest".schedule_notification
     (channel, due_at, notification_id) where delivery = 'pending';
 create index idx_schedule_notification__channel_recipient_seq on "schedule_ingest".schedule_notification (channel, recipient, seq)
