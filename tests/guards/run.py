@@ -50,7 +50,7 @@ Each = TypeVar("Each", Guard, Mutation)
 def main(words: Sequence[str] | None = None) -> int:
     """Remove what is asked for; 0 when everything went red."""
     asked = arguments(words)
-    began = time.monotonic()
+    began, of = time.monotonic(), commit()
     wanted = re.compile(asked.only or "")
     with catalogued() as connection:
         guards = [guard for guard in guards_of(connection) if wanted.search(str(guard))]
@@ -61,7 +61,7 @@ def main(words: Sequence[str] | None = None) -> int:
         book = Book(asked.resume, quiet=asked.json)
         remove_from_catalogue(connection, guards, book)
         version = connection.info.parameter_status("server_version") or ""
-    remove_from_statements(written, book, asked.jobs)
+    remove_from_statements(written, book, asked.jobs, of)
     removed = [book.known[str(each)] for each in (*guards, *written)]
     if asked.json:
         print(json.dumps([asdict(each) for each in removed], indent=1))
@@ -69,7 +69,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(summary_of(removed))
     if asked.report:
         when = datetime.now(UTC).strftime("%Y-%m-%d")
-        Path(asked.report).write_text(page_of(removed, commit(), when, time.monotonic() - began, version))
+        Path(asked.report).write_text(page_of(removed, of + unsaved(), when, time.monotonic() - began, version))
     return 0 if all(each.red for each in removed) else 1
 
 
@@ -86,9 +86,19 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def commit() -> str:
-    """Which commit this checkout is at."""
-    asked = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    """Which commit this checkout is at: asked when a run begins, for others may go on meanwhile."""
+    return git("rev-parse", "--short", "HEAD").strip()
+
+
+def unsaved() -> str:
+    """Which sources here are not those of the commit: what the catalogue has is migrated from them."""
+    files = sorted(line[3:] for line in git("status", "--porcelain", "--", "src", "tests/guards").splitlines())
+    return f" with changes in {', '.join(files)}" if files else ""
+
+
+def git(*words: str) -> str:
+    """What git says about this checkout."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 class Book:
@@ -149,15 +159,15 @@ def remove_from_catalogue(connection: Connection, guards: Sequence[Guard], book:
 # Statements -----------------------------------------------------------------------------------------------------------
 
 
-def remove_from_statements(written: Sequence[Mutation], book: Book, jobs: int) -> None:
-    """Take each of these out of its file in a copy, and run its test there."""
+def remove_from_statements(written: Sequence[Mutation], book: Book, jobs: int, of: str) -> None:
+    """Take each of these out of its file in a copy of this commit, and run its test there."""
     missing = book.missing(written)
     if not missing:
         return
     with ExitStack() as stack:
         copies: SimpleQueue[Scratch] = SimpleQueue()
         for _ in range(min(jobs, len(missing))):
-            copies.put(stack.enter_context(scratch_copy()))
+            copies.put(stack.enter_context(scratch_copy(of)))
         first = copies.get()
         broken = first.run(*sorted({TESTS[str(each)] for each in missing}))
         if broken:

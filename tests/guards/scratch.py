@@ -56,9 +56,10 @@ class Scratch:
 
 
 @contextmanager
-def scratch_copy() -> Generator[Scratch, None, None]:
-    """A copy that is gone afterwards."""
+def scratch_copy(commit: str) -> Generator[Scratch, None, None]:
+    """A copy of this commit that is gone afterwards."""
     with TemporaryDirectory(prefix="duly-guards-") as directory:
         home = Path(directory) / "copy"
-        subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(home)], check=True)
+        subprocess.run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(home)], check=True)
+        subprocess.run(["git", "checkout", "--quiet", "--detach", commit], cwd=home, check=True)
         yield Scratch(home)
