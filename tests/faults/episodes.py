@@ -64,6 +64,7 @@ def run_episode(
         world.say("settle down")
         found = [*world.settle_down(), *violations(world)]
         world.counts["refused writes of zombies"] = world.refusals()
+        world.counts["poolers that died by themselves"] = world.pooler_deaths()
         return Outcome(name, seed, time.monotonic() - began, Counter(world.counts), world.said, found)
 
 

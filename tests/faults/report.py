@@ -29,6 +29,7 @@ SURVIVED = (
     "immediate stops",
     "disks filled",
     "backends ended",
+    "poolers that died by themselves",
     "commits whose answer was lost",
     "answers lost for a while",
     "half-open connections",

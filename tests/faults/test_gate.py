@@ -58,7 +58,6 @@ def test_workers_are_killed_three_hundred_times(seed: int) -> None:
             if world.counts["workers killed"] % 100 == 0:
                 world.pass_time(SIX_HOURS)
     assert world.counts["workers killed"] >= KILLS
-    assert world.counts["acknowledged answers"] > 0
 
 
 def test_workers_are_stopped_past_their_lease_sixty_times_and_refused_when_they_go_on(seed: int) -> None:

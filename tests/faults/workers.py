@@ -14,7 +14,7 @@ from duly.delivery.work import SendWork
 from duly.ingest.reading import FixtureReader
 from duly.ingest.work import CaptureWork, Rules
 from duly.kernel.backoff import Backoff
-from duly.kernel.lease import Lease
+from duly.kernel.lease import Lease, LeaseTable
 from duly.kernel.work import Call, Pace, StopSign, Work
 from duly.ledger.work import JobWork
 from duly.posts.reading import Reading
@@ -76,10 +76,13 @@ class SlowSchedules(ScheduleWork):
 # The works ------------------------------------------------------------------------------------------------------------
 
 
-def channels() -> dict[str, Webhook]:
-    """Whatever the channel, messages are posted to the witness."""
-    hook = Webhook(seconds=2, allow_private=True)
-    return {"webhook": hook, "telegram": hook, "console": hook}
+HOOK = Webhook(seconds=2, allow_private=True)
+CHANNELS = {"webhook": HOOK, "telegram": HOOK, "console": HOOK}  # whatever the channel, the receiver gets it
+
+
+def sender(name: str, of: LeaseTable, pace: Pace) -> Work:
+    """A sender that does not give up while the harness lasts."""
+    return SendWork(name, of, CHANNELS, pace, backoff=SOON, seconds=1.0, most_starts=1000)
 
 
 Build = Callable[[Pace, float], Work]
@@ -92,10 +95,8 @@ WORKS: Mapping[str, Build] = {
     ),
     "scheduler": SlowSchedules,
     "posts": lambda pace, seconds: PostWork(SlowReader(seconds), pace),
-    "outbox": lambda pace, _: SendWork("outbox", OUTBOX, channels(), pace, backoff=SOON, wakes="outbox", seconds=1.0),
-    "notifications": lambda pace, _: SendWork(
-        "notifications", notification(), channels(), pace, backoff=SOON, seconds=1.0
-    ),
+    "outbox": lambda pace, _: sender("outbox", OUTBOX, pace),
+    "notifications": lambda pace, _: sender("notifications", notification(), pace),
 }
 
 
@@ -115,4 +116,5 @@ class FaultNursery(Nursery):
 
 if __name__ == "__main__":
     fallback_reading("take the lexicons into memory")
+    HOOK.opened()  # and the certificates
     nurse(works_of, *sys.argv[2:])

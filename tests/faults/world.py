@@ -48,7 +48,7 @@ SIX_HOURS = 6 * 3600.0
 WORKERS = 5
 LEAST_WORKERS = 3
 PATIENT = ("lease_seconds=20", "heartbeat_seconds=5")  # how workers are that nobody disturbs
-SETTLE_SECONDS = 240.0
+SETTLE_SECONDS = 120.0
 WITNESS = """
 create schema witness;
 create table witness.effect (job uuid not null);
@@ -121,7 +121,7 @@ class World:
         build_template(self.dsn)
         address = self.dsn
         if self.shape.through_pooler:
-            address = stack.enter_context(pooler(self.dsn, self.directory, *ROLES, size=12))
+            address = stack.enter_context(pooler(self.dsn, self.directory, *ROLES, size=12, is_restarted=True))
         self.receiver = stack.enter_context(Receiver())
         with psycopg.connect(self.dsn, autocommit=True) as admin:
             install_test_clock(admin)
@@ -297,11 +297,15 @@ class World:
         deadline = time.monotonic() + SETTLE_SECONDS
         while left := {name: several for name, asked in WAITING.items() if (several := self.ask(asked)[0])}:
             if time.monotonic() > deadline:
-                return [
-                    f"still waiting after {SETTLE_SECONDS:.0f} s: {name}: {several}" for name, several in left.items()
-                ]
+                return [f"still waiting after {SETTLE_SECONDS:.0f} s: {name}: {self.look_at(name)}" for name in left]
             self.pause(0.1)
         return []
+
+    def look_at(self, name: str) -> list[Any]:
+        """Some of what waits, and all about it."""
+        return self.ask(
+            WAITING[name].replace("count(*)", "to_jsonb(t)", 1).replace(" where", " as t where", 1) + " limit 3"
+        )
 
     def stop_workers(self) -> None:
         """Ask every worker to go."""
@@ -318,6 +322,11 @@ class World:
                 " except select source, line from witness.log",
                 source,
             )
+
+    def pooler_deaths(self) -> int:
+        """How often the pooler died by itself and was started again."""
+        noted = self.directory / "pooler" / "deaths"
+        return len(noted.read_text().splitlines()) if noted.exists() else 0
 
     def refusals(self) -> int:
         """How often the database refused somebody who had lost a lease, by the workers' own logs."""

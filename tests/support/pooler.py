@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -37,8 +38,13 @@ def find_pgbouncer() -> str | None:
 
 
 @contextmanager
-def pooler(address: str, directory: Path, *others: str, size: int = 4) -> Generator[str, None, None]:
-    """The same database behind a pooler of few connections, for its user and others; gone afterwards."""
+def pooler(
+    address: str, directory: Path, *others: str, size: int = 4, is_restarted: bool = False
+) -> Generator[str, None, None]:
+    """The same database behind a pooler of few connections, for its user and others; gone afterwards.
+
+    As a machine's own supervisor does, it may be started again when it dies; the file `deaths` then has a line each.
+    """
     program = find_pgbouncer()
     assert program, "the caller looks for pgbouncer first"
     parts = conninfo_to_dict(address)
@@ -48,13 +54,21 @@ def pooler(address: str, directory: Path, *others: str, size: int = 4) -> Genera
     (here / "users").write_text("".join(f'"{user}" ""\n' for user in (parts["user"], *others)))
     (here / "pgbouncer.ini").write_text(CONFIGURATION.format(server=parts["host"], here=here, size=size))
     os.chown(here, account.uid, account.gid)
+    command = [program, "-q", str(here / "pgbouncer.ini")]
+    again = ["sh", "-c", f'while :; do "$@"; echo died >>"{here}/deaths"; done', "sh", *command]
     with subprocess.Popen(
-        [program, "-q", here / "pgbouncer.ini"], cwd="/", stderr=subprocess.DEVNULL, **account.identity()
+        again if is_restarted else command,
+        cwd="/",
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        **account.identity(),
     ) as running:
         pooled = make_conninfo("", host=str(here), port=6432, user=str(parts["user"]), dbname=str(parts["dbname"]))
         wait_until_it_answers(pooled, running)
-        yield pooled
-        running.terminate()
+        try:
+            yield pooled
+        finally:
+            os.killpg(running.pid, signal.SIGTERM)
 
 
 def wait_until_it_answers(pooled: str, running: subprocess.Popen[bytes]) -> None:
