@@ -327,7 +327,7 @@ PLANTED_OFFENCES = {
         MESSAGE + PICK + MESSAGES_ASLEEP + "update duly.outbox set lease_owner = 'another'"
     ),
     "messages_are_where_their_log_ends: a message that is gone": (
-        MESSAGE + "set session_replication_role = replica; delete from duly.outbox"
+        MESSAGE + LOG + f"('outbox', '{OTHER}', 1, null, 'pending')"
     ),
     "messages_are_sent_by_their_holder": MESSAGE + PICK + SEND.replace("me/1", "a zombie"),
     "messages_of_the_dead_are_taken_up": (
@@ -338,10 +338,7 @@ PLANTED_OFFENCES = {
         JOB + RUN + QUIETLY + "update ledger.job set lease_owner = 'another'"
     ),
     "jobs_of_the_dead_are_taken_up": JOB + RUN + WORKER + f"update ledger.job set lease_expires_at = {LONG_AGO}",
-    "posts_are_where_their_log_ends: a post that is gone": (
-        POST + "set session_replication_role = replica; delete from posts.daily_locks;"
-        " delete from posts.idempotency_keys; delete from posts.posts"
-    ),
+    "posts_are_where_their_log_ends: a post that is gone": (POST + LOG + f"('post', '{OTHER}', 1, null, 'PENDING')"),
     "posts_are_held_exactly_while_processing": POST + ASLEEP + "update posts.posts set lease_owner = 'me'",
     "posts_are_held_exactly_while_processing: by another than took it": (
         POST + DUE + TAKE + ASLEEP + "update posts.posts set lease_owner = 'another'"
@@ -364,7 +361,7 @@ PLANTED_OFFENCES = {
         " update schedule_ingest.schedule_notification set user_id = 43"
     ),
     "captures_are_where_their_log_ends: a session that is gone": (
-        OPEN + "set session_replication_role = replica; delete from schedule_ingest.capture_session"
+        OPEN + LOG + f"('capture', '{OTHER}', 1, null, 'pending')"
     ),
     "captures_move_as_drawn": (
         OPEN + "set session_replication_role = replica;"
@@ -388,7 +385,7 @@ PLANTED_OFFENCES = {
         " select id, '2026-11', now() from scheduler.jobs"
     ),
     "runs_are_where_their_log_ends: a run that is gone with its key": (
-        SCHEDULED + "delete from scheduler.job_runs; delete from scheduler.job_run_keys"
+        SCHEDULED + LOG + "('run', '999', 1, null, 'pending')"
     ),
     "runs_move_as_drawn": (
         SCHEDULED
@@ -399,6 +396,9 @@ PLANTED_OFFENCES = {
     ),
     "schedules_are_where_their_log_ends": (
         SCHEDULED + SCHEDULES_ASLEEP + "update scheduler.jobs set rule = 'cron: 0 11 1 * *'"
+    ),
+    "schedules_are_where_their_log_ends: a schedule that is gone": (
+        SCHEDULED + LOG + "('schedule', '999', 1, null, 'active')"
     ),
     "schedules_move_as_drawn": (
         SCHEDULED
@@ -438,7 +438,7 @@ PLANTED_OFFENCES = {
         " select 'console', 'bo', 'reminder.due', jsonb_build_object('run', id) from scheduler.job_runs"
     ),
     "notifications_say_what_became_of_them: one that is gone": (
-        SEEN + "delete from schedule_ingest.schedule_notification"
+        SEEN + LOG + "('notification', 'another', 1, null, 'pending')"
     ),
     "notifications_move_as_drawn": (
         SEEN + "update schedule_ingest.schedule_notification set delivery = 'uncertain', revision = 2,"

@@ -86,19 +86,21 @@ limit %(most)s;
 
 -- name: messages_are_where_their_log_ends
 -- contract: duly
--- The newest transition of a message tells its status and its revision, and no message left without its history.
+-- The newest transition of a message tells its status and its revision. No message is gone whose log stayed; but what was
+-- there before the oldest that there is went with its table, when somebody migrated down and up again.
 select offender
 from (
     select format('message %%s is %%s at revision %%s, its log ends at %%s with transition %%s', newest.key,
         coalesce(o.status, 'not there'), coalesce(o.revision, 0), newest.next_status, newest.seq) as offender
     from (
-        select distinct on (t.key) t.key, t.seq, t.next_status
+        select distinct on (t.key) t.key, t.seq, t.next_status, t.ts
         from duly.transition as t
         where t.machine = 'outbox'
         order by t.key desc, t.seq desc
     ) as newest
     left join duly.outbox as o on o.id::text = newest.key
     where (newest.next_status, newest.seq) is distinct from (o.status, o.revision)
+        and (o.id is not null or newest.ts > (select min(there.created_at) from duly.outbox as there))
     offset 0
 ) as found
 order by offender
@@ -353,18 +355,21 @@ limit %(most)s;
 
 -- name: posts_are_where_their_log_ends
 -- contract: posts
--- The newest transition of a post tells its status and its revision; no post is without one, and no log without its post.
+-- The newest transition of a post tells its status and its revision; no post is without one. No post is gone whose log
+-- stayed, unless it went before the oldest that there is: with its table, when somebody migrated down and up again.
 select format('post %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(p.id::text, newest.key),
     coalesce(p.status, 'not there'), coalesce(p.revision, 0), coalesce(newest.next_status, 'nothing'),
     coalesce(newest.seq, 0)) as offender
 from posts.posts as p
 full join (
-    select distinct on (t.key) t.key, t.seq, t.next_status
+    select distinct on (t.key) t.key, t.seq, t.next_status, t.ts
     from duly.transition as t
     where t.machine = 'post'
     order by t.key desc, t.seq desc
 ) as newest on newest.key = p.id::text
-where (newest.next_status, newest.seq) is distinct from (p.status, p.revision)
+where (newest.next_status, newest.seq) is distinct from (p.status, p.revision) and (
+    p.id is not null or newest.ts > (select min(there.created_at) from posts.posts as there where there.legacy is null)
+)
 order by 1
 limit %(most)s;
 
@@ -695,19 +700,20 @@ limit %(most)s;
 
 -- name: captures_are_where_their_log_ends
 -- contract: ingest
--- Where sessions have a log, its newest transition tells the state and the revision of each; none is without one, and no log
--- without its session.
+-- Where sessions have a log, its newest transition tells the state and the revision of each; none is without one. No session
+-- is gone whose log stayed, unless it went before the oldest that there is.
 select format('capture %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(s.id::text, newest.key),
     coalesce(s.state::text, 'not there'), coalesce(s.revision, 0), coalesce(newest.next_status, 'nothing'),
     coalesce(newest.seq, 0)) as offender
 from {ingest}.capture_session as s
 full join (
-    select distinct on (t.key) t.key, t.seq, t.next_status
+    select distinct on (t.key) t.key, t.seq, t.next_status, t.ts
     from duly.transition as t
     where t.machine = 'capture'
     order by t.key desc, t.seq desc
 ) as newest on newest.key = s.id::text
 where (newest.next_status, newest.seq) is distinct from (s.state::text, s.revision)
+    and (s.id is not null or newest.ts > (select min(there.created_at) from {ingest}.capture_session as there))
 order by 1
 limit %(most)s;
 
@@ -743,8 +749,9 @@ limit %(most)s;
 
 -- name: captures_started_as_often_as_their_log_tells
 -- contract: ingest
--- Whoever takes a session counts one start more, unless the one before gave theirs back; nothing else adds one. The session
--- counts what its log does; while it is in somebody's hands, its start may have been given back already.
+-- Whoever takes a session counts one start more, unless the one before gave theirs back or it is a program that knows the
+-- contract's columns alone; nothing else adds one. The session counts what its log does; while it is in somebody's hands,
+-- its start may have been given back already.
 select format('capture %%s: transition %%s counts %%s starts, the one before %%s, and the session itself %%s', told.key,
     told.seq, told.starts, told.before, coalesce(s.starts::text, 'later')) as offender
 from (
@@ -754,9 +761,7 @@ from (
     where t.machine = 'capture'
 ) as told
 left join {ingest}.capture_session as s on s.id::text = told.key and s.revision = told.seq
-where case when (told.prev_status, told.next_status) = ('pending', 'processing') then told.starts <> told.before + 1
-        else told.starts > told.before + case when told.prev_status = 'processing' and told.next_status = 'processing'
-            then 1 else 0 end end
+where told.starts > told.before + case when told.next_status = 'processing' then 1 else 0 end
     or s.starts not between told.starts - case when s.state::text = 'processing' then 1 else 0 end and told.starts
 order by told.key, told.seq
 limit %(most)s;
@@ -837,15 +842,16 @@ limit %(most)s;
 -- name: runs_are_where_their_log_ends
 -- contract: scheduler
 -- The state and revision of a run are those of the last line of its log, which also tells whether it was ever sent. A log is
--- without its run when nobody had been told of it and it was taken back, or when its month was dropped and its key stayed.
+-- without its run when nobody had been told of it and it was taken back, when its month was dropped and its key stayed, or
+-- when it went before the oldest that there is.
 select format('run %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(r.id::text, told.key),
     coalesce(r.status, 'not there'), coalesce(r.revision, 0), coalesce(told.next_status, 'nothing'), coalesce(told.seq, 0))
     as offender
 from scheduler.job_runs as r
 full join (
-    select newest.key, newest.seq, newest.next_status, newest.was_sent
+    select newest.key, newest.seq, newest.next_status, newest.ts, newest.was_sent
     from (
-        select t.key, t.seq, t.next_status, lead(t.seq) over log is null as is_last,
+        select t.key, t.seq, t.next_status, t.ts, lead(t.seq) over log is null as is_last,
             bool_or(t.next_status = 'sent') over log as was_sent
         from duly.transition as t
         where t.machine = 'run'
@@ -856,6 +862,7 @@ full join (
 where case when r.id is not null
     then (told.seq, told.next_status, told.was_sent) is distinct from (r.revision, r.status, r.sent_at is not null)
     else told.next_status <> 'cancelled'
+        and told.ts > (select min(there.created_at) from scheduler.job_runs as there)
         and not exists (select from scheduler.job_run_keys as k where k.job_run_id = told.key::bigint)
 end
 order by 1
@@ -877,19 +884,20 @@ limit %(most)s;
 
 -- name: schedules_are_where_their_log_ends
 -- contract: scheduler
--- The newest transition of a schedule tells its status, its revision and its rule; no schedule is without one, and no log
--- without its schedule.
+-- The newest transition of a schedule tells its status, its revision and its rule; no schedule is without one. No schedule
+-- is gone whose log stayed, unless it went before the oldest that there is.
 select format('schedule %%s is %%s at revision %%s by the rule %%s, its log ends at %%s with transition %%s by the rule %%s',
     coalesce(j.id::text, newest.key), coalesce(j.status, 'not there'), coalesce(j.revision, 0), coalesce(j.rule, 'none'),
     coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0), coalesce(newest.rule, 'none')) as offender
 from scheduler.jobs as j
 full join (
-    select distinct on (t.key) t.key, t.seq, t.next_status, t.detail_json ->> 'rule' as rule
+    select distinct on (t.key) t.key, t.seq, t.next_status, t.ts, t.detail_json ->> 'rule' as rule
     from duly.transition as t
     where t.machine = 'schedule'
     order by t.key desc, t.seq desc
 ) as newest on newest.key = j.id::text
 where (newest.next_status, newest.seq, newest.rule) is distinct from (j.status, j.revision, j.rule)
+    and (j.id is not null or newest.ts > (select min(there.created_at) from scheduler.jobs as there))
 order by 1
 limit %(most)s;
 
@@ -1115,19 +1123,23 @@ limit %(most)s;
 
 -- name: notifications_say_what_became_of_them
 -- contract: ingest
--- The contract's status of a message is what its delivery says, and its log ends there; no log is without its message.
+-- The contract's status of a message is what its delivery says, and its log ends there. None is gone whose log stayed, unless
+-- it went before the oldest that there is.
 select format('notification %%s is %%s, and %%s by its delivery at revision %%s; its log ends at %%s with transition %%s',
     coalesce(n.notification_id, newest.key), coalesce(n.status, 'not there'), coalesce(n.delivery, 'not there'),
     coalesce(n.revision, 0), coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
 from {ingest}.schedule_notification as n
 full join (
-    select distinct on (t.key) t.key, t.seq, t.next_status
+    select distinct on (t.key) t.key, t.seq, t.next_status, t.ts
     from duly.transition as t
     where t.machine = 'notification'
     order by t.key desc, t.seq desc
 ) as newest on newest.key = n.notification_id
 where n.status <> case when n.delivery in ('sent', 'failed') then n.delivery else 'pending' end
-    or (newest.seq, newest.next_status) is distinct from (n.revision, n.delivery)
+    or ((newest.seq, newest.next_status) is distinct from (n.revision, n.delivery) and (
+        n.notification_id is not null
+        or newest.ts > (select min(there.created_at) from {ingest}.schedule_notification as there)
+    ))
 order by 1
 limit %(most)s;
 

@@ -13,5 +13,5 @@ ROOM_BYTES = 128 * 2**20  # for each sort and each hash
 
 
 def take_room(connection: psycopg.Connection[Any]) -> None:
-    """Let sorts and hashes of this transaction use more memory than most statements need."""
+    """Have histories sorted and hashed as a whole in this transaction, with more memory than most statements need."""
     connection.execute(SQL.take_room, {"bytes": ROOM_BYTES})
