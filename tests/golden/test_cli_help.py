@@ -87,6 +87,7 @@ COMMANDS = (
     *PARTITIONS,
     "test",
     "check",
+    "chaos",
     "lock",
 )
 
