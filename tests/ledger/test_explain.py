@@ -13,9 +13,10 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import NotFound
+from duly.kernel.causes import ALIVE_SECONDS
 from duly.kernel.work import Pace
 from duly.ledger import service, store
-from duly.ledger.explain import ALIVE_SECONDS, CAUSES, MOST_COUNTED, Reason, explain, names, span
+from duly.ledger.explain import CAUSES, MOST_COUNTED, Reason, explain, names, span
 from duly.ledger.model import Status
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.ledger.work import Handler, JobWork

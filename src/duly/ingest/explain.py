@@ -4,7 +4,7 @@ Everything that could be the reason is looked at once, in one statement (`explai
 told.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
@@ -19,12 +19,12 @@ from duly.ingest.machine import DEFAULT_SCHEMA, States
 from duly.ingest.model import Outcome
 from duly.ingest.reading import Input
 from duly.ingest.store import Connection
+from duly.kernel.causes import ALIVE_SECONDS, Cause, find_cause, in_zone
 from duly.kernel.identity import worker_of
 from duly.kernel.words import counted, span, when
 
-__all__ = ["CAUSES", "INPUTS", "Cause", "Explanation", "House", "Reason", "Situation", "explain", "result_in_words"]
+__all__ = ["CAUSES", "INPUTS", "Explanation", "House", "Reason", "Situation", "explain", "result_in_words"]
 
-ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
 MOST_COUNTED = 10_000
 START = "start one: duly worker --only ingest"
 NO_EYES = (
@@ -149,7 +149,7 @@ async def explain(
         situation = await find_situation(connection, key, user_id, house, zone)
     if situation is None:
         raise NotFound(f"there is no session {key}")
-    cause = next(each for each in CAUSES if each.holds(situation))
+    cause = find_cause(CAUSES, situation)
     return Explanation(key, situation.state, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
 
 
@@ -169,22 +169,11 @@ async def find_situation(
     )
     if row is None:
         return None
-    told: dict[str, Any] = {
-        name: value.astimezone(zone) if isinstance(value, datetime) else value for name, value in row.items()
-    }
+    told = in_zone(row, zone)
     return Situation(house, **told)
 
 
 # The causes, and how each is told -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One reason: when it holds, and its sentence."""
-
-    reason: Reason
-    holds: Callable[[Situation], bool]
-    tell: Callable[[Situation], str]
 
 
 def result_in_words(result: Mapping[str, Any] | None) -> str:
@@ -262,7 +251,7 @@ def tell_behind(session: Situation) -> str:
     return f"{is_due(session)}, and {many or counted(session.ahead, 'session goes', 'sessions go')} first."
 
 
-CAUSES = (
+CAUSES: Sequence[Cause[Reason, Situation]] = (
     # It has come to its end.
     Cause(
         Reason.DONE,

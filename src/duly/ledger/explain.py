@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import find_row
 from duly.errors import NotFound
+from duly.kernel.causes import ALIVE_SECONDS, Cause, find_cause, in_zone
 from duly.kernel.identity import worker_of
 from duly.kernel.words import counted, span, when
 from duly.ledger.model import ANY, Limit, Status
@@ -24,9 +24,8 @@ from duly.ledger.sdk import DEFAULT_ORG
 from duly.ledger.service import tenant
 from duly.ledger.store import Connection
 
-__all__ = ["ALIVE_SECONDS", "CAUSES", "Cause", "Explanation", "Reason", "Situation", "explain"]
+__all__ = ["CAUSES", "Explanation", "Reason", "Situation", "explain"]
 
-ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
 MOST_COUNTED = 10_000
 MOST_NAMED = 3
 LONGEST_MESSAGE = 200
@@ -82,7 +81,7 @@ async def explain(pool: Pool, org: UUID, key: UUID, *, zone: tzinfo | None = UTC
         situation = await find_situation(connection, org, key, zone)
     if situation is None:
         raise NotFound(f"there is no job {key}")
-    cause = next(each for each in CAUSES if each.holds(situation))
+    cause = find_cause(CAUSES, situation)
     return Explanation(key, situation.status, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
 
 
@@ -157,9 +156,7 @@ async def find_situation(connection: Connection, org: UUID, key: UUID, zone: tzi
     )
     if row is None:
         return None
-    told: dict[str, Any] = {
-        name: value.astimezone(zone) if isinstance(value, datetime) else value for name, value in row.items()
-    }
+    told = in_zone(row, zone)
     paused = zip(*(told.pop(f"paused_{part}s") for part in ("queue", "type", "at", "by")), strict=True)
     told["pauses"] = [Limit(queue, of_type, None, at.astimezone(zone), by) for queue, of_type, at, by in paused]
     told["status"] = Status(told["status"])
@@ -167,15 +164,6 @@ async def find_situation(connection: Connection, org: UUID, key: UUID, zone: tzi
 
 
 # The causes, and how each is told -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One reason: when it holds, and its sentence."""
-
-    reason: Reason
-    holds: Callable[[Situation], bool]
-    tell: Callable[[Situation], str]
 
 
 def has(status: Status) -> Callable[[Situation], bool]:
@@ -327,7 +315,7 @@ def tell_due(job: Situation) -> str:
     )
 
 
-CAUSES: Sequence[Cause] = (
+CAUSES: Sequence[Cause[Reason, Situation]] = (
     # It has come to its end.
     Cause(Reason.SUCCEEDED, has(Status.SUCCEEDED), tell_succeeded),
     Cause(Reason.CANCELED, has(Status.CANCELED), tell_canceled),

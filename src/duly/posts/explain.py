@@ -4,25 +4,24 @@ Everything that could be the reason is looked at once, in one statement (`explai
 told.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import find_row
 from duly.errors import NotFound
+from duly.kernel.causes import ALIVE_SECONDS, Cause, find_cause, in_zone
 from duly.kernel.identity import worker_of
 from duly.kernel.words import counted, span, when
 from duly.posts.model import MOST_ATTEMPTS, Status
 from duly.posts.store import Connection
 
-__all__ = ["CAUSES", "Cause", "Explanation", "Reason", "Situation", "explain"]
+__all__ = ["CAUSES", "Explanation", "Reason", "Situation", "explain"]
 
-ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
 MOST_COUNTED = 10_000
 
 SQL = load_queries(__file__, "explain.sql")
@@ -97,7 +96,7 @@ async def explain(pool: Pool, viewer: str | None, key: UUID, *, zone: tzinfo | N
         situation = await find_situation(connection, key, viewer, zone)
     if situation is None:
         raise NotFound(f"there is no post {key}")
-    cause = next(each for each in CAUSES if each.holds(situation))
+    cause = find_cause(CAUSES, situation)
     return Explanation(key, situation.status, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
 
 
@@ -115,22 +114,11 @@ async def find_situation(
     )
     if row is None:
         return None
-    told: dict[str, Any] = {
-        name: value.astimezone(zone) if isinstance(value, datetime) else value for name, value in row.items()
-    }
+    told = in_zone(row, zone)
     return replace(Situation(**told), status=Status(told["status"]))
 
 
 # The causes, and how each is told -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One reason: when it holds, and its sentence."""
-
-    reason: Reason
-    holds: Callable[[Situation], bool]
-    tell: Callable[[Situation], str]
 
 
 def tell_released(post: Situation) -> str:
@@ -197,7 +185,7 @@ def tell_behind(post: Situation) -> str:
     return f"{is_due(post)}, and {many or counted(post.ahead, 'due post goes', 'due posts go')} first."
 
 
-CAUSES = (
+CAUSES: Sequence[Cause[Reason, Situation]] = (
     # It has come to its end.
     Cause(
         Reason.IMPORTED,

@@ -4,24 +4,23 @@ Everything that could be the reason is looked at once, in one statement (`explai
 told.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import find_row
 from duly.errors import NotFound
+from duly.kernel.causes import ALIVE_SECONDS, Cause, find_cause, in_zone
 from duly.kernel.words import span, when
 from duly.scheduler.model import RunStatus
 from duly.scheduler.store import Connection, Owner
 
-__all__ = ["CAUSES", "Cause", "Explanation", "Reason", "Situation", "explain"]
+__all__ = ["CAUSES", "Explanation", "Reason", "Situation", "explain"]
 
-ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
 
 SQL = load_queries(__file__, "explain.sql")
 
@@ -99,7 +98,7 @@ async def explain(pool: Pool, user_id: Owner, run_id: int, *, zone: tzinfo | Non
         situation = await find_situation(connection, user_id, run_id, zone)
     if situation is None:
         raise NotFound(f"there is no run {run_id}")
-    cause = next(each for each in CAUSES if each.holds(situation))
+    cause = find_cause(CAUSES, situation)
     at = situation.looked_at.astimezone(UTC)
     return Explanation(run_id, situation.status, cause.reason, cause.tell(situation), at)
 
@@ -109,22 +108,11 @@ async def find_situation(connection: Connection, user_id: Owner, run_id: int, zo
     row = await find_row(connection, SQL.find_situation, user_id=user_id, run_id=run_id, alive_seconds=ALIVE_SECONDS)
     if row is None:
         return None
-    told: dict[str, Any] = {
-        name: value.astimezone(zone) if isinstance(value, datetime) else value for name, value in row.items()
-    }
+    told = in_zone(row, zone)
     return replace(Situation(**told), status=RunStatus(told["status"]))
 
 
 # The causes, and how each is told -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One reason: when it holds, and its sentence."""
-
-    reason: Reason
-    holds: Callable[[Situation], bool]
-    tell: Callable[[Situation], str]
 
 
 def tell_failed(run: Situation) -> str:
@@ -175,7 +163,7 @@ def tell_no_worker(run: Situation) -> str:
     )
 
 
-CAUSES = (
+CAUSES: Sequence[Cause[Reason, Situation]] = (
     # It has come to its end.
     Cause(
         Reason.ANSWERED,
