@@ -48,7 +48,6 @@ def main() -> int:
         print(json.dumps(as_json(outcomes, missing, about)))
     else:
         report("\n".join(f"{several:8,} {name}" for name, several in sorted(totals_of(outcomes).items())))
-        report("\n".join(broken))
         report(f"duly: {len(outcomes)} episodes, {len(broken)} violations, --seed {asked.seed}")
     return 1 if broken else 0
 
@@ -66,6 +65,7 @@ def run(names: Sequence[str], seconds: float, seed: int, report: Callable[[str],
         outcomes.append(run_episode(name, drawn, length, durable=True, report=report))
         report(f"episode {len(outcomes)}: {len(outcomes[-1].violations)} violations")
         if outcomes[-1].violations:
+            report("\n".join(outcomes[-1].violations))
             break
     return outcomes
 

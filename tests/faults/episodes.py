@@ -8,7 +8,6 @@ import os
 import subprocess
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -65,7 +64,7 @@ def run_episode(
         found = [*world.settle_down(), *violations(world)]
         world.counts["refused writes of zombies"] = world.refusals()
         world.counts["poolers that died by themselves"] = world.pooler_deaths()
-        return Outcome(name, seed, time.monotonic() - began, Counter(world.counts), world.said, found)
+        return Outcome(name, seed, time.monotonic() - began, dict(world.counts), world.said, found)
 
 
 def do(world: World, name: str) -> None:

@@ -38,7 +38,7 @@ FAKETIME = ("faketime/libfaketimeMT.so.1", "libfaketimeMT.so.1")
 def kill_workers(world: World, several: int = 5) -> None:
     """kill -9 of workers, whichever and whenever; others come in their place."""
     for _ in range(several):
-        world.kill(*world.chance.choice(world.alive()))
+        world.kill(*world.chance.choice(world.alive() or [world.born()]))
         world.bear()
         world.pause(world.chance.uniform(0.0, 0.1))
 

@@ -217,6 +217,10 @@ class World:
         self.counts["workers born"] += 1
         return (of or self.chance.choice(self.nurseries)).bear(*given)
 
+    def born(self) -> tuple[FaultNursery, int]:
+        """A fresh worker, where all others have ended by themselves."""
+        return self.nursery, self.bear(of=self.nursery)
+
     def alive(self) -> list[tuple[FaultNursery, int]]:
         """Workers that run; those that ended by themselves are forgotten."""
         for nursery in self.nurseries:
