@@ -28,6 +28,7 @@ auth_type = trust
 auth_file = {here}/users
 logfile = {here}/log
 max_client_conn = 400
+server_login_retry = 1
 ignore_startup_parameters = extra_float_digits,options
 """
 
