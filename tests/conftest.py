@@ -18,6 +18,7 @@ from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, plugin, server_for_tests
 from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
+from tests.support.lawful import is_lawful, leave_lawful
 
 hypothesis.settings.register_profile("duly", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("duly")
@@ -97,10 +98,13 @@ def build_template(dsn: str) -> None:
 
 
 @pytest.fixture
-def database(databases: TestDatabases, worker_id: str) -> Generator[str, None, None]:
-    """The address of a database of this test's own."""
+def database(databases: TestDatabases, worker_id: str, request: pytest.FixtureRequest) -> Generator[str, None, None]:
+    """The address of a database of this test's own, in which no law is broken when it is over."""
     with databases.clone(worker_id) as dsn:
         yield dsn
+        if is_lawful(request):
+            with psycopg.connect(dsn, autocommit=True, options="-c lock_timeout=10s") as admin:
+                leave_lawful(admin, request)
 
 
 @pytest.fixture(scope="session", params=MAJORS, ids=lambda major: f"pg{major}")

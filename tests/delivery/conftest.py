@@ -10,17 +10,15 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.testing import install_test_clock
 from tests.delivery.receiver import Receiver
-from tests.support.lawful import leave_lawful
 
 
 @pytest.fixture
-def admin(database: str, request: pytest.FixtureRequest) -> Generator[psycopg.Connection[Any], None, None]:
-    """The test's own hand, with a clock that it can move; when it is done, no law is broken."""
+def admin(database: str) -> Generator[psycopg.Connection[Any], None, None]:
+    """The test's own hand, with a clock that it can move."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("set timezone = 'UTC'")
         install_test_clock(connection)
         yield connection
-        leave_lawful(connection, request, "duly", "user")
 
 
 @pytest.fixture

@@ -17,7 +17,10 @@ from bench.posts import __main__ as posts
 from bench.posts import store
 from bench.posts.ground import fill
 from bench.report import Measure, Need, verdicts_of
+from bench.verify import ground as verify_ground
+from bench.verify import store as verify_store
 from duly.verify.invariants import check
+from duly.verify.machines import DRAWN
 from tests.support.golden import check_golden
 from tests.support.processes import PYTHON, plain_environment
 
@@ -92,6 +95,7 @@ def test_growth_is_few_posts_against_many_in_turns() -> None:
     assert [(each.name, each.sides) for each in plan] == [("grown-release", sides), ("grown-intents", sides)]
 
 
+@pytest.mark.lawless
 def test_posts_that_are_made_for_measuring_break_no_law_but_that_the_old_ones_have_no_log(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         store.add_people(connection, "due-", 20)
@@ -126,6 +130,7 @@ def test_sessions_of_a_batch_are_about_different_days_and_half_of_them_change_th
     assert sum(each.kind in (content.Kind.NEW, content.Kind.CHANGED) for each in sessions) == 100
 
 
+@pytest.mark.lawless
 def test_days_that_are_made_for_measuring_break_no_law_but_that_they_have_no_log(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         ingest_store.add_sessions(connection, [content.shown(number, 30) for number in range(20)])
@@ -189,3 +194,24 @@ def test_what_must_stay_the_same_may_be_neither_slower_nor_faster(value: float, 
     need = Need("grown", "of few", "many", least=0.8, most=1.2)
     assert need.is_met_by(value) == is_met
     assert need.limits == "≥ 0.8, ≤ 1.2"
+
+
+# Verify ---------------------------------------------------------------------------------------------------------------
+
+
+def test_verify_over_histories_of_all_domains() -> None:
+    answer = run("verify", "--rounds", "1", "--events", "3000", "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    (measure,) = told["measures"]
+    assert (measure["scenario"], measure["side"]) == ("check", "duly")
+    assert [(need["scenario"], need["figure"], need["most"]) for need in told["needs"]] == [("check", "check_s", 180)]
+
+
+def test_histories_that_are_made_for_measuring_are_of_every_machine_and_break_no_law(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        verify_ground.fill(connection, 3000)
+        assert 2700 < verify_store.count_events(connection) < 3300
+        machines = {machine for (machine,) in connection.execute("select distinct machine from duly.transition")}
+        assert {*machines, "job"} == set(DRAWN)
+        assert check(connection, ["duly"]) == []

@@ -327,6 +327,7 @@ def test_the_schema_is_at_the_newest_revision_or_it_is_said_what_to_run(admin: A
     assert "of_tomorrow" in ahead.found
 
 
+@pytest.mark.lawless
 def test_a_schema_that_is_behind_or_not_there_is_bad(database: str) -> None:
     order = [script.revision for script in scripts().walk_revisions()]
     for nth, revision in enumerate(order[1:], 1):
@@ -621,6 +622,7 @@ def add_month(admin: Admin, months_later: int, table: str = "duly.parcels") -> N
     admin.execute(f"create table {name} partition of {table} for values {bound}".encode())
 
 
+@pytest.mark.lawless
 def test_without_partitioned_tables_there_is_nothing_to_keep_up(admin: Admin) -> None:
     for (table,) in admin.execute(
         "select t.oid::regclass::text from pg_partitioned_table p join pg_class t on t.oid = p.partrelid"

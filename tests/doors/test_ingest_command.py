@@ -273,6 +273,7 @@ def test_two_versions_are_compared_in_words_and_colours(door: Door) -> None:
     assert door.run("ingest", "diff", DAY, -1, 3, "--user", 42).exit_code == 2
 
 
+@pytest.mark.lawless
 def test_a_day_is_rebuilt_from_its_events_and_a_difference_is_told(admin: Admin, door: Door) -> None:
     for entries in ([MORNING], [EVENING], [MORNING], [EVENING]):
         door.give(*entries)

@@ -562,6 +562,7 @@ def test_a_database_that_is_away_is_told_as_such(databases: TestDatabases, worke
         assert api.get("/healthz").status_code == 200
 
 
+@pytest.mark.lawless
 def test_a_database_without_our_tables_is_told_without_details(api: httpx2.Client, admin: Any) -> None:
     admin.execute("alter table ledger.job rename to somewhere")
     problem = refused(api.get("/v1/jobs"), 500, "NOT_MIGRATED")

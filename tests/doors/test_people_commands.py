@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.embedded import EmbeddedServer
@@ -73,6 +74,7 @@ def test_a_database_without_our_tables_says_what_to_run(home: Path) -> None:
         assert "duly migrate" in answer.stderr
 
 
+@pytest.mark.lawless
 def test_migrate_goes_down_as_well(database: str) -> None:
     assert run(database, "migrate", "--to", "base").stdout == "duly: the database is at base\n"
     answer = run(database, "migrate", "--to", "nowhere")

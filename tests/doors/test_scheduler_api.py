@@ -34,7 +34,6 @@ from duly.scheduler.model import CatchUp, Run, RunStatus, Schedule, Status
 from duly.testing import TestDatabases, install_test_clock, move_clock
 from tests.scheduler.hands import Hands
 from tests.support.api import api_of, as_owner, client_of, key_for, objects_here, serving
-from tests.support.lawful import leave_lawful
 
 Json = dict[str, Any]
 Admin = psycopg.Connection[Any]
@@ -98,11 +97,10 @@ def opened(database: str) -> Generator[House, None, None]:
 
 
 @pytest.fixture
-def house(database: str, request: pytest.FixtureRequest) -> Generator[House, None, None]:
-    """A house of the test's own, which is left lawful."""
+def house(database: str) -> Generator[House, None, None]:
+    """A house of the test's own."""
     with opened(database) as house:
         yield house
-        leave_lawful(house.admin, request, "scheduler", "scheduler", "expense")
 
 
 @pytest.fixture
@@ -856,6 +854,7 @@ SHIFTS = """
 """
 
 
+@pytest.mark.lawless
 def test_a_calendar_shows_the_days_of_its_person_too(house: House, anna: httpx2.Client) -> None:
     house.admin.execute("""update "user".users set telegram_id = 42, zone = 'Europe/Stockholm' where uid = 'anna'""")
     house.admin.execute("insert into schedule_ingest.capture_session (user_id) values (42), (43)")

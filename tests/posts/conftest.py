@@ -12,16 +12,14 @@ from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.testing import install_test_clock
 from tests.posts.hands import Hands
-from tests.support.lawful import leave_lawful
 
 
 @pytest.fixture
-def admin(database: str, request: pytest.FixtureRequest) -> Generator[psycopg.Connection[Any], None, None]:
-    """The test's own hand, with a clock that it can move; when it is done, no law is broken."""
+def admin(database: str) -> Generator[psycopg.Connection[Any], None, None]:
+    """The test's own hand, with a clock that it can move."""
     with psycopg.connect(database, autocommit=True) as connection:
         install_test_clock(connection)
         yield connection
-        leave_lawful(connection, request, "posts", "posts")
 
 
 @pytest.fixture

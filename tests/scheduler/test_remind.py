@@ -173,7 +173,8 @@ async def test_a_message_that_goes_out_after_the_answer_moves_nothing(hands: Han
     await hands.remind()
     with hands.admin.transaction():
         hands.admin.execute(
-            "update duly.outbox set status = 'sending', lease_owner = 'x/1', lease_expires_at = duly.clock()"
+            "update duly.outbox set status = 'sending', starts = 1, lease_owner = 'x/1',"
+            " lease_expires_at = duly.clock()"
         )
     await hands.answer(hands.run(), "skip")
     hands.send()
