@@ -118,9 +118,11 @@ def test_finished_messages_go_with_their_histories_once_they_are_old_enough(admi
 
 def test_sent_messages_go_too_and_uncertain_ones_stay_until_somebody_decides(admin: Admin, worker: Admin) -> None:
     put(admin, "sent", "uncertain", "sending")
-    admin.execute("update duly.outbox set status = 'sending', lease_owner = 'me', lease_expires_at = duly.clock()")
     admin.execute(
-        "update duly.outbox set status = recipient, called_at = duly.clock(), lease_owner = null,"
+        "update duly.outbox set status = 'sending', starts = 1, lease_owner = 'me', lease_expires_at = duly.clock()"
+    )
+    admin.execute(
+        "update duly.outbox set status = recipient, called_at = duly.clock(), settled_by = 'me', lease_owner = null,"
         " lease_expires_at = null where recipient <> 'sending'"
     )
     move_clock(admin, 400 * DAY)
