@@ -48,7 +48,7 @@ def die_at_crash_points(world: World) -> None:
     born = [
         world.bear(f"crash={world.chance.choice(sorted(CRASHPOINTS))}:{world.chance.randint(1, 4)}") for _ in range(3)
     ]
-    deadline = time.monotonic() + PAST_THE_LEASE
+    deadline = time.monotonic() + SPRUNG_SECONDS
     while time.monotonic() < deadline and not all(map(is_gone, born)):
         world.pause(0.05)
     world.counts["crash points met"] += sum(map(is_gone, born))
