@@ -198,6 +198,23 @@ async def test_what_never_left_the_house_waits_again(admin: Admin, dsn: str) -> 
     assert look(admin, "starts") == [2]
 
 
+async def test_nobody_is_named_for_what_a_dead_sender_left(admin: Admin, dsn: str) -> None:
+    """Least of all whoever tried before."""
+    channel = Told()
+    channel.act = lambda _: NotSent("not now")
+    put(admin, "hello")
+    async with working(dsn, send_work(channel)):
+        await until(admin, lambda: look(admin, "settled_by") != [None])
+    channel.act = lambda _: None
+    move_clock(admin, LEASE)
+    assert len(await hold(dsn, "test")) == 1
+    move_clock(admin, LEASE + 1)
+    async with working(dsn, send_work(channel)):
+        await until(admin, lambda: all_sent(admin))
+    swept = "select actor from duly.transition where detail_json ->> 'error' like 'its sender ended%'"
+    assert admin.execute(swept).fetchall() == [(None,)]
+
+
 async def test_of_what_was_handed_to_a_transport_nobody_can_know(admin: Admin, dsn: str) -> None:
     channel = Told(when_uncertain=WhenUncertain.ASK)
     put(admin, "hello", "behind it")

@@ -124,7 +124,7 @@ update {schema}.{table} as t
 set {state} = case
         when t.called_at is not null then 'uncertain' when t.starts >= %(most_starts)s then 'failed' else 'pending'
     end,
-    lease_owner = null, lease_expires_at = null,
+    lease_owner = null, lease_expires_at = null, settled_by = null,
     last_error = case
         when t.called_at is not null then 'its sender ended after it had called the transport'
         when t.starts >= %(most_starts)s then 'it was started too often: each time its sender ended before it was sent'
