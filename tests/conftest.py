@@ -28,8 +28,9 @@ MAJORS = (18, 16, 15)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The laws hold through a pooler as well; a test of their own runs them so."""
+    """The laws hold through a pooler as well; a test of their own runs them so. And they hold again and again."""
     parser.addoption("--through-pooler", action="store_true", help="workers of the laws connect through PgBouncer")
+    parser.addoption("--rounds", type=int, default=1, help="how often every law is tried, all in one random order")
 
 
 def pytest_configure(config: pytest.Config) -> None:

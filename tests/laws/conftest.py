@@ -18,6 +18,13 @@ from tests.support.pooler import pooler
 Connection = AsyncConnection[Any]
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every law as often as asked."""
+    if (rounds := metafunc.config.option.rounds) > 1:
+        metafunc.fixturenames.append("nth")
+        metafunc.parametrize("nth", range(1, rounds + 1))
+
+
 @pytest.fixture
 def laws(database_of_each_major: str) -> str:
     """The address of a database with the two tables."""

@@ -25,9 +25,8 @@ from duly.kernel.lease import (
 )
 from tests.laws.conftest import Clock, Connection
 from tests.laws.tables import SHAPES, Shape, insert_rows
-from tests.support import claim_all
 from tests.support.locks import wait_until_blocked
-from tests.support.processes import PYTHON, Program, plain_environment
+from tests.support.warm import WarmProgram
 
 Admin = psycopg.Connection[Any]
 LEASE = 60.0
@@ -63,9 +62,8 @@ async def take_over(connection: Connection, shape: Shape) -> list[Lease]:
 def test_no_row_ever_has_two_holders_though_eight_processes_race(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, 400)
     with ExitStack() as stack:
-        command = [*PYTHON, claim_all.__file__, workers, str(shape)]
-        environment = plain_environment(PYTHONPATH=".")
-        racers = [stack.enter_context(Program(command, environment=environment)) for _ in range(8)]
+        racing = ("tests.support.claim_all", workers, str(shape))
+        racers = [stack.enter_context(WarmProgram(*racing)) for _ in range(8)]
         for racer in racers:
             assert racer.line() == "ready"
         for racer in racers:

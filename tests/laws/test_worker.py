@@ -19,8 +19,9 @@ from duly.worker.runtime import Worker
 from tests.laws.tables import PARCEL, VISIT, Shape
 from tests.support.law_work import AT_THE_GATE, GATE, PACE, LawWork
 from tests.support.locks import wait_until_blocked
-from tests.support.processes import PYTHON, Program, plain_environment, wait_gone
+from tests.support.processes import Program, wait_gone
 from tests.support.proxy import Proxy
+from tests.support.warm import WarmProgram
 
 Admin = psycopg.Connection[Any]
 SECONDS = 40.0
@@ -80,9 +81,7 @@ def settled_by(admin: Admin, shape: Shape) -> list[str]:
 @contextmanager
 def worker_process(dsn: str, shape: Shape, *pace: str, **environment: str) -> Generator[Program, None, None]:
     """A worker in a process of its own, about to work."""
-    command = [*PYTHON, "-m", "tests.support.law_worker", dsn, str(shape), *pace]
-    more = {"PYTHONPATH": os.getcwd(), **environment}  # noqa: PTH109
-    with Program(command, environment=plain_environment(**more)) as program:
+    with WarmProgram("tests.support.law_worker", dsn, str(shape), *pace, **environment) as program:
         assert program.line() == "ready"
         yield program
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 __all__ = ["PYTHON", "Program", "is_gone", "plain_environment", "wait_gone", "wait_unlocked"]
 
@@ -37,9 +37,17 @@ class Program:
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
     ) -> None:
-        self.process = subprocess.Popen(
-            [str(word) for word in command],
-            env=dict(environment or plain_environment()),
+        self.process = self.start([str(word) for word in command], environment or plain_environment(), directory)
+        self.errors: list[str] = []
+        self.error_arrived = threading.Condition()
+        self.reader = threading.Thread(target=self._collect_errors, daemon=True)
+        self.reader.start()
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str], directory: Path | None) -> Any:
+        """Its process: `Popen`, or what looks like one."""
+        return subprocess.Popen(
+            command,
+            env=dict(environment),
             cwd=directory,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -47,10 +55,6 @@ class Program:
             text=True,
             start_new_session=True,
         )
-        self.errors: list[str] = []
-        self.error_arrived = threading.Condition()
-        self.reader = threading.Thread(target=self._collect_errors, daemon=True)
-        self.reader.start()
 
     def _collect_errors(self) -> None:
         for line in self._stream(self.process.stderr):
