@@ -16,6 +16,8 @@ from duly.testing import FOREIGN_DATABASE_VARIABLES, server_for_tests
 __all__ = ["become", "in_checkout", "run_chaos", "run_checks", "run_guards", "run_tests"]
 
 TESTS_PER_PROCESSOR = 2  # most of them wait for a server or a process most of the time
+# Compiling every test in every process costs as much as importing all they use.
+NOT_FOR_TESTS = (*FOREIGN_DATABASE_VARIABLES, "PYTHONDONTWRITEBYTECODE")
 
 
 def run_tests(arguments: list[str]) -> None:
@@ -24,7 +26,7 @@ def run_tests(arguments: list[str]) -> None:
     server_for_tests()  # refuses a TEST_DATABASE_URL that is not marked as one
     several = str(TESTS_PER_PROCESSOR * (os.cpu_count() or 1))
     parallel = [] if any(word.startswith("-n") or word == "--pdb" for word in arguments) else ["-n", several]
-    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_DATABASE_VARIABLES}
+    environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_TESTS}
     os.execve(sys.executable, [sys.executable, "-m", "pytest", *parallel, *arguments], environment)
 
 

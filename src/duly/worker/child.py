@@ -1,8 +1,8 @@
-"""The program a child process runs: read a call, perform it within its limits, answer, again.
+"""The program a child process runs: read a call, say that it begins, perform it within its limits, answer, again.
 
     python -m duly.worker.child <descriptor>
 
-It knows nothing of databases or leases. It ends when its parent does.
+Its time begins when what it needs was imported. It knows nothing of databases or leases. It ends when its parent does.
 """
 
 import asyncio
@@ -43,7 +43,9 @@ def main() -> None:
     send(channel, b"")
     room = Room()
     while not room.is_used_up() and (request := receive(channel)) is not None:
-        send(channel, answer_to(request, room))
+        call = read_call(request)
+        send(channel, b"")
+        send(channel, answer_to(call, room))
 
 
 class Room:
@@ -85,11 +87,20 @@ def die_with(parent: int) -> None:
         threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
-def answer_to(request: bytes, room: Room) -> bytes:
-    """Perform one call; what comes back can always be sent."""
+def read_call(request: bytes) -> Callable[[Room], object]:
+    """The call, with all it needs imported; one that cannot be read fails when it is made."""
     try:
         function, arguments, memory_bytes = pickle.loads(request)  # noqa: S301 - from our parent
-        outcome = within(room, memory_bytes, function, arguments)
+    except BaseException as error:
+        failure = failure_of(error)
+        return lambda _: failure
+    return lambda room: within(room, memory_bytes, function, arguments)
+
+
+def answer_to(call: Callable[[Room], object], room: Room) -> bytes:
+    """Perform one call; what comes back can always be sent."""
+    try:
+        outcome = call(room)
     except MemoryError:
         outcome = Failed("CRASHED", "out of memory: it needs more than its limit")
     except BaseException as error:

@@ -86,15 +86,17 @@ class Child:
         except Exception as error:
             self.is_well = True
             return Failed("UNKNOWN_ERROR", f"cannot be handed to a child process: {error}")
-        timer = asyncio.timeout(call.timeout_seconds)
+        to_begin = START_SECONDS if self.rows == 1 else call.timeout_seconds  # the first row brings its imports along
         try:
-            async with timer:
+            async with asyncio.timeout(to_begin):
                 await self.send(request)
+                await self.receive()
+            async with asyncio.timeout(call.timeout_seconds):
                 answer = await self.receive()
-        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
-            if timer.expired():
-                await self.kill()
-                return Failed("TIMEOUT", f"took longer than {call.timeout_seconds:g} s")
+        except TimeoutError:
+            await self.kill()
+            return Failed("TIMEOUT", f"took longer than {call.timeout_seconds:g} s")
+        except (ConnectionError, asyncio.IncompleteReadError):
             return Failed("CRASHED", await self.last_words())
         self.is_well = True
         return read_outcome(answer)

@@ -1,0 +1,40 @@
+"""Children: what counts as a row's own time."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from duly.kernel.outcome import Failed
+from duly.kernel.work import Call, Where
+from duly.worker.children import Children
+
+LIMIT_SECONDS = 0.5
+HEAVY = f"""
+import sys, time
+
+if sys.argv[0].endswith("child.py"):
+    time.sleep({3 * LIMIT_SECONDS})
+
+
+def say(word):
+    return word
+
+
+def dawdle():
+    time.sleep(60)
+"""
+
+
+async def test_importing_what_the_first_row_needs_is_not_its_own_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "heavy_to_import.py").write_text(HEAVY)
+    monkeypatch.syspath_prepend(tmp_path)
+    heavy = importlib.import_module("heavy_to_import")
+    children = Children(1)
+    async with children.borrow() as child:
+        assert await child.perform(Call(heavy.say, ("hello",), Where.CHILD, timeout_seconds=LIMIT_SECONDS)) == "hello"
+        late = await child.perform(Call(heavy.dawdle, (), Where.CHILD, timeout_seconds=LIMIT_SECONDS))
+    assert late == Failed("TIMEOUT", f"took longer than {LIMIT_SECONDS:g} s")
+    await children.close()
