@@ -2,6 +2,7 @@
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ async def test_importing_what_the_first_row_needs_is_not_its_own_time(
 ) -> None:
     (tmp_path / "heavy_to_import.py").write_text(HEAVY)
     monkeypatch.syspath_prepend(tmp_path)
-    heavy = importlib.import_module("heavy_to_import")
+    heavy: Any = importlib.import_module("heavy_to_import")
     children = Children(1)
     async with children.borrow() as child:
         assert await child.perform(Call(heavy.say, ("hello",), Where.CHILD, timeout_seconds=LIMIT_SECONDS)) == "hello"
