@@ -1,6 +1,7 @@
 """Children: what counts as a row's own time."""
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ async def test_importing_what_the_first_row_needs_is_not_its_own_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "heavy_to_import.py").write_text(HEAVY)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     heavy: Any = importlib.import_module("heavy_to_import")
     children = Children(1)
     async with children.borrow() as child:
