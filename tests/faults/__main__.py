@@ -22,8 +22,8 @@ def main() -> int:
     """Run, say what was done and what came of it; 1 when a promise was broken."""
     asked = arguments()
     if asked.list:
-        for name, episode in EPISODES.items():
-            print(f"{name:12} {episode.about}" + (f" (not here: {why})" if (why := episode.missing()) else ""))
+        for name, each in EPISODES.items():
+            print(f"{name:12} {each.about}" + (f" (not here: {why})" if (why := each.missing()) else ""))
         return 0
     said = sys.stderr if asked.json else sys.stdout
 

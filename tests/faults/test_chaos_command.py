@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults import __main__ as command
 from tests.faults import report
+from tests.faults.budget import say_what_the_gate_took
 from tests.faults.episodes import EPISODES, ORDINARY, Outcome, plan
 from tests.faults.faults import FAULTS
 from tests.faults.report import SURVIVED, as_json, write_report
@@ -126,6 +127,16 @@ def test_a_fault_that_never_came_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_every_fault_says_what_it_does() -> None:
     assert all(fault.about for fault in FAULTS.values())
+
+
+def test_a_run_says_what_the_gate_took_of_its_time() -> None:
+    def took(test: str, seconds: float) -> pytest.TestReport:
+        return pytest.TestReport(test, (test, 0, test), {}, "passed", None, "call", duration=seconds)
+
+    gate = [took("tests/faults/test_gate.py::test_one", 100.0), took("tests/faults/test_gate.py::test_two", 130.0)]
+    assert say_what_the_gate_took([took("tests/unit/test_three.py::test", 9.0)]) is None
+    assert say_what_the_gate_took(gate) == "the gate of faults: 2 tests in 230 s, within its 240 s"
+    assert "MORE THAN" in str(say_what_the_gate_took([*gate, took("tests/faults/test_gate.py::test_x", 20.0)]))
 
 
 # Again ----------------------------------------------------------------------------------------------------------------
