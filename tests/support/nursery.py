@@ -73,7 +73,7 @@ def be_a_worker(dsn: str, works_of: Callable[[Given], Sequence[Work]], given: Gi
 
 def nurse(works_of: Callable[[Given], Sequence[Work]], dsn: str, *given: str) -> None:
     """Fork a worker for every line, with the settings on it."""
-    signal.signal(signal.SIGCHLD, lambda *_: reap())
+    signal.signal(signal.SIGCHLD, reap)
     os.write(1, b"ready\n")
     for line in sys.stdin:
         if (pid := os.fork()) == 0:
@@ -89,7 +89,7 @@ def nurse(works_of: Callable[[Given], Sequence[Work]], dsn: str, *given: str) ->
         os.write(1, f"born {pid}\n".encode())
 
 
-def reap() -> None:
+def reap(*_: object) -> None:
     """Say of every worker that ended how it did."""
     with suppress(ChildProcessError):  # there is none left
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
