@@ -47,13 +47,14 @@ NOT_ANSWERED = (psycopg.Error, Unavailable, OSError, TimeoutError)
 HARD = Options(max_attempts=200, backoff=Backoff(base_seconds=0.05, cap_seconds=0.5))
 TWICE = Options(max_attempts=2, backoff=Backoff(base_seconds=0.05, cap_seconds=0.1))
 POISON = ("exit", "abort", "segfault", "memory", "loop", "well")
-BURNS = (0.5, 0.5, 3.0)  # the last is twice as long as a lease
+BURNS = (*7 * (0.5,), 3.0)  # the last is twice as long as a lease
 OPENING: Sequence[tuple[str, dict[str, Any]]] = [  # what every episode has at least once
     ("burn", {"seconds": max(BURNS)}),
     *(("alone", {"how": how}) for how in POISON),
 ]
 LONG_SECONDS = 0.5  # who waited longer writes it down
-STOCK_SECONDS = 20.0  # so long a storm waits for something to answer
+STOCK_SECONDS = 5.0  # so long a storm waits for enough to answer
+DRY_SECONDS = 60.0  # and so long for anything
 CUSTOMERS = ("Anna", "Bertil", "Åke", "Örjan", "Ängla")
 
 
@@ -224,8 +225,10 @@ class Client:
 
     async def storm_of_answers(self, most: int, taps: int) -> int:
         """As soon as there are runs to answer, all of them are, many times."""
-        deadline = time.monotonic() + STOCK_SECONDS
-        while len(runs := await self.open_runs(most)) < most and time.monotonic() < deadline:
+        began = time.monotonic()
+        while len(runs := await self.open_runs(most)) < most:
+            if time.monotonic() > began + (STOCK_SECONDS if runs else DRY_SECONDS):
+                break
             await pause(0.05)
         await self.tap_all(runs, taps, f"storm-{uuid4()}")
         return len(runs) * taps

@@ -23,6 +23,9 @@ class Place(NamedTuple):
     work: str
     point: str
 
+    def __repr__(self) -> str:
+        return f"{self.work}.{self.point}"
+
 
 # What a kind of work never passes, and why.
 NOT_THERE: Mapping[Place, str] = {
