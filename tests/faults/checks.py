@@ -17,7 +17,7 @@ from duly.verify import check, compare
 from duly.verify.contract import CONTRACTS, schemas_of
 from tests.faults.world import LOGS, World
 
-__all__ = ["LONGEST_WAIT", "violations"]
+__all__ = ["LONGEST_WAIT", "WAITS", "not_at_rest", "violations"]
 
 LONGEST_WAIT = "longest wait of a client (ms)"
 CLOCKS = ("duly.clock()", "duly.now()", "duly.test_clock")  # a test's clock is not the contract's
