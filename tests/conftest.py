@@ -18,6 +18,7 @@ from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, plugin, server_for_tests
 from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
+from tests.faults.budget import say_what_the_gate_took
 from tests.support.lawful import is_lawful, leave_lawful
 
 hypothesis.settings.register_profile("duly", deadline=None)  # the machine may be busy
@@ -53,6 +54,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     remove_run(Path(os.environ.pop(RUN_HOME)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Faults are part of every run, and must stay cheap enough for it."""
+    reports = [report for several in terminalreporter.stats.values() for report in several]
+    if said := say_what_the_gate_took(reports):
+        terminalreporter.write_line(said)
 
 
 def open_directory(prefix: str) -> Path:

@@ -1,14 +1,16 @@
-"""`duly chaos`: episodes of faults for as long as one likes; every run says its seed, and a seed repeats it."""
+"""`duly chaos`: episodes of faults for as long as one likes; every run and every episode says what repeats it."""
 
 import argparse
 import json
 import random
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
 
 from tests.faults.episodes import EPISODES, Outcome, run_episode
-from tests.faults.report import about_this_machine, as_json, totals_of, write_report
+from tests.faults.report import about_this_machine, as_json, load, totals_of, write_report
+from tests.faults.world import chance_of
 
 __all__ = ["main"]
 
@@ -20,24 +22,29 @@ def main() -> int:
     """Run, say what was done and what came of it; 1 when a promise was broken."""
     asked = arguments()
     if asked.list:
-        for name, episode in EPISODES.items():
-            print(f"{name:12} {episode.about}" + (f" (not here: {why})" if (why := episode.missing()) else ""))
+        for name, each in EPISODES.items():
+            print(f"{name:12} {each.about}" + (f" (not here: {why})" if (why := each.missing()) else ""))
         return 0
     said = sys.stderr if asked.json else sys.stdout
 
     def report(line: str) -> None:
         print(line, file=said, flush=True)
 
-    about = about_this_machine(asked.seed)
-    report(f"duly: chaos for {asked.minutes:g} minutes with --seed {asked.seed}")
-    wanted = asked.only.split(",") if asked.only else list(EPISODES)
+    wanted = [asked.episode] if asked.episode else asked.only.split(",") if asked.only else list(EPISODES)
     if unknown := [name for name in wanted if name not in EPISODES]:
-        print(
-            f"duly: --only {asked.only}: there is no '{unknown[0]}': choose from {', '.join(EPISODES)}", file=sys.stderr
-        )
+        option = f"--episode {asked.episode}" if asked.episode else f"--only {asked.only}"
+        print(f"duly: {option}: there is no '{unknown[0]}': choose from {', '.join(EPISODES)}", file=sys.stderr)
         return 2
+    about = {**about_this_machine(asked.seed), "again": f"`{again(asked)}`"}
+    before = load()
+    report(f"duly: {again(asked)}")
     missing = {name: why for name in wanted if (why := EPISODES[name].missing())}
-    outcomes = run([name for name in wanted if name not in missing], asked.minutes * 60, asked.seed, report)
+    names = [name for name in wanted if name not in missing]
+    if asked.episode:
+        outcomes = [episode(name, asked.seed, asked.seconds, report) for name in names]
+    else:
+        outcomes = run(names, asked.minutes * 60, asked.seed, report)
+    about["load"] = f"{before} before, {load()} after"
     for name, why in missing.items():
         report(f"not run: {name}: {why}")
     if asked.report:
@@ -48,26 +55,45 @@ def main() -> int:
         print(json.dumps(as_json(outcomes, missing, about)))
     else:
         report("\n".join(f"{several:8,} {name}" for name, several in sorted(totals_of(outcomes).items())))
-        report(f"duly: {len(outcomes)} episodes, {len(broken)} violations, --seed {asked.seed}")
+        report(f"duly: {len(outcomes)} episodes, {len(broken)} violations; again: {again(asked)}")
     return 1 if broken else 0
 
 
 def run(names: Sequence[str], seconds: float, seed: int, report: Callable[[str], None]) -> list[Outcome]:
     """Episodes in turns until the time is over, each at least once; a broken promise ends the run."""
-    chance = random.Random(seed)  # noqa: S311
     outcomes: list[Outcome] = []
     end = time.monotonic() + seconds
     while names and (len(outcomes) < len(names) or time.monotonic() < end):
         name = names[len(outcomes) % len(names)]
-        drawn = chance.randrange(1, 10**6)
+        drawn = chance_of(seed, len(outcomes) + 1, name).randrange(1, 10**6)
         length = min(SNAPSHOT_SECONDS if name == "snapshot" else EPISODE_SECONDS, seconds / len(names))
-        report(f"episode {len(outcomes) + 1}: {name} with seed {drawn}")
-        outcomes.append(run_episode(name, drawn, length, durable=True, report=report))
-        report(f"episode {len(outcomes)}: {len(outcomes[-1].violations)} violations")
+        outcomes.append(episode(name, drawn, length, report))
         if outcomes[-1].violations:
-            report("\n".join(outcomes[-1].violations))
             break
     return outcomes
+
+
+def episode(name: str, seed: int, seconds: float, report: Callable[[str], None]) -> Outcome:
+    """One of them; a broken promise is told with the command that repeats it."""
+    command = shlex.join(["./duly", "chaos", "--episode", name, "--seed", str(seed), "--seconds", f"{seconds:g}"])
+    report(f"episode: {command}")
+    try:
+        outcome = run_episode(name, seed, seconds, durable=True, report=report)
+    except BaseException:
+        report(f"again: {command}")
+        raise
+    report(f"{len(outcome.violations)} violations")
+    if outcome.violations:
+        report("\n".join([*outcome.violations, f"again: {command}"]))
+    return outcome
+
+
+def again(asked: argparse.Namespace) -> str:
+    """The command that asks for the same, word for word."""
+    words = ["--episode", asked.episode, "--seconds", f"{asked.seconds:g}"] if asked.episode else []
+    words += [] if asked.episode else ["--minutes", f"{asked.minutes:g}"]
+    words += ["--only", asked.only] if asked.only else []
+    return shlex.join(["./duly", "chaos", *words, "--seed", str(asked.seed)])
 
 
 def arguments() -> argparse.Namespace:
@@ -76,6 +102,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 10**6))  # noqa: S311
     parser.add_argument("--only", default="")
+    parser.add_argument("--episode", default="")
+    parser.add_argument("--seconds", type=float, default=EPISODE_SECONDS)
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--json", action="store_true")

@@ -17,8 +17,9 @@ from duly.verify import check, compare
 from duly.verify.contract import CONTRACTS, schemas_of
 from tests.faults.world import LOGS, World
 
-__all__ = ["violations"]
+__all__ = ["LONGEST_WAIT", "WAITS", "not_at_rest", "violations"]
 
+LONGEST_WAIT = "longest wait of a client (ms)"
 CLOCKS = ("duly.clock()", "duly.now()", "duly.test_clock")  # a test's clock is not the contract's
 MESSAGES = (
     ("select o.id::text, o.status, o.id::text from duly.outbox as o", "outbox"),
@@ -27,6 +28,25 @@ MESSAGES = (
         "notification",
     ),
 )
+
+MISBEHAVED = """
+select coalesce(payload ->> 'how', 'burn ' || (payload ->> 'seconds') || ' s'), sum(starts)::int
+from ledger.job
+where type in ('alone', 'burn')
+group by 1
+"""
+IDLE = """
+select pid, application_name
+from pg_stat_activity
+where state like 'idle in transaction%' and state_change < clock_timestamp() - interval '5 seconds'
+  and datname = current_database()
+"""
+WAITS = """
+select l.pid, l.mode, coalesce(l.relation::regclass::text, l.locktype), a.application_name
+from pg_locks as l
+inner join pg_stat_activity as a on a.pid = l.pid
+where not l.granted and l.waitstart < clock_timestamp() - interval '1 second' and a.datname = current_database()
+"""
 
 
 def violations(world: World) -> list[str]:
@@ -37,6 +57,7 @@ def violations(world: World) -> list[str]:
         *not_as_received(world),
         *forgotten(world),
         *not_at_rest(world),
+        *not_shown(world),
     ]
     world.counts["verifications"] += 1
     return found
@@ -58,7 +79,13 @@ def not_as_told(world: World) -> Iterator[str]:
     """What clients were told, and is not so."""
     told = world.journal()
     world.counts["answers"] = len(told)
-    world.counts["unanswered"] = sum(each["kind"] == "unanswered" for each in told)
+    unanswered = Counter(each["what"] for each in told if each["kind"] == "unanswered")
+    world.counts["unanswered"] = unanswered.total()
+    world.counts["unanswered for want of the schema"] = sum(
+        each["kind"] == "unanswered" and each["error"].startswith("Undefined") for each in told
+    )
+    waits = [each["seconds"] for each in told if each["kind"] == "waited"]
+    world.counts[LONGEST_WAIT] = int(1000 * max(waits, default=0.0))
     for kind, statement in {
         "job": "select id::text from ledger.job",
         "post": "select id::text from posts.posts",
@@ -69,13 +96,24 @@ def not_as_told(world: World) -> Iterator[str]:
         world.counts[f"acknowledged {kind}s"] = len(acked)
         yield from (f"lost: {kind} {each}" for each in sorted(acked - there))
     yield from (f"told wrongly: {each['what']}" for each in told if each["kind"] == "broken")
+    yield from begun_again(world, unanswered["capture"])
     yield from ended_wrongly(world, told)
     yield from answered_wrongly(world, told)
+
+
+def begun_again(world: World, unanswered: int) -> Iterator[str]:
+    """Sessions beyond one for each answer and each request without one: a capture has no key to be asked again with."""
+    there = world.ask("select count(*) from schedule_ingest.capture_session")[0]
+    world.counts["captures that nobody was told of"] = there - world.counts["acknowledged captures"]
+    if world.counts["captures that nobody was told of"] > unanswered + world.counts["clients killed"]:
+        yield f"{there} sessions for {world.counts['acknowledged captures']} answers and {unanswered} without one"
 
 
 def ended_wrongly(world: World, told: list[dict[str, Any]]) -> Iterator[str]:
     """Jobs that gave up though they need not have, and effects that are not one for each success."""
     types = {each["id"]: each["type"] for each in told if each["kind"] == "job"}
+    for how, several in world.ask(MISBEHAVED):
+        world.counts[f"handlers: {how}"] = several
     effects = Counter(world.ask("select job::text from witness.effect"))
     for key, kind, status in world.ask("select id::text, type, status::text from ledger.job"):
         if kind == "book" and effects[key] != (status == "succeeded"):
@@ -113,7 +151,7 @@ def not_as_received(world: World) -> Iterator[str]:
         for key, status, _ in world.ask(statement):
             if status == "sent" and not came[key]:
                 yield f"{machine} {key} is sent and never came"
-            if came[key] > starts[key] and not world.logs_were_dropped:
+            if came[key] > starts[key]:
                 yield f"{machine} {key} came {came[key]} times and was tried {starts[key]} times"
 
 
@@ -131,10 +169,14 @@ def forgotten(world: World) -> Iterator[str]:
 
 def not_at_rest(world: World) -> Iterator[str]:
     """Transactions that nobody ends and locks that nobody gives."""
-    for pid, name in world.ask(
-        "select pid, application_name from pg_stat_activity where state like 'idle in transaction%%'"
-        " and state_change < clock_timestamp() - interval '5 seconds' and datname = current_database()"
-        " and %s::text is not null",
-        "",
-    ):
+    for pid, name in world.ask(IDLE):
         yield f"backend {pid} ({name}) is idle in a transaction"
+    for pid, mode, what, name in world.ask(WAITS):
+        yield f"backend {pid} ({name}) waits for {mode} on {what}"
+
+
+def not_shown(world: World) -> Iterator[str]:
+    """What nobody asked for: then nothing was shown of it."""
+    for kind in ("jobs", "posts", "captures", "answers"):
+        if not world.counts[f"acknowledged {kind}"]:
+            yield f"no client was told of any {kind}, so nothing was shown of them"

@@ -1,27 +1,30 @@
 """Episodes: a world of some shape, faults of some kinds for a while, then the question whether every promise was kept.
 
-An episode is repeated by its seed: the same world, the same faults in the same order, with the same numbers. What the
-processes do between two faults is theirs, so that a failure comes again often, and not always.
+An episode is repeated by its seed: the same world, the same faults in the same order, with the same numbers (`plan`).
+What the processes do between two faults is theirs, so that a failure comes again often, and not always.
 """
 
 import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 from tests.faults.checks import violations
-from tests.faults.faults import FAULTS, find_faketime, hold_a_snapshot, kill_workers, migrate_down_and_up
-from tests.faults.world import SIX_HOURS, Shape, World, open_world
+from tests.faults.faults import FAULTS, find_faketime, hold_a_snapshot, storm_of_answers
+from tests.faults.world import SIX_HOURS, Shape, World, chance_of, open_world
 from tests.support.pooler import find_pgbouncer
 
-__all__ = ["EPISODES", "Episode", "Outcome", "run_episode"]
+__all__ = ["EPISODES", "ORDINARY", "Episode", "Outcome", "Step", "hold_to_account", "plan", "run_episode"]
 
 TMPFS_MEGABYTES = 400
-ORDINARY = tuple(name for name in FAULTS if name not in ("migrate down and up", "hold a snapshot"))
+CLOCKS = {"+1h": 3600.0, "-1h": -3600.0}
+ORDINARY = tuple(name for name in FAULTS if name != "migrate down and up")
 Steps = Callable[[World, float], None]
 
 
@@ -61,32 +64,72 @@ def run_episode(
         world.pass_time(SIX_HOURS)  # the first reminders are due
         episode.steps(world, seconds)
         world.say("settle down")
-        found = [*world.settle_down(), *violations(world)]
-        world.counts["refused writes of zombies"] = world.refusals()
-        world.counts["poolers that died by themselves"] = world.pooler_deaths()
+        if episode.shape.through_pooler:
+            faults = [several for name, several in world.counts.items() if name.startswith("fault: ")]
+            world.counts["faults through a pooler"] = sum(faults)
+        found = hold_to_account(world)
         return Outcome(name, seed, time.monotonic() - began, dict(world.counts), world.said, found)
 
 
-def do(world: World, name: str) -> None:
-    """One fault, by its name."""
-    world.say(name)
-    FAULTS[name](world)
-    world.counts[f"fault: {name}"] += 1
+def hold_to_account(world: World) -> list[str]:
+    """Mend everything, let a last storm pass, let workers finish; then every promise that is broken, in words."""
+    world.mend()
     world.fill_up()
+    storm_of_answers(world)
+    found = [*world.settle_down(), *violations(world)]
+    of_zombies = world.counts["refused writes of zombies"] + world.counts["losses that zombies noticed"]
+    world.counts["leases lost by others"] = len(world.losses()) - of_zombies
+    world.counts["workers refused for want of the schema"] = world.troubles()
+    world.counts["poolers that died by themselves"] = world.pooler_deaths()
+    return found
+
+
+@dataclass(frozen=True)
+class Step:
+    """A fault of a plan: the how manieth, which, with which numbers, and how long the world goes on before the next."""
+
+    nth: int
+    name: str
+    given: Mapping[str, Any]
+    rest: float
+
+    def __str__(self) -> str:
+        given = (f"{name}={value}" for name, value in self.given.items())
+        return " ".join([self.name, *given])
+
+
+def plan(seed: int, names: Sequence[str]) -> Iterator[Step]:
+    """These faults again and again, in an order and with numbers that depend on the seed alone; without end."""
+    waiting: list[str] = []
+    for nth in count(1):
+        if not waiting:
+            waiting = chance_of(seed, nth, "order").sample(names, len(names))
+        name = waiting.pop()
+        chance = chance_of(seed, nth, name)
+        yield Step(nth, name, FAULTS[name].draw(chance), chance.uniform(0.1, 0.8))
+
+
+def do(world: World, step: Step) -> None:
+    """One fault of a plan."""
+    world.say(str(step))
+    world.chance = chance_of(world.seed, step.nth, step.name, "whom")
+    FAULTS[step.name].do(world, **step.given)
+    world.counts[f"fault: {step.name}"] += 1
+    world.fill_up()
+    world.pause(step.rest)
 
 
 def rounds_of(*names: str) -> Steps:
-    """These faults, in an order that the seed draws, again and again; the logs are remembered in between."""
+    """These faults, as the seed plans them; the logs are remembered after every round."""
 
     def steps(world: World, seconds: float) -> None:
         end = time.monotonic() + seconds
-        waiting: list[str] = []
-        while time.monotonic() < end:
-            if not waiting:
-                waiting = world.chance.sample(names, len(names))
+        for step in plan(world.seed, names):
+            if time.monotonic() > end:
+                return
+            if step.nth % len(names) == 1 % len(names):
                 world.remember_logs()
-            do(world, waiting.pop())
-            world.pause(world.chance.uniform(0.1, 0.8))
+            do(world, step)
 
     return steps
 
@@ -95,23 +138,30 @@ def with_other_clocks(world: World, seconds: float) -> None:
     """Workers an hour ahead and an hour behind work beside the others."""
     library = find_faketime()
     with ExitStack() as stack:
-        for shift in ("+1h", "-1h"):
-            world.nurse(stack, LD_PRELOAD=str(library), FAKETIME=shift, FAKETIME_DONT_FAKE_MONOTONIC="1", TZ="UTC")
+        for shift, ahead in CLOCKS.items():
+            nursery = world.nurse(
+                stack, LD_PRELOAD=str(library), FAKETIME=shift, FAKETIME_DONT_FAKE_MONOTONIC="1", TZ="UTC"
+            )
+            pid = world.bear("clock=tell", of=nursery)
+            shown = float(nursery.hear_from(pid, "clock").split()[1])
+            assert abs(shown - time.time() - ahead) < 60, f"its clock shows {shown}, and ours {time.time()}"
         for _ in range(world.shape.workers):
-            world.bear(of=world.chance.choice(world.nurseries[1:]))
+            world.bear(of=world.births.choice(world.nurseries[1:]))
         rounds_of("kill workers", "stop past the lease", "let the clock jump", "cut every wire", "end backends")(
             world, seconds
         )
-        world.counts["workers with another clock"] += world.counts["workers born"]
         world.stop_workers()
         del world.nurseries[1:]
 
 
 def under_a_held_snapshot(world: World, seconds: float) -> None:
     """A snapshot is held all the while."""
-    hold_a_snapshot(world)
+    sight = hold_a_snapshot(world)
+    seen, began = sight(), time.monotonic()
     rounds_of("kill workers", "stop past the lease", "lose answers to commits")(world, seconds)
-    world.counts["seconds under a held snapshot"] += int(seconds)
+    assert seen is not None
+    assert sight() == seen, "the snapshot was let go"
+    world.counts["seconds under a held snapshot"] += int(time.monotonic() - began)
 
 
 def with_a_full_disk(world: World, seconds: float) -> None:
@@ -119,11 +169,13 @@ def with_a_full_disk(world: World, seconds: float) -> None:
     assert world.shape.home
     ballast = world.shape.home.parent / "ballast"
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        kill_workers(world, 3)
+    for step in plan(world.seed, ["kill workers"]):
+        if time.monotonic() > end:
+            return
+        do(world, step)
         world.say("fill the disk")
         fill(ballast)
-        world.pause(world.chance.uniform(2.0, 5.0))
+        world.pause(2.0 + 4 * step.rest)
         ballast.unlink()
         world.server.ensure()
         world.say("room again")
@@ -142,17 +194,6 @@ def fill(ballast: Path) -> None:
                     file.write(size)
             except OSError:
                 continue
-
-
-def through_migrations(world: World, seconds: float) -> None:
-    """The newest migration is undone and done again, under load."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        world.say("migrate down and up")
-        migrate_down_and_up(world)
-        world.fill_up()
-        world.pause(world.chance.uniform(1.0, 3.0))
-        kill_workers(world, 2)
 
 
 # What a machine needs -------------------------------------------------------------------------------------------------
@@ -206,6 +247,6 @@ EPISODES: Mapping[str, Episode] = {
         no_tmpfs,
         on_a_small_disk,
     ),
-    "migrations": Episode("migrations down and up under load", through_migrations),
+    "migrations": Episode("migrations down and up under load", rounds_of("migrate down and up", "kill workers")),
     "snapshot": Episode("a snapshot held all the while", under_a_held_snapshot),
 }

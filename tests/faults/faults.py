@@ -1,34 +1,70 @@
 """The faults: each a function that does one thing to a world, and leaves it alive.
 
-A fault is what may happen any day: something dies, stops, is cut off, answers late or not at all. The order and the
-numbers are drawn from the world's seed, so that a run with the same seed does the same again.
+A fault is what may happen any day: something dies, stops, is cut off, answers late or not at all. What is done with
+which numbers is drawn beforehand (`Fault.draw`), from luck that depends on the seed, the fault's place in the episode
+and its name alone: a run with the same seed does the same again, whatever the world did meanwhile. Which of those alive
+it meets is drawn from the same luck when it happens.
 """
 
 import ctypes.util
 import os
+import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
 from duly.db.migrate import migrate, scripts
 from duly.db.migrations import Names
-from duly.kernel.crashpoint import CRASHPOINTS
 from tests.delivery.receiver import Answer, Posted
+from tests.faults.people import AUTHORS
+from tests.faults.points import PASSED, Place, die_at
 from tests.faults.workers import LEASE_SECONDS
-from tests.faults.world import SIX_HOURS, World
+from tests.faults.world import SIX_HOURS, World, chance_of
 from tests.support.postmaster import postmaster_of
 from tests.support.processes import is_gone, wait_gone
 
-__all__ = ["FAULTS", "Fault", "cut_commits", "find_faketime", "kill_postmaster", "kill_workers", "stop_past_the_lease"]
+__all__ = [
+    "FAULTS",
+    "WIRES",
+    "Fault",
+    "cut_commits",
+    "find_faketime",
+    "hold_a_snapshot",
+    "kill_postmaster",
+    "kill_workers",
+    "migrate_down_and_up",
+    "stop_past_the_lease",
+    "stop_server_at_once",
+    "storm_of_answers",
+]
 
-Fault = Callable[[World], None]
 PAST_THE_LEASE = LEASE_SECONDS + 0.8
 SPRUNG_SECONDS = 10.0
+NOTICED_SECONDS = 1.5  # by then a zombie has written, or looked
+HANG_SECONDS = 2.5  # a sender waits for one
+WIRES = ("workers", "clients")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done, and what it draws before."""
+
+    do: Callable[..., None]
+    draw: Callable[[random.Random], Mapping[str, Any]] = lambda _: {}
+
+    @property
+    def about(self) -> str:
+        """In words."""
+        return self.do.__doc__ or ""
+
+
 FAKETIME = ("faketime/libfaketimeMT.so.1", "libfaketimeMT.so.1")
 
 
@@ -43,35 +79,44 @@ def kill_workers(world: World, several: int = 5) -> None:
         world.pause(world.chance.uniform(0.0, 0.1))
 
 
-def die_at_crash_points(world: World) -> None:
-    """Workers that die at a named point, at its n-th pass."""
-    born = [
-        world.bear(f"crash={world.chance.choice(sorted(CRASHPOINTS))}:{world.chance.randint(1, 4)}") for _ in range(3)
-    ]
-    deadline = time.monotonic() + SPRUNG_SECONDS
-    while time.monotonic() < deadline and not all(map(is_gone, born)):
-        world.pause(0.05)
-    world.counts["crash points met"] += sum(map(is_gone, born))
-    for nursery, pid in world.alive():
-        if pid in born:
-            nursery.end(pid)
+def die_at_crash_points(world: World, places: Mapping[Place, int]) -> None:
+    """Workers of one kind of work each that die at the n-th pass of a point that this kind passes."""
+    world.pass_time(SIX_HOURS)  # posts and schedules are due
+    met = die_at(world, places, SPRUNG_SECONDS)
+    world.counts["crash points armed"] += len(places)
+    world.counts["crash points met"] += len(met)
+    for place in places:
+        world.counts[f"armed: {place.point} of {place.work}"] += 1
+        world.counts[f"met: {place.point} of {place.work}"] += place in met
+
+
+def draw_places(chance: random.Random) -> Mapping[str, Any]:
+    """Some places, and the pass at which each is deadly; at the end there is one pass only."""
+    places = chance.sample(PASSED, 4)
+    return {"places": {place: 1 if place.point.endswith("release") else chance.randint(1, 2) for place in places}}
 
 
 def stop_past_the_lease(world: World, several: int = 3) -> None:
     """SIGSTOP until others have taken over, then SIGCONT: the zombies write, and are refused."""
-    chosen = world.chance.sample(world.alive(), min(several, len(world.alive())))
+    chosen = world.chance.sample(alive := world.alive(), min(several, len(alive)))
     for _, pid in chosen:
         os.kill(pid, signal.SIGSTOP)
     for _ in chosen:
         world.bear()
     world.pause(PAST_THE_LEASE)
-    for _, pid in chosen:
+    zombies = {pid for _, pid in chosen}
+    before = len(lost := [loss for loss in world.losses() if loss.pid in zombies])
+    for pid in zombies:
         os.kill(pid, signal.SIGCONT)
-    world.counts["workers stopped past their lease"] += len(chosen)
-    world.pause(0.3)
+    deadline = time.monotonic() + NOTICED_SECONDS
+    while time.monotonic() < deadline and {loss.pid for loss in lost[before:]} != zombies:
+        world.pause(0.05)
+        lost = [loss for loss in world.losses() if loss.pid in zombies]
     for nursery, pid in chosen:
-        if not is_gone(pid):
-            nursery.end(pid)
+        nursery.end(pid)
+    world.counts["workers stopped past their lease"] += len(chosen)
+    world.counts["refused writes of zombies"] += sum(loss.is_refusal for loss in lost[before:])
+    world.counts["losses that zombies noticed"] += sum(not loss.is_refusal for loss in lost[before:])
 
 
 def tell_workers_to_go(world: World) -> None:
@@ -116,21 +161,24 @@ def stop_server_at_once(world: World) -> None:
 
 def end_backends(world: World) -> None:
     """pg_terminate_backend of some connections, the listener's among them."""
-    ended = world.ask(
-        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()"
-        " and pid <> pg_backend_pid() and (application_name = %s or random() < 0.3)",
-        "duly listener",
+    there = world.ask(
+        "select pid, application_name from pg_stat_activity where datname = current_database()"
+        " and pid <> pg_backend_pid() order by pid"
     )
-    world.counts["backends ended"] += len(ended)
+    chosen = [pid for pid, name in there if name == "duly listener" or world.chance.random() < 0.3]
+    world.counts["backends ended"] += sum(world.ask("select pg_terminate_backend(pid) from unnest(%s) as pid", chosen))
 
 
-def hold_a_snapshot(world: World) -> None:
-    """A transaction that sees the world of before, for as long as this world lives."""
+def hold_a_snapshot(world: World) -> Callable[[], int | None]:
+    """A transaction that sees the world of before, for as long as this world lives; what asks how old its sight is."""
     connection = psycopg.connect(world.dsn)
     connection.execute("set transaction isolation level repeatable read")
     connection.execute("select count(*) from ledger.job")
     world.keep(connection)
-    world.counts["snapshots held"] += 1
+    pid = connection.info.backend_pid
+    return lambda: next(
+        iter(world.ask("select backend_xmin::text::bigint from pg_stat_activity where pid = %s", pid)), None
+    )
 
 
 def let_the_clock_jump(world: World) -> None:
@@ -142,14 +190,16 @@ def let_the_clock_jump(world: World) -> None:
 
 
 def cut_commits(world: World, several: int = 10) -> None:
-    """The answer to a COMMIT is lost with its connection: of a client, or of a worker."""
-    for _ in range(several):
-        wire = world.chance.choice([world.client_wire, world.client_wire, world.wire])
-        wire.cut_after(b"COMMIT")
+    """The answer to a commit of something written is lost with its connection: mostly a client's, or a worker's."""
+    wires = [world.wire if nth % 10 in (2, 5, 8) else world.client_wire for nth in range(several)]
+    for wire in wires:
+        wire.cut_after_write()
         deadline = time.monotonic() + SPRUNG_SECONDS
         while wire.trap is not None and time.monotonic() < deadline:
             world.pause(0.01)
-        world.counts["commits whose answer was lost"] += wire.trap is None
+        of = "clients" if wire is world.client_wire else "workers"
+        world.counts[f"commits of {of} whose answer was lost"] += wire.trap is None
+        wire.trap = None
 
 
 def cut_wires(world: World) -> None:
@@ -159,12 +209,13 @@ def cut_wires(world: World) -> None:
     world.counts["wires cut"] += 1
 
 
-def go_half_open(world: World) -> None:
-    """Nothing arrives and nobody hangs up, for longer than a lease."""
-    world.wire.freeze()
+def go_half_open(world: World, whose: str = "workers") -> None:
+    """Nothing arrives and nobody hangs up, for longer than a lease: for workers, or for clients."""
+    wire = world.wire if whose == "workers" else world.client_wire
+    wire.freeze()
     world.pause(PAST_THE_LEASE)
-    world.wire.resume()
-    world.counts["half-open connections"] += 1
+    wire.resume()
+    world.counts[f"half-open connections of {whose}"] += 1
 
 
 def lose_answers(world: World) -> None:
@@ -180,33 +231,52 @@ def lose_answers(world: World) -> None:
 
 def trouble_at_the_receiver(world: World) -> None:
     """It answers 500 and 429, hangs, or hangs up after it took the message."""
-    chance = world.chance
+    chance = chance_of(world.chance.random())  # its own: how many ask is nobody's to foresee
+    drawn: list[str] = []
 
     def answer(_: Posted) -> Answer | None:
-        drawn = chance.random()
-        if drawn < 0.25:
-            return Answer(500)
-        if drawn < 0.45:
-            return Answer(429, headers=(("retry-after", "1"),))
-        if drawn < 0.6:
-            return None  # it hangs up, and has the message
-        if drawn < 0.7:
-            threading.Event().wait(2.5)
+        how = chance.choices(["500", "429", "cut", "hang", "well"], weights=[25, 20, 15, 10, 30])[0]
+        drawn.append(how)
+        match how:
+            case "500":
+                return Answer(500)
+            case "429":
+                return Answer(429, headers=(("retry-after", "1"),))
+            case "cut":
+                return None
+            case "hang":
+                threading.Event().wait(HANG_SECONDS)
+            case _:
+                pass
         return Answer()
 
     world.receiver.answer = answer
     world.pause(3.0)
     world.receiver.answer = lambda _: Answer()
     world.counts["receiver troubles"] += 1
+    world.counts.update(f"receiver: {how}" for how in drawn)
 
 
 # Clients --------------------------------------------------------------------------------------------------------------
 
 
-def kill_a_client(world: World) -> None:
+def kill_a_client(world: World, nth: int = 0) -> None:
     """kill -9 of somebody who asks."""
-    world.kill_client()
+    world.kill_client(nth)
     world.start_clients()
+
+
+def storm_of_answers(world: World, runs: int = 6, taps: int = 8) -> None:
+    """Many fingers of several processes on the same runs at once."""
+    world.pass_time(SIX_HOURS)  # there is something to answer
+    world.counts["taps in storms"] += sum(world.storm("answers", runs, taps))
+    world.counts["storms of answers"] += 1
+
+
+def storm_of_intents(world: World, first: int = 0, authors: int = 4, requests: int = 8) -> None:
+    """Many requests of several processes for the same posts at once."""
+    world.counts["requests in storms"] += sum(world.storm("intents", first, authors, requests))
+    world.counts["storms of intents"] += 1
 
 
 # The schema -----------------------------------------------------------------------------------------------------------
@@ -219,7 +289,6 @@ def migrate_down_and_up(world: World) -> None:
     world.pause(0.5)
     migrate(world.dsn, Names(), to=newest, report=lambda _: None)
     world.give_webhooks()
-    world.forget_logs()
     world.counts["migrations under load"] += 2
 
 
@@ -234,20 +303,30 @@ def find_faketime() -> Path | None:
 
 
 FAULTS: Mapping[str, Fault] = {
-    "kill workers": kill_workers,
-    "die at crash points": die_at_crash_points,
-    "stop past the lease": stop_past_the_lease,
-    "tell workers to go": tell_workers_to_go,
-    "kill the postmaster": kill_postmaster,
-    "stop the server at once": stop_server_at_once,
-    "end backends": end_backends,
-    "let the clock jump": let_the_clock_jump,
-    "lose answers to commits": cut_commits,
-    "cut every wire": cut_wires,
-    "go half-open": go_half_open,
-    "lose answers for a while": lose_answers,
-    "trouble at the receiver": trouble_at_the_receiver,
-    "kill a client": kill_a_client,
-    "hold a snapshot": hold_a_snapshot,
-    "migrate down and up": migrate_down_and_up,
+    "kill workers": Fault(kill_workers, lambda chance: {"several": chance.randint(4, 7)}),
+    "die at crash points": Fault(die_at_crash_points, draw_places),
+    "stop past the lease": Fault(stop_past_the_lease, lambda chance: {"several": chance.randint(2, 4)}),
+    "tell workers to go": Fault(tell_workers_to_go),
+    "kill the postmaster": Fault(kill_postmaster),
+    "stop the server at once": Fault(stop_server_at_once),
+    "end backends": Fault(end_backends),
+    "let the clock jump": Fault(let_the_clock_jump),
+    "lose answers to commits": Fault(cut_commits, lambda chance: {"several": chance.randint(8, 12)}),
+    "cut every wire": Fault(cut_wires),
+    "go half-open": Fault(go_half_open, lambda chance: {"whose": chance.choice(WIRES)}),
+    "lose answers for a while": Fault(lose_answers),
+    "trouble at the receiver": Fault(trouble_at_the_receiver),
+    "kill a client": Fault(kill_a_client, lambda chance: {"nth": chance.randrange(8)}),
+    "storm of answers": Fault(
+        storm_of_answers, lambda chance: {"runs": chance.randint(3, 8), "taps": chance.randint(4, 10)}
+    ),
+    "storm of intents": Fault(
+        storm_of_intents,
+        lambda chance: {
+            "first": chance.randrange(len(AUTHORS)),
+            "authors": chance.randint(2, 5),
+            "requests": chance.randint(4, 10),
+        },
+    ),
+    "migrate down and up": Fault(migrate_down_and_up),
 }

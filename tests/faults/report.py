@@ -5,47 +5,73 @@ import os
 import platform
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.plot import Bar, bars
 from duly.db.embedded.binaries import find_binaries
+from duly.kernel.crashpoint import CRASHPOINTS
 from duly.launcher import ROOT
+from tests.faults.checks import LONGEST_WAIT
+from tests.faults.clients import BURNS
 from tests.faults.episodes import EPISODES, Outcome
+from tests.faults.faults import WIRES
+from tests.faults.points import PASSED, Place
+from tests.faults.workers import WORKS
 
-__all__ = ["about_this_machine", "as_json", "totals_of", "write_report"]
+__all__ = ["SURVIVED", "about_this_machine", "as_json", "load", "totals_of", "write_report"]
 
 FIGURES = ROOT / "docs" / "figures"
-SURVIVED = (
-    "workers killed",
-    "workers stopped past their lease",
-    "refused writes of zombies",
-    "crash points met",
-    "workers told to go",
-    "workers with another clock",
-    "postmaster kills",
-    "immediate stops",
-    "disks filled",
-    "backends ended",
-    "poolers that died by themselves",
-    "commits whose answer was lost",
-    "answers lost for a while",
-    "half-open connections",
-    "wires cut",
-    "receiver troubles",
-    "clients killed",
-    "clock jumps",
-    "seconds under a held snapshot",
-    "migrations under load",
-)
+HALF_OPEN = tuple(f"half-open connections of {whose}" for whose in WIRES)
+LOST_COMMITS = tuple(f"commits of {whose} whose answer was lost" for whose in WIRES)
+SURVIVED: Mapping[str, Sequence[str]] = {  # every kind of fault there is to be, and how it is counted
+    "kill -9 at random": ("workers killed", "clients killed"),
+    "kill -9 at crash points": ("crash points armed", "crash points met"),
+    "SIGSTOP past the lease, then SIGCONT": (
+        "workers stopped past their lease",
+        "refused writes of zombies",
+        "losses that zombies noticed",
+    ),
+    "one WORKER_ID for all": ("workers born",),
+    "SIGTERM storm": ("workers told to go",),
+    "postmaster kill -9": ("postmaster kills",),
+    "immediate stop of the server": ("immediate stops",),
+    "backends terminated, the listener's too": ("backends ended",),
+    "commit answer lost, and asked again": (*LOST_COMMITS, "answers lost for a while", "wires cut"),
+    "half-open connection": HALF_OPEN,
+    "PgBouncer in transaction mode": ("faults through a pooler", "poolers that died by themselves"),
+    "clocks skewed by an hour": ("workers with another clock",),
+    "the database's clock jumps": ("clock jumps",),
+    "handlers that burn the interpreter": tuple(f"handlers: burn {seconds} s" for seconds in sorted(set(BURNS))),
+    "handlers that abort": ("handlers: abort",),
+    "handlers that end by a segmentation fault": ("handlers: segfault",),
+    "handlers that eat memory": ("handlers: memory",),
+    "handlers that exit": ("handlers: exit",),
+    "handlers that never end": ("handlers: loop",),
+    "disk full": ("disks filled",),
+    "a snapshot held": ("seconds under a held snapshot",),
+    "migration down and up under load": (
+        "migrations under load",
+        "workers refused for want of the schema",
+        "unanswered for want of the schema",
+    ),
+    "receiver answers 500": ("receiver: 500",),
+    "receiver answers 429": ("receiver: 429",),
+    "receiver hangs": ("receiver: hang",),
+    "receiver cuts after it took the message": ("receiver: cut",),
+    "storm of answers": ("storms of answers", "taps in storms"),
+    "storm of intents": ("storms of intents", "requests in storms"),
+}
 WITNESSED = (
     "acknowledged jobs",
     "acknowledged posts",
     "acknowledged captures",
     "acknowledged answers",
     "unanswered",
+    "captures that nobody was told of",
+    "leases lost by others",
     "messages received",
     "messages received twice",
     "verifications",
@@ -54,19 +80,28 @@ WITNESSED = (
 
 def about_this_machine(seed: int) -> dict[str, object]:
     """Everything that a run depends on, as far as we know it."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
     return {
         "seed": seed,
         "commit": commit,
         "when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "machine": f"{os.cpu_count()} processors, {platform.system()} {platform.machine()}",
+        "machine": f"{os.cpu_count()} processors, {memory:.0f} GiB, "
+        f"{platform.system()} {platform.release()} {platform.machine()}",
         "versions": f"Python {platform.python_version()}, PostgreSQL {find_binaries().version}",
     }
 
 
+def load() -> str:
+    """How busy the machine is: of the last minute, and of the last five and fifteen."""
+    return " ".join(f"{each:.1f}" for each in os.getloadavg())
+
+
 def totals_of(outcomes: Sequence[Outcome]) -> Counter[str]:
-    """All counts of all episodes."""
-    return sum((Counter(outcome.counts) for outcome in outcomes), Counter[str]())
+    """All counts of all episodes; of the longest the longest."""
+    totals = sum((Counter(outcome.counts) for outcome in outcomes), Counter[str]())
+    totals[LONGEST_WAIT] = max((outcome.counts.get(LONGEST_WAIT, 0) for outcome in outcomes), default=0)
+    return totals
 
 
 def as_json(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapping[str, object]) -> dict[str, object]:
@@ -96,7 +131,7 @@ def write_report(outcomes: Sequence[Outcome], missing: Mapping[str, str], about:
 def picture_of(outcomes: Sequence[Outcome], about: Mapping[str, object]) -> str:
     """What was survived."""
     totals = totals_of(outcomes)
-    rows = [Bar(name, float(totals[name])) for name in SURVIVED if totals[name]]
+    rows = [Bar(name, float(totals[name])) for names in SURVIVED.values() for name in names if totals[name]]
     return bars("Survived, with no promise broken", rows, "", is_one_scale=True, foot=f"seed {about['seed']}")
 
 
@@ -114,37 +149,63 @@ def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
         f"notes what came. After each every promise was held against it: **{len(broken)} violations**.",
         "",
         *(f"- {name}: {value}" for name, value in about.items()),
-        f"- again: `./duly chaos --minutes {minutes:.0f} --seed {about['seed']}`",
         "",
         "![What was survived](chaos.svg)",
         "",
-        "| survived | times |",
-        "|---|---|",
-        *(f"| {name} | {totals[name]:,} |" for name in SURVIVED),
+        "| fault | counted | times |",
+        "|---|---|---|",
+        *(f"| {fault} | {name} | {totals[name]:,} |" for fault, names in SURVIVED.items() for name in names),
+        "",
+        *crash_points_of(totals),
         "",
         "| witnessed | |",
         "|---|---|",
         *(f"| {name} | {totals[name]:,} |" for name in WITNESSED),
         "",
-        "| episode | what | seed | seconds | violations |",
-        "|---|---|---|---|---|",
+        "| episode | what | seed | seconds | longest wait of a client | violations |",
+        "|---|---|---|---|---|---|",
         *map(row_of, outcomes),
         "",
         "Not run on this machine: "
         + ("; ".join(f"{name} ({why})" for name, why in missing.items()) or "nothing")
         + ".",
         "",
-        "Handlers that burn the interpreter, abort, end by a segmentation fault, eat memory or never end are among the "
-        "jobs of every episode; so are storms of requests for one post and of taps on one run. `unanswered` counts how "
-        "often a client had to ask again because no answer came. Messages that came twice did so under their own id, "
-        "and no oftener than the log tells of tries.",
+        "Faults that never came: " + (", ".join(never_came(totals)) or "none") + ".",
+        "",
+        "Handlers that misbehave are among the jobs of every episode; their starts are counted. A refused write of a "
+        "zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first is counted "
+        "apart, and what anybody else lost, to a jump of the clock or a cut wire, is `leases lost by others`. "
+        "`unanswered` counts how often a client had to ask again because no answer came. A capture has no key to be "
+        "asked again with: one whose answer was lost is asked for anew, and `captures that nobody was told of` are "
+        "there beside the acknowledged ones, no more than requests without an answer. "
+        "Messages that came twice did so under their own id, and no oftener than the log tells of tries.",
     ]
     if broken:
         lines += ["", "## Violations", "", *(f"- {each}" for each in broken[:50])]
     return "\n".join(lines) + "\n"
 
 
+def never_came(totals: Mapping[str, int]) -> list[str]:
+    """Faults of which nothing was counted."""
+    return [fault for fault, names in SURVIVED.items() if not any(totals[name] for name in names)]
+
+
+def crash_points_of(totals: Mapping[str, int]) -> Iterator[str]:
+    """How often a worker died at a crash point of its work, of how many that were to."""
+    yield f"| met of armed | {' | '.join(WORKS)} |"
+    yield f"|---|{'---|' * len(WORKS)}"
+    for point in sorted(CRASHPOINTS):
+        cells = [
+            f"{totals[f'met: {point} of {work}']} of {totals[f'armed: {point} of {work}']}"
+            if Place(work, point) in PASSED
+            else "never passed"
+            for work in WORKS
+        ]
+        yield f"| {point} | {' | '.join(cells)} |"
+
+
 def row_of(outcome: Outcome) -> str:
     """An episode in a line."""
     about, several = EPISODES[outcome.episode].about, len(outcome.violations)
-    return f"| {outcome.episode} | {about} | {outcome.seed} | {outcome.seconds:.0f} | {several} |"
+    waited = outcome.counts.get(LONGEST_WAIT, 0) / 1000
+    return f"| {outcome.episode} | {about} | {outcome.seed} | {outcome.seconds:.0f} | {waited:.1f} s | {several} |"

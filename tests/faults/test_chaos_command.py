@@ -2,19 +2,57 @@
 
 import json
 import subprocess
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from tests.faults import __main__ as command
 from tests.faults import report
-from tests.faults.episodes import EPISODES, Outcome
+from tests.faults.budget import say_what_the_gate_took
+from tests.faults.episodes import EPISODES, ORDINARY, Outcome, plan
 from tests.faults.faults import FAULTS
-from tests.faults.report import as_json, write_report
+from tests.faults.report import SURVIVED, as_json, write_report
 from tests.support.processes import PYTHON, plain_environment
 
-ABOUT = {"seed": 7, "commit": "abc"}
-GOOD = Outcome("everything", 5, 61.0, {"workers killed": 12, "acknowledged jobs": 40}, ["1.00 kill workers"], [])
-BAD = Outcome("pooler", 6, 30.0, {"workers killed": 3}, [], ["lost: job 1"])
+ABOUT = {"seed": 7, "commit": "abc", "again": "`./duly chaos --minutes 2 --seed 7`"}
+COUNTS = {
+    "workers killed": 12,
+    "acknowledged jobs": 40,
+    "longest wait of a client (ms)": 700,
+    "armed: before_send of outbox": 3,
+    "met: before_send of outbox": 2,
+}
+GOOD = Outcome("everything", 5, 61.0, COUNTS, ["1.00 kill workers"], [])
+BAD = Outcome("pooler", 6, 30.0, {"workers killed": 3, "longest wait of a client (ms)": 1900}, [], ["lost: job 1"])
+# Every fault that there is to be; a kind that is wanted anew is written here first.
+WANTED = """
+kill -9 at random
+kill -9 at crash points
+SIGSTOP past the lease, then SIGCONT
+one WORKER_ID for all
+postmaster kill -9
+immediate stop of the server
+backends terminated, the listener's too
+commit answer lost, and asked again
+half-open connection
+PgBouncer in transaction mode
+clocks skewed by an hour
+handlers that burn the interpreter
+handlers that abort
+handlers that end by a segmentation fault
+handlers that eat memory
+SIGTERM storm
+disk full
+a snapshot held
+migration down and up under load
+receiver answers 500
+receiver answers 429
+receiver hangs
+receiver cuts after it took the message
+storm of answers
+storm of intents
+"""
 
 
 def chaos(*words: str) -> subprocess.CompletedProcess[str]:
@@ -53,8 +91,12 @@ def test_the_page_says_what_was_survived_and_how_to_do_it_again(
     }
     page = (tmp_path / "chaos.md").read_text()
     assert "**1 violations**" in page
-    assert "| workers killed | 15 |" in page
-    assert "--seed 7" in page
+    assert "| kill -9 at random | workers killed | 15 |" in page
+    assert "again: `./duly chaos --minutes 2 --seed 7`" in page
+    assert "| 1.9 s | 1 |" in page
+    row = next(line for line in page.splitlines() if line.startswith("| before_send |"))
+    assert row.endswith("| 2 of 3 | 0 of 0 |")
+    assert "never passed" in row
     assert "clocks (no library)" in page
     assert "- lost: job 1" in page
     data = json.loads((tmp_path / "chaos.data.json").read_text())
@@ -68,5 +110,65 @@ def test_programs_get_all_of_it() -> None:
     assert told["seconds"] == 91.0
 
 
+def test_every_fault_that_is_wanted_has_its_row_and_none_is_counted_twice() -> None:
+    wanted = WANTED.strip().splitlines()
+    assert [fault for fault in wanted if not SURVIVED.get(fault)] == []
+    counted = [name for names in SURVIVED.values() for name in names]
+    assert len(counted) == len(set(counted))
+
+
+def test_a_fault_that_never_came_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "FIGURES", tmp_path)
+    write_report([GOOD], {}, ABOUT)
+    never = next(line for line in (tmp_path / "chaos.md").read_text().splitlines() if line.startswith("Faults that"))
+    assert "disk full" in never
+    assert "kill -9 at random" not in never
+
+
 def test_every_fault_says_what_it_does() -> None:
-    assert all(fault.__doc__ for fault in FAULTS.values())
+    assert all(fault.about for fault in FAULTS.values())
+
+
+def test_a_run_says_what_the_gate_took_of_its_time() -> None:
+    def took(test: str, seconds: float) -> pytest.TestReport:
+        return pytest.TestReport(test, (test, 0, test), {}, "passed", None, "call", duration=seconds)
+
+    gate = [took("tests/faults/test_gate.py::test_one", 100.0), took("tests/faults/test_gate.py::test_two", 130.0)]
+    assert say_what_the_gate_took([took("tests/unit/test_three.py::test", 9.0)]) is None
+    assert say_what_the_gate_took(gate) == "the gate of faults: 2 tests in 230 s, within its 240 s"
+    assert "MORE THAN" in str(say_what_the_gate_took([*gate, took("tests/faults/test_gate.py::test_x", 20.0)]))
+
+
+# Again ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_plans_the_same_faults_with_the_same_numbers() -> None:
+    several = 3 * len(ORDINARY)
+    first = list(islice(plan(7, ORDINARY), several))
+    assert first == list(islice(plan(7, ORDINARY), several))
+    assert [str(step) for step in first] != [str(step) for step in islice(plan(8, ORDINARY), several)]
+
+
+def test_every_round_of_a_plan_has_every_fault_once() -> None:
+    names = [step.name for step in islice(plan(7, ORDINARY), 2 * len(ORDINARY))]
+    assert sorted(names[: len(ORDINARY)]) == sorted(names[len(ORDINARY) :]) == sorted(ORDINARY)
+
+
+def test_a_broken_promise_is_told_with_the_command_that_repeats_its_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, float]] = []
+
+    def run_episode(name: str, seed: int, seconds: float, **_: object) -> Outcome:
+        asked.append((name, seed, seconds))
+        return Outcome(name, seed, seconds, {}, [], ["lost: job 1"] if name == "full disk" else [])
+
+    monkeypatch.setattr(command, "run_episode", run_episode)
+    said: list[str] = []
+    command.run(list(EPISODES), 60.0, 7, said.append)
+    name, seed, seconds = asked[-1]
+    assert (name, seconds) == ("full disk", 10.0)
+    assert said[-1].splitlines() == [
+        "lost: job 1",
+        f"again: ./duly chaos --episode 'full disk' --seed {seed} --seconds 10",
+    ]
+    command.run(list(EPISODES), 60.0, 7, said.append)
+    assert asked[-1] == (name, seed, seconds)

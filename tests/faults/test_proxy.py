@@ -66,6 +66,34 @@ def test_cut_after_lets_the_request_through_and_its_answer_not(
     assert proxy.connections_cut == 1
 
 
+def test_cut_after_write_waits_for_a_commit_of_something_written(
+    proxy: Proxy, client: psycopg.Connection[Any], database: str
+) -> None:
+    for nth in range(8):  # often enough to be prepared
+        write(client, str(nth))
+    proxy.cut_after_write()
+    with client.transaction():
+        client.execute("select text from note for update")
+    with client.transaction():
+        client.execute("update note set text = 'another' where text = %s", ["nobody"])
+    with pytest.raises(psycopg.OperationalError), client.transaction():
+        write(client, "unheard of")
+    assert "unheard of" in notes(database)
+    assert proxy.connections_cut == 1
+
+
+def test_cut_after_write_takes_a_lone_statement_for_its_own_commit(
+    proxy: Proxy, client: psycopg.Connection[Any], database: str
+) -> None:
+    for nth in range(8):
+        write(client, str(nth))
+    proxy.cut_after_write()
+    client.execute("select text from note")
+    with pytest.raises(psycopg.OperationalError):
+        write(client, "unheard of")
+    assert "unheard of" in notes(database)
+
+
 def test_cut_before_does_not_let_the_request_through(
     proxy: Proxy, client: psycopg.Connection[Any], database: str
 ) -> None:

@@ -4,6 +4,7 @@ python -m tests.faults.workers nursery <dsn> [setting=value ...]    forks a work
 """
 
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,7 @@ from duly.posts.work import PostWork
 from duly.scheduler.work import ScheduleWork
 from duly.settings import Settings
 from tests.faults.handlers import app
-from tests.support.nursery import Nursery, nurse, pause, with_pace
+from tests.support.nursery import Nursery, nurse, pause, tell, with_pace
 
 __all__ = ["LEASE_SECONDS", "PACE", "WORKS", "FaultNursery"]
 
@@ -101,7 +102,9 @@ WORKS: Mapping[str, Build] = {
 
 
 def works_of(given: dict[str, str]) -> list[Work]:
-    """All kinds of work, or those that are named; `seconds` is how long reading takes."""
+    """All kinds of work, or those that are named; `seconds` is how long reading takes, `clock` asks what time it is."""
+    if given.pop("clock", None):
+        tell("clock", time.time())
     only = given.pop("only", ",".join(WORKS)).split(",")
     seconds = float(given.pop("seconds", "0.05"))
     pace = with_pace(PACE, given)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -39,7 +39,7 @@ from tests.support.pooler import pooler
 from tests.support.processes import PYTHON, Program, is_gone, plain_environment
 from tests.support.proxy import Proxy
 
-__all__ = ["LOGS", "SIX_HOURS", "Shape", "World", "open_world"]
+__all__ = ["LOGS", "SIX_HOURS", "Loss", "Shape", "World", "chance_of", "open_world"]
 
 SERVER = {"max_connections": "300", "shared_buffers": "64MB", "max_wal_size": "256MB"}
 IN_MEMORY = {"fsync": "off"}  # a killed process loses nothing that it had written; only a dead machine would
@@ -77,6 +77,23 @@ WAITING: Mapping[str, str] = {
 }
 
 
+ABSENT = "does not exist"
+LOST = '"event":"lease lost"'
+REFUSED = "its settle found another owner"  # so says who wrote and was refused; a keeper that notices says otherwise
+
+
+class Loss(NamedTuple):
+    """A lease that a worker found lost: because what it wrote was refused, or because its keeper noticed."""
+
+    pid: int
+    is_refusal: bool
+
+
+def chance_of(*words: object) -> random.Random:
+    """Luck that depends on these words alone."""
+    return random.Random("/".join(map(str, words)))  # noqa: S311
+
+
 @dataclass(frozen=True)
 class Shape:
     """How a world is made."""
@@ -97,18 +114,19 @@ class World:
         self.directory = directory
         self.seed = seed
         self.shape = shape
-        self.chance = random.Random(seed)  # noqa: S311
+        self.chance = chance_of(seed)  # what faults draw from; an episode gives each its own
+        self.births = chance_of(seed, "births")  # whose child a worker is: how many are born is nobody's to foresee
         self.counts: Counter[str] = Counter()
         self.said: list[str] = []  # what was done, in order
         self.report: Callable[[str], None] = lambda _: None
         self.born_at = time.monotonic()
         self.over = threading.Event()
-        self.nurseries: list[FaultNursery] = []
+        self.nurseries: list[FaultNursery] = []  # where workers are born
+        self.all_nurseries: list[FaultNursery] = []  # where any ever was
         self.clients: list[Program] = []
         self.connection: psycopg.Connection[Any] | None = None
         self.began = 0  # clients so far
         self.kept: list[psycopg.Connection[Any]] = []  # connections that are held on purpose
-        self.logs_were_dropped = False  # by a migration, which says so
 
     # Making it --------------------------------------------------------------------------------------------------------
 
@@ -157,6 +175,7 @@ class World:
         dsn = make_conninfo(self.wire.address, user=Names().worker)
         nursery = stack.enter_context(FaultNursery(dsn, DULY_STOP_SECONDS="1", **environment))
         self.nurseries.append(nursery)
+        self.all_nurseries.append(nursery)
         return nursery
 
     # Words ------------------------------------------------------------------------------------------------------------
@@ -197,11 +216,6 @@ class World:
         """A webhook for everybody who has none."""
         self.ask(WEBHOOKS, self.receiver.url, SECRET)
 
-    def forget_logs(self) -> None:
-        """What logs said before is not held against them: a migration took some away."""
-        self.logs_were_dropped = True
-        self.ask("truncate witness.log")
-
     def pass_time(self, seconds: float) -> None:
         """Let the database's clock jump; every lease lapses, whoever holds it."""
         self.ask("select 1")
@@ -214,8 +228,10 @@ class World:
 
     def bear(self, *given: str, of: FaultNursery | None = None) -> int:
         """A fresh worker."""
+        nursery = of or self.births.choice(self.nurseries)
         self.counts["workers born"] += 1
-        return (of or self.chance.choice(self.nurseries)).bear(*given)
+        self.counts["workers with another clock"] += nursery is not self.nursery
+        return nursery.bear(*given)
 
     def born(self) -> tuple[FaultNursery, int]:
         """A fresh worker, where all others have ended by themselves."""
@@ -262,10 +278,10 @@ class World:
         for client in new:
             assert client.line() == "ready"
 
-    def kill_client(self) -> None:
+    def kill_client(self, nth: int) -> None:
         """kill -9 of somebody who asks, and another in their place."""
         if self.clients:
-            with self.clients.pop(self.chance.randrange(len(self.clients))) as client:
+            with self.clients.pop(nth % len(self.clients)) as client:
                 client.kill()
             self.counts["clients killed"] += 1
 
@@ -277,6 +293,12 @@ class World:
                 assert client.line() == "end", client.said()
         self.clients.clear()
 
+    def storm(self, *words: object) -> list[int]:
+        """Let every client ask for the same things at once, many times; how often each did, when all are answered."""
+        for client in self.clients:
+            client.tell(" ".join(map(str, words)))
+        return [int(client.line().split()[1]) for client in self.clients]
+
     def journal(self) -> list[dict[str, Any]]:
         """What clients were told, all of them."""
         lines = [line for file in self.directory.glob("journal-*") for line in file.read_text().splitlines()]
@@ -284,14 +306,18 @@ class World:
 
     # The end of an episode --------------------------------------------------------------------------------------------
 
-    def settle_down(self) -> list[str]:
-        """Mend everything, let workers finish, and say what they did not."""
+    def mend(self) -> None:
+        """Nothing is broken, and nothing is held."""
         self.wire.resume()
         self.client_wire.resume()
         self.receiver.answer = lambda _: Answer()
+        self.receiver.slowly = 0.0
         self.receiver.gate.set()
         while self.kept:
             self.kept.pop().close()
+
+    def settle_down(self) -> list[str]:
+        """Nobody asks any more; workers finish, and what they did not is said."""
         for nursery, pid in self.alive():
             nursery.end(pid)
         self.stop_clients()
@@ -332,14 +358,14 @@ class World:
         noted = self.directory / "pooler" / "deaths"
         return len(noted.read_text().splitlines()) if noted.exists() else 0
 
-    def refusals(self) -> int:
-        """How often the database refused somebody who had lost a lease, by the workers' own logs."""
-        said = ("is held by somebody else now", "its settle found another owner")
-        return sum(
-            '"event":"lease lost"' in line and any(each in line for each in said)
-            for nursery in self.nurseries
-            for line in list(nursery.errors)
-        )
+    def troubles(self) -> int:
+        """How often a worker was refused because the schema was not there, by the workers' own logs."""
+        return sum(ABSENT in line for nursery in self.all_nurseries for line in list(nursery.errors))
+
+    def losses(self) -> list[Loss]:
+        """Every lease that a worker found lost, by the workers' own logs."""
+        lines = [line for nursery in self.all_nurseries for line in list(nursery.errors) if LOST in line]
+        return [Loss(int(line.split(" ", 1)[0]), REFUSED in line) for line in lines]
 
 
 ROLES = (Names().worker, Names().api)

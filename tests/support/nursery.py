@@ -3,7 +3,7 @@
     python -m tests.support.some_worker nursery <dsn> [setting=value ...]
 
 Every line of a worker, on either stream, begins with the worker's process id. A worker that is told `crash=point:n`
-ends at that crash point.
+ends at that crash point. Of every worker that ended the parent says how: `<pid> gone <status>`, a signal's as -9.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -61,7 +62,6 @@ def with_pace(pace: Pace, given: Given) -> Pace:
 
 def be_a_worker(dsn: str, works_of: Callable[[Given], Sequence[Work]], given: Given) -> None:
     """Work until told to stop; logs go to standard error, what handlers say to standard output."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     random.seed()
     if point := given.pop("crash", None):
         arm(point)
@@ -73,15 +73,27 @@ def be_a_worker(dsn: str, works_of: Callable[[Given], Sequence[Work]], given: Gi
 
 def nurse(works_of: Callable[[Given], Sequence[Work]], dsn: str, *given: str) -> None:
     """Fork a worker for every line, with the settings on it."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them, so they leave no trace
+    signal.signal(signal.SIGCHLD, reap)
     os.write(1, b"ready\n")
     for line in sys.stdin:
         if (pid := os.fork()) == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            status = 1
             try:
                 be_a_worker(dsn, works_of, dict(each.split("=", 1) for each in (*given, *line.split())))
+                status = 0
+            except BaseException:
+                traceback.print_exc(file=cast("TextIO", Marked()))
             finally:
-                os._exit(0)
+                os._exit(status)
         os.write(1, f"born {pid}\n".encode())
+
+
+def reap(*_: object) -> None:
+    """Say of every worker that ended how it did."""
+    with suppress(ChildProcessError):  # there is none left
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            os.write(1, f"{ended[0]} gone {os.waitstatus_to_exitcode(ended[1])}\n".encode())
 
 
 # In a test ------------------------------------------------------------------------------------------------------------
@@ -136,7 +148,12 @@ class Nursery(Program):
     def see_gone(self, pid: int) -> None:
         """Wait until a worker has ended, however."""
         wait_gone(pid)
-        self.alive.remove(pid)
+        if pid in self.alive:
+            self.alive.remove(pid)
+
+    def status_of(self, pid: int) -> int:
+        """How a worker ended: its exit status, or less than nothing for a signal."""
+        return int(self.hear_from(pid, "gone").split()[1])
 
     def stop(self, pid: int) -> None:
         """Tell a worker to go, and wait until it went in peace."""

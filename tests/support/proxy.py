@@ -3,6 +3,7 @@
     cut()                  every connection ends now
     cut_before(pattern)    the next request with these bytes never reaches the server, and its connection ends
     cut_after(pattern)     that request is executed and answered, its client never hears of it, and its connection ends
+    cut_after_write()      the same for the next commit of something written, be it one statement or a transaction
     drop_answers()         requests arrive, answers do not
     freeze()               nothing arrives and nobody hangs up: bytes wait, as they do while a network is down
     resume()               everything flows again
@@ -12,6 +13,7 @@ when it returns. It reads the protocol just far enough to know where a message e
 """
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,13 +29,20 @@ __all__ = ["Proxy"]
 SECONDS = 30.0
 ENDS_A_REQUEST = (b"Q", b"S", b"F")  # a simple query, a sync, a function call: each is answered by one "ready"
 READY = b"Z"
+DONE = b"C"
+NOTHING = b" 0\0"  # so ends the word about a statement that met no row
+IN_TRANSACTION = b"T"  # so says a "ready" inside of one
+WRITES = re.compile(  # a statement that writes, by what its text says or whose function it calls
+    rb"\b(insert\s+into|(?<!for\s)update|delete\s+from)\b|\bledger\.enqueue|\bposts\.create_intent|\bscheduler\.answer\(",
+    re.IGNORECASE,
+)
 HUNG_UP = (asyncio.IncompleteReadError, OSError)
 
 
 class Trap(NamedTuple):
-    """What waits for the next request with these bytes."""
+    """What waits for the next request with these bytes, or for the next commit of something written."""
 
-    pattern: bytes
+    pattern: bytes | None
     forward: bool
 
 
@@ -80,6 +89,10 @@ class Proxy:
     def cut_after(self, pattern: bytes) -> None:
         """The next request that contains these bytes is executed; its answer and its connection are lost."""
         self.trap = Trap(pattern, forward=True)
+
+    def cut_after_write(self) -> None:
+        """The next commit of something written is done; its answer and its connection are lost."""
+        self.trap = Trap(None, forward=True)
 
     def drop_answers(self) -> threading.Event:
         """Forward requests and swallow answers; the event is set once a whole answer was swallowed."""
@@ -162,6 +175,10 @@ class Wire:
         self.ready = 0  # how often it did
         self.last: int | None = None  # the answer that ends with this "ready" is the last, and nobody hears it
         self.spoiled = False  # an answer was swallowed: the next would be taken for it
+        self.state = b""  # what the last "ready" said: in a transaction, or not
+        self.is_writing = False  # the statement under way would write
+        self.has_written = False  # in the transaction that is open, to some row
+        self.writers: set[bytes] = set()  # prepared statements that write
 
     def cut(self) -> None:
         """End it at once, without a word to either side."""
@@ -203,8 +220,9 @@ class Wire:
 
     def is_trapped(self, message: Message) -> bool:
         """Does it spring the trap, so that it must not go on? One that may go on is this connection's last."""
+        is_commit = self.commits_a_write(message)
         trap = self.proxy.trap
-        if not trap or trap.pattern not in message.text:
+        if not trap or not (is_commit if trap.pattern is None else trap.pattern in message.text):
             return False
         self.proxy.trap = None
         self.last = self.asked + 1
@@ -212,11 +230,33 @@ class Wire:
             self.cut()
         return not trap.forward
 
+    def commits_a_write(self, message: Message) -> bool:
+        """Is something written for good by this: by a statement alone, or by the end of its transaction?"""
+        text = message.text[5:]
+        if message.kind == b"P":
+            name, _, text = text.partition(b"\0")
+            writes = WRITES.search(text) is not None
+            if name:
+                self.writers = self.writers | {name} if writes else self.writers - {name}
+                return False  # it is named now and bound next
+        elif message.kind == b"B":
+            writes = text.split(b"\0", 2)[1] in self.writers
+        else:
+            writes = message.kind == b"Q" and WRITES.search(text) is not None
+        self.is_writing |= writes
+        if self.state == IN_TRANSACTION:
+            return self.has_written and message.kind in (b"Q", b"P") and text.upper().startswith(b"COMMIT")
+        return writes
+
     async def carry_answers(self, server: asyncio.StreamReader) -> None:
         """From the server to the client, but for what nobody may hear."""
         while message := await self.receive(server):
             is_last = self.last is not None and self.ready >= self.last - 1
-            self.ready += message.kind == READY
+            self.has_written |= self.is_writing and message.kind == DONE and not message.text.endswith(NOTHING)
+            if message.kind == READY:
+                self.ready += 1
+                self.state, self.is_writing = message.text[5:6], False
+                self.has_written &= self.state == IN_TRANSACTION
             if swallowed := self.proxy.swallowed:
                 self.spoiled = True
                 if message.kind == READY:

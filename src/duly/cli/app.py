@@ -219,6 +219,10 @@ def chaos(
             "With --guards: those whose name matches this."
         ),
     ] = None,
+    episode: Annotated[
+        str | None, typer.Option(help="Instead: this episode alone, with the --seed that a run said it had.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=1, help="With --episode: how long. Default: 75.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Write the page docs/figures/chaos.md.")] = False,
     guards: Annotated[
         bool, typer.Option("--guards", help="Instead: remove every guard in turn, and see a test go red for each.")
@@ -234,7 +238,8 @@ def chaos(
 
     if guards:
         run_guards(only=only, report=report, list_only=list_only, as_json=as_json)
-    run_chaos(minutes=minutes, seed=seed, only=only, report=report, list_only=list_only, as_json=as_json)
+    options = {"minutes": minutes, "seed": seed, "only": only, "episode": episode, "seconds": seconds}
+    run_chaos(options, report=report, list_only=list_only, as_json=as_json)
 
 
 @app.command(rich_help_panel=WORKSHOP)

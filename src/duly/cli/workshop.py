@@ -30,13 +30,11 @@ def run_tests(arguments: list[str]) -> None:
     os.execve(sys.executable, [sys.executable, "-m", "pytest", *parallel, *arguments], environment)
 
 
-def run_chaos(
-    minutes: float, seed: int | None, only: str | None, report: bool, list_only: bool, as_json: bool
-) -> NoReturn:
+def run_chaos(options: Mapping[str, object], report: bool, list_only: bool, as_json: bool) -> NoReturn:
     """Become the harness of faults."""
     in_checkout()
     flags = [*(["--report"] if report else []), *(["--list"] if list_only else [])]
-    become("tests.faults", {"minutes": minutes, "seed": seed, "only": only}, as_json, flags)
+    become("tests.faults", options, as_json, flags)
 
 
 def run_guards(only: str | None, report: bool, list_only: bool, as_json: bool) -> NoReturn:
