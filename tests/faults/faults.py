@@ -166,7 +166,8 @@ def end_backends(world: World) -> None:
         " and pid <> pg_backend_pid() order by pid"
     )
     chosen = [pid for pid, name in there if name == "duly listener" or world.chance.random() < 0.3]
-    world.counts["backends ended"] += sum(world.ask("select pg_terminate_backend(pid) from unnest(%s) as pid", chosen))
+    ended = world.ask("select pg_terminate_backend(pid) from unnest(%s::integer[]) as pid", chosen)
+    world.counts["backends ended"] += sum(ended)
 
 
 def hold_a_snapshot(world: World) -> Callable[[], int | None]:

@@ -8,13 +8,14 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from duly.kernel.crashpoint import CRASHPOINTS, KILLED
+from tests.faults.people import ORG
 from tests.faults.workers import WORKS
 from tests.faults.world import World
 from tests.support.processes import is_gone
 
 __all__ = ["NOT_THERE", "PASSED", "Place", "die_at"]
 
-BUSY_SECONDS = 0.5  # by then a worker holds something
+BUSY_SECONDS = (0.5, 0.6)  # by then a worker holds something; whoever is told again lets go of it
 
 
 class Place(NamedTuple):
@@ -45,6 +46,10 @@ HOW: Mapping[str, tuple[str, ...]] = {
     "renew": ("heartbeat_seconds=0.25", "seconds=0.8"),
     "release": ("seconds=5", "slots=3"),
 }
+# Jobs take as long as they say; somebody must be at one to give it back.
+LONG_JOBS = """
+select ledger.enqueue(%s, 'nap', '{"seconds": 4}', priority => 50, max_attempts => 1000) from generate_series(1, 3)
+"""
 SLOW = ("renew", "release")  # who is to pass these must hold something for a while
 
 
@@ -55,23 +60,26 @@ def die_at(world: World, places: Mapping[Place, int], seconds: float) -> set[Pla
     """
     world.receiver.slowly = 0.6 if any(place.point.endswith(SLOW) for place in places) else 0.0
     living: dict[int, Place] = {}
-    untold: dict[int, float] = {}  # those who are to be told to go, and when
+    untold: dict[int, list[float]] = {}  # those who are to be told to go, and when
     met = set[Place]()
 
     def bear(place: Place) -> None:
         pid = world.bear(*words_of(place, places[place]), of=world.nursery)
         living[pid] = place
         if place.point.endswith("release"):
-            untold[pid] = time.monotonic() + BUSY_SECONDS
+            untold[pid] = [time.monotonic() + seconds for seconds in BUSY_SECONDS]
 
+    if any(place.work == "ledger" and place.point.endswith("release") for place in places):
+        world.ask(LONG_JOBS, ORG)
     for place in places:
         bear(place)
     end = time.monotonic() + seconds
     while time.monotonic() < end and not met >= places.keys() & set(PASSED):
-        for pid in [pid for pid, at in untold.items() if at < time.monotonic()]:
-            del untold[pid]
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+        for pid, times in untold.items():
+            if times and times[0] < time.monotonic():
+                del times[0]
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
         for pid in [pid for pid in living if is_gone(pid)]:
             place = living.pop(pid)
             untold.pop(pid, None)

@@ -216,7 +216,10 @@ async def later(connection: Connection, leases: Sequence[Lease], seconds: Sequen
 
 async def handed_back(connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
     """Unfinished and unblamed: to be claimed by another at once."""
-    return await settle(connection, leases, put_back(connection, leases, [None] * len(leases)))
+    crashpoint("before_release")
+    released = await settle(connection, leases, put_back(connection, leases, [None] * len(leases)))
+    crashpoint("after_release")
+    return released
 
 
 async def put_back(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float | None]) -> Sequence[Row]:
