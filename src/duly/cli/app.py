@@ -77,7 +77,7 @@ def up(
         bool,
         typer.Option(
             "--demo",
-            help="Tell one story through every domain, in a directory of its own and with its clock moved; then stay up.",
+            help="Show one item going through each domain, in a directory of its own, with the clock moved; then stay.",
         ),
     ] = False,
     once: Annotated[

@@ -15,7 +15,7 @@ from duly.cli.listen import address_of, listen
 from duly.cli.up import about_of, components, only_one_here, run_until_stopped, say_stopped, wait_until_ready
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import newest_revision
-from duly.demo import ERRANDS, Narrator, make_fresh, narrator_of, tell_story
+from duly.demo import ERRANDS, Narrator, make_fresh, narrator_of, tell_story, tell_what_it_is
 from duly.errors import InvalidArgument, Misconfigured
 from duly.extras import in_checkout
 from duly.launcher import ROOT
@@ -40,6 +40,7 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
     settings = load_settings()
     narrator = narrator_of(prefix_of(settings.home, forgotten), as_json=as_json)
     with only_one_here(settings.home) as note:
+        tell_what_it_is(narrator, settings.home)
         shutil.rmtree(settings.home / "objects", ignore_errors=True)
         log = settings.home / "demo.log"
         with (
@@ -111,12 +112,9 @@ def forget_settings() -> list[str]:
 
 def prefix_of(home: Path, forgotten: Sequence[str]) -> str:
     """What leads a command, pasted into another terminal, to the demo's database and to no other."""
-    if not in_checkout():
-        program = "duly"
-    else:
-        program = "./duly" if Path.cwd() == ROOT else shlex.quote(str(ROOT / "duly"))
+    here = "./duly" if Path.cwd() == ROOT else shlex.quote(str(ROOT / "duly"))
     without = " ".join(("env", *(f"-u {variable}" for variable in forgotten), "")) if forgotten else ""
-    return f"{without}DULY_HOME={shlex.quote(str(home))} {program}"
+    return f"{without}DULY_HOME={shlex.quote(str(home))} {here if in_checkout() else 'duly'}"
 
 
 def say_farewell(narrator: Narrator, home: Path, api: str, stays: bool) -> None:

@@ -2,7 +2,7 @@
 
 from psycopg import connect
 
-from duly.db.admin import clone_database, create_database, drop_database, has_database
+from duly.db.admin import create_database, drop_database, has_database, rename_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.location import EMBEDDED_DATABASE, Database
 from duly.errors import HomeUnusable
@@ -25,8 +25,7 @@ def make_fresh(server: EmbeddedServer) -> Database:
         drop_database(admin, DRAFT)
         build_movable(create_database(server.dsn(), DRAFT))
         drop_database(admin, EMBEDDED_DATABASE)
-        clone_database(admin, DRAFT, EMBEDDED_DATABASE)
-        drop_database(admin, DRAFT)
+        rename_database(admin, DRAFT, EMBEDDED_DATABASE)
     return Database(server.dsn(EMBEDDED_DATABASE), server)
 
 

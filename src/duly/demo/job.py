@@ -20,8 +20,8 @@ async def tell_job(stage: Stage) -> None:
         made = await print_invoice.on(transaction, key=f"order:{ORDER}", requested_by="demo").enqueue(order=ORDER)
     key = made.row
     stage.tell.say(
-        f"An order is placed and, in the same transaction, a job: print_invoice.on(tx).enqueue(order={ORDER}). "
-        "But the printer has no paper."
+        f"A program asks for a job inside its own transaction: print_invoice.on(tx).enqueue(order={ORDER}). A worker "
+        "takes it at once, but the printer has no paper."
     )
     for number, name in enumerate(NAMES_OF_TRIES, start=1):
         job = await until_failed(stage, key, number)

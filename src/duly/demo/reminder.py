@@ -27,8 +27,8 @@ async def tell_reminder(stage: Stage) -> None:
     schedule = await add_schedule(stage)
     assert schedule.next_at, "it has not fired yet"
     stage.tell.say(
-        f"Anna pays {COST.amount} {COST.currency} for music on the 1st of every month, and wants to be reminded at 10:00 "
-        f"in {schedule.zone}. So she has a schedule:"
+        f"Anna pays {COST.amount} {COST.currency} for music on the 1st of every month, and wants to be reminded "
+        f"at 10:00, {schedule.zone}. So she has a schedule:"
     )
     stage.tell.command("schedule", "show", str(schedule.id))
     await stage.pass_time(schedule.next_at - EARLY, "The month passes")
@@ -101,7 +101,9 @@ async def answer(stage: Stage, run: Run, message: SentMessage) -> None:
     )
     again = await service.answer_run(stage.pool, stage.anna.id, run.id, tap)
     assert isinstance(again, Existing), "one tap is one answer, however often it comes"
-    stage.tell.say("The tap comes a second time, as taps do: she is told that it was answered, and gets the same receipt.")
+    stage.tell.say(
+        "The tap comes a second time, as taps do: she is told that it was answered, and gets the same receipt."
+    )
     stage.tell.command("schedule", "answer", str(run.id), tap.action, "--key", tap.key)
     try:
         await service.answer_run(stage.pool, stage.anna.id, run.id, Answer(Action.SKIP, "another-device"))

@@ -19,7 +19,7 @@ from duly.people import service as people
 from duly.settings import Settings
 from duly.testing.clock import Clock
 
-__all__ = ["CHAPTERS", "ERRANDS", "Chapter", "tell_story"]
+__all__ = ["CHAPTERS", "ERRANDS", "Chapter", "tell_story", "tell_what_it_is"]
 
 ERRANDS = "duly.demo.errands:app"
 ANNA, TELEGRAM_ID, ZONE, CURRENCY = "anna", 42, "Europe/Stockholm", "SEK"
@@ -40,13 +40,17 @@ CHAPTERS = (
 )
 
 
-async def tell_story(dsn: str, settings: Settings, pictures: Path, log: Path, tell: Narrator, began: float) -> bool:
-    """Tell every chapter on the database at this address; False, with the reason told, when one did not come to its end."""
+def tell_what_it_is(tell: Narrator, home: Path) -> None:
+    """The first lines, while everything starts."""
     tell.begin(
         f"duly {duly.__version__}: one item through each of its domains, to its end. All of it is real: PostgreSQL, a "
-        "worker, the API. Only time is not: the clock of this database is moved, so that hours and weeks pass in a moment.",
-        f"It lives in {settings.home}, needs no account, and touches nothing else of yours.",
+        "worker, the API. Only time is not: the clock of this database is moved, and hours and weeks pass in a moment.",
+        f"It lives in {home}, needs no account, and touches nothing else of yours. Starting; that takes some seconds.",
     )
+
+
+async def tell_story(dsn: str, settings: Settings, pictures: Path, log: Path, tell: Narrator, began: float) -> bool:
+    """Tell every chapter, on the database at this address; False when one did not come to its end, and why is told."""
     chapter = "the beginning"
     try:
         async with open_pool(dsn, size=4, role=settings.api_role, name="duly-demo") as pool:
