@@ -39,7 +39,7 @@ def environment_of(home: Path) -> dict[str, str]:
 def paste(command: str, home: Path) -> subprocess.CompletedProcess[str]:
     """Run a printed command as a shell does, where the newcomer stands."""
     return subprocess.run(
-        command, shell=True, cwd=ROOT, env=environment_of(home), capture_output=True, text=True, timeout=SECONDS
+        ["sh", "-c", command], cwd=ROOT, env=environment_of(home), capture_output=True, text=True, timeout=SECONDS
     )
 
 
