@@ -18,7 +18,7 @@ async def test_a_step_that_does_not_come_is_named_with_what_was_seen(
 ) -> None:
     monkeypatch.setattr(stage, "STEP_SECONDS", 0.2)
     log = tmp_path / "demo.log"
-    settings = Settings(DULY_HOME=str(tmp_path))  # type: ignore[call-arg]
+    settings = Settings(DULY_HOME=str(tmp_path), OCR_IMAGE_SECONDS=0.1)  # type: ignore[call-arg]
     pictures = ROOT / "fixtures" / "demo"
     assert not await tell_story(duly_database, settings, pictures, log, Recorder("duly"), time.monotonic())
     told = capsys.readouterr().out

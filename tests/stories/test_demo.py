@@ -67,6 +67,12 @@ def must_be_told_to_its_end(story: str) -> None:
 
 def must_be_true(connection: psycopg.Connection[Any]) -> None:
     """What the story tells is what the database holds, and no law is broken."""
+    assert rows(connection, "select version from schedule_ingest.schedule_version order by version") == [(1,), (2,)]
+    kinds = ["shift_added", "shift_added", "shift_added", "shift_time_changed"]
+    assert rows(connection, "select event_type from schedule_ingest.schedule_event order by detected_at, seq") == [
+        (kind,) for kind in kinds
+    ]
+    assert rows(connection, "select status from schedule_ingest.schedule_notification") == [("sent",), ("sent",)]
     assert rows(connection, "select status from scheduler.job_runs where status = 'confirmed'") == [("confirmed",)]
     assert rows(connection, "select amount, currency, reverses from expense.expenses") == [(119, "SEK", None)]
     assert rows(connection, "select channel, status from duly.outbox where kind = 'reminder.due'") == [

@@ -17,15 +17,21 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import newest_revision
 from duly.demo import ERRANDS, Narrator, make_fresh, narrator_of, tell_story, tell_what_it_is
 from duly.errors import InvalidArgument, Misconfigured
-from duly.extras import in_checkout
+from duly.extras import in_checkout, require
 from duly.launcher import ROOT
 from duly.settings import Settings, load_settings, variables_of
 
 __all__ = ["run_demo"]
 
-KEPT = ("home", "pgbin", "pguser")  # of all settings: where the server lives, and which it is
+KEPT = ("home", "pgbin", "pguser", "ocr_tessdata")  # of all settings: where things are on this machine
 PICTURES = ROOT / "fixtures" / "demo"
-POLL_SECONDS = "0.1"  # nobody is woken by a clock that is moved
+BRISK = {  # a clock that is moved wakes nobody, and what is under way when it ends is nobody's loss
+    "DULY_POLL_SECONDS": "0.2",
+    "WORKER_POLL_SECONDS": "0.2",
+    "DULY_STOP_SECONDS": "1",
+    "DULY_LOG_LEVEL": "info",
+}
+EYES = "ocr"  # the extra that reads screenshots
 DID_NOT_SUCCEED, INTERRUPTED = 1, 130
 
 
@@ -41,6 +47,7 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
     narrator = narrator_of(prefix_of(settings.home, forgotten), as_json=as_json)
     with only_one_here(settings.home) as note:
         tell_what_it_is(narrator, settings.home)
+        require(EYES)
         shutil.rmtree(settings.home / "objects", ignore_errors=True)
         log = settings.home / "demo.log"
         with (
@@ -101,12 +108,7 @@ def forget_settings() -> list[str]:
     forgotten = [variable for variable in variables if os.environ.pop(variable, "")]
     os.environ.pop("PGSERVICE", None)  # no address can overrule it
     home = load_settings().home / "demo"
-    os.environ |= {
-        "DULY_HOME": str(home if Path.cwd() == ROOT else home.absolute()),
-        "DULY_POLL_SECONDS": POLL_SECONDS,
-        "WORKER_POLL_SECONDS": POLL_SECONDS,
-        "DULY_LOG_LEVEL": "info",
-    }
+    os.environ |= {**BRISK, "DULY_HOME": str(home if Path.cwd() == ROOT else home.absolute())}
     return forgotten
 
 

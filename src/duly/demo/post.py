@@ -36,6 +36,9 @@ async def tell_post(stage: Stage) -> None:
     stage.tell.quote(str(reading.get("reasoning")))
     stage.tell.command("posts", "show", str(key))
     stage.tell.command("posts", "timeline", str(key))
+    message = await stage.until_sent("post.released", lambda: why(stage, key))
+    stage.tell.say("Anna is told that it is out:")
+    stage.tell.command("notifications", "show", str(message.id))
 
 
 async def until_released(stage: Stage, key: UUID) -> Post:
@@ -45,8 +48,10 @@ async def until_released(stage: Stage, key: UUID) -> Post:
         post = await service.get_post(stage.pool, stage.anna.uid, key)
         return post if post.status is Status.RELEASED else None
 
-    async def why() -> str:
-        found = await explain(stage.pool, stage.anna.uid, key, zone=None)
-        return f"the post {key} is {found.status}. {found.sentence}"
+    return await stage.until("the post is released", look, lambda: why(stage, key))
 
-    return await stage.until("the post is released", look, why)
+
+async def why(stage: Stage, key: UUID) -> str:
+    """Where the post is, and why."""
+    found = await explain(stage.pool, stage.anna.uid, key, zone=None)
+    return f"the post {key} is {found.status}. {found.sentence}"

@@ -5,14 +5,14 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from duly.delivery.service import SentMessage, list_messages
+from duly.delivery.service import SentMessage
 from duly.demo.stage import Stage
 from duly.errors import AlreadyAnswered
 from duly.kernel.outcome import Existing
 from duly.kernel.words import counted
 from duly.scheduler import service
 from duly.scheduler.explain import explain
-from duly.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Run, RunStatus, Schedule
+from duly.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Run, Schedule
 
 __all__ = ["tell_reminder"]
 
@@ -35,10 +35,9 @@ async def tell_reminder(stage: Stage) -> None:
     run = await until_planned(stage, schedule)
     stage.tell.say(f"Ten minutes before its time there is a run for the period {run.period_key}; it waits.")
     await stage.pass_time(run.scheduled_at, "Ten minutes pass")
-    message = await until_reminded(stage, run)
-    printed = await stage.until_printed("the console shows the reminder", message.id, lambda: why(stage, run))
-    stage.tell.say(f"The reminder is due, and the worker prints it, for Anna has no other channel ({stage.log}):")
-    stage.tell.quote(printed)
+    message = await stage.until_sent("reminder.due", lambda: why(stage, run))
+    stage.tell.say(f"The reminder is due, and appears on the console, which is the worker's output ({stage.log}):")
+    stage.tell.quote(stage.printed(message.id))
     await answer(stage, run, message)
     entries = await service.list_expenses(stage.pool, stage.anna.id)
     stage.tell.say(f"In her books there is {counted(len(entries.items), 'entry', 'entries')}.")
@@ -75,18 +74,6 @@ async def until_planned(stage: Stage, schedule: Schedule) -> Run:
         return f"the schedule {known.id} is {known.status} and fires next at {known.next_at}"
 
     return await stage.until("the schedule's run is made", look, nothing)
-
-
-async def until_reminded(stage: Stage, run: Run) -> SentMessage:
-    """The message about the run, once it is sent."""
-
-    async def look() -> SentMessage | None:
-        known = await service.get_run(stage.pool, stage.anna.id, run.id)
-        messages = await list_messages(stage.pool, status="sent", recipient=stage.anna.uid)
-        about = [message for message in messages.items if message.payload.get("run") == run.id]
-        return about[0] if about and known.status is RunStatus.SENT else None
-
-    return await stage.until("the reminder is sent", look, lambda: why(stage, run))
 
 
 async def answer(stage: Stage, run: Run, message: SentMessage) -> None:

@@ -33,8 +33,7 @@ async def tell_screenshots(stage: Stage) -> None:
     stage.tell.command("ingest", "diff", str(day), "1", "2", "--user", stage.anna.uid)
     message = await until_told(stage, day, second.id)
     stage.tell.say("She is told so, where the worker prints what has no other channel:")
-    step = "the console shows the message about the change"
-    stage.tell.quote(await stage.until_printed(step, message.notification_id, lambda: why(stage, second.id)))
+    stage.tell.quote(stage.printed(message.notification_id))
     stage.tell.command("ingest", "notifications", str(day), "--user", stage.anna.uid)
     stage.tell.say("And the day can be built anew from its changes alone:")
     stage.tell.command("ingest", "replay", str(day), "--user", stage.anna.uid)
@@ -55,7 +54,8 @@ async def capture(stage: Stage, picture: str) -> Session:
             raise Stuck(f"the screenshot {picture} was not read: {await why(stage, session.id)}")
         return known if known.state == HOUSE.states.done else None
 
-    return await stage.until(f"the screenshot {picture} is read", look, lambda: why(stage, session.id))
+    step, may_take = f"the screenshot {picture} is read", stage.settings.ocr_seconds
+    return await stage.until(step, look, lambda: why(stage, session.id), more_seconds=may_take)
 
 
 async def changes_in_words(stage: Stage, day: date, before: int, after: int) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from duly.db.pool import Pool
+from duly.delivery.service import SentMessage, list_messages
 from duly.demo.narrator import Narrator
 from duly.objects import Objects, open_objects
 from duly.people import User
@@ -18,8 +19,8 @@ from duly.testing.clock import Clock
 
 __all__ = ["Stage", "Stuck"]
 
-STEP_SECONDS = 45.0  # on a machine that does much else; a step takes a second
-REST_SECONDS = 0.05
+STEP_SECONDS = 60.0  # on a machine that does much else; elsewhere a step takes a second
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 0.02, 0.3
 MOMENT = timedelta(seconds=1)
 
 Found = TypeVar("Found")
@@ -52,23 +53,37 @@ class Stage:
         return open_objects(self.settings)
 
     async def until(
-        self, step: str, look: Callable[[], Awaitable[Found | None]], why: Callable[[], Awaitable[str]]
+        self,
+        step: str,
+        look: Callable[[], Awaitable[Found | None]],
+        why: Callable[[], Awaitable[str]],
+        more_seconds: float = 0.0,
     ) -> Found:
         """Look until there is something to see; Stuck with the step and the reason when it takes too long."""
-        deadline = time.monotonic() + STEP_SECONDS
+        seconds, rest = STEP_SECONDS + more_seconds, FIRST_REST_SECONDS
+        deadline = time.monotonic() + seconds
         while (found := await look()) is None:
             if time.monotonic() > deadline:
-                raise Stuck(f"waited {STEP_SECONDS:.0f} s for this: {step}. What is known: {await why()}")
-            await asyncio.sleep(REST_SECONDS)
+                raise Stuck(f"waited {seconds:.0f} s for this: {step}. What is known: {await why()}")
+            await asyncio.sleep(rest)
+            rest = min(2 * rest, LONGEST_REST_SECONDS)
         return found
 
-    async def until_printed(self, step: str, key: object, why: Callable[[], Awaitable[str]]) -> str:
-        """What the worker printed of a message, which is settled after that; the same wait all the same."""
+    async def until_sent(self, kind: str, why: Callable[[], Awaitable[str]]) -> SentMessage:
+        """Anna's message of this kind, once it is sent."""
 
-        async def look() -> str | None:
-            return message_in(self.log.read_text(errors="replace"), str(key))
+        async def look() -> SentMessage | None:
+            page = await list_messages(self.pool, status="sent", recipient=self.anna.uid)
+            return next((message for message in page.items if message.kind == kind), None)
 
-        return await self.until(step, look, why)
+        return await self.until(f"the message {kind} is sent", look, why)
+
+    def printed(self, key: object) -> str:
+        """What the worker printed of a message that is sent."""
+        found = message_in(self.log.read_text(errors="replace"), str(key))
+        if found is None:
+            raise Stuck(f"the message {key} is sent, but the console never showed it: it is not in {self.log}")
+        return found
 
     async def now(self) -> datetime:
         """What time it is in the demo's database."""

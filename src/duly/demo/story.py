@@ -13,6 +13,7 @@ from duly.demo.job import tell_job
 from duly.demo.narrator import Narrator
 from duly.demo.post import tell_post
 from duly.demo.reminder import tell_reminder
+from duly.demo.screenshots import tell_screenshots
 from duly.demo.stage import Stage, Stuck
 from duly.errors import DulyError
 from duly.people import service as people
@@ -34,6 +35,7 @@ class Chapter:
 
 
 CHAPTERS = (
+    Chapter("A screenshot becomes a version, a second one a change and a message", tell_screenshots),
     Chapter("A reminder is answered, and booked once", tell_reminder),
     Chapter("A post is released with its reading", tell_post),
     Chapter("A job fails twice and succeeds", tell_job),
