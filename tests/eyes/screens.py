@@ -6,7 +6,7 @@ reported on the other.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from tests.eyes.vocabulary import DEVELOPMENT, REPORT
 
-__all__ = ["REPORT_FROM", "Screen", "Truth", "draw", "fonts"]
+__all__ = ["REPORT_FROM", "Screen", "Shown", "Truth", "draw", "draw_day", "fonts"]
 
 REPORT_FROM = 1000
 FONT_PLACES = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), Path.home() / ".fonts")
@@ -86,10 +86,26 @@ def draw(seed: int, *, is_hard: bool = False, layout: str | None = None) -> Scre
     return Screen(data, kind, Truth(page.date_line, page.day.isoformat(), tuple(page.shown), f"{page.about}, {about}"))
 
 
+def draw_day(day: date, shifts: Sequence[Shown], layout: str, *, seed: int = 0, width: int = 540) -> bytes:
+    """A small screen of this day and these shifts, as a JPEG."""
+    page = Drawing(random.Random(f"day {seed}"), layout, seed, day, shifts)  # noqa: S311
+    page.draw()
+    small = page.image.resize((width, round(page.height * width / page.width)), Image.Resampling.LANCZOS)
+    return jpeg(small, 80)
+
+
 class Drawing:
     """A screen on its way."""
 
-    def __init__(self, rolls: random.Random, layout: str, seed: int) -> None:
+    def __init__(
+        self,
+        rolls: random.Random,
+        layout: str,
+        seed: int,
+        day: date | None = None,
+        given: Sequence[Shown] | None = None,
+    ) -> None:
+        self.given = given
         self.rolls = rolls
         self.layout = layout
         self.words = REPORT if seed >= REPORT_FROM else DEVELOPMENT
@@ -101,7 +117,7 @@ class Drawing:
         self.dash = rolls.choice(("–", "-", " - ", " – "))  # noqa: RUF001
         self.point = rolls.choice((":", ":", ":", ":", "."))
         self.has_pins = rolls.random() < 0.5
-        self.day = date(2026, 1, 1) + timedelta(days=rolls.randrange(365))
+        self.day = day or date(2026, 1, 1) + timedelta(days=rolls.randrange(365))
         self.date_line = self.day_in_words()
         self.about = f"{layout}, {Path(self.plain).stem}"
         self.image = Image.new("RGB", (self.width, self.height), self.ground)
@@ -148,6 +164,11 @@ class Drawing:
 
     def shifts(self, most: int) -> Iterator[tuple[str, Shown]]:
         """What the day consists of, each as it is printed and as it is."""
+        if self.given is not None:
+            for shown in self.given:
+                self.shown.append(shown)
+                yield f"{shown[0]}{self.dash}{shown[1]}".replace(":", self.point), shown
+            return
         minute = self.rolls.choice((360, 390, 420, 450, 480))
         for _ in range(self.rolls.randint(max(2, most - 3), most)):
             length = self.rolls.choice((30, 45, 60, 90, 105, 120, 180))

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from duly.ingest.eyes.lines import Line
 from duly.ingest.eyes.spelling import bare
 
-__all__ = ["find_date"]
+__all__ = ["Named", "find_day"]
 
 MONTHS = (
     ("januari", "january"), ("februari", "february"), ("mars", "march"), ("april",), ("maj", "may"), ("juni", "june"),
@@ -48,21 +48,22 @@ FIRST_YEAR, LAST_YEAR = 2000, 2199
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A line that could be the day."""
+class Named:
+    """A day that a line names, and how much that looks like the head of a page."""
 
-    day: date
+    date: date
+    line: Line
     rank: tuple[bool, bool, bool, float, int, float]
 
 
-def find_date(lines: Sequence[Line], default_year: int) -> date | None:
+def find_day(lines: Sequence[Line], default_year: int) -> Named | None:
     """The day that these lines name, if any does."""
-    found = [candidate for line in lines if (candidate := candidate_of(line, default_year))]
-    return max(found, key=lambda candidate: candidate.rank).day if found else None
+    found = [named for line in lines if (named := named_in(line, default_year))]
+    return max(found, key=lambda named: named.rank) if found else None
 
 
-def candidate_of(line: Line, default_year: int) -> Candidate | None:
-    """The day that a line names, and how much it looks like the head of a page."""
+def named_in(line: Line, default_year: int) -> Named | None:
+    """The day that a line names."""
     words = [word for word in WORD.findall(line.text) if word]
     has_weekday = any(is_weekday(word) for word in words)
     read = numeric(line.text) or spoken(words)
@@ -78,7 +79,7 @@ def candidate_of(line: Line, default_year: int) -> Candidate | None:
     if not FIRST_YEAR <= when.year <= LAST_YEAR:
         return None
     rest = [word for word in words if not (is_weekday(word) or bare(word) in DECORATION)]
-    return Candidate(when, (has_weekday, bool(year), len(rest) <= used, line.height, len(line.text), -line.middle))
+    return Named(when, line, (has_weekday, bool(year), len(rest) <= used, line.height, len(line.text), -line.middle))
 
 
 def numeric(text: str) -> tuple[int | None, int, int, int] | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from duly.ingest.eyes.lines import Line, Sheet
-from duly.ingest.eyes.spelling import bare
+from duly.ingest.eyes.spelling import SHAPED_ALIKE, bare
 from duly.ingest.eyes.times import Range, find_range, find_single
 
 __all__ = ["Card", "Layout", "find_layout"]
@@ -55,7 +55,7 @@ DURATION = re.compile(
     r"\(?\s*(?:\d{1,2}\s?(?:h|tim|timmar|hours?)\.?(?:\s?\d{1,2}\s?(?:m|min)\.?)?|\d{1,3}\s?min\.?|\d{1,2}[.,]\d{1,2}\s?(?:h|tim))\s*\)?",
     re.IGNORECASE,
 )
-CLOCK_LIKE = re.compile(r"\d{1,2}[:.]\d{2}\s*\D{0,4}\s*\d{0,2}")
+CLOCK_LIKE = re.compile(r"\d{1,2}[:.]\d{2}(?!\d)|(?=[\d\s\W]*[:.])\d{1,2}[:.\d]*\s*[-\u2010-\u2015]\s*\d[\d:.]*")
 ICON = re.compile(r"^(?:[^\w(\"'+]+\s*)+")
 STRAY = re.compile(r"^(?:[QO0©®@9GCe&]{1,2}\s+|[QO0G](?=[A-ZÅÄÖ][a-zåäöé]))(?=[A-ZÅÄÖ])")
 SAME_ROW = 0.7  # of a line's height: the bar at the foot of a page that is not quite straight
@@ -84,8 +84,8 @@ class Layout:
     head: tuple[Line, ...]
     cards: tuple[Card, ...]
     problems: tuple[str, ...]
-    begins: bool  # nothing of the day stands above the first shift
-    ends: bool  # nothing of the day stands below the last one
+    remains: tuple[Line, ...]  # of the head: what could be left of a shift that is hidden above
+    ends: bool  # there is room for another shift below the last one
 
 
 @dataclass(eq=False, slots=True)
@@ -106,7 +106,7 @@ def find_layout(sheet: Sheet) -> Layout:
     """The shifts of a page, and what is wrong with it."""
     anchors = find_anchors(sheet.lines)
     if not anchors:
-        return Layout(sheet.lines, (), (), begins=False, ends=False)
+        return Layout(sheet.lines, (), (), (), ends=False)
     first = min(anchor.beside for anchor in anchors)
     used = {id(anchor.line) for anchor in anchors}
     head = tuple(line for line in sheet.lines if line.bottom < first + line.height / 2 and id(line) not in used)
@@ -140,7 +140,8 @@ def find_layout(sheet: Sheet) -> Layout:
             elif not anchor.times.problem:
                 cards.append(card_of(anchor, rows, column_width(column, columns, sheet.width)))
     is_free = floor - lowest >= pitch and not any(line.middle > lowest for line in strays)
-    return Layout(head, tuple(cards), tuple(problems), begins=True, ends=is_free and not is_cut)
+    remains = tuple(line for line in head if line.middle > first - pitch and is_like_a_row(line, anchors))
+    return Layout(head, tuple(cards), tuple(problems), remains, ends=is_free and not is_cut)
 
 
 # Anchors --------------------------------------------------------------------------------------------------------------
@@ -278,6 +279,12 @@ def is_chip(text: str) -> bool:
     return not any(map(str.isalpha, text)) or bool(DURATION.fullmatch(text.strip())) or bare(text) in CHIPS
 
 
+def is_like_a_row(line: Line, anchors: Sequence[Anchor]) -> bool:
+    """Does a line begin where the rows of cards begin?"""
+    lefts = [row.left for anchor in anchors for row in rows_of(anchor)[0]]
+    return any(abs(line.left - left) < PIN * line.height for left in lefts)
+
+
 def usual_rows(anchors: Sequence[Anchor]) -> int:
     """How many rows most cards of a page have."""
     counts = [min(3, len(rows_of(anchor)[0])) for anchor in anchors]
@@ -303,8 +310,8 @@ def card_of(anchor: Anchor, rows: Sequence[Line], right: float) -> Card:
     return Card(
         start=anchor.times.start,
         end=anchor.times.end,
-        title=ICON.sub("", title.text).strip(),
-        customer=ICON.sub("", customer.text).strip() if customer else "",
+        title=name_of(title.text),
+        customer=name_of(customer.text) if customer else "",
         location=place_of(location.text) if location else "",
         address=place_of(address.text) if address and address is not location else "",
         confidence=round(min(line.confidence for line in parts), 3),
@@ -333,4 +340,10 @@ def is_place(line: Line, title: Line) -> bool:
 
 def place_of(text: str) -> str:
     """A place without the pin before it."""
-    return STRAY.sub("", ICON.sub("", text)).strip()
+    return name_of(STRAY.sub("", ICON.sub("", text)))
+
+
+def name_of(text: str) -> str:
+    """What a row says, without an icon before it, and with the capital that only looks like a larger small letter."""
+    name = ICON.sub("", text).strip()
+    return name[:1].upper() + name[1:] if name[:1] in SHAPED_ALIKE else name

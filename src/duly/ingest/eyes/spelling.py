@@ -15,7 +15,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-__all__ = ["bare", "may_bear_a_mark", "spelled"]
+__all__ = ["SHAPED_ALIKE", "bare", "may_bear_a_mark", "spelled"]
 
 WORDS = Path(__file__).with_name("words.txt")
 LETTERS = re.compile(r"[^\W\d_]+")
@@ -24,6 +24,7 @@ TOO_NEAR = re.compile(
 )
 BEARERS = frozenset("ao")
 SHORTEST_KNOWN = 3
+SHORTEST_SURE = 6
 SHORTEST_WITH_LOSS = 6
 MARKED = frozenset("åäöÅÄÖ")
 NOT_SWEDISH = str.maketrans("àâãāăÀÂÃĀĂòôõōŏÒÔÕŌŎ", "åååååÅÅÅÅÅöööööÖÖÖÖÖ")  # as engines see a ring or dots
@@ -52,9 +53,12 @@ def may_bear_a_mark(text: str) -> bool:
 def spelled(text: str, second: str | None = None) -> str:
     """The text with the marks that its witnesses agree on."""
     text = unicodedata.normalize("NFC", text).translate(NOT_SWEDISH)
+    agreed = frozenset[str]()
     if second:
-        text = with_marks_of(text, unicodedata.normalize("NFC", second).translate(NOT_SWEDISH))
-    return LETTERS.sub(lambda found: known_spelling(found[0]), spaced(text))
+        second = unicodedata.normalize("NFC", second).translate(NOT_SWEDISH)
+        agreed = frozenset(LETTERS.findall(text.casefold())) & frozenset(LETTERS.findall(second.casefold()))
+        text = with_marks_of(text, second)
+    return LETTERS.sub(lambda found: found[0] if found[0].casefold() in agreed else known(found[0]), spaced(text))
 
 
 def spaced(text: str) -> str:
@@ -87,13 +91,18 @@ def with_marks_of(text: str, second: str) -> str:
 
 
 def marked(letter: str, like: str, is_first: bool) -> str:
-    """A letter with the marks of its like, and its own case; of a line's first letter a capital wins, where both
-    look the same but for their size.
+    """A letter with the mark that it or its like has, and its own case. Marks are lost more often than made up; where
+    both have one, the second engine knows Swedish. Of a line's first letter a capital wins, where it only looks larger.
     """
-    if bare_letter(letter) not in BEARERS:
-        like = max(letter, like, key=lambda each: len(unicodedata.normalize("NFD", each)))  # an é is not lost
-    is_capital = letter.isupper() or (is_first and like.isupper() and bare_letter(letter) in SHAPED_ALIKE)
-    return like.upper() if is_capital else like.lower()
+    is_lost = not has_mark(like) or (has_mark(letter) and bare_letter(letter) not in BEARERS)
+    is_capital = letter.isupper() or (is_first and like.isupper() and letter.casefold() in SHAPED_ALIKE)
+    right = letter if is_lost else like
+    return right.upper() if is_capital else right.lower()
+
+
+def has_mark(letter: str) -> bool:
+    """Does it bear a mark of any kind?"""
+    return bare_letter(letter) != letter.casefold()
 
 
 def without_one_marked(word: str) -> list[str]:
@@ -120,19 +129,19 @@ def same_but_for(at: int, word: str, fuller: str) -> bool:
 # What everybody knows -------------------------------------------------------------------------------------------------
 
 
-def known_spelling(word: str) -> str:
+def known(word: str) -> str:
     """The word as it is known to be spelled; itself when it is not known, or several are."""
     if len(word) < SHORTEST_KNOWN:
         return word
     whole, beginnings, ends = known_words()
     letters = bare(word)
     if spellings := whole.get(letters):
-        return in_case_of(word, *spellings) if len(spellings) == 1 else word
+        return like_known(word, *spellings, is_sure=len(word) >= SHORTEST_SURE) if len(spellings) == 1 else word
     if fuller := words_with_loss().get(letters):
         return with_lost_letter(word, fuller)
     for length in range(len(letters) - 1, SHORTEST_KNOWN - 1, -1):
         if (start := beginnings.get(letters[:length])) is not None:
-            return in_case_of(word[:length], start) + known_end(word[length:], ends)
+            return like_known(word[:length], start) + known_end(word[length:], ends)
     return known_end(word, ends)
 
 
@@ -141,14 +150,21 @@ def known_end(word: str, ends: dict[str, str]) -> str:
     letters = bare(word)
     for length in range(len(letters), SHORTEST_KNOWN - 1, -1):
         if (end := ends.get(letters[-length:])) is not None:
-            return word[:-length] + in_case_of(word[-length:], end)
+            return word[:-length] + like_known(word[-length:], end)
     return word
 
 
-def in_case_of(word: str, spelling: str) -> str:
-    """The spelling, with capitals where the word has them."""
-    pairs = zip(word, spelling, strict=True)
-    return "".join(right.upper() if letter.isupper() else right for letter, right in pairs)
+def like_known(word: str, spelling: str, *, is_sure: bool = False) -> str:
+    """The word with known marks in its own case: on capitals, and in place of other marks; on small letters that have
+    none only when we are sure, for Backa is not bäcka.
+    """
+    letters = [
+        letter if letter.islower() and not has_mark(letter) and not is_sure else right
+        for letter, right in zip(word, spelling.lower(), strict=True)
+    ]
+    if spelling[0].isupper() and letters[0] in SHAPED_ALIKE:
+        letters[0] = letters[0].upper()  # a name, whose capital only looks larger
+    return "".join(right.upper() if letter.isupper() else right for letter, right in zip(word, letters, strict=True))
 
 
 @cache
@@ -157,7 +173,7 @@ def known_words() -> tuple[dict[str, frozenset[str]], dict[str, str], dict[str, 
     whole, beginnings, ends = defaultdict[str, set[str]](set), dict[str, str](), dict[str, str]()
     lines = WORDS.read_text(encoding="utf-8").splitlines()
     for word in (word for line in lines if not line.startswith("#") for word in line.split()):
-        spelling = word.strip("-").lower()
+        spelling = word.strip("-")
         if word.endswith("-"):
             beginnings[bare(spelling)] = spelling
         elif word.startswith("-"):
