@@ -9,8 +9,9 @@ import subprocess
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import httpx2
 import psycopg
@@ -53,8 +54,8 @@ def database_of(home: Path) -> Generator[psycopg.Connection[Any], None, None]:
         yield connection
 
 
-def rows(connection: psycopg.Connection[Any], query: str) -> list[tuple[Any, ...]]:
-    return connection.execute(query.encode()).fetchall()
+def rows(connection: psycopg.Connection[Any], query: LiteralString) -> list[tuple[Any, ...]]:
+    return connection.execute(query).fetchall()
 
 
 def must_be_told_to_its_end(story: str) -> None:
@@ -92,7 +93,7 @@ def must_be_true(connection: psycopg.Connection[Any]) -> None:
 
 
 def commands_in(story: str) -> list[str]:
-    found = COMMAND.findall(story)
+    found = [match[1] for match in COMMAND.finditer(story)]
     assert len(found) > 2 * len(CHAPTERS)
     return found
 
@@ -100,7 +101,7 @@ def commands_in(story: str) -> list[str]:
 def must_all_work(commands: Sequence[str], home: Path) -> None:
     """Every printed command, pasted into a shell whose DATABASE_URL says something else, succeeds."""
     with ThreadPoolExecutor(COMMANDS_AT_ONCE) as hands:
-        for done in hands.map(lambda command: paste(command, home), commands):
+        for done in hands.map(partial(paste, home=home), commands):
             assert done.returncode == 0, f"{done.args}\n{done.stdout}{done.stderr}"
 
 
@@ -190,12 +191,16 @@ def test_a_database_that_no_demo_made_is_not_thrown_away(home: Path) -> None:
     real = plain_environment(DULY_HOME=str(home / "demo"))
     made = subprocess.run([ROOT / "duly", "migrate"], cwd=ROOT, env=real, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
+    image = home / "demo" / "objects" / "posts" / "kept.jpg"
+    image.parent.mkdir(parents=True)
+    image.write_bytes(b"somebody's")
     with Program(DEMO, environment=environment_of(home), directory=ROOT) as refused:
         assert refused.finish() == 78
         assert "was not made by a demo" in refused.said()
     wait_unlocked(home / "demo" / "supervisor.lock")
     with database_of(home) as connection:
         assert rows(connection, "select to_regclass('duly.test_clock')") == [(None,)]
+    assert image.read_bytes() == b"somebody's"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,6 @@ DID_NOT_SUCCEED, INTERRUPTED = 1, 130
 
 def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) -> None:
     """Tell the story; then stay up for whoever wants to try its commands, unless nobody watches."""
-    began = time.monotonic()
     if app_name:
         raise InvalidArgument(f"--app {app_name}: a demo brings its own job types; leave out --app or --demo")
     if not PICTURES.is_dir():
@@ -48,7 +47,7 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
     with only_one_here(settings.home) as note:
         tell_what_it_is(narrator, settings.home)
         require(EYES)
-        shutil.rmtree(settings.home / "objects", ignore_errors=True)
+        began = time.monotonic()
         log = settings.home / "demo.log"
         with (
             log.open("wb", buffering=0) as output,
@@ -56,6 +55,7 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
             EmbeddedServer.start(settings.home, pgbin=settings.pgbin, pguser=settings.pguser) as server,
         ):
             database = make_fresh(server)
+            shutil.rmtree(settings.home / "objects", ignore_errors=True)  # whose database is gone
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             note(about_of(listener, database.describe(), newest_revision()))
             play = Play(
