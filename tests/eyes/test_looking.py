@@ -47,8 +47,8 @@ async def test_a_child_is_kept_warm_and_followed_by_another_when_it_dies(childre
     (first,) = children.alive
     reading = asyncio.create_task(looking.look(picture("before")))
     async with asyncio.timeout(30):
-        while first.is_well:  # it is until it has a row
-            await asyncio.sleep(0)  # noqa: ASYNC110
+        while first.is_well:  # noqa: ASYNC110 - it is until it has a row
+            await asyncio.sleep(0)
     assert first in children.alive
     os.kill(first.process.pid, signal.SIGKILL)
     with pytest.raises(InvalidArgument, match=r"reading it failed \(.*SIGKILL\); send another photograph"):
