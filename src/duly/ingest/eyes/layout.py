@@ -57,7 +57,7 @@ DURATION = re.compile(
 )
 CLOCK_LIKE = re.compile(r"\d{1,2}[:.]\d{2}(?!\d)|(?=[\d\s\W]*[:.])\d{1,2}[:.\d]*\s*[-\u2010-\u2015]\s*\d[\d:.]*")
 ICON = re.compile(r"^(?:[^\w(\"'+]+\s*)+")
-STRAY = re.compile(r"^(?:[QO0©®@9GCe&]{1,2}\s+|[QO0G](?=[A-ZÅÄÖ][a-zåäöé]))(?=[A-ZÅÄÖ])")
+STRAY = re.compile(r"^(?:[QO0©®@9GCe&]{1,2}[\s)\]|°•·]+|[QO0G](?=[A-ZÅÄÖ][a-zåäöé]))(?=[A-ZÅÄÖ])")
 SAME_ROW = 0.7  # of a line's height: the bar at the foot of a page that is not quite straight
 MANY = 3  # names in that bar
 PIN = 0.5  # of a line's height: a place that stands further right than its title has a pin before it

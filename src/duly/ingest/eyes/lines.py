@@ -7,10 +7,11 @@ bottom. Both are read from the marks themselves, which know how their own text r
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duly.ingest.eyes.mark import Mark
 from duly.ingest.eyes.spelling import spelled
+from duly.ingest.eyes.times import find_range
 
 __all__ = ["Line", "Sheet", "sheet_of"]
 
@@ -20,6 +21,8 @@ LEAST_TO_BEND = 8  # marks, from which on a slope that changes is believed
 GAP = 0.9  # of a line's height, between two marks of one line
 SAME_ROW = 0.45  # of a line's height, between the middles of two marks of one row
 ALIKE_HEIGHT = 1.6
+CARD = 6.0  # of a line's height: so far below its times a line of a card stands
+COLUMN = 0.7  # of a line's height: so exactly the lines of a column begin below each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,11 @@ class Sheet:
 def sheet_of(marks: Sequence[Mark], width: float, height: float) -> Sheet:
     """The page that these marks stand on."""
     pieces = sorted(straightened(marks, width, height), key=lambda line: (line.middle, line.left))
+    columns = [piece for piece in pieces if find_range(piece.text)]
+    pieces = [part for piece in pieces for part in parted(piece, columns)]
     lines: list[Line] = []
     for piece in sorted(pieces, key=lambda line: line.left):
-        like = [at for at, line in enumerate(lines) if goes_on(line, piece)]
+        like = [at for at, line in enumerate(lines) if goes_on(line, piece) and not begins(piece, line, columns)]
         if like:
             nearest = min(like, key=lambda at: abs(piece.left - lines[at].right))
             lines[nearest] = joined(lines[nearest], piece)
@@ -76,6 +81,30 @@ def goes_on(line: Line, piece: Line) -> bool:
         and -height < gap < GAP * height
         and max(line.height, piece.height) < ALIKE_HEIGHT * height
     )
+
+
+def begins(piece: Line, line: Line, columns: Sequence[Line]) -> bool:
+    """Does a piece begin a column of its own, below times, however near the text of the other column comes?"""
+    return any(
+        abs(piece.left - times.left) < COLUMN * piece.height and line.left < times.left - WIDE * piece.height
+        for times in columns
+    )
+
+
+def parted(piece: Line, columns: Sequence[Line]) -> list[Line]:
+    """The piece in two, where an engine took the text of two columns that nearly touch for one."""
+    for times in columns:
+        is_below = 0 < piece.middle - times.middle < CARD * piece.height
+        spans = piece.left < times.left - WIDE * piece.height and piece.right > times.left + piece.height
+        blanks = [at for at, letter in enumerate(piece.text) if letter == " "]
+        if is_below and spans and blanks and not find_range(piece.text):
+            border = (times.left - piece.left) / (piece.right - piece.left) * len(piece.text)
+            at = min(blanks, key=lambda at: abs(at - border))
+            return [
+                replace(piece, text=piece.text[:at], right=times.left),
+                replace(piece, text=piece.text[at + 1 :], left=times.left),
+            ]
+    return [piece]
 
 
 def joined(line: Line, piece: Line) -> Line:
