@@ -50,6 +50,7 @@ class Section(StrEnum):
     EMBEDDED = "The embedded server"
     API = "The API"
     INGEST = "The ingest worker"
+    OCR = "Reading photographs"
     LEASE = "The ingest worker's lease"
     STATE = "The states of a capture session"
     ROLE = "The roles that migrations grant to"
@@ -137,6 +138,10 @@ Port = Annotated[int | None, Field(ge=0, le=65535), Accepts("an integer from 0 t
 PoolSize = Annotated[int, Field(ge=1, le=200), Accepts("an integer from 1 to 200")]
 Count = Annotated[int, Field(ge=1, le=10_000), Accepts("an integer from 1 to 10000")]
 InputMode = Annotated[Literal["fixture", "ocr"], Accepts("fixture or ocr")]
+OcrEngine = Annotated[Literal["auto", "rapidocr", "tesseract"], Accepts("auto, rapidocr or tesseract")]
+Language = Annotated[str, Field(pattern=r"\A[a-z]{2,3}\Z"), Accepts("two or three of a-z, such as sv")]
+Year = Annotated[int | None, Field(ge=2000, le=2199), Accepts("an integer from 2000 to 2199")]
+Megabytes = Annotated[int, Field(ge=512, le=1_048_576), Accepts("an integer from 512 to 1048576")]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], Accepts("debug, info, warning or error")]
 LogFormat = Annotated[Literal["auto", "json", "pretty"], Accepts("auto, json or pretty")]
 
@@ -227,8 +232,8 @@ class Settings(BaseSettings):
         Section.INGEST,
         "WORKER_INPUT_MODE",
         default="fixture",
-        description="What a worker takes for what it has read: the file of `FIXTURE_PAYLOAD_PATH` for every session; "
-        "with `ocr`, until there is a reader of photographs, only sessions that came as data.",
+        description="What a worker takes for what it has read: the file of `FIXTURE_PAYLOAD_PATH` for every session, "
+        "or with `ocr` the session's photographs.",
     )
     session_idle_seconds: SecondsOrZero = setting(
         Section.INGEST,
@@ -262,6 +267,39 @@ class Settings(BaseSettings):
     )
     chaos_seed: Annotated[int, Accepts("an integer")] = setting(
         Section.INGEST, "CHAOS_SEED", default=0, description="The seed of that."
+    )
+
+    ocr_engine: OcrEngine = setting(
+        Section.OCR,
+        "OCR_ENGINE",
+        default="auto",
+        description="What reads photographs: `rapidocr`, checked by Tesseract where it has the language; `tesseract` "
+        "alone, which needs less; `auto` takes the first of them that is installed.",
+    )
+    ocr_language: Language = setting(
+        Section.OCR, "OCR_LANG", default="sv", description="The language of the photographs, for Tesseract."
+    )
+    ocr_tessdata: Path | None = setting(
+        Section.OCR,
+        "TESSDATA_PREFIX",
+        unset="the usual places",
+        description="The directory with Tesseract's languages, such as `swe.traineddata`.",
+    )
+    ocr_default_year: Year = setting(
+        Section.OCR,
+        "OCR_DEFAULT_YEAR",
+        unset="the year it is, in UTC",
+        description="The year that is meant where a photograph shows a day without one.",
+    )
+    ocr_seconds: Seconds = setting(
+        Section.OCR, "OCR_IMAGE_SECONDS", default=120, description="How long reading one photograph may take."
+    )
+    ocr_memory_mb: Megabytes = setting(
+        Section.OCR,
+        "OCR_MEMORY_MB",
+        default=4096,
+        description="How much address space, in MiB, the process that reads photographs may use; about a quarter of it "
+        "is memory.",
     )
 
     lease_timeout_seconds: Seconds = setting(

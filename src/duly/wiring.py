@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from duly.delivery.channel import Channel
 from duly.errors import InvalidArgument
@@ -14,8 +15,12 @@ from duly.kernel.work import Pace, Work
 from duly.ledger.sdk import App
 from duly.ledger.work import JobWork
 from duly.settings import Settings
+from duly.worker.children import Children
 
-__all__ = ["WORKS", "load_app", "works_of"]
+if TYPE_CHECKING:
+    from duly.ingest.photographs import Eyes, PhotographReader
+
+__all__ = ["WORKS", "eyes", "load_app", "photographs", "works_of"]
 
 
 def ledger(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
@@ -49,8 +54,8 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     from duly.ingest.reading import FixtureReader, NoiseReader
     from duly.ingest.work import CaptureWork, Rules
 
-    reads = settings.worker_input_mode == "fixture"
-    reader = FixtureReader(settings.fixture_payload_path)
+    reads_file = settings.worker_input_mode == "fixture"
+    reader = FixtureReader(settings.fixture_payload_path) if reads_file else photographs(settings)
     pace = Pace(
         lease_seconds=settings.lease_timeout_seconds,
         heartbeat_seconds=settings.lease_heartbeat_seconds if settings.enable_lease_heartbeat else None,
@@ -61,7 +66,7 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     rules = Rules(
         schema=settings.db_schema,
         states=States(settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state),
-        due=("created_at" if once else "closed_at") if reads else "given_at",
+        due="created_at" if once else "closed_at",
         idle_seconds=settings.session_idle_seconds,
         threshold=settings.summary_threshold,
         simulated_seconds=settings.simulated_work_seconds,
@@ -69,6 +74,30 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     )
     return CaptureWork(
         NoiseReader(reader, settings.chaos_seed) if settings.enable_chaos_parser else reader, pace, rules
+    )
+
+
+def photographs(settings: Settings) -> "PhotographReader":
+    """The reader of photographs, with a child process of its own that is started for the first of them."""
+    from duly.ingest.photographs import PhotographReader
+    from duly.objects import open_objects
+
+    children = Children(1)
+    return PhotographReader(open_objects(settings), eyes(settings, children), children.close)
+
+
+def eyes(settings: Settings, children: Children) -> "Eyes":
+    """What looks at photographs, in one of these children."""
+    from duly.ingest.eyes.engine import Equipment
+    from duly.ingest.photographs import Eyes
+
+    tessdata = str(settings.ocr_tessdata.absolute()) if settings.ocr_tessdata else None
+    return Eyes(
+        children.perform,
+        Equipment(settings.ocr_engine, settings.ocr_language, tessdata),
+        default_year=settings.ocr_default_year,
+        seconds=settings.ocr_seconds,
+        memory_bytes=settings.ocr_memory_mb * 1024 * 1024,
     )
 
 

@@ -33,7 +33,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("name", ["ledger", "posts", "ingest", "scheduler", "verify", "all"])
+@pytest.mark.parametrize("name", ["ledger", "posts", "ingest", "ocr", "scheduler", "verify", "all"])
 def test_help_says_what_it_said_and_has_an_example(name: str) -> None:
     shown = "\n".join(line.rstrip() for line in run(name, "--help").stdout.splitlines()).strip() + "\n"
     check_golden(GOLDEN / f"bench-{name}.txt", shown)

@@ -339,7 +339,7 @@ def test_images_are_taken_in_order_cleaned_and_kept_until_the_session_is_closed(
         assert one.tobytes() == other.tobytes()
     seen = shown(anna.get(f"{SESSIONS}/{key}"))
     assert (seen["images"], seen["closed_at"], seen["state"]) == ([first, second, third], None, "pending")
-    assert house.work() == 0  # nobody here reads photographs
+    assert house.work() == 0  # it was not given as data
     closed = shown(anna.post(f"{SESSIONS}/{key}/close"))
     assert (closed["closed_at"] is not None, len(closed["images"])) == (True, 3)
     assert shown(anna.post(f"{SESSIONS}/{key}/close")) == closed

@@ -20,12 +20,14 @@ from duly.ingest.shift import read_shift
 from duly.launcher import ROOT
 from duly.testing import install_test_clock
 from duly.verify import check
+from tests.eyes.days import AFTER
 from tests.support.processes import PYTHON, Program, plain_environment
 
 Json = dict[str, Any]
 Admin = psycopg.Connection[Any]
 DULY = (*PYTHON, "-m", "duly")
 SAMPLE = ROOT / "fixtures" / "sample_schedule.json"
+PICTURES = ROOT / "tests" / "eyes" / "pictures"
 DAY = "2026-02-10"
 MORNING = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Billdal"}
 EVENING = {"start": "18:00", "end": "20:00", "title": "Anna Svensson • Städning", "address": "Storgatan 12 B, Göteborg"}
@@ -183,6 +185,51 @@ def test_a_file_that_is_not_there_is_a_wrong_option(door: Door) -> None:
         assert (refused.exit_code, "--fixture" in refused.stderr) == (2, True)
     assert door.run("ingest", "capture", "--fixture", SAMPLE).exit_code == 2
     assert door.run("ingest", "capture", "--fixture", SAMPLE, "--user", 42, "--wait", -1).exit_code == 2
+
+
+# Giving photographs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_photograph_is_given_read_by_a_worker_and_told(door: Door) -> None:
+    with door.worker():
+        given, done, *changes = door.say("capture", PICTURES / "before.jpg", "--user", 42, "--wait", 170).splitlines()
+    assert re.fullmatch(r"given     [0-9a-f-]{36}", given)
+    assert done == "done      2026-03-17 has version 1, 3 events and 1 message, from its photographs"
+    assert changes[0] == "  + New shift on 2026-03-17: 07:30\N{EN DASH}09:00, Åby."
+    shown = door.tell("show", given.split()[1])
+    assert shown["result"]["input"] == "ocr"
+    assert [image["sequence"] for image in shown["images"]] == [1]
+
+
+def test_what_is_no_photograph_is_refused_before_anything_is_given(admin: Admin, door: Door) -> None:
+    refusal = door.refuse("capture", PICTURES / "before.jpg", SAMPLE, "--user", 42)
+    assert isinstance(refusal, InvalidArgument)
+    assert str(refusal).startswith(f"{SAMPLE}: this is no photograph that we can read")
+    assert "at most 50" in str(door.refuse("capture", *[PICTURES / "before.jpg"] * 51, "--user", 42))
+    for words in ([], [PICTURES / "before.jpg", "--fixture", SAMPLE]):
+        refused = door.run("ingest", "capture", *words, "--user", 42)
+        assert refused.exit_code == 2
+    ((rows,),) = admin.execute("select count(*) from schedule_ingest.capture_session").fetchall()
+    assert rows == 0
+
+
+def test_photographs_are_read_without_a_database(tmp_path: Path) -> None:
+    words = [*DULY, "ingest", "read", PICTURES / "after.jpg", SAMPLE, "--json"]
+    environment = plain_environment(DATABASE_URL="postgresql://nowhere.invalid/x", DULY_HOME=str(tmp_path / "none"))
+    read = subprocess.run([str(word) for word in words], env=environment, capture_output=True, text=True)
+    assert read.returncode == 1, read.stderr
+    picture, sample = json.loads(read.stdout)
+    assert (picture["file"], picture["schedule_date"], picture["problems"]) == (
+        str(PICTURES / "after.jpg"),
+        "2026-03-17",
+        [],
+    )
+    assert [[*shift] for shift in picture["shifts"]] == [
+        ["start", "end", "title", "customer", "location", "confidence"]
+    ] * 4
+    assert [tuple(shift.values())[:5] for shift in picture["shifts"]] == AFTER
+    assert (sample["file"], sample["shifts"], len(sample["problems"])) == (str(SAMPLE), [], 1)
+    assert not (tmp_path / "none").exists()
 
 
 # Whose ----------------------------------------------------------------------------------------------------------------

@@ -72,20 +72,24 @@ async def test_it_could_get_more_images_until_it_is_idle(hands: Hands, pool: Poo
     hands.pass_time(2)
     found = await told(pool, key)
     assert found.reason is Reason.IDLE
-    assert "photographs cannot be read here yet" in found.sentence
+    assert re.match(rf"It has 2 images and is idle since {WHEN}: no worker is alive to close it", found.sentence)
+    await hire(hands)
+    assert (await told(pool, key)).sentence.endswith("a worker closes it at its next look.")
     assert (await explain(pool, None, key, House(idle_seconds=100))).reason is Reason.OPEN
     assert len(await hands.hold(hands.work(due="closed_at"))) == 1  # a worker that reads has closed it, and takes it
 
 
-async def test_photographs_cannot_be_read_here(hands: Hands, pool: Pool) -> None:
+async def test_photographs_wait_for_a_worker_as_data_does(hands: Hands, pool: Pool) -> None:
     key = await hands.open()
     await photograph(hands, key)
     assert await store.close_session(hands.api, SCHEMA, ANNA, key)
+    assert (await told(pool, key)).reason is Reason.NO_WORKER
     await hire(hands)
     found = await told(pool, key)
-    assert found.reason is Reason.UNREADABLE_HERE
-    assert re.match(rf"It is complete since {WHEN}, with 1 image, .*WORKER_INPUT_MODE=fixture", found.sentence)
-    assert not await hands.hold(hands.work(due="given_at"))
+    assert found.reason is Reason.DUE
+    assert re.match(rf"It is complete since {WHEN} ", found.sentence)
+    (later,) = await hands.bring(DAY)
+    assert (await told(pool, later)).reason is Reason.BEHIND_OTHERS
 
 
 async def test_nobody_works(hands: Hands, pool: Pool) -> None:
@@ -161,6 +165,14 @@ def test_what_another_program_finished_is_told_as_far_as_it_says() -> None:
     assert "did not write down" in result_in_words(None)
     assert "did not write down" in result_in_words({"x": 1})
     assert result_in_words({"schedule_date": "2026-02-10", "input": "?"}).endswith("says an unknown source")
+
+
+def test_what_photographs_did_not_show_is_told() -> None:
+    result = {"schedule_date": "2026-02-10", "input": "ocr", "version": 2, "unseen": 1}
+    assert result_in_words(result).endswith(
+        "version 2, says its photographs; 1 shift that they do not cover stayed as known"
+    )
+    assert "from its photographs; 2 shifts" in result_in_words({**result, "outcome": "changed", "unseen": 2})
 
 
 def test_every_reason_has_its_cause() -> None:

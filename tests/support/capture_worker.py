@@ -7,14 +7,13 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from enum import IntEnum
 from typing import Any, cast
 
-from duly.ingest.reading import Captured, Input
+from duly.ingest.reading import Captured, Input, Page
 from duly.ingest.work import CaptureWork, Rules
-from duly.kernel.canonical import Json
 from duly.kernel.work import Pace, Work
 from tests.support.nursery import Nursery, nurse, pause, tell, with_pace
 
@@ -60,7 +59,7 @@ class Told:
 
     input = Input.PHOTOGRAPHS
 
-    async def read(self, captured: Captured) -> Sequence[Mapping[str, Json]]:
+    async def read(self, captured: Captured) -> Sequence[Page]:
         """The pages of a session that is read at all."""
         way = Way(captured.user_id // A_THOUSAND)
         tell(way.name, captured.user_id)
@@ -84,7 +83,10 @@ class Told:
                 return cast("Any", None)
             case Way.NONSENSE:
                 return cast("Any", ["a photograph of a cat"])
-        return [day_of(captured.user_id)]
+        return [Page(day_of(captured.user_id))]
+
+    async def close(self) -> None:
+        """Nothing is kept."""
 
     async def hang(self, captured: Captured) -> None:
         """Wait for ever; say when we were stopped."""

@@ -129,7 +129,8 @@ class ListedSession(Shown):
     error: str | None = Field(description="Why it failed, in a sentence for its person.")
     result: dict[str, Any] | None = Field(
         description="What came of it: `outcome` (`changed` or `unchanged`), `input`, `schedule_date`, `version`, how "
-        "many `events` and `notifications`."
+        "many `events` and `notifications`; of photographs how many `images`, and how many known shifts they left "
+        "`unseen`."
     )
     starts: int = Field(description="How often a worker began with it.")
     locked_by: str | None = Field(description="Who holds it.")

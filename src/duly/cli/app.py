@@ -70,14 +70,33 @@ def duly_command(
 
 
 @app.command()
-def up(port: Port = None, app_name: AppName = None, as_json: Json = False) -> None:
+def up(
+    port: Port = None,
+    app_name: AppName = None,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo",
+            help="Show one item going through each domain, in a directory of its own, with the clock moved; then stay.",
+        ),
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="With --demo: end with the story; so it does where nobody watches.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Start everything here: PostgreSQL (embedded, or DATABASE_URL), a worker and the API. Ctrl-C stops it.
 
     Example: duly up --app shop.jobs:app --port 8500
     """
+    if demo:
+        from duly.cli.demo import run_demo
+
+        run_demo(port=port, app_name=app_name, once=once, as_json=as_json)
+        return
     from duly.cli.up import run_up
 
-    run_up(port=port, app_name=app_name, as_json=as_json)
+    run_up(port=port, app_name=app_name, once=once, as_json=as_json)
 
 
 @app.command()

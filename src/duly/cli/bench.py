@@ -10,6 +10,7 @@ __all__ = [
     "run_bench_all",
     "run_bench_ingest",
     "run_bench_ledger",
+    "run_bench_ocr",
     "run_bench_posts",
     "run_bench_scheduler",
     "run_bench_verify",
@@ -36,6 +37,13 @@ def run_bench_ingest(rounds: int, only: str | None, sizes: Mapping[str, float], 
     """Become the program that holds ingest against a bare program."""
     in_checkout()
     become("bench.ingest", {"rounds": rounds, "only": only, **sizes}, as_json)
+
+
+def run_bench_ocr(options: Mapping[str, object], as_json: bool) -> None:
+    """Become the program that reads screens and scores what was read."""
+    in_checkout()
+    require("ocr")
+    become("bench.ocr", options, as_json)
 
 
 def run_bench_posts(rounds: int, only: str | None, sizes: Mapping[str, float], as_json: bool) -> None:

@@ -171,6 +171,31 @@ def verify(
     run_bench_verify(rounds=rounds, only=only, events=events, as_json=as_json)
 
 
+@bench_app.command()
+def ocr(
+    first: Annotated[int, typer.Option(min=0, help="The first seed; from 1000 on words are unseen.")] = 1000,
+    screens: Annotated[int, typer.Option(min=0, help="Screens that are spoiled as messengers do it.")] = 20,
+    hard: Annotated[int, typer.Option(min=0, help="Screens that are spoiled as people do it.")] = 10,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Instead: a directory of images with a truth.json.", exists=True, file_okay=False),
+    ] = None,
+    raw: Annotated[
+        Path | None, typer.Option(help="Write down what is read; what is there already is not read again.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Read screens that were never seen, and say how many shifts are completely right, what it costs, and what is lost.
+
+    Exit 1 when fewer than 97 % are, or 95 % without the language data of Tesseract.
+
+    Example: duly bench ocr --first 2000 --screens 10 --hard 5
+    """
+    from duly.cli.bench import run_bench_ocr
+
+    run_bench_ocr({"first": first, "screens": screens, "hard": hard, "images": images, "raw": raw}, as_json)
+
+
 @bench_app.command("all")
 def all_benchmarks(
     rounds: Annotated[

@@ -16,9 +16,9 @@ from rich.text import Text
 from duly.cli import asking
 from duly.cli.shown import on_one_line, print_table, text_of, to_json
 from duly.cli.timeline import tell_timeline
-from duly.cli.watching import spinner
+from duly.cli.watching import teller
 from duly.db.pool import Pool
-from duly.errors import InvalidArgument, NotFound
+from duly.errors import InvalidArgument, NotFound, TooLarge
 from duly.ingest import service
 from duly.ingest.canonical import observe
 from duly.ingest.diff import Change, EventType
@@ -31,12 +31,15 @@ from duly.ingest.shift import FIELDS, Shift, read_shift
 from duly.ingest.spelling import read_date
 from duly.kernel.paging import MOST_ROWS, Page
 from duly.kernel.words import counted
+from duly.objects import LARGEST_PHOTO_BYTES, Screenshot, clean_screenshot, open_objects
 from duly.people.service import find_person
 from duly.settings import Settings, load_settings
 
 __all__ = [
-    "capture",
+    "capture_data",
+    "capture_photographs",
     "explain_session",
+    "image_in",
     "list_events",
     "list_notifications",
     "list_sessions",
@@ -56,6 +59,11 @@ LARGEST_TELEGRAM_ID = 2**63 - 1
 FINGERPRINT_SHOWN = 12
 SIGNS = {EventType.ADDED: ("+", "green"), EventType.REMOVED: ("-", "red")}
 CHANGED = ("~", "yellow")
+WAIT_SECONDS = 30.0
+WAIT_SECONDS_PER_IMAGE = 60.0
+STEPS = ("waiting for a worker", "a worker reads it")
+Tell = Callable[[int, str], None]
+Give = Callable[[Pool, str, int, Tell], Awaitable[Session]]
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
 
@@ -63,22 +71,60 @@ Item = TypeVar("Item")
 # Giving ---------------------------------------------------------------------------------------------------------------
 
 
-def capture(fixture: Path, user: str, wait: float, as_json: bool) -> None:
+def capture_data(fixture: Path, user: str, wait: float | None, as_json: bool) -> None:
     """Give a day as data, and say what came of it."""
     payload = read_payload(fixture)
     try:
         observe(payload)
     except InvalidArgument as error:
         raise InvalidArgument(f"{fixture}: {error}") from None
+
+    async def give(pool: Pool, schema: str, user_id: int, tell: Tell) -> Session:  # noqa: ARG001
+        return await service.create_session(pool, schema, user_id, payload)
+
+    capture(give, 0, user, WAIT_SECONDS if wait is None else wait, as_json)
+
+
+def capture_photographs(images: Sequence[Path], user: str, wait: float | None, as_json: bool) -> None:
+    """Give photographs of a day, and say what came of it."""
+    if len(images) > service.MOST_IMAGES:
+        raise InvalidArgument(f"{len(images)} photographs: a session takes at most {service.MOST_IMAGES}")
+    cleaned = [cleaned_image(path) for path in images]
+    objects = open_objects(load_settings())
+
+    async def give(pool: Pool, schema: str, user_id: int, tell: Tell) -> Session:
+        session = await service.create_session(pool, schema, user_id)
+        for nth, image in enumerate(cleaned):
+            tell(nth, f"uploading {images[nth].name}")
+            await service.add_image(pool, schema, objects, user_id, session.id, image.data, image.kind)
+        return await service.close_session(pool, schema, user_id, session.id)
+
+    seconds = WAIT_SECONDS + len(images) * WAIT_SECONDS_PER_IMAGE if wait is None else wait
+    capture(give, len(images), user, seconds, as_json)
+
+
+def cleaned_image(path: Path) -> Screenshot:
+    """The photograph in a file, as it is kept."""
+    try:
+        return clean_screenshot(image_in(path))
+    except (InvalidArgument, TooLarge) as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def capture(give: Give, images: int, user: str, wait: float, as_json: bool) -> None:
+    """Give a day in one way or another, follow it to its end, and say what came of it."""
     settings = load_settings()
     house, schema = house_of(settings), settings.db_schema
 
     async def question(pool: Pool) -> tuple[Session, str, list[PastEvent]]:
         user_id = await telegram_id_of(pool, user)
-        session = await service.create_session(pool, schema, user_id, payload)
-        if not as_json:
-            print(f"given     {session.id}", flush=True)
-        session = await follow(pool, schema, session, house.states, wait)
+        with teller(images + len(STEPS)) as tell:
+            session = await give(pool, schema, user_id, tell)
+            if not as_json:
+                print(f"given     {session.id}", flush=True)
+            session = await follow(
+                pool, schema, session, house.states, wait, lambda step: tell(images + step, STEPS[step])
+            )
         why = (await explain(pool, user_id, session.id, house, zone=None)).sentence
         return session, why, await events_of(pool, schema, session)
 
@@ -98,15 +144,27 @@ def capture(fixture: Path, user: str, wait: float, as_json: bool) -> None:
         sys.exit(DID_NOT_SUCCEED)
 
 
-async def follow(pool: Pool, schema: str, session: Session, states: States, seconds: float) -> Session:
-    """Look at a session until it has come to its end, or for so long."""
+async def follow(
+    pool: Pool, schema: str, session: Session, states: States, seconds: float, tell: Callable[[int], None]
+) -> Session:
+    """Look at a session until it has come to its end, or for so long; tells which step it has come to."""
     deadline, rest = time.monotonic() + seconds, FIRST_REST_SECONDS
-    with spinner("waiting for a worker"):
-        while session.state not in (states.done, states.failed) and (left := deadline - time.monotonic()) > 0:
-            await asyncio.sleep(min(rest, left))
-            rest = min(2 * rest, LONGEST_REST_SECONDS)
-            session = await service.get_session(pool, schema, session.user_id, session.id)
+    while session.state not in (states.done, states.failed) and (left := deadline - time.monotonic()) > 0:
+        tell(int(session.state == states.processing))
+        await asyncio.sleep(min(rest, left))
+        rest = min(2 * rest, LONGEST_REST_SECONDS)
+        session = await service.get_session(pool, schema, session.user_id, session.id)
     return session
+
+
+def image_in(path: Path) -> bytes:
+    """The bytes of a file, when they are not too many for a photograph."""
+    try:
+        if path.stat().st_size > LARGEST_PHOTO_BYTES:
+            raise TooLarge(f"the photograph has more than {LARGEST_PHOTO_BYTES // 1024**2} MiB; make it smaller")
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidArgument(f"cannot be read: {error.strerror or type(error).__name__}") from None
 
 
 async def events_of(pool: Pool, schema: str, session: Session) -> list[PastEvent]:

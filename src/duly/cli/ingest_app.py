@@ -20,24 +20,56 @@ Limit = Annotated[int, typer.Option(min=1, max=1000, help="So many at most.")]
 Place = Annotated[str | None, typer.Option(help="Go on here: what the page before gave as next.")]
 
 
+Images = Annotated[
+    list[Path], typer.Argument(metavar="IMAGE...", help="Photographs of one day.", exists=True, dir_okay=False)
+]
+
+
+@ingest_app.command("read")
+def ingest_read(images: Images, as_json: Json = False) -> None:
+    """Read photographs here and say what they show; nothing is kept. Exit 1 when one of them cannot be relied on.
+
+    Example: duly ingest read day.png
+    """
+    from duly.cli.reading import read_images
+
+    read_images(images, as_json)
+
+
 @ingest_app.command("capture")
 def ingest_capture(
-    fixture: Annotated[
-        Path, typer.Option(help="The day as a JSON file: schedule_date and entries.", exists=True, dir_okay=False)
-    ],
     user: User,
+    images: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[IMAGE...]", help="Photographs of one day.", exists=True, dir_okay=False),
+    ] = None,
+    fixture: Annotated[
+        Path | None,
+        typer.Option(help="Instead: the day as a JSON file, schedule_date and entries.", exists=True, dir_okay=False),
+    ] = None,
     wait: Annotated[
-        float, typer.Option(min=0, max=3600, help="Wait so many seconds for what comes of it; 0 does not wait.")
-    ] = 30,
+        float | None,
+        typer.Option(
+            min=0,
+            max=3600,
+            help="Wait so many seconds for what comes of it; 0 does not wait. Default: 30, and 60 more for each "
+            "photograph.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Give a day as data, wait until a worker has seen it, and say what changed. Exit 1 when it did not come to that.
+    """Give a day, photographed or as data, wait until a worker has seen it, and say what changed. Exit 1 when not.
 
-    Example: duly ingest capture --fixture fixtures/sample_schedule.json --user 42
+    Example: duly ingest capture morning.png evening.png --user 42
     """
-    from duly.cli.ingest import capture
+    from duly.cli.ingest import capture_data, capture_photographs
 
-    capture(fixture, user, wait, as_json)
+    if bool(images) == bool(fixture):
+        raise typer.BadParameter("give either photographs or --fixture")
+    if fixture:
+        capture_data(fixture, user, wait, as_json)
+    else:
+        capture_photographs(images or [], user, wait, as_json)
 
 
 @ingest_app.command("list")

@@ -8,11 +8,13 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import IO
 
 import duly
 from duly.cli.listen import address_of, listen
@@ -21,12 +23,20 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.location import Database, open_database
 from duly.db.migrate import direct_dsn, migrate
 from duly.db.migrations import names_of
-from duly.errors import AlreadyRunning, HomeUnusable, Unavailable
+from duly.errors import AlreadyRunning, HomeUnusable, InvalidArgument, Unavailable
 from duly.settings import Settings, load_settings
 from duly.wiring import load_app
 from duly.worker.processes import Component, run_tree
 
-__all__ = ["run_up"]
+__all__ = [
+    "about_of",
+    "components",
+    "only_one_here",
+    "run_until_stopped",
+    "run_up",
+    "say_stopped",
+    "wait_until_ready",
+]
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 4.0
@@ -34,9 +44,13 @@ LOOK_SECONDS = 0.5
 WORKER_GOODBYE_SECONDS = 8.0  # what a worker needs, past its own deadline, to give back what it holds
 LONGEST_WAIT_SECONDS = 2.0  # of anything that cannot be interrupted, so that Ctrl-C is quick
 
+Beside = Callable[[asyncio.Event], Coroutine[object, object, None]]  # is told when to stop
 
-def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
+
+def run_up(port: int | None, app_name: str | None, once: bool, as_json: bool) -> None:
     """Start, tell, keep running, stop."""
+    if once:
+        raise InvalidArgument("--once: only a demo comes to an end; say --demo --once, or leave it out")
     settings = load_settings()
     if app_name := app_name or settings.app:
         load_app(app_name)  # what is wrong with it is said now, not by a worker that cannot start
@@ -48,33 +62,17 @@ def run_up(port: int | None, app_name: str | None, as_json: bool) -> None:
             revision = migrate(direct_dsn(settings, database), names_of(settings), report=complain)
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             refuse_open_door(listener, settings, database.dsn)
-            about = {
-                "version": duly.__version__,
-                "pid": os.getpid(),
-                "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "database": where,
-                "revision": revision,
-                "api": address_of(listener),
-            }
-            note(about)
+            note(about := about_of(listener, where, revision))
             tree = components(listener, database, settings, app_name)
-            asyncio.run(run_until_stopped(listener, database.server, tree, about, began, as_json))
+            asyncio.run(run_until_stopped(database.server, tree, partial(greet, listener, about, began, as_json)))
             say("stopping", as_json)
-        if database.server and not database.server.wait_stopped(STOP_SECONDS):
-            say("stopped; PostgreSQL is still up, another process of this directory uses it", as_json)
-        else:
-            say("stopped", as_json)
+        say_stopped(database.server, as_json)
 
 
 async def run_until_stopped(
-    listener: socket.socket,
-    server: EmbeddedServer | None,
-    tree: Sequence[Component],
-    about: Mapping[str, object],
-    began: float,
-    as_json: bool,
+    server: EmbeddedServer | None, tree: Sequence[Component], beside: Beside, output: IO[bytes] | None = None
 ) -> None:
-    """Run the tree until SIGINT or SIGTERM; a second one hurries it."""
+    """Run the tree, and something beside it, until SIGINT or SIGTERM; a second one hurries it."""
     stop, hurry = asyncio.Event(), asyncio.Event()
 
     def hear() -> None:
@@ -83,10 +81,22 @@ async def run_until_stopped(
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, hear)
     async with asyncio.TaskGroup() as group:
-        group.create_task(run_tree(tree, stop, report=complain, hurry=hurry))
-        group.create_task(greet(listener, about, began, as_json, stop))
+        group.create_task(run_tree(tree, stop, report=complain, hurry=hurry, output=output))
+        group.create_task(beside(stop))
         if server:
             group.create_task(keep_database(server, stop))
+
+
+def about_of(listener: socket.socket, where: str, revision: str | None) -> dict[str, object]:
+    """What runs here, for whoever asks."""
+    return {
+        "version": duly.__version__,
+        "pid": os.getpid(),
+        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "database": where,
+        "revision": revision,
+        "api": address_of(listener),
+    }
 
 
 def components(
@@ -219,6 +229,14 @@ def what_runs(note: str) -> str:
         f"  api       {about['api']}\n"
         f"  stop      Ctrl-C in its terminal, or: kill {about['pid']}"
     )
+
+
+def say_stopped(server: EmbeddedServer | None, as_json: bool) -> None:
+    """The last line: whether anything of ours still runs."""
+    if server and not server.wait_stopped(STOP_SECONDS):
+        say("stopped; PostgreSQL is still up, another process of this directory uses it", as_json)
+    else:
+        say("stopped", as_json)
 
 
 def say(message: str, as_json: bool) -> None:

@@ -10,7 +10,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    SpinnerColumn,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -19,7 +18,7 @@ from rich.progress import (
 from duly.cli.shown import to_json
 from duly.ledger.model import Job
 
-__all__ = ["counter", "spinner", "teller", "watcher"]
+__all__ = ["counter", "teller", "watcher"]
 
 WHOLE = 100  # progress is told in hundredths
 
@@ -60,15 +59,6 @@ def teller(total: int) -> Generator[Callable[[int, str], None], None, None]:
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bars:
         bar = bars.add_task("", total=total)
         yield lambda done, words: bars.update(bar, completed=done, description=words)
-
-
-@contextmanager
-def spinner(words: str) -> Generator[None, None, None]:
-    """Something turns while we wait; silent where nobody watches."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as turning:
-        turning.add_task(words, total=None)
-        yield
 
 
 def stage_of(job: Job) -> str:

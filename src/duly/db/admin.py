@@ -10,7 +10,15 @@ from psycopg.rows import scalar_row
 from duly.db.queries import load_queries
 from duly.errors import Unavailable
 
-__all__ = ["clone_database", "create_database", "drop_database", "has_database", "list_databases", "may_use"]
+__all__ = [
+    "clone_database",
+    "create_database",
+    "drop_database",
+    "has_database",
+    "list_databases",
+    "may_use",
+    "rename_database",
+]
 
 SQL = load_queries(__file__, "admin.sql")
 
@@ -26,6 +34,11 @@ def create_database(dsn: str, name: str) -> str:
 def clone_database(admin: Connection[Any], template: str, name: str) -> None:
     """Copy a database nobody is connected to."""
     admin.execute(SQL.using(name=name, template=template).clone_database)
+
+
+def rename_database(admin: Connection[Any], name: str, new_name: str) -> None:
+    """Give a database nobody is connected to another name."""
+    admin.execute(SQL.using(name=name, new_name=new_name).rename_database)
 
 
 def drop_database(admin: Connection[Any], name: str) -> None:

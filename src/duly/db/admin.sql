@@ -8,6 +8,10 @@ create database {name};
 -- A copy of a database that nobody is connected to; copying files is the quickest way for a small one.
 create database {name} template {template} strategy file_copy;
 
+-- name: rename_database
+-- A database that nobody is connected to gets another name; it is complete under the one or under the other.
+alter database {name} rename to {new_name};
+
 -- name: drop_database
 -- Whatever is still connected to it goes as well; one that is not there is no loss.
 drop database if exists {name} with (force);

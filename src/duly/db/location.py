@@ -15,7 +15,7 @@ from duly.db.embedded import EmbeddedServer
 from duly.errors import Unavailable
 from duly.settings import Settings, parse_address
 
-__all__ = ["Database", "open_database", "place_of"]
+__all__ = ["EMBEDDED_DATABASE", "Database", "open_database", "place_of"]
 
 EMBEDDED_DATABASE = "duly"
 CONNECT_SECONDS = 10

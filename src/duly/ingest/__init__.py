@@ -5,7 +5,7 @@
        |            |    +-- lapsed: another worker takes it over
        +------------+------> failed          with a sentence for its person; nothing else is written
 
-    photographs --reader--> payload --canonical form--> hash, version
+    photographs --eyes----> payload --canonical form--> hash, version
                                             |
                                             +--> shifts --diff with the snapshot--> events --> messages
 

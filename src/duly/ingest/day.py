@@ -11,6 +11,7 @@ from duly.ingest.canonical import CANONICALIZER, Observation, observe
 from duly.ingest.diff import diff
 from duly.ingest.notices import Event, Notice, events_of, notices_of
 from duly.ingest.shift import Shift, read_shift
+from duly.kernel.canonical import Json
 
 __all__ = ["Day", "Step", "day_of", "take"]
 
@@ -27,6 +28,7 @@ class Day:
     events: int = 0  # how many there were
     canonicalizer: int | None = CANONICALIZER  # that gave the shifts their form
     known: frozenset[Shift] = frozenset()  # where another did: the shifts in the form that ours gives them
+    payload: Mapping[str, Json] | None = None  # of its version, where somebody asked for it
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def take(day: Day, session_id: UUID, seen: Observation, *, threshold: int) -> St
         events=day.events + len(events),
         canonicalizer=CANONICALIZER,
         known=frozenset(),
+        payload=seen.payload,
     )
     return Step(day, after, events, notices_of(day.user_id, day.schedule_date, session_id, told, threshold=threshold))
 
@@ -69,14 +72,16 @@ def day_of(row: Mapping[str, Any]) -> Day:
     What another canonicaliser wrote is read again with ours: a day that only gets another form has not changed, and
     shifts that only get another form are not told.
     """
-    payload_hash, known = row["payload_hash"], frozenset[Shift]()
+    payload_hash, known, payload = row["payload_hash"], frozenset[Shift](), None
     if row["payload"] is not None:
         try:
             again = observe(row["payload"])
         except InvalidArgument:
             payload_hash = None  # somebody else's words: whatever we see is new
         else:
-            payload_hash, known = again.payload_hash, frozenset(again.shifts)
+            payload = again.payload
+            if row["is_foreign"]:
+                payload_hash, known = again.payload_hash, frozenset(again.shifts)
     snapshot = row["snapshot_payload"]
     return Day(
         user_id=row["user_id"],
@@ -87,4 +92,5 @@ def day_of(row: Mapping[str, Any]) -> Day:
         events=row["events"] or 0,
         canonicalizer=row["canonicalizer"],
         known=known,
+        payload=payload,
     )

@@ -27,10 +27,6 @@ __all__ = ["CAUSES", "INPUTS", "Explanation", "House", "Reason", "Situation", "e
 
 MOST_COUNTED = 10_000
 START = "start one: duly worker --only ingest"
-NO_EYES = (
-    "photographs cannot be read here yet, and only a worker with WORKER_INPUT_MODE=fixture takes it, for what its file "
-    "says"
-)
 INPUTS = {
     Input.FIXTURE: "the file of FIXTURE_PAYLOAD_PATH",
     Input.GIVEN: "the data that came with it",
@@ -51,7 +47,6 @@ class Reason(StrEnum):
     NO_IMAGES = "no_images"
     OPEN = "open"
     IDLE = "idle"
-    UNREADABLE_HERE = "unreadable_here"
     NO_WORKER = "no_worker"
     SLOTS_TAKEN = "slots_taken"
     BEHIND_OTHERS = "behind_others"
@@ -101,7 +96,7 @@ class Situation:
     workers: int  # alive, that take sessions
     slots: int  # of theirs
     held: int  # sessions, by anybody
-    ahead: int  # sessions given as data that go first
+    ahead: int  # complete sessions that go first
 
     @property
     def holder(self) -> str:
@@ -182,10 +177,18 @@ def result_in_words(result: Mapping[str, Any] | None) -> str:
         return "what came of it, whoever finished it did not write down"
     known = next((words for kind, words in INPUTS.items() if kind == result.get("input")), "an unknown source")
     if result.get("outcome") != Outcome.CHANGED:
-        return f"{result['schedule_date']} is as it was, version {result.get('version')}, says {known}"
+        is_same = f"{result['schedule_date']} is as it was, version {result.get('version')}, says {known}"
+        return is_same + unseen_in_words(result)
     events = counted(int(result.get("events") or 0), "event", "events")
     messages = counted(int(result.get("notifications") or 0), "message", "messages")
-    return f"{result['schedule_date']} has version {result.get('version')}, {events} and {messages}, from {known}"
+    says = f"{result['schedule_date']} has version {result.get('version')}, {events} and {messages}, from {known}"
+    return says + unseen_in_words(result)
+
+
+def unseen_in_words(result: Mapping[str, Any]) -> str:
+    """What photographs did not show, after a semicolon; nothing when they showed the day."""
+    unseen = int(result.get("unseen") or 0)
+    return f"; {counted(unseen, 'shift', 'shifts')} that they do not cover stayed as known" if unseen else ""
 
 
 def tell_being_read(session: Situation) -> str:
@@ -210,30 +213,21 @@ def tell_open(session: Situation) -> str:
     """It could get more images."""
     return (
         f"It has {counted(session.images, 'image', 'images')}, the last of {when(session.last_at)}, and was not "
-        f"closed: close it, or leave it until {when(session.idle_at)}, when a worker that reads photographs closes it."
+        f"closed: close it, or leave it until {when(session.idle_at)}, when a worker closes it."
     )
 
 
 def tell_idle(session: Situation) -> str:
     """It got no more images, and nobody saw that."""
-    return (
-        f"It has {counted(session.images, 'image', 'images')}, is idle since {when(session.idle_at)}, and no worker "
-        f"closed it: {NO_EYES}."
-    )
-
-
-def tell_unreadable(session: Situation) -> str:
-    """It is complete, and there are no eyes."""
-    return (
-        f"It is complete since {when(session.closed_at)}, with {counted(session.images, 'image', 'images')}, and was "
-        f"not taken: {NO_EYES}."
+    return f"It has {counted(session.images, 'image', 'images')} and is idle since {when(session.idle_at)}: " + (
+        "a worker closes it at its next look." if session.workers else f"no worker is alive to close it; {START}."
     )
 
 
 def is_due(session: Situation) -> str:
     """Since when, how long that is, and how often it was tried."""
     tried = f", was started {counted(session.starts, 'time', 'times')}" * bool(session.starts)
-    since = session.given_at or session.created_at
+    since = session.closed_at or session.created_at
     return f"It is complete since {when(since)} ({span((session.looked_at - since).total_seconds())}){tried}"
 
 
@@ -267,7 +261,7 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     Cause(Reason.LAPSED_NO_WORKER, lambda session: session.is_lapsed and not session.workers, tell_lapsed),
     Cause(Reason.LAPSED, lambda session: session.is_lapsed, tell_lapsed),
     Cause(Reason.BEING_READ, lambda session: session.is_held, tell_being_read),
-    # It waits for images, or for somebody who can read them.
+    # It waits for images.
     Cause(
         Reason.NO_IMAGES,
         lambda session: session.given_at is None and session.closed_at is None and not session.images,
@@ -279,8 +273,7 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
         tell_open,
     ),
     Cause(Reason.IDLE, lambda session: session.given_at is None and session.closed_at is None, tell_idle),
-    Cause(Reason.UNREADABLE_HERE, lambda session: session.given_at is None, tell_unreadable),
-    # It was given as data: it waits for somebody to come, or for others.
+    # It is complete: it waits for somebody to come, or for others.
     Cause(
         Reason.NO_WORKER,
         lambda session: not session.workers,

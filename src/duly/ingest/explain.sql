@@ -21,7 +21,7 @@ select
         from (
             select
             from {schema}.capture_session as o
-            where o.state = %(pending)s and o.given_at is not null and (o.given_at, o.id) < (s.given_at, s.id)
+            where o.state = %(pending)s and o.closed_at is not null and (o.closed_at, o.id) < (s.closed_at, s.id)
             limit %(most_counted)s
         ) as earlier
     ) as ahead

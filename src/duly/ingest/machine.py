@@ -2,8 +2,8 @@
 
 The schema and the names of the states are the installation's: a backend may own these tables and call what is ready
 `closed`. Three clocks say when a session is due: the contract's one-cycle worker takes any (`created_at`), the endless
-one takes what is closed, by somebody or because its last image is idle (`closed_at`), and one that cannot read
-photographs takes what was given as data (`given_at`).
+one takes what is closed, by somebody or because its last image is idle (`closed_at`), and one that has no eyes at all
+takes what was given as data (`given_at`).
 """
 
 from dataclasses import dataclass

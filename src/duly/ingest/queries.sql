@@ -139,17 +139,19 @@ select pg_advisory_xact_lock(ordered.key)
 from (select distinct given.key from unnest(%(keys)s::bigint[]) as given (key) order by given.key) as ordered;
 
 -- name: find_days
--- What is known of these days. A payload comes along only where another canonicaliser wrote it.
+-- What is known of these days. A payload comes along only where another canonicaliser wrote it, or somebody asks for it.
 select
     given.user_id,
     given.schedule_date,
     pointer.current_version,
     version.payload_hash,
-    case when version.canonicalizer is distinct from %(canonicalizer)s then version.payload end as payload,
+    version.canonicalizer is distinct from %(canonicalizer)s as is_foreign,
+    case when given.with_payload or version.canonicalizer is distinct from %(canonicalizer)s then version.payload end as payload,
     snapshot.snapshot_payload,
     snapshot.canonicalizer,
     snapshot.events
-from unnest(%(user_ids)s::bigint[], %(schedule_dates)s::date[]) as given (user_id, schedule_date)
+from unnest(%(user_ids)s::bigint[], %(schedule_dates)s::date[], %(with_payload)s::boolean[])
+    as given (user_id, schedule_date, with_payload)
 left join lateral (
     select d.current_version
     from {schema}.day_schedule as d

@@ -1,13 +1,13 @@
 """What a session shows: read from photographs, from a file, or given as data with the session itself.
 
-    Reader.read(captured) ---> pages, one payload per photograph ---> one day
+    Reader.read(captured) ---> pages, one payload per photograph ---> one day, and which part of it was seen
 
-A reader of photographs fits in here beside the others.
+The reader of photographs is in `photographs`; the others are here.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -19,7 +19,19 @@ from duly.ingest.canonical import Observation, observe
 from duly.ingest.noise import with_noise
 from duly.kernel.canonical import LARGEST_BYTES, Json
 
-__all__ = ["Captured", "FixtureReader", "Input", "NoiseReader", "Observed", "Reader", "observed", "read_payload"]
+__all__ = [
+    "Captured",
+    "Coverage",
+    "FixtureReader",
+    "Input",
+    "NoiseReader",
+    "Observed",
+    "Page",
+    "Reader",
+    "Span",
+    "observed",
+    "read_payload",
+]
 
 
 class Input(StrEnum):
@@ -36,26 +48,52 @@ class Captured:
 
     id: UUID
     user_id: int
+    images: tuple[str, ...] = ()  # the names of its photographs, in order; only for who reads photographs
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a day, in minutes since midnight, both ends included."""
+
+    first: int
+    last: int
+
+
+Coverage = tuple[Span, ...]  # parts of a day; what begins in none of them was not seen
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one photograph shows, and which part of the day; None is all of it."""
+
+    payload: Mapping[str, Json]
+    covers: Coverage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was seen, and by which eyes."""
+    """What was seen, by which eyes, and which part of the day; None is all of it."""
 
     seen: Observation
     input: Input
+    covers: Coverage | None = None
+    images: int = 0
 
 
 class Reader(Protocol):
-    """Eyes: one payload per photograph; InvalidArgument says, for its person, why there is none."""
+    """Eyes: one page per photograph; InvalidArgument says, for its person, why there is none."""
 
     @property
     def input(self) -> Input:
         """Where its pages come from."""
         ...
 
-    async def read(self, captured: Captured) -> Sequence[Mapping[str, Json]]:
+    async def read(self, captured: Captured) -> Sequence[Page]:
         """The pages of a session, in order."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what was kept for reading."""
         ...
 
 
@@ -66,9 +104,12 @@ class FixtureReader:
     path: Path
     input = Input.FIXTURE
 
-    async def read(self, captured: Captured) -> Sequence[Mapping[str, Json]]:  # noqa: ARG002
+    async def read(self, captured: Captured) -> Sequence[Page]:  # noqa: ARG002
         """The one page of the file."""
-        return [read_payload(self.path)]
+        return [Page(read_payload(self.path))]
+
+    async def close(self) -> None:
+        """Nothing is kept."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +124,19 @@ class NoiseReader:
         """The other reader's."""
         return self.reader.input
 
-    async def read(self, captured: Captured) -> Sequence[Mapping[str, Json]]:
-        """The same pages, spelled differently for every session."""
+    async def read(self, captured: Captured) -> Sequence[Page]:
+        """The same pages, spelled differently for every session; one without a date stays as it is."""
         pages = await self.reader.read(captured)
-        return [with_noise(page, f"{self.seed}:{captured.id}:{nth}") for nth, page in enumerate(pages)]
+        return [
+            replace(page, payload=with_noise(page.payload, f"{self.seed}:{captured.id}:{nth}"))
+            if "schedule_date" in page.payload
+            else page
+            for nth, page in enumerate(pages)
+        ]
+
+    async def close(self) -> None:
+        """Let the other go."""
+        await self.reader.close()
 
 
 async def observed(reader: Reader, captured: Captured, payload: Mapping[str, Any] | None) -> Observed:
@@ -94,7 +144,14 @@ async def observed(reader: Reader, captured: Captured, payload: Mapping[str, Any
     if payload is not None:
         return Observed(observe(payload), Input.GIVEN)
     pages = await reader.read(captured)
-    return Observed(observe(aggregate(pages)), reader.input)
+    seen = observe(aggregate([page.payload for page in pages]))
+    return Observed(seen, reader.input, coverage_of(pages), len(captured.images))
+
+
+def coverage_of(pages: Sequence[Page]) -> Coverage | None:
+    """The part of the day that these pages show together."""
+    parts = [page.covers for page in pages]
+    return None if None in parts else tuple(span for part in parts if part for span in part)
 
 
 def read_payload(path: Path) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from duly.ingest import store
 from duly.ingest.canonical import observe
 from duly.ingest.diff import Change, diff, replay
 from duly.ingest.machine import CAPTURE_MACHINE
-from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session
+from duly.ingest.model import MOST_IMAGES, DayVersion, Image, KnownDay, Message, PastEvent, Session
 from duly.ingest.shift import Shift, read_shift
 from duly.kernel import timeline
 from duly.kernel.canonical import checked_json
@@ -40,9 +40,6 @@ __all__ = [
     "list_versions",
     "replay_day",
 ]
-
-MOST_IMAGES = 50  # of one session
-
 
 # Asking ---------------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """One small function per statement: connection and schema in, value out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -256,14 +256,19 @@ async def lock_days(connection: Connection, schema: str, days: Sequence[tuple[in
 
 
 async def find_days(
-    connection: Connection, schema: str, days: Sequence[tuple[int, date]]
+    connection: Connection,
+    schema: str,
+    days: Sequence[tuple[int, date]],
+    *,
+    with_payload: Container[tuple[int, date]] = (),
 ) -> dict[tuple[int, date], Day]:
-    """What is known of these days."""
+    """What is known of these days; of some the payload too."""
     rows = await get_rows(
         connection,
         SQL.using(schema=schema).find_days,
         user_ids=[user_id for user_id, _ in days],
         schedule_dates=[day for _, day in days],
+        with_payload=[day in with_payload for day in days],
         canonicalizer=CANONICALIZER,
     )
     return {(row["user_id"], row["schedule_date"]): day_of(row) for row in rows}

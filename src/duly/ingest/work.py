@@ -12,19 +12,21 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 from uuid import UUID
 
 from psycopg.errors import SerializationFailure
 
+from duly.db.pool import Pool
 from duly.errors import Conflict, Misconfigured, NotMigrated
 from duly.ingest import store
 from duly.ingest.day import Day, Step, take
 from duly.ingest.machine import States, capture_session
-from duly.ingest.model import Outcome
-from duly.ingest.reading import Captured, Observed, Reader, observed
+from duly.ingest.model import MOST_IMAGES, Outcome
+from duly.ingest.reading import Captured, Input, Observed, Reader, observed
+from duly.ingest.unseen import with_unseen
 from duly.kernel.lease import Lease, fence_many, find_settled, release, settle_many
 from duly.kernel.outcome import Failed, GiveUp, clean_text
 from duly.kernel.suspects import Suspects
@@ -74,6 +76,15 @@ class CaptureWork(Work):
         self.idle_iterations = 0
         self.open_iterations: dict[str, Iteration] = {}  # by the owner of a claim
         self.look_at = 0.0  # our monotonic clock: when to look for idle sessions again
+        self.pool: Pool | None = None
+
+    def lend(self, pool: Pool) -> None:
+        """Connections for looking up images."""
+        self.pool = pool
+
+    async def close(self) -> None:
+        """Let the reader go."""
+        await self.reader.close()
 
     @property
     def reading_seconds(self) -> float:
@@ -174,10 +185,19 @@ class CaptureWork(Work):
         try:
             if self.rules.simulated_seconds:
                 await asyncio.sleep(self.rules.simulated_seconds)
+            if payload is None and self.reader.input is Input.PHOTOGRAPHS:
+                captured = replace(captured, images=await self.images_of(captured.id))
             return await observed(self.reader, captured, payload)
         except asyncio.CancelledError:  # it may be lost to us, and then nobody tells us of its end
             self.suspects.forget([captured.id])
             raise
+
+    async def images_of(self, session_id: UUID) -> tuple[str, ...]:
+        """The names of a session's images, in order."""
+        assert self.pool, "a worker lends connections before it begins"
+        async with self.pool.transaction() as connection:
+            images = await store.list_images(connection, self.rules.schema, session_id, MOST_IMAGES)
+        return tuple(image.r2_key for image in images)
 
     # Recording --------------------------------------------------------------------------------------------------------
 
@@ -216,8 +236,9 @@ class CaptureWork(Work):
         )
         if mine:
             days = list(dict.fromkeys(day_key(*each) for each in mine))
+            partial = {day_key(*each) for each in mine if each[1].covers is not None}
             await store.lock_days(connection, schema, days)
-            known = await store.find_days(connection, schema, days)
+            known = await store.find_days(connection, schema, days, with_payload=partial)
             for turn in turns_of(mine):
                 await self.write(connection, turn, known)
         return ours | before
@@ -229,9 +250,10 @@ class CaptureWork(Work):
         taken: list[store.Taken] = []
         for lease, outcome in turn:
             key = day_key(lease, outcome)
-            step = take(known[key], lease.key, outcome.seen, threshold=self.rules.threshold)
+            seen, unseen = with_unseen(known[key].payload, outcome.seen, outcome.covers)
+            step = take(known[key], lease.key, seen, threshold=self.rules.threshold)
             known[key] = step.after
-            taken.append(store.Taken(lease, step, outcome.seen.payload, result_of(step, outcome)))
+            taken.append(store.Taken(lease, step, seen.payload, result_of(step, outcome, unseen)))
         schema = self.rules.schema
         written = await store.settle_observed(connection, schema, self.rules.states.done, taken)
         assert len(written) == len(taken), "what we have locked is ours to settle"
@@ -281,8 +303,9 @@ def turns_of(seen: Sequence[tuple[Lease, Observed]]) -> list[list[tuple[Lease, O
     return turns
 
 
-def result_of(step: Step, outcome: Observed) -> dict[str, Any]:
-    """What is kept with the session of what came of it."""
+def result_of(step: Step, outcome: Observed, unseen: int) -> dict[str, Any]:
+    """What is kept with the session of what came of it; of photographs, how many, and how much they did not show."""
+    photographs = {"images": outcome.images, "unseen": unseen} if outcome.input is Input.PHOTOGRAPHS else {}
     return {
         "outcome": Outcome.CHANGED if step.is_change else Outcome.UNCHANGED,
         "input": outcome.input,
@@ -290,6 +313,7 @@ def result_of(step: Step, outcome: Observed) -> dict[str, Any]:
         "version": step.after.version,
         "events": len(step.events),
         "notifications": len(step.notices),
+        **photographs,
     }
 
 

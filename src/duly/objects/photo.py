@@ -19,7 +19,15 @@ from PIL.Image import Transpose
 from duly.errors import DulyError, InvalidArgument, TooLarge
 from duly.objects.outline import check_outline
 
-__all__ = ["LARGEST_PHOTO_BYTES", "MOST_PIXELS", "Screenshot", "clean_photo", "clean_screenshot", "small_photo"]
+__all__ = [
+    "LARGEST_PHOTO_BYTES",
+    "MOST_PIXELS",
+    "Screenshot",
+    "clean_photo",
+    "clean_screenshot",
+    "plain_photo",
+    "small_photo",
+]
 
 LARGEST_PHOTO_BYTES = 20 * 1024 * 1024
 MOST_PIXELS = 40_000_000
@@ -85,6 +93,13 @@ def as_jpeg(picture: Image.Image) -> bytes:
         if len(written) <= LARGEST_PHOTO_BYTES:
             return written
     raise too_many_bytes()
+
+
+def plain_photo(data: bytes) -> Image.Image:
+    """The same picture in its own size, upright, on white, to be read."""
+    with one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return picture_of(open_photo(data)).copy()  # which has forgotten the file
 
 
 def small_photo(data: bytes, size: int = 128) -> Image.Image:

@@ -182,6 +182,11 @@ class Children:
                 else:
                     await self.end(child)
 
+    async def perform(self, call: Call) -> object:
+        """What came of a call, in whichever child is free."""
+        async with self.borrow() as child:
+            return await child.perform(call)
+
     async def find_idle(self) -> Child | None:
         """A warm child that is still there; one that went meanwhile is nobody's fault."""
         while self.idle:

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import IO, Literal
 
 from duly.worker import lifeline
 
@@ -38,21 +38,28 @@ class Component:
 
 
 Report = Callable[[str], None]
+Output = IO[bytes] | None
 
 
 async def run_tree(
-    components: Sequence[Component], stop: asyncio.Event, report: Report, hurry: asyncio.Event | None = None
+    components: Sequence[Component],
+    stop: asyncio.Event,
+    report: Report,
+    hurry: asyncio.Event | None = None,
+    output: Output = None,
 ) -> None:
     """Keep the components running until `stop` is set, then stop them all; returns when the last one is gone.
 
-    `hurry` tells them a second time, which to a worker means now.
+    `hurry` tells them a second time, which to a worker means now. What they say goes to `output`, or to our standard
+    error.
     """
     reading, writing = os.pipe()
     try:
         async with asyncio.TaskGroup() as group:
             for component in components:
                 group.create_task(
-                    keep_running(component, reading, stop, hurry or asyncio.Event(), report), name=component.name
+                    keep_running(component, reading, stop, hurry or asyncio.Event(), report, output),
+                    name=component.name,
                 )
     finally:
         os.close(reading)
@@ -60,12 +67,17 @@ async def run_tree(
 
 
 async def keep_running(
-    component: Component, lifeline_end: int, stop: asyncio.Event, hurry: asyncio.Event, report: Report
+    component: Component,
+    lifeline_end: int,
+    stop: asyncio.Event,
+    hurry: asyncio.Event,
+    report: Report,
+    output: Output,
 ) -> None:
     """Run one component again and again until `stop`; a pause that doubles keeps a broken one from spinning."""
     pause = FIRST_PAUSE_SECONDS
     while not stop.is_set():
-        process = await start(component, lifeline_end)
+        process = await start(component, lifeline_end, output)
         started_at = time.monotonic()
         if await first_of(process.wait(), stop.wait()) == "second":
             await end(process, component.stop_seconds, hurry)
@@ -77,7 +89,7 @@ async def keep_running(
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-async def start(component: Component, lifeline_end: int) -> asyncio.subprocess.Process:
+async def start(component: Component, lifeline_end: int, output: Output) -> asyncio.subprocess.Process:
     """Start the component's process, tied to us by the lifeline."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
@@ -87,7 +99,8 @@ async def start(component: Component, lifeline_end: int) -> asyncio.subprocess.P
         *component.arguments,
         env={**os.environ, **component.environment, lifeline.VARIABLE: str(lifeline_end)},
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=sys.stderr,  # standard output is the tree's own
+        stdout=output or sys.stderr,  # standard output is the tree's own
+        stderr=output,
         pass_fds=(*component.descriptors, lifeline_end),
         process_group=0,
     )

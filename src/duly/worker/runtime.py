@@ -102,6 +102,8 @@ class Worker:
         finally:
             self.was_heard.set()
             await self.handlers.close()
+            for work in self.works:
+                await work.close()
             await asyncio.to_thread(thread.join)
 
     def run_control(self, ended: asyncio.Future[int], once: bool) -> None:

@@ -1,0 +1,70 @@
+"""`duly ingest read`: what photographs show, read here without a database."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from duly.cli.ingest import image_in
+from duly.cli.shown import on_one_line, to_json
+from duly.cli.watching import teller
+from duly.errors import InvalidArgument, TooLarge
+from duly.ingest.eyes.page import Page
+from duly.ingest.photographs import Eyes
+from duly.settings import load_settings
+from duly.wiring import eyes
+from duly.worker.children import Children
+
+__all__ = ["read_images"]
+
+UNRELIABLE = 1
+SHOWN = ("start", "end", "title", "customer", "location", "confidence")
+
+
+def read_images(images: Sequence[Path], as_json: bool) -> None:
+    """Read each photograph and say what it shows; exit 1 when there is a problem with one."""
+    told = asyncio.run(read_all(images))
+    if as_json:
+        print(to_json(told))
+    else:
+        for each in told:
+            tell(each)
+    if any(each["problems"] for each in told):
+        sys.exit(UNRELIABLE)
+
+
+async def read_all(images: Sequence[Path]) -> list[dict[str, Any]]:
+    """What every photograph shows, read one after another by one child process."""
+    children = Children(1)
+    try:
+        looking = eyes(load_settings(), children)
+        told: list[dict[str, Any]] = []
+        with teller(len(images)) as tell_progress:
+            for nth, image in enumerate(images):
+                tell_progress(nth, image.name)
+                told.append(await read_one(looking, image))
+        return told
+    finally:
+        await children.close()
+
+
+async def read_one(looking: Eyes, image: Path) -> dict[str, Any]:
+    """What a photograph shows, or why it cannot be read."""
+    try:
+        page = await looking.look(image_in(image))
+    except (InvalidArgument, TooLarge) as error:
+        page = Page(None, (), (str(error),), begins=False, ends=False)
+    shifts = [{name: getattr(card, name) for name in SHOWN} for card in page.shifts]
+    problems = list(page.problems) or ([] if shifts else ["no shift was recognised"])
+    return {"file": str(image), "schedule_date": page.schedule_date, "shifts": shifts, "problems": problems}
+
+
+def tell(read: dict[str, Any]) -> None:
+    """A photograph for people."""
+    print(f"{read['file']}  {read['schedule_date'] or 'without a date'}")
+    for shift in read["shifts"]:
+        words = ", ".join(filter(None, (shift["title"], shift["customer"], shift["location"])))
+        print(f"  {shift['start']}\N{EN DASH}{shift['end']}  {on_one_line(words)}  ({shift['confidence']:.2f})")
+    for problem in read["problems"]:
+        print(f"  problem  {on_one_line(problem)}")

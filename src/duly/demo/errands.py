@@ -1,0 +1,23 @@
+"""The demo's own type of job: an errand that goes wrong twice, and then well."""
+
+import duly
+from duly.kernel.backoff import BackoffPolicy
+
+__all__ = ["PAUSE_SECONDS", "app", "print_invoice"]
+
+PAUSE_SECONDS = 600.0
+TRIES_WITHOUT_PAPER = 2
+
+app = duly.App()
+
+
+class OutOfPaper(Exception):
+    """What happens to printers."""
+
+
+@app.job("print_invoice", max_attempts=5, backoff=duly.Backoff(BackoffPolicy.FIXED, base_seconds=PAUSE_SECONDS))
+async def print_invoice(ctx: duly.Context, order: int) -> str:
+    """Print an invoice; by the third try somebody has brought paper."""
+    if ctx.attempt < TRIES_WITHOUT_PAPER:
+        raise OutOfPaper(f"the printer has no paper for invoice {order}")
+    return f"invoice {order} is printed"

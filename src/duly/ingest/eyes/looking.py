@@ -1,0 +1,35 @@
+"""What a child process does with a photograph: decodes it, reads it, and answers with a page.
+
+The engine is built at the first photograph and kept for the next ones. A refusal is an exception of ours, whose words
+are for the person who sent it.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from duly.ingest.eyes.engine import Engine, Equipment, build_engine
+from duly.ingest.eyes.page import Page, read_page
+from duly.objects.photo import plain_photo
+
+__all__ = ["Glasses", "look"]
+
+
+@dataclass(frozen=True, slots=True)
+class Glasses:
+    """With what a photograph is looked at, and which year is meant when it names none."""
+
+    equipment: Equipment
+    default_year: int
+
+
+def look(data: bytes, glasses: Glasses) -> Page:
+    """The page that a photograph shows."""
+    picture = plain_photo(data)
+    marks = engine_for(glasses.equipment).read(picture)
+    return read_page(marks, picture.width, picture.height, glasses.default_year)
+
+
+@lru_cache(maxsize=1)
+def engine_for(equipment: Equipment) -> Engine:
+    """The engine of this process."""
+    return build_engine(equipment)

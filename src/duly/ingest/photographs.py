@@ -1,0 +1,166 @@
+"""The reader of photographs: fetches a session's images, has a child process look at each, and says what they show.
+
+    images --objects--> bytes --child--> pages --every one sound, one day, some shift--> entries
+
+A child may die, hang or want too much memory: that is the photograph's failure and nobody else's, told to its person
+in a sentence. Only where the store or the machine did not answer is it tried again, as long as the session may be read.
+
+Which part of the day was seen is told as well. A page covers the starts from its first shift to its last one; from the
+beginning of the day when the head of the day stands above the first, and to the end of the day when there is room for
+another below the last. A known shift that begins outside of what all pages cover was not seen, and stays as it is.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge, Unavailable
+from duly.ingest.eyes.engine import Equipment, must_have_engine
+from duly.ingest.eyes.layout import Card
+from duly.ingest.eyes.looking import Glasses, look
+from duly.ingest.eyes.page import Page as Seen
+from duly.ingest.reading import Captured, Coverage, Input, Page, Span
+from duly.ingest.spelling import MINUTES_OF_DAY, minutes
+from duly.kernel.backoff import Backoff
+from duly.kernel.canonical import Json
+from duly.kernel.outcome import Failed
+from duly.kernel.work import Call, Where
+from duly.logs import get_log
+from duly.objects import LARGEST_PHOTO_BYTES, Objects
+
+__all__ = ["Eyes", "PhotographReader", "entry_of", "page_of"]
+
+RETRY = Backoff(base_seconds=0.5, cap_seconds=15.0)
+MOST_PROBLEMS = 5  # told in one sentence
+Perform = Callable[[Call], Awaitable[object]]
+
+log = get_log("duly.ingest")
+
+
+@dataclass(frozen=True)
+class Eyes:
+    """Looks at one photograph at a time, in a child process."""
+
+    perform: Perform
+    equipment: Equipment
+    default_year: int | None = None
+    seconds: float = 60.0
+    memory_bytes: int | None = None
+
+    async def look(self, data: bytes) -> Seen:
+        """The page that a photograph shows; InvalidArgument says why there is none."""
+        await asyncio.to_thread(must_have_engine, self.equipment.engine)
+        glasses = Glasses(self.equipment, self.default_year or datetime.now(UTC).year)
+        call = Call(look, (data, glasses), Where.CHILD, self.seconds, self.memory_bytes)
+        match await self.perform(call):
+            case Seen() as seen:
+                return seen
+            case Failed("MISSING_EXTRA", message):
+                raise MissingExtra(message)
+            case Failed(code, message):
+                raise InvalidArgument(refusal_of(code, message))
+            case other:
+                raise InvalidArgument(f"reading it ended as {type(other).__name__}")
+
+
+def refusal_of(code: str, message: str) -> str:
+    """Why a photograph could not be read, for its person."""
+    match code:
+        case "TIMEOUT":
+            return f"reading it {message}; send a smaller or clearer photograph"
+        case "CRASHED":
+            return f"reading it failed ({message}); send another photograph of the day"
+        case "UNKNOWN_ERROR":
+            return f"reading it failed, and that is not your fault ({message}); send the day again"
+        case _:
+            return message
+
+
+@dataclass(frozen=True)
+class PhotographReader:
+    """Reads the images of a session from the store."""
+
+    objects: Objects
+    eyes: Eyes
+    close_eyes: Callable[[], Awaitable[None]]
+    input = Input.PHOTOGRAPHS
+
+    async def read(self, captured: Captured) -> Sequence[Page]:
+        """A page for every image, in order; InvalidArgument when one of them cannot be relied on."""
+        if not captured.images:
+            raise InvalidArgument("the session has no photograph; add one, then close it")
+        seen: list[Seen] = []
+        for nth, name in enumerate(captured.images, 1):
+            try:
+                seen.append(await self.look(name))
+            except (InvalidArgument, NotFound, TooLarge) as error:
+                raise InvalidArgument(f"photograph {nth} of {len(captured.images)}: {error}") from None
+        check(seen)
+        return [page_of(each) for each in seen]
+
+    async def look(self, name: str) -> Seen:
+        """What one image shows, however long the store or the machine needs to answer."""
+        failures = 0
+        while True:
+            try:
+                return await self.eyes.look(await self.objects.get(name, LARGEST_PHOTO_BYTES))
+            except Unavailable as error:
+                log.warning("an image cannot be had; trying again", r2_key=name, why=str(error))
+                await asyncio.sleep(RETRY.delay_seconds(failures))
+                failures = min(failures + 1, 10)
+
+    async def close(self) -> None:
+        """End the child."""
+        await self.close_eyes()
+
+
+def check(seen: Sequence[Seen]) -> None:
+    """Refuse pages that cannot all be right, and such as show nothing."""
+    problems = [
+        f"photograph {nth}: {problem}" if len(seen) > 1 else problem
+        for nth, page in enumerate(seen, 1)
+        for problem in page.problems
+    ]
+    if problems:
+        more = f"; and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
+        raise InvalidArgument(
+            f"not everything can be relied on: {'; '.join(problems[:MOST_PROBLEMS])}{more}. Send a clearer photograph, "
+            "or the day as data"
+        )
+    if not any(page.shifts for page in seen):
+        raise InvalidArgument(
+            "no shift was recognised in the photographs, and nothing was changed; send one that shows the day's list"
+        )
+    if not any(page.schedule_date for page in seen):
+        raise InvalidArgument(
+            "schedule_date: none of the photographs shows a date; send one with the head of the day in it"
+        )
+
+
+def page_of(seen: Seen) -> Page:
+    """A page as payload, and which part of the day it covers."""
+    payload: dict[str, Json] = {"entries": [entry_of(card) for card in seen.shifts]}
+    if seen.schedule_date:
+        payload["schedule_date"] = seen.schedule_date
+    return Page(payload, coverage_of(seen))
+
+
+def entry_of(card: Card) -> dict[str, Json]:
+    """A shift as an entry of a payload: who and what for in its title, as `shift` takes them apart."""
+    title = f"{card.customer} • {card.title}" if card.customer else card.title
+    entry: dict[str, Json] = {"start": card.start, "end": card.end, "title": title}
+    if card.location:
+        entry["location"] = card.location
+    if card.address:
+        entry["address"] = card.address
+    return entry
+
+
+def coverage_of(seen: Seen) -> Coverage:
+    """The part of the day that a page shows."""
+    if not seen.shifts:
+        return ()
+    first = 0 if seen.begins else min(minutes(card.start) for card in seen.shifts)
+    last = MINUTES_OF_DAY if seen.ends else max(minutes(card.start) for card in seen.shifts)
+    return (Span(first, last),)

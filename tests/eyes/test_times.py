@@ -1,0 +1,64 @@
+"""Ranges of times as screens print them, and such as cannot be right."""
+
+import pytest
+
+from duly.ingest.eyes.times import find_range, find_single
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("08:00-09:30", "08:00", "09:30"),
+        ("08:00\N{EN DASH}09:30", "08:00", "09:30"),
+        ("08:00 \N{EM DASH} 09:30", "08:00", "09:30"),
+        ("08.00 - 09.30", "08:00", "09:30"),
+        ("8:00-9:30", "08:00", "09:30"),
+        ("kl 08:00-09:30", "08:00", "09:30"),
+        ("kl. 8.00 till 9.30", "08:00", "09:30"),
+        ("08:00 to 09:30", "08:00", "09:30"),
+        ("\N{BULLSEYE} 08:00-09:30", "08:00", "09:30"),
+        ("O8:OO-O9:3O", "08:00", "09:30"),
+        ("08:00-0930", "08:00", "09:30"),
+        ("0800-0930", "08:00", "09:30"),
+        ("08:00 09:30", "08:00", "09:30"),
+        ("22:00-06:00", "22:00", "06:00"),
+        ("18:00-24:00", "18:00", "00:00"),
+        ("21:15-23:59", "21:15", "23:59"),
+    ],
+)
+def test_a_range_is_found_however_it_is_printed(text: str, start: str, end: str) -> None:
+    found = find_range(text)
+    assert found
+    assert (found.start, found.end, found.problem) == (start, end, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["08:00-08:75", "25:00-26:00", "08:00-08:00", "08:00-07:45", "24:00-06:00", "12:60-13:00", "06:00-23:00"]
+)
+def test_a_range_that_cannot_be_right_says_so(text: str) -> None:
+    found = find_range(text)
+    assert found
+    assert found.problem
+    assert text in found.problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Mitt schema", "15:01", "Tisdag 24 februari 2026", "Kund 4711", "412 58 Göteborg", "2026-02-24", "070-123 45 67"],
+)
+def test_what_is_no_range_is_none(text: str) -> None:
+    assert find_range(text) is None
+
+
+def test_what_stands_beside_the_times_is_kept() -> None:
+    found = find_range("\N{BULLSEYE} 08:00-09:30 Städning")
+    assert found
+    assert (found.before, found.after) == ("\N{BULLSEYE}", "Städning")
+
+
+def test_a_time_alone_is_one_only_without_other_words() -> None:
+    assert find_single("08:00") == "08:00"
+    assert find_single("kl 8.15") == "08:15"
+    assert find_single("- 09:30", is_later=True) == "09:30"
+    assert find_single("08:00 Städning") is None
+    assert find_single("08:75") is None

@@ -1,0 +1,216 @@
+"""`./duly up --demo`, as a newcomer runs it: told to its end, true by the database, and every printed command works."""
+
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, LiteralString
+
+import httpx2
+import psycopg
+import pytest
+
+from duly.db.embedded import EmbeddedServer
+from duly.db.location import EMBEDDED_DATABASE
+from duly.demo.story import CHAPTERS
+from duly.launcher import ROOT
+from duly.verify import check
+from tests.support.processes import Program, plain_environment, wait_gone, wait_unlocked
+
+ELSEWHERE = "postgresql://nobody@127.0.0.1:1/not_yours"  # whoever asks there fails
+SCHEMAS = ("duly", "ledger", "posts", "scheduler", "expense", "user", "schedule_ingest")
+SECONDS = 240.0  # for a story, on a machine that does much else; alone it takes a quarter of a minute
+COMMANDS_AT_ONCE = 4
+DEMO = (str(ROOT / "duly"), "up", "--demo", "--port", "0")
+COMMAND = re.compile(r"^ +\$ (.+)$", re.MULTILINE)
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    """A newcomer who has a database already, which is none of the demo's business."""
+    return plain_environment(DULY_HOME=str(home), DATABASE_URL=ELSEWHERE, NO_COLOR="1", TERM="dumb")
+
+
+def paste(command: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a printed command as a shell does, where the newcomer stands."""
+    return subprocess.run(
+        ["sh", "-c", command], cwd=ROOT, env=environment_of(home), capture_output=True, text=True, timeout=SECONDS
+    )
+
+
+@contextmanager
+def database_of(home: Path) -> Generator[psycopg.Connection[Any], None, None]:
+    """The demo's database."""
+    with (
+        EmbeddedServer.start(home / "demo") as server,
+        psycopg.connect(server.dsn(EMBEDDED_DATABASE), autocommit=True) as connection,
+    ):
+        yield connection
+
+
+def rows(connection: psycopg.Connection[Any], query: LiteralString) -> list[tuple[Any, ...]]:
+    return connection.execute(query).fetchall()
+
+
+def must_be_told_to_its_end(story: str) -> None:
+    """Every chapter was told, in order, with commands; and how long it took."""
+    titles = re.findall(r"^(\d)\. (.+)$", story, re.MULTILINE)
+    assert titles == [(str(number), each.title) for number, each in enumerate(CHAPTERS, start=1)]
+    assert re.search(r"That was all of it, in \d+ s\.", story)
+    assert "Six hours pass: the database's clock is moved" in " ".join(story.split())
+
+
+def must_be_true(connection: psycopg.Connection[Any]) -> None:
+    """What the story tells is what the database holds, and no law is broken."""
+    assert rows(connection, "select version from schedule_ingest.schedule_version order by version") == [(1,), (2,)]
+    kinds = ["shift_added", "shift_added", "shift_added", "shift_time_changed"]
+    assert rows(connection, "select event_type from schedule_ingest.schedule_event order by detected_at, seq") == [
+        (kind,) for kind in kinds
+    ]
+    assert rows(connection, "select status from schedule_ingest.schedule_notification") == [("sent",), ("sent",)]
+    assert rows(connection, "select status from scheduler.job_runs where status = 'confirmed'") == [("confirmed",)]
+    assert rows(connection, "select amount, currency, reverses from expense.expenses") == [(119, "SEK", None)]
+    assert rows(connection, "select channel, status from duly.outbox where kind = 'reminder.due'") == [
+        ("console", "sent")
+    ]
+    ((status, mood, music, error, hours),) = rows(
+        connection,
+        "select status, ai->>'mood', ai->>'music', ai_error, extract(epoch from released_at - created_at) / 3600 "
+        "from posts.posts",
+    )
+    assert (status, error, bool(mood), bool(music)) == ("RELEASED", None, True, True)
+    assert 6 <= hours < 6.1
+    tries = ["queued", "running", "failed", "queued", "running", "failed", "queued", "running", "succeeded"]
+    assert rows(connection, "select next_status from ledger.job_event order by seq") == [(each,) for each in tries]
+    assert rows(connection, "select duly.clock() > clock_timestamp() + interval '6 hours'") == [(True,)]
+    assert check(connection, SCHEMAS) == []
+
+
+def commands_in(story: str) -> list[str]:
+    found = [match[1] for match in COMMAND.finditer(story)]
+    assert len(found) > 2 * len(CHAPTERS)
+    return found
+
+
+def must_all_work(commands: Sequence[str], home: Path) -> None:
+    """Every printed command, pasted into a shell whose DATABASE_URL says something else, succeeds."""
+    with ThreadPoolExecutor(COMMANDS_AT_ONCE) as hands:
+        for done in hands.map(partial(paste, home=home), commands):
+            assert done.returncode == 0, f"{done.args}\n{done.stdout}{done.stderr}"
+
+
+class Watched:
+    """The demo on a terminal: it believes that somebody watches."""
+
+    def __init__(self, home: Path) -> None:
+        self.ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            DEMO, cwd=ROOT, env=environment_of(home), stdin=theirs, stdout=theirs, start_new_session=True
+        )
+        os.close(theirs)
+        self.said = ""
+
+    def read_until(self, words: str) -> str:
+        """What it said up to these words."""
+        while words not in self.said:
+            try:
+                piece = os.read(self.ours, 65536)
+            except OSError:  # nobody is at the other end any more
+                piece = b""
+            assert piece, f"it ended with {self.process.wait(SECONDS)} and had said:\n{self.said}"
+            self.said += piece.decode().replace("\r\n", "\n")
+        return self.said
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(SECONDS)
+        os.close(self.ours)
+
+
+@pytest.fixture
+def watched(home: Path) -> Generator[Watched, None, None]:
+    """A demo that somebody watches."""
+    demo = Watched(home)
+    yield demo
+    demo.close()
+    wait_unlocked(home / "demo" / "supervisor.lock")
+
+
+@pytest.mark.timeout(3 * SECONDS)
+def test_one_item_goes_through_each_domain_to_its_end_and_every_printed_command_shows_it(home: Path) -> None:
+    told = subprocess.run(
+        DEMO, cwd=ROOT, env=environment_of(home), stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert told.stderr == ""
+    must_be_told_to_its_end(told.stdout)
+    with database_of(home) as connection:
+        must_be_true(connection)
+        must_all_work(commands_in(told.stdout), home)
+
+
+@pytest.mark.timeout(3 * SECONDS)
+def test_it_can_be_repeated_stays_up_for_whoever_watches_and_leaves_nothing_running(
+    home: Path, watched: Watched
+) -> None:
+    watched.read_until("1. ")  # a demo that is cut short is no obstacle for the next
+    watched.process.send_signal(signal.SIGINT)
+    assert watched.process.wait(SECONDS) == 130
+    wait_unlocked(home / "demo" / "supervisor.lock")
+
+    again = Watched(home)
+    try:
+        story = again.read_until("Stop with Ctrl-C.")
+        must_be_told_to_its_end(story)
+        address = re.search(r"http://127\.0\.0\.1:\d+", story)
+        assert address
+        assert httpx2.get(f"{address[0]}/readyz", trust_env=False, timeout=30).status_code == 200
+        must_all_work(commands_in(story)[-1:], home)
+        second = subprocess.run(DEMO, cwd=ROOT, env=environment_of(home), capture_output=True, text=True)
+        assert (second.returncode, "already running in this directory" in second.stderr) == (2, True)
+        with database_of(home) as connection:
+            must_be_true(connection)
+        processes = Path(f"/proc/{again.process.pid}/task/{again.process.pid}/children").read_text().split()
+        assert len(processes) == 2
+        again.process.send_signal(signal.SIGINT)
+        assert again.process.wait(SECONDS) == 0
+        for process in processes:
+            wait_gone(int(process), seconds=0.5)
+    finally:
+        again.close()
+
+
+def test_a_database_that_no_demo_made_is_not_thrown_away(home: Path) -> None:
+    real = plain_environment(DULY_HOME=str(home / "demo"))
+    made = subprocess.run([ROOT / "duly", "migrate"], cwd=ROOT, env=real, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    image = home / "demo" / "objects" / "posts" / "kept.jpg"
+    image.parent.mkdir(parents=True)
+    image.write_bytes(b"somebody's")
+    with Program(DEMO, environment=environment_of(home), directory=ROOT) as refused:
+        assert refused.finish() == 78
+        assert "was not made by a demo" in refused.said()
+    wait_unlocked(home / "demo" / "supervisor.lock")
+    with database_of(home) as connection:
+        assert rows(connection, "select to_regclass('duly.test_clock')") == [(None,)]
+    assert image.read_bytes() == b"somebody's"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refusal"),
+    [
+        (("--demo", "--app", "examples.greet:app"), "a demo brings its own job types"),
+        (("--once",), "say --demo --once"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(arguments: Sequence[str], refusal: str, home: Path) -> None:
+    command = shlex.join((str(ROOT / "duly"), "up", *arguments))
+    done = paste(command, home)
+    assert (done.returncode, refusal in done.stderr) == (2, True), done.stderr
