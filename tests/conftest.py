@@ -18,7 +18,7 @@ from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, plugin, server_for_tests
 from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
-from tests.support.lawful import broken_in, is_lawful
+from tests.support.lawful import broken_in, changed_in, is_lawful, is_story
 
 hypothesis.settings.register_profile("duly", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("duly")
@@ -105,6 +105,7 @@ def database(databases: TestDatabases, worker_id: str, request: pytest.FixtureRe
         if is_lawful(request):
             with psycopg.connect(dsn, autocommit=True, options="-c lock_timeout=10s -c jit=off") as admin:
                 assert broken_in(admin) == []
+                assert not is_story(request) or changed_in(admin) == []
 
 
 @pytest.fixture(scope="session", params=MAJORS, ids=lambda major: f"pg{major}")

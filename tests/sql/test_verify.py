@@ -18,6 +18,7 @@ from duly.errors import InvalidArgument
 from duly.launcher import ROOT
 from duly.verify import INVARIANTS, Invariant, check, compare, invariants_of
 from duly.verify.contract import CONTRACTS, contract_lines
+from tests.support.lawful import broken_in, changed_in
 from tests.support.plants import PLANTED_OFFENCES, SEEN, law_of, laws_of
 from tests.support.processes import PYTHON, plain_environment
 
@@ -89,7 +90,7 @@ def admin(database_of_each_major: str) -> Generator[Admin, None, None]:
 
 
 def test_a_database_in_order_has_no_difference_and_no_offence(admin: Admin) -> None:
-    assert compare(admin, "duly") == []
+    assert changed_in(admin) == []
     assert check(admin, SCHEMAS) == []
 
 
@@ -141,6 +142,7 @@ def test_a_planted_violation_is_caught(planted: str, admin: Admin) -> None:
     admin.execute(PLANTED_OFFENCES[planted].encode())
     offences = check(admin, SCHEMAS)
     assert {offence.invariant for offence in offences} == laws_of(planted), offences
+    assert {law for law, _ in broken_in(admin)} == laws_of(planted), "what is asked after a test misses it"
 
 
 def test_a_capture_in_order_breaks_no_law(admin: Admin) -> None:

@@ -15,10 +15,10 @@ import pytest
 
 from duly.db.migrations import Names, fill
 from duly.launcher import ROOT
-from duly.verify.contract import CONTRACTS
+from duly.verify.contract import CONTRACTS, Difference, compare
 from duly.verify.invariants import INVARIANTS, Invariant, spelled_out
 
-__all__ = ["LAWFUL", "about", "broken_in", "is_lawful", "laws_about"]
+__all__ = ["LAWFUL", "about", "broken_in", "changed_in", "is_lawful", "is_story", "laws_about"]
 
 # After every test of these rooms the laws are asked: what they do, people and workers do. First, the contracts'.
 LAWFUL = ("tests", "delivery", "doors", "faults", "ingest", "ledger", "posts", "races", "scheduler", "stories")
@@ -46,6 +46,16 @@ def is_lawful(request: pytest.FixtureRequest) -> bool:
     place = Path(str(request.path)).parent
     is_room = place.name in LAWFUL and place in (ROOT / "tests", *(ROOT / "tests" / room for room in LAWFUL))
     return is_room and request.node.get_closest_marker("lawless") is None
+
+
+def is_story(request: pytest.FixtureRequest) -> bool:
+    """Is a test a whole story, after which the catalogue is looked at too?"""
+    return Path(str(request.path)).parent.name == "stories"
+
+
+def changed_in(connection: psycopg.Connection[Any]) -> Sequence[Difference]:
+    """In what the catalogue of this database differs from the contracts."""
+    return [each for contract in CONTRACTS for each in compare(connection, contract)]
 
 
 def broken_in(connection: psycopg.Connection[Any]) -> Sequence[tuple[str, str]]:
