@@ -306,7 +306,8 @@ limit %(most)s;
 -- name: jobs_are_finished_by_their_holder
 -- contract: ledger
 -- A job was let go of by the hand of whoever claimed it last, however it ended: done, failed, cancelled or handed back. What
--- the dead left is swept, and the log names whose it was; whoever cancels a running job at once lets go of it for nobody.
+-- the dead left is swept, and the log names whose it was. Whoever cancels a running job at once lets go of it for nobody, and
+-- nothing is asked of a move that the log names nobody for, unless the work was done.
 select offender
 from (
     select format('job %%s is %%s, let go of by %%s and in the log by %%s, last claimed by %%s', j.id, j.status,
@@ -314,7 +315,8 @@ from (
         as offender
     from ledger.job as j
     join (
-        select e.job_id, e.prev_status, e.detail_json ->> 'reason' as reason, e.detail_json ->> 'holder' as swept_from,
+        select e.job_id, e.prev_status, e.next_status, e.detail_json ->> 'reason' as reason,
+            e.detail_json ->> 'holder' as swept_from,
             coalesce(e.detail_json ->> 'holder', e.detail_json ->> 'actor') as let_go_by,
             lag(e.detail_json ->> 'actor') over log as claimed_by, lead(e.seq) over log is null as is_last
         from ledger.job_event as e
@@ -323,7 +325,8 @@ from (
     ) as last on last.job_id = j.id and last.is_last and last.prev_status = 'running'
     where last.reason is distinct from 'cancel_requested' and (
         last.let_go_by <> last.claimed_by
-        or (last.swept_from is null and j.settled_by is distinct from last.claimed_by)
+        or (j.settled_by is distinct from last.claimed_by and last.swept_from is null
+            and (last.let_go_by is not null or last.next_status = 'succeeded'))
     )
     offset 0
 ) as found
