@@ -41,6 +41,7 @@ class Bench(Generic[Ground, Sizes]):
     needs: Sequence[Need]
     open_ground: Callable[[], AbstractContextManager[Ground]]
     setting: str
+    seed: str  # of what is drawn by lot, or that nothing is
 
     def main(self) -> None:
         """Measure, say each figure as it comes, and print the table."""
@@ -95,6 +96,7 @@ class Bench(Generic[Ground, Sizes]):
             "machine": f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}",
             "sizes": asdict(known),
             "setting": self.setting,
+            "seed": self.seed,
         }
 
 

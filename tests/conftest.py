@@ -19,7 +19,7 @@ from duly.db.migrations import Names
 from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, plugin, server_for_tests
 from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
 from tests.faults.budget import say_what_the_gate_took
-from tests.support.lawful import is_lawful, leave_lawful
+from tests.support.lawful import broken_in, changed_in, is_lawful, is_story
 
 hypothesis.settings.register_profile("duly", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("duly")
@@ -112,8 +112,9 @@ def database(databases: TestDatabases, worker_id: str, request: pytest.FixtureRe
     with databases.clone(worker_id) as dsn:
         yield dsn
         if is_lawful(request):
-            with psycopg.connect(dsn, autocommit=True, options="-c lock_timeout=10s") as admin:
-                leave_lawful(admin, request)
+            with psycopg.connect(dsn, autocommit=True, options="-c lock_timeout=10s -c jit=off") as admin:
+                assert broken_in(admin) == []
+                assert not is_story(request) or changed_in(admin) == []
 
 
 @pytest.fixture(scope="session", params=MAJORS, ids=lambda major: f"pg{major}")

@@ -41,7 +41,7 @@ USUAL: Mapping[str, Mapping[str, object]] = {
     "scheduler": {"schedules": 100_000, "runs": 1_000_000, "messages": 5_000},
     "verify": {"events": 1_000_000},
 }
-FULL: Mapping[str, Mapping[str, object]] = {name: {} for name in USUAL}
+FULL: Mapping[str, Mapping[str, object]] = {**{name: {} for name in USUAL}, "verify": {"events": 10_000_000}}
 SIZES = {Extent.QUICK: QUICK, Extent.USUAL: USUAL, Extent.FULL: FULL}
 NAMES = tuple(USUAL)
 ROUNDS = {Extent.QUICK: 1, Extent.USUAL: 3, Extent.FULL: 3}

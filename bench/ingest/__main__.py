@@ -1,5 +1,6 @@
 """`python -m bench.ingest`: what `duly bench ingest` becomes."""
 
+from bench.ingest.content import SEED
 from bench.ingest.ground import open_ground
 from bench.ingest.report import NEEDS
 from bench.ingest.scenarios import CHOICES, SCENARIOS, SIDES, Sizes
@@ -18,6 +19,7 @@ BENCH = Bench(
     needs=NEEDS,
     open_ground=open_ground,
     setting=f"one worker, {SLOTS} slots, batches of {BATCH}; sessions given as data, half of them a change",
+    seed=f"{SEED}, and for the shifts of a day the number of that day",
 )
 main = BENCH.main
 

@@ -11,11 +11,12 @@ from uuid import UUID
 
 from duly.ingest.canonical import Observation, observe
 
-__all__ = ["DAYS", "SHIFTS", "Kind", "Known", "Shown", "known_days", "known_user", "shown"]
+__all__ = ["DAYS", "SEED", "SHIFTS", "Kind", "Known", "Shown", "known_days", "known_user", "shown"]
 
 DAYS = 1000  # that are known of one person, at most
 SHIFTS = 5  # of a day
 CUSTOMERS = 5000
+SEED = 0  # of who they are and where they live
 FIRST_DAY = date(2020, 1, 1)
 NEW_DAY = date(2026, 3, 1)
 NEW_USERS = 1_000_000  # people of whom nothing is known have numbers from here on
@@ -68,7 +69,7 @@ class Shown:
 @cache
 def customers() -> Sequence[dict[str, str]]:
     """Everybody whom people are sent to, with their addresses."""
-    some = random.Random(0)  # noqa: S311
+    some = random.Random(SEED)  # noqa: S311
     return [
         {
             "title": f"{some.choice(NAMES)} {some.choice(SURNAMES)}  • {some.choice(LABELS)}",

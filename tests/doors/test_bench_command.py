@@ -171,6 +171,12 @@ def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> N
     written = {file.name for file in tmp_path.iterdir()}
     assert written == {"ledger.data.json", "ledger-throughput.svg", "ledger-latency.svg", "README.md"}
     assert {Path(name).name for name in told["written"]} == written - {"ledger.data.json"}
+    kept = (tmp_path / "ledger.data.json").read_bytes()
+    assert run("all", "--quick", "--only", "verify", "--out", str(tmp_path)).returncode == 0
+    assert (tmp_path / "ledger.data.json").read_bytes() == kept, "only what was asked for is measured again"
+    assert "verify.data.json" in (page := (tmp_path / "README.md").read_text())
+    assert "ledger.data.json" in page
+    assert page.count("- Seed: ") == 2
     assert all("generated" in file.read_text().splitlines()[0].lower() for file in tmp_path.iterdir())
 
 

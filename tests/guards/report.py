@@ -26,6 +26,9 @@ without a guard, fails `tests/guards` in the ordinary suite, which also repeats 
 - What a statement has is taken out of the source in a copy of the checkout, and the test of that statement is run
   there. Comparisons of texts (golden SQL, contracts, fingerprints) are not among these tests.
 - "behind" names what an attack lifts first: guards before or behind this one that would withstand the same attack.
+- Two policies are on Supabase alone, where a token says whose it is (`job_of_jwt`, `job_event_of_jwt`), so no other
+  catalogue has them: `tests/migrations` compiles them for it, applies them without a superuser, and removes each and
+  its condition in turn.
 
 {totals}
 

@@ -20,8 +20,6 @@ from duly.verify.contract import contract_lines
 from tests.ingest.hands import LEASE, SCHEMA, Admin, Hands
 from tests.support.golden import check_golden
 
-pytestmark = pytest.mark.lawless  # rows are moved by hand here
-
 GOLDEN = Path(__file__).parent.parent / "golden" / "lease"
 FRAGMENTS = ("until_", "since_", "settled")
 STATES = ("pending", "processing", "done", "failed")
@@ -51,6 +49,7 @@ def move(admin: Admin, to: str) -> None:
     change(admin, f"state = '{to}', {BESIDE[to]}")
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(STATES, 2)))
 async def test_every_pair_of_states_is_allowed_or_refused_as_drawn(before: str, after: str, hands: Hands) -> None:
     key = await hands.open()
@@ -168,6 +167,7 @@ async def test_a_session_is_not_opened_again_by_the_way(hands: Hands) -> None:
 # Rules ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize(
     ("state", "what", "rule"),
     [

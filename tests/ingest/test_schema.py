@@ -22,8 +22,6 @@ from tests.ingest.strategies import payload
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import PYTHON, plain_environment
 
-pytestmark = pytest.mark.lawless  # rows are moved by hand here
-
 DAY = "2026-02-10"
 A = payload({"start": "10:00", "end": "14:00", "title": "Anna Svensson • Städning"})
 ROLES = ("worker", "api", "readonly")
@@ -217,6 +215,7 @@ def pointer(hands: Hands) -> list[int]:
     return hands.values("select current_version from schedule_ingest.day_schedule")
 
 
+@pytest.mark.lawless
 async def test_versions_have_no_gap_and_move_the_pointer(hands: Hands) -> None:
     for version in (1, 2, 3):
         for wrong in {0, version + 1, version + 2}:
@@ -228,12 +227,14 @@ async def test_versions_have_no_gap_and_move_the_pointer(hands: Hands) -> None:
         assert isinstance(refused(hands, VERSION, taken, await held(hands)), errors.UniqueViolation)
 
 
+@pytest.mark.lawless
 async def test_a_session_makes_one_version(hands: Hands) -> None:
     key = await held(hands)
     hands.admin.execute(VERSION.encode(), [1, key])
     assert refused(hands, VERSION, 2, key).diag.constraint_name == "uq_schedule_version__session_id"
 
 
+@pytest.mark.lawless
 async def test_several_versions_in_one_statement_count_like_several_statements(hands: Hands) -> None:
     for user in (1, 2):
         await held(hands, user)
@@ -267,6 +268,7 @@ async def insert_version(connection: AsyncConnection[Any], version: int, key: UU
     await connection.execute(VERSION.encode(), [version, key])
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize("is_committed", [True, False])
 async def test_of_two_who_write_the_same_version_at_once_one_wins(
     is_committed: bool, hands: Hands, database: str
@@ -286,6 +288,7 @@ async def test_of_two_who_write_the_same_version_at_once_one_wins(
     assert hands.values("select session_id from schedule_ingest.schedule_version") == [one if is_committed else two]
 
 
+@pytest.mark.lawless
 async def test_nobody_writes_the_next_version_before_the_last_is_there(hands: Hands, database: str) -> None:
     one, two = await held(hands), await held(hands)
     async with await connect(make_conninfo(database, user=Names().worker)) as other, hands.worker.transaction():
@@ -333,6 +336,7 @@ def test_a_session_writes_its_snapshot_once(hands: Hands) -> None:
     assert (error.sqlstate, "a second snapshot of one session" in str(error)) == (ILLEGAL_MOVE, True)
 
 
+@pytest.mark.lawless
 @pytest.mark.usefixtures("seen")
 async def test_an_event_is_known_by_its_session_too(hands: Hands) -> None:
     again = (

@@ -19,8 +19,6 @@ from duly.ledger.model import TERMINAL, Status
 from tests.ledger.hands import ORG, Admin, Hands
 from tests.ledger.test_machine import BESIDE, WAYS
 
-pytestmark = pytest.mark.lawless  # rows are moved by hand here
-
 STATES = tuple(status.value for status in Status)
 
 
@@ -45,6 +43,7 @@ def everything(hands: Hands, key: UUID) -> tuple[Any, ...]:
     return (row, hands.log(key))
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize("before", STATES)
 def test_from_each_state_a_job_goes_where_it_is_drawn_and_nowhere_else(before: str, hands: Hands, mover: Admin) -> None:
     keys = hands.put(rows=len(STATES))
@@ -110,6 +109,7 @@ def test_one_forbidden_move_among_many_stops_them_all(hands: Hands, mover: Admin
     assert [everything(hands, key) for key in (waiting, ended)] == before
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize("end", sorted(TERMINAL - {Status.DEAD_LETTER}))
 def test_what_has_ended_for_good_never_moves_again(end: str, hands: Hands, mover: Admin) -> None:
     assert JOB_MACHINE.edges.get(end, ()) == ()
@@ -122,6 +122,7 @@ def test_what_has_ended_for_good_never_moves_again(end: str, hands: Hands, mover
     assert hands.path(key) == ["queued", *WAYS[end]]
 
 
+@pytest.mark.lawless
 def test_a_change_of_holder_is_an_event_too(hands: Hands, mover: Admin) -> None:
     (key,) = hands.put()
     move(mover, key, "running")

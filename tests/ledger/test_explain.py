@@ -23,8 +23,6 @@ from duly.ledger.work import Handler, JobWork
 from duly.worker.registry import Identity, note_stopped, register
 from tests.ledger.hands import KIND, LEASE, ORG, OTHER_ORG, Admin, Connection, Hands
 
-pytestmark = pytest.mark.lawless  # rows are moved by hand here
-
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
 HANDLES = JobWork([Handler(KIND.type, print, KIND.queue)], Pace()).kinds
 
@@ -336,6 +334,7 @@ async def _(hands: Hands, _: Pool) -> UUID:
     return key
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
 async def test_every_reason_is_told_in_one_true_sentence(case: Case, hands: Hands, pool: Pool) -> None:
     key = await case.bring_about(hands, pool)
@@ -346,6 +345,7 @@ async def test_every_reason_is_told_in_one_true_sentence(case: Case, hands: Hand
     assert (found.job_id, found.status) == (key, job.status)
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
 async def test_a_claim_takes_only_what_is_said_to_be_its_turn(case: Case, hands: Hands, pool: Pool) -> None:
     key = await case.bring_about(hands, pool)

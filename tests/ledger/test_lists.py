@@ -25,8 +25,6 @@ from tests.ledger.test_machine import BESIDE, WAYS
 from tests.ledger.test_majors import PLACE
 from tests.ledger.test_tenants import ROLES, act_for
 
-pytestmark = pytest.mark.lawless  # rows are moved by hand here
-
 ROWS = 5_000  # of each org: some 350 blocks
 FEW = 60
 PAGE_BLOCKS = 150
@@ -85,6 +83,7 @@ def blocks(api: Admin, names: list[str], **given: Any) -> int:
     return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize("status", [status.value for status in Status if status is not Status.QUEUED])
 def test_c7_a_list_by_status_reads_few_blocks_however_often_it_was_asked(status: str, admin: Admin, api: Admin) -> None:
     fill(admin, status)

@@ -17,8 +17,6 @@ from duly.verify.contract import contract_lines
 from tests.ledger.hands import ORG, Admin, Hands
 from tests.support.golden import check_golden
 
-pytestmark = pytest.mark.lawless  # rows are moved by hand here
-
 GOLDEN = Path(__file__).parent.parent / "golden" / "lease"
 FRAGMENTS = ("until_", "since_", "settled")
 UNHELD = "lease_owner = null, lease_expires_at = null"
@@ -46,6 +44,7 @@ def move(admin: Admin, to: str) -> None:
     admin.execute(f"update ledger.job set status = '{to}', {BESIDE[to]}".encode())
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(EVERY_STATUS, 2)))
 def test_every_pair_of_states_is_allowed_or_refused_as_drawn(before: str, after: str, hands: Hands) -> None:
     (key,) = hands.put()

@@ -258,6 +258,16 @@ def test_on_supabase_a_token_opens_the_jobs_of_its_org_once_reading_is_granted(
                 admin.execute("set local role authenticated")
                 assert admin.execute("select org_id::text from ledger.job").fetchall() == seen
                 assert admin.execute("select org_id::text from ledger.job_event").fetchall() == seen
+        for table in ("job", "job_event"):  # guards that are there on Supabase alone, each removed in turn
+            policy = f"policy {table}_of_jwt on ledger.{table}"
+            for removal, seen in ((f"drop {policy}", set[str]()), (f"alter {policy} using (true)", {mine, other})):
+                with admin.transaction(force_rollback=True):
+                    admin.execute(removal.encode())
+                    admin.execute("select set_config('request.jwt.claims', %s, true)", [claim.format(org=mine)])
+                    admin.execute("set local role authenticated")
+                    assert {
+                        org for (org,) in admin.execute(f"select org_id::text from ledger.{table}".encode())
+                    } == seen
 
 
 def test_many_databases_of_one_server_can_be_migrated_at_once(home: Path) -> None:

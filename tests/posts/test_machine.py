@@ -18,8 +18,6 @@ from duly.verify.contract import contract_lines
 from tests.posts.hands import HOURS, Admin, Hands
 from tests.support.golden import check_golden
 
-pytestmark = pytest.mark.lawless  # rows are moved by hand here
-
 GOLDEN = Path(__file__).parent.parent / "golden" / "lease"
 FRAGMENTS = ("until_", "since_", "settled")
 UNHELD = "lease_owner = null, lease_expires_at = null"
@@ -45,6 +43,7 @@ def move(admin: Admin, to: str) -> None:
     admin.execute(f"update posts.posts set status = '{to}', {BESIDE[to]}".encode())
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(Status, 2)))
 def test_every_pair_of_states_is_allowed_or_refused_as_drawn(before: str, after: str, hands: Hands) -> None:
     (key,) = hands.put_due()
@@ -106,6 +105,7 @@ async def test_nobody_takes_a_held_post_from_its_holder(hands: Hands, admin: Adm
         admin.execute("update posts.posts set lease_owner = 'another/2'")
 
 
+@pytest.mark.lawless
 async def test_what_is_released_stays_as_it_is(hands: Hands, admin: Admin) -> None:
     hands.put_due()
     await hands.release(*await hands.hold())

@@ -14,8 +14,6 @@ from duly.scheduler.machine import RUN_MACHINE, SCHEDULE_MACHINE
 from duly.scheduler.model import Action, RunStatus
 from tests.scheduler.hands import MONTHLY, Hands
 
-pytestmark = pytest.mark.lawless  # rows are written and moved by hand here
-
 WAYS: dict[str, list[str]] = {
     "pending": [],
     "sent": ["sent"],
@@ -64,6 +62,7 @@ async def test_confirmation_idempotency_key_conflict(hands: Hands) -> None:
     assert refusal.value.diag.constraint_name == "uq_confirmations__run_idem"
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(RunStatus, 2)))
 async def test_status_transitions(before: str, after: str, hands: Hands) -> None:
     await hands.add()

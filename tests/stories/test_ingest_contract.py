@@ -343,3 +343,4 @@ def test_a_heartbeat_comes_as_often_as_told_or_not_at_all_and_pretended_work_tak
         if environment and beats.stop > 1:
             assert desk.ask("select distinct lease_seconds from public.beat") == ["40"]
         desk.ask("truncate public.beat")
+    desk.ask("drop trigger beat on schedule_ingest.capture_session")  # ours alone: the catalogue is looked at next

@@ -12,7 +12,12 @@ from bench.figures.page import page_of
 from bench.figures.pictures import pictures_of
 from bench.figures.plans import NAMES, Extent, words_of_plan
 from bench.figures.record import Record, commit_here, machine_here, versions_here
+from bench.ingest import __main__ as ingest_bench
+from bench.ledger import scenarios as ledger_scenarios
+from bench.posts import __main__ as posts_bench
 from bench.report import Measure, Need, as_json
+from bench.scheduler import __main__ as scheduler_bench
+from bench.verify import __main__ as verify_bench
 
 NEEDS = (
     Need("drain", "of pgqueuer's", "duly", least=1.0, peer="pgqueuer"),
@@ -154,6 +159,15 @@ def test_every_benchmark_has_its_plan(name: str, extent: Extent) -> None:
     assert words[0] == "--rounds"
     assert len(words) % 2 == 0
     assert words_of_plan(name, extent, 5)[:2] == ["--rounds", "5"]
+
+
+def test_every_benchmark_names_its_seed_or_says_that_it_draws_nothing() -> None:
+    assert all(bench.BENCH.seed for bench in (ingest_bench, posts_bench, scheduler_bench, verify_bench))
+    assert ledger_scenarios.SEED
+
+
+def test_verify_is_measured_over_ten_million_events_where_all_is() -> None:
+    assert words_of_plan("verify", Extent.FULL, None) == ["--rounds", "1", "--events", "10000000"]
 
 
 def test_what_is_chosen_comes_in_its_own_order() -> None:

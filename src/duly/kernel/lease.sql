@@ -5,6 +5,9 @@
 --
 -- The owner written at claim is the fence: everything a holder does is guarded by it, and it is fresh for every claim, so
 -- neither a worker of the same name nor the same process's earlier claim can pass.
+--
+-- Two domains say some of it in their own words: jobs are claimed and done by functions (db/migrations/sql/0003_ledger.up.sql)
+-- and let go of by ledger/queries.sql; messages are claimed, released and swept by delivery/queries.sql.
 
 -- name: claim
 -- Due rows nobody holds become ours, and each claim counts as a start, so a crash counts. Rows that another claimer is

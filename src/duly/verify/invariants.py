@@ -119,4 +119,4 @@ def spelled_out(
     def put(place: re.Match[str]) -> str:
         return sql.Literal(values[place[1]]).as_string(None) if place[1] else "%"
 
-    return VALUE.sub(put, fill(body, {"ingest": ingest})) + ";"
+    return VALUE.sub(put, fill(body.rstrip().removesuffix(";"), {"ingest": ingest})) + ";"

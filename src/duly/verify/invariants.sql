@@ -145,16 +145,20 @@ limit %(most)s;
 
 -- name: messages_are_sent_by_their_holder
 -- contract: duly
--- A message went out by the hand of whoever took it last; of one that nobody knew of, somebody said so.
+-- A message went out, or failed, by the hand of whoever took it last; of one that nobody knew of, somebody said so, and what
+-- the dead left failed by nobody's.
 select offender
 from (
-    select format('message %%s was sent by %%s, last taken by %%s', o.id, coalesce(o.settled_by, 'nobody'),
+    select format('message %%s was %%s by %%s, last taken by %%s', o.id, o.status, coalesce(o.settled_by, 'nobody'),
         coalesce(claim.actor, 'nobody')) as offender
     from duly.outbox as o
-    join duly.transition as sent on sent.machine = 'outbox' and sent.key = o.id::text and sent.seq = o.revision
+    join duly.transition as ended on ended.machine = 'outbox' and ended.key = o.id::text and ended.seq = o.revision
     left join duly.transition as claim
         on claim.machine = 'outbox' and claim.key = o.id::text and claim.seq = o.revision - 1
-    where o.status = 'sent' and sent.prev_status = 'sending' and o.settled_by is distinct from claim.actor
+    where ended.prev_status = 'sending' and (
+        (o.status = 'sent' and o.settled_by is distinct from claim.actor)
+        or (o.status = 'failed' and o.settled_by <> claim.actor)
+    )
     offset 0
 ) as found
 order by offender
@@ -301,19 +305,29 @@ limit %(most)s;
 
 -- name: jobs_are_finished_by_their_holder
 -- contract: ledger
--- A job succeeded by the hand of whoever claimed it last.
+-- A job was let go of by the hand of whoever claimed it last, however it ended: done, failed, cancelled or handed back. What
+-- the dead left is swept, and the log names whose it was. Whoever cancels a running job at once lets go of it for nobody, and
+-- nothing is asked of a move that the log names nobody for, unless the work was done.
 select offender
 from (
-    select format('job %%s was finished by %%s, last claimed by %%s', j.id, coalesce(j.settled_by, 'nobody'),
-        coalesce(claim.actor, 'nobody')) as offender
+    select format('job %%s is %%s, let go of by %%s and in the log by %%s, last claimed by %%s', j.id, j.status,
+        coalesce(j.settled_by, 'nobody'), coalesce(last.let_go_by, 'whoever it was'), coalesce(last.claimed_by, 'nobody'))
+        as offender
     from ledger.job as j
-    left join (
-        select distinct on (e.job_id) e.job_id, e.detail_json ->> 'actor' as actor
+    join (
+        select e.job_id, e.prev_status, e.next_status, e.detail_json ->> 'reason' as reason,
+            e.detail_json ->> 'holder' as swept_from,
+            coalesce(e.detail_json ->> 'holder', e.detail_json ->> 'actor') as let_go_by,
+            lag(e.detail_json ->> 'actor') over log as claimed_by, lead(e.seq) over log is null as is_last
         from ledger.job_event as e
-        where e.prev_status = 'queued' and e.next_status = 'running'
-        order by e.job_id desc, e.seq desc
-    ) as claim on claim.job_id = j.id
-    where j.status = 'succeeded' and j.settled_by is distinct from claim.actor
+        where (e.prev_status = 'running') <> (e.next_status = 'running')
+        window log as (partition by e.job_id order by e.seq)
+    ) as last on last.job_id = j.id and last.is_last and last.prev_status = 'running'
+    where last.reason is distinct from 'cancel_requested' and (
+        last.let_go_by <> last.claimed_by
+        or (j.settled_by is distinct from last.claimed_by and last.swept_from is null
+            and (last.let_go_by is not null or last.next_status = 'succeeded'))
+    )
     offset 0
 ) as found
 order by offender
@@ -446,7 +460,7 @@ from (
         where t.machine = 'post' and t.next_status = 'PROCESSING'
         group by t.key
     ) as taken on taken.key = p.id::text
-    where p.settled_by is not null and least(taken.ts, p.released_at) < p.release_time
+    where p.settled_by is not null and (taken.ts < p.release_time or p.released_at < p.release_time)
     offset 0
 ) as found
 order by offender
@@ -1194,18 +1208,18 @@ limit %(most)s;
 
 -- name: notifications_are_sent_by_their_holder
 -- contract: ingest
--- A notification went out by the hand of whoever took it last. Where another program says that it sent it, the name of
--- somebody who let go of it before may still stand there.
+-- A notification went out, or failed, by the hand of whoever took it last. Where another program says what became of it, the
+-- name of somebody who let go of it before may still stand there.
 select offender
 from (
-    select format('notification %%s was sent by %%s, last taken by %%s', n.notification_id, n.settled_by,
+    select format('notification %%s was %%s by %%s, last taken by %%s', n.notification_id, n.delivery, n.settled_by,
         coalesce(claim.actor, 'nobody')) as offender
     from {ingest}.schedule_notification as n
-    join duly.transition as sent
-        on sent.machine = 'notification' and sent.key = n.notification_id and sent.seq = n.revision
+    join duly.transition as ended
+        on ended.machine = 'notification' and ended.key = n.notification_id and ended.seq = n.revision
     left join duly.transition as claim
         on claim.machine = 'notification' and claim.key = n.notification_id and claim.seq = n.revision - 1
-    where n.delivery = 'sent' and sent.prev_status = 'sending' and n.settled_by <> claim.actor and not exists (
+    where n.delivery in ('sent', 'failed') and ended.prev_status = 'sending' and n.settled_by <> claim.actor and not exists (
         select
         from duly.transition as t
         where t.machine = 'notification' and t.key = n.notification_id and t.seq < n.revision and t.prev_status = 'sending'

@@ -1,0 +1,658 @@
+"""Violations of every law, planted as somebody would who goes around the guards: what `duly verify` must find.
+
+The name of a violation is that of the law it breaks, and of no other; where a law can be broken in several ways, words
+follow after a colon. Each is one text of statements, run in one transaction.
+"""
+
+__all__ = ["BLINDING", "PLANTED_OFFENCES", "SEEN", "law_of", "laws_of"]
+
+LOG = "insert into duly.transition (machine, key, seq, prev_status, next_status) values "
+MESSAGE = "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'reminder', '{}');"
+JOB = "select ledger.enqueue('00000000-0000-0000-0000-000000000001', 'work', run_at => '2020-01-01Z');"
+QUIETLY = "alter table ledger.job disable trigger user;"
+RUN = "select ledger.claim('{default}', '{work}', 'me/1', 60, 1);"
+SUCCEED = (
+    "update ledger.job set status = 'succeeded', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
+)
+POST = (
+    "insert into \"user\".users (uid) values ('anna');"
+    " insert into posts.uploads (name, author_id) values ('temp/00000000-0000-0000-0000-000000000001.jpg', 'anna');"
+    " select posts.create_intent('anna', gen_random_uuid(), sha256(''), '', name, true) from posts.uploads;"
+)
+AWAKE = "alter table posts.posts enable trigger user;"
+ASLEEP = "alter table posts.posts disable trigger user;"
+DUE = (
+    ASLEEP + "update posts.posts set created_at = created_at - interval '7 hours',"
+    " release_time = release_time - interval '7 hours';"
+    "update posts.posts set daily_key = posts.daily_key(author_id, created_at);"
+    "update posts.daily_locks set id = (select daily_key || '_UTC' from posts.posts);" + AWAKE
+)
+TAKE = (
+    "update posts.posts set status = 'PROCESSING', lease_owner = 'me/1',"
+    " lease_expires_at = duly.clock() + interval '1 minute', process_attempts = 1;"
+)
+APPEAR = "update posts.posts set status = 'RELEASED', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
+TELL = (
+    "insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)"
+    " select 'console', author_id, 'post.released', '{}', 'post.released:' || id from posts.posts;"
+)
+POST_LOG = (
+    "insert into duly.transition (machine, key, seq, prev_status, next_status, detail_json) select 'post', id::text, "
+)
+SCHEDULED = (
+    "insert into \"user\".users (uid) values ('anna');"
+    " insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+    " select id, 'Rent', 'cron: 0 10 1 * *', now() from \"user\".users;"
+    " insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+    " select id, '2026-11', now() from scheduler.jobs;"
+)
+RUNS_ASLEEP = "alter table scheduler.job_runs disable trigger user;"
+CAPTURE = "00000000-0000-0000-0000-000000000001"
+OTHER = "00000000-0000-0000-0000-000000000002"
+OPEN = f"insert into schedule_ingest.capture_session (id, user_id) values ('{CAPTURE}', 42);"
+LOOK = (
+    "update schedule_ingest.capture_session set state = 'processing', locked_by = 'me/1', locked_at = duly.clock(),"
+    " lease_seconds = 60, starts = 1;"
+)
+WRITE = (
+    "insert into schedule_ingest.schedule_version (user_id, schedule_date, version, session_id, payload, payload_hash)"
+    f" values (42, '2026-02-10', 1, '{CAPTURE}', '{{}}', 'hash');"
+    " insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type, location_fingerprint,"
+    " customer_fingerprint, old_value_hash, new_value_hash, new_value, source_session_id, seq)"
+    f" values ('{CAPTURE}', 42, '2026-02-10', 'shift_added', 'l', 'c', 'o', 'n', '{{\"start\": 1}}', '{CAPTURE}', 1);"
+    " insert into schedule_ingest.day_snapshot (user_id, schedule_date, snapshot_payload, source_session_id, events)"
+    f" values (42, '2026-02-10', '[{{\"start\": 1}}]', '{CAPTURE}', 1);"
+    " insert into schedule_ingest.schedule_notification (notification_id, user_id, schedule_date, source_session_id,"
+    f" notification_type, message, event_ids) values ('n', 42, '2026-02-10', '{CAPTURE}', 'event', 'm',"
+    f" '[\"{CAPTURE}\"]');"
+)
+FINISH = (
+    "update schedule_ingest.capture_session set state = 'done', settled_by = 'me/1', locked_by = null,"
+    " locked_at = null, lease_seconds = null,"
+    ' result = \'{"outcome": "changed", "version": 1, "schedule_date": "2026-02-10"}\';'
+)
+SEEN = OPEN + LOOK + WRITE + FINISH + "set session_replication_role = replica;"
+WORKER = (
+    "insert into duly.workers (id, worker_id, host, pid, version, kinds, slots, started_at) select gen_random_uuid(),"
+    " 'w', 'h', 1, 'v', '{ledger,ingest,scheduler,outbox,notifications}', '{}', duly.clock() - interval '1 hour';"
+)
+LONG_AGO = "duly.clock() - interval '1 hour'"
+PICK = "update duly.outbox set status = 'sending', lease_owner = 'me/1', lease_expires_at = duly.clock(), starts = 1;"
+SEND = "update duly.outbox set status = 'sent', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
+MESSAGES_ASLEEP = "alter table duly.outbox disable trigger user;"
+SCHEDULES_ASLEEP = "alter table scheduler.jobs disable trigger user;"
+TEMPLATE = "insert into scheduler.expense_templates (job_id, amount, currency) select id, 5, 'EUR' from scheduler.jobs;"
+CONFIRM = (
+    "update scheduler.job_runs set status = 'confirmed';"
+    " insert into scheduler.confirmations (job_run_id, action, idempotency_key, confirmed_at, payload)"
+    " select id, 'complete', 'k', now() + interval '2 minutes', %s from scheduler.job_runs;"
+)
+BOOK = (
+    "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref) select j.user_id, j.name,"
+    " %s, 'EUR', c.confirmed_at, 'scheduler:' || j.id || ':2026-11' from scheduler.jobs as j, scheduler.confirmations"
+    " as c;"
+)
+AWAKE_AGAIN = "set session_replication_role = origin;"
+NOTIFY = (
+    AWAKE_AGAIN + "update schedule_ingest.schedule_notification set delivery = 'sending', lease_owner = 'me/1',"
+    " lease_expires_at = duly.clock(), starts = 1;"
+)
+REPLICA = "set session_replication_role = replica;"
+LOG_ASLEEP = "alter table duly.transition disable trigger user;"
+FORGET = LOG_ASLEEP + "delete from duly.transition where machine = '{}';"  # what happened, and nothing else
+FAIL = (
+    "update ledger.job set status = 'failed', settled_by = 'me/1', lease_expires_at = null, last_error_code = 'OOPS',"
+    """ said = '{"actor": "me/1", "code": "OOPS"}';"""
+)
+DIE = """update ledger.job set status = 'dead_letter', lease_owner = null, said = '{"reason": "gave_up"}';"""
+CANCEL = (
+    "update ledger.job set status = 'canceled', settled_by = 'me/1', lease_owner = null, lease_expires_at = null,"
+    """ cancel_requested_at = duly.clock(), said = '{"actor": "me/1", "reason": "handed_back"}';"""
+)
+SWEPT = FAIL.replace("settled_by = 'me/1', ", "").replace('"actor": "me/1"', '"actor": "sweep", "holder": "me/1"')
+RETRY = (
+    "update duly.outbox set status = 'pending', settled_by = 'me/1', lease_owner = null, lease_expires_at = null,"
+    " starts = 2;"
+)
+# A second session of the same day, which was done, and what it made: version %s.
+SECOND = (
+    "insert into schedule_ingest.capture_session (id, user_id, state, settled_by, starts, revision, result)"
+    f" values ('{OTHER}', 42, 'done', 'me/1', 1, 3,"
+    ' \'{"outcome": "changed", "version": %s, "schedule_date": "2026-02-10"}\');'
+    f" insert into duly.transition select machine, '{OTHER}', seq, ts, prev_status, next_status, actor, detail_json"
+    f" from duly.transition where machine = 'capture' and key = '{CAPTURE}';"
+)
+MAKE = (
+    f" insert into schedule_ingest.schedule_version select user_id, schedule_date, %s, '{OTHER}', payload,"
+    " %s, created_at, canonicalizer from schedule_ingest.schedule_version;"
+)
+# A second event of the same day, with this number, and the snapshot to it.
+NUMBERED = (
+    "alter table schedule_ingest.schedule_event drop constraint ck_schedule_event__seq;"
+    " insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type, location_fingerprint,"
+    " customer_fingerprint, old_value_hash, new_value_hash, new_value, source_session_id, seq)"
+    f" values ('{OTHER}', 42, '2026-02-10', 'shift_added', 'l', 'c', 'o', 'm', '{{\"start\": 2}}', '{CAPTURE}', %s);"
+    ' update schedule_ingest.day_snapshot set events = 2, snapshot_payload = \'[{"start": 1}, {"start": 2}]\''
+)
+# A day of another person, which a session of theirs saw: an event by the first and its snapshot by the second of two.
+ANOTHERS = (
+    AWAKE_AGAIN + f"insert into schedule_ingest.capture_session (id, user_id) values ('{OTHER}', 43);" + REPLICA + ""
+    "insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type, location_fingerprint,"
+    " customer_fingerprint, old_value_hash, new_value_hash, new_value, source_session_id, seq)"
+    f" values ('{OTHER}', 43, '2026-02-10', 'shift_added', 'l', 'c', 'o', 'n', '{{\"start\": 1}}', '%s', 1);"
+    " insert into schedule_ingest.day_snapshot (user_id, schedule_date, snapshot_payload, source_session_id, events)"
+    " values (43, '2026-02-10', '[{\"start\": 1}]', '%s', 1)"
+)
+ENTRIES = (
+    SCHEDULED + "alter table expense.expenses disable trigger user;"
+    " insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
+    " select user_id, name, 5, 'EUR', now(), 'x' from scheduler.jobs;"
+)
+REVERSE = (
+    "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref, reverses)"
+    " select user_id, name, -5, 'EUR', now(), 'y', id from expense.expenses where reverses is null;"
+)
+BO = "insert into \"user\".users (uid) values ('bo');"
+BO_ID = '(select max(id) from "user".users)'
+PLANTED_OFFENCES = {
+    "days_have_every_version": SEEN + "update schedule_ingest.day_schedule set current_version = 2",
+    "captures_make_one_version_at_most": (
+        SEEN + "alter table schedule_ingest.schedule_version drop constraint uq_schedule_version__session_id;"
+        " insert into schedule_ingest.schedule_version select user_id, schedule_date, 2, session_id, payload,"
+        " payload_hash from schedule_ingest.schedule_version;"
+        " update schedule_ingest.day_schedule set current_version = 2"
+    ),
+    "versions_come_of_finished_captures": OPEN + LOOK + WRITE,
+    "events_rebuild_their_day": SEEN + "update schedule_ingest.day_snapshot set snapshot_payload = '[]'",
+    "events_of_a_day_are_counted": SEEN + "update schedule_ingest.day_snapshot set events = 2",
+    "notifications_are_about_events": (
+        SEEN + "update schedule_ingest.schedule_notification set event_ids = '[\"another\"]'"
+    ),
+    "events_are_told_once": (
+        SEEN + "set session_replication_role = origin;"
+        " insert into schedule_ingest.schedule_notification select 'another', user_id, schedule_date,"
+        " source_session_id, status, notification_type, message, event_ids from schedule_ingest.schedule_notification"
+    ),
+    "captures_say_why_they_failed": SEEN + "update schedule_ingest.capture_session set error = 'because'",
+    "captures_tell_what_came_of_them": SEEN + "update schedule_ingest.capture_session set result = null",
+    "captures_are_where_their_log_ends": (
+        OPEN + "set session_replication_role = replica;"
+        " update schedule_ingest.capture_session set state = 'failed', error = 'quietly'"
+    ),
+    "captures_are_finished_by_their_holder": (
+        SEEN + "update schedule_ingest.capture_session set settled_by = 'a zombie'"
+    ),
+    "posts_are_where_their_log_ends": POST + ASLEEP + "update posts.posts set revision = 2",
+    "posts_move_as_drawn": (
+        POST
+        + ASLEEP
+        + "update posts.posts set status = 'RELEASED', revision = 2, version = 2;"
+        + POST_LOG
+        + "2, 'PENDING', 'RELEASED', '{\"version\": 2}' from posts.posts"
+    ),
+    "no_post_is_early: it was taken before its time": (
+        POST + DUE + TAKE + APPEAR + TELL + LOG_ASLEEP + "update duly.transition set ts = ts - interval '1 day'"
+        " where next_status = 'PROCESSING'"
+    ),
+    "no_post_is_early: it appeared before its time": (
+        POST + DUE + TAKE + APPEAR + TELL + LOG_ASLEEP + "update duly.transition set ts = ts + interval '1 day'"
+        " where next_status = 'PROCESSING';"
+        + ASLEEP
+        + "alter table posts.posts drop constraint ck_posts__release_time;"
+        " update posts.posts set release_time = released_at + interval '1 second'"
+    ),
+    "no_post_is_stuck": POST
+    + DUE
+    + TAKE
+    + ASLEEP
+    + "update posts.posts set processing_since = duly.clock() - interval '16 min'",
+    "posts_are_released_by_their_holder": (
+        POST + DUE + TAKE + APPEAR + TELL + ASLEEP + "update posts.posts set settled_by = 'a zombie'"
+    ),
+    "versions_of_posts_only_grow": (
+        POST
+        + ASLEEP
+        + "update posts.posts set revision = 2;"
+        + POST_LOG
+        + "2, 'PENDING', 'PENDING', '{\"version\": 1}' from posts.posts"
+    ),
+    "days_have_one_post": POST + "update posts.daily_locks set id = 'bo_20200101_UTC'",
+    "requests_stand_for_their_post": POST + "update posts.idempotency_keys set answer = '{}'",
+    "authors_are_told": POST + DUE + TAKE + APPEAR,
+    "job_events_are_without_a_gap_and_linked": (
+        JOB + QUIETLY + "update ledger.job set status = 'running', starts = 1, lease_owner = 'me/1',"
+        " lease_expires_at = duly.clock(), revision = 3;"
+        " insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
+        " select id, org_id, 3, 'queued', 'running' from ledger.job"
+    ),
+    "jobs_are_where_their_log_ends": (
+        JOB
+        + QUIETLY
+        + "update ledger.job set status = 'canceled', finished_at = duly.clock(), retain_until = duly.clock()"
+    ),
+    "job_events_are_legal": (
+        JOB
+        + QUIETLY
+        + "update ledger.job set status = 'canceled', finished_at = duly.clock(), retain_until = duly.clock(),"
+        " revision = 3; insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
+        " select id, org_id, 2, 'queued', 'dead_letter' from ledger.job"
+        " union all select id, org_id, 3, 'dead_letter', 'canceled' from ledger.job"
+    ),
+    "jobs_started_as_often_as_their_log_tells": JOB + "update ledger.job set starts = 2, attempt = 1",
+    "jobs_are_finished_by_their_holder": JOB + RUN + SUCCEED + "update ledger.job set settled_by = 'a zombie'",
+    "no_job_rests_failed": JOB + RUN + FAIL,
+    "keys_stand_for_one_job": (
+        JOB + JOB + "drop index ledger.idx_job__org_id_idempotency_key;"
+        " update ledger.job set idempotency_key = 'k', request_digest = sha256('')"
+    ),
+    "job_events_are_of_their_jobs_org": (
+        JOB
+        + "alter table ledger.job_event disable trigger user; update ledger.job_event set org_id = gen_random_uuid()"
+    ),
+    "transitions_are_without_a_gap": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 3, 'a', 'b')",
+    "transitions_are_linked": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 2, 'x', 'b')",
+    "keys_have_a_live_holder": (
+        "alter table duly.api_keys drop constraint ck_api_keys__holder;"
+        " insert into duly.api_keys (name, prefix, secret_sha256, scopes)"
+        " values ('n', 'duly_abcdefghijkl', sha256(''), '{admin}')"
+    ),
+    "partitions_refuse_what_their_log_refuses": (
+        "create table duly.log (at timestamptz) partition by range (at); select duly.protect('duly.log');"
+        " create table duly.log_2026 partition of duly.log for values from ('2026-01-01Z') to ('2027-01-01Z')"
+    ),
+    "messages_are_held_exactly_while_sending": (
+        "alter table duly.outbox drop constraint ck_outbox__lease;"
+        + MESSAGE
+        + "update duly.outbox set lease_owner = 'me'"
+    ),
+    "messages_are_where_their_log_ends": (
+        MESSAGE + "alter table duly.outbox disable trigger user;"
+        " update duly.outbox set status = 'failed', last_error = 'quietly'"
+    ),
+    "messages_have_their_log": "alter table duly.outbox disable trigger outbox_timeline_insert;" + MESSAGE,
+    "runs_have_their_key": SCHEDULED + "update scheduler.job_run_keys set period_key = 'another'",
+    "keys_have_their_run": SCHEDULED + "delete from scheduler.job_runs",
+    "runs_are_where_their_log_ends": SCHEDULED + RUNS_ASLEEP + "update scheduler.job_runs set status = 'skipped'",
+    "schedules_are_planned": SCHEDULED + "delete from scheduler.job_plans",
+    "answers_are_where_their_run_is": (
+        SCHEDULED + "insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
+        " select id, 'complete', 'k' from scheduler.job_runs"
+    ),
+    "runs_are_answered_once": (
+        SCHEDULED + "update scheduler.job_runs set status = 'confirmed';"
+        " insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
+        " select id, 'complete', key from scheduler.job_runs, unnest('{a,b}'::text[]) as key"
+    ),
+    "entries_have_their_answer": (
+        SCHEDULED + "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
+        " select user_id, name, 1, 'EUR', now(), 'scheduler:' || id || ':2026-11' from scheduler.jobs"
+    ),
+    "reversals_take_back_the_whole": ENTRIES + REVERSE.replace("-5", "-1"),
+    "reversals_take_back_the_whole: in another currency": ENTRIES + REVERSE.replace("EUR", "SEK"),
+    "reversals_take_back_the_whole: of another person": (
+        ENTRIES + BO + REVERSE.replace("select user_id", f"select {BO_ID}")
+    ),
+    "sent_runs_have_a_reminder": SCHEDULED + "update scheduler.job_runs set status = 'sent'",
+    "no_run_is_without_its_month": (
+        "do $$ begin execute 'drop table scheduler.job_runs_' || to_char(now() at time zone 'UTC', 'YYYY_MM'); end $$;"
+        + SCHEDULED
+    ),
+    "notifications_say_what_became_of_them": (
+        SEEN + "update schedule_ingest.schedule_notification set delivery = 'failed'"
+    ),
+    "messages_move_as_drawn": (
+        MESSAGE
+        + MESSAGES_ASLEEP
+        + "update duly.outbox set status = 'sent', revision = 2, sent_at = duly.clock();"
+        + LOG[: -len("values ")]
+        + "select 'outbox', id::text, 2, 'pending', 'sent' from duly.outbox"
+    ),
+    "messages_started_as_often_as_their_log_tells": MESSAGE + "update duly.outbox set starts = 3",
+    "messages_started_as_often_as_their_log_tells: a claim that does not count": (
+        MESSAGE + PICK.replace("starts = 1", "starts = 0")
+    ),
+    "messages_are_held_exactly_while_sending: by another than took it": (
+        MESSAGE + PICK + MESSAGES_ASLEEP + "update duly.outbox set lease_owner = 'another'"
+    ),
+    "messages_are_where_their_log_ends: a message that is gone": (
+        MESSAGE + LOG + f"('outbox', '{OTHER}', 1, null, 'pending')"
+    ),
+    "messages_are_sent_by_their_holder": MESSAGE + PICK + SEND.replace("me/1", "a zombie"),
+    "messages_of_the_dead_are_taken_up": (
+        MESSAGE + PICK + WORKER + f"update duly.outbox set lease_expires_at = {LONG_AGO}"
+    ),
+    "jobs_are_held_exactly_while_running": JOB + QUIETLY + "update ledger.job set lease_owner = 'me'",
+    "jobs_are_held_exactly_while_running: by another than started it": (
+        JOB + RUN + QUIETLY + "update ledger.job set lease_owner = 'another'"
+    ),
+    "jobs_of_the_dead_are_taken_up": JOB + RUN + WORKER + f"update ledger.job set lease_expires_at = {LONG_AGO}",
+    "posts_are_where_their_log_ends: a post that is gone": (POST + LOG + f"('post', '{OTHER}', 1, null, 'PENDING')"),
+    "posts_are_held_exactly_while_processing": POST + ASLEEP + "update posts.posts set lease_owner = 'me'",
+    "posts_are_held_exactly_while_processing: by another than took it": (
+        POST + DUE + TAKE + ASLEEP + "update posts.posts set lease_owner = 'another'"
+    ),
+    "posts_were_taken_as_often_as_their_log_tells": POST + ASLEEP + "update posts.posts set process_attempts = 2",
+    "versions_differ_from_the_one_before": (
+        SEEN
+        + "update schedule_ingest.schedule_version set canonicalizer = 1;"
+        + SECOND % 2
+        + MAKE % (2, "payload_hash")
+        + "update schedule_ingest.day_schedule set current_version = 2"
+    ),
+    "captures_are_about_their_own_person: an event": SEEN + ANOTHERS % (CAPTURE, OTHER),
+    "captures_are_about_their_own_person: a snapshot": SEEN + ANOTHERS % (OTHER, CAPTURE),
+    "captures_are_about_their_own_person: a notification": (
+        SEEN + AWAKE_AGAIN + "insert into schedule_ingest.schedule_notification (notification_id, user_id,"
+        " schedule_date, source_session_id, notification_type, message, event_ids)"
+        f" values ('another', 43, '2026-02-10', '{CAPTURE}', 'event', 'm', '[]')"
+    ),
+    "captures_are_where_their_log_ends: a session that is gone": (
+        OPEN + LOG + f"('capture', '{OTHER}', 1, null, 'pending')"
+    ),
+    "captures_move_as_drawn": (
+        OPEN + "set session_replication_role = replica;"
+        " update schedule_ingest.capture_session set state = 'done', revision = 2;"
+        + LOG
+        + f"('capture', '{CAPTURE}', 2, 'pending', 'done')"
+    ),
+    "captures_are_held_exactly_while_processing": SEEN + "update schedule_ingest.capture_session set locked_by = 'me'",
+    "captures_are_held_exactly_while_processing: by another than took it": (
+        OPEN
+        + LOOK
+        + "set session_replication_role = replica; update schedule_ingest.capture_session set locked_by = 'another'"
+    ),
+    "captures_started_as_often_as_their_log_tells": SEEN + "update schedule_ingest.capture_session set starts = 5",
+    "captures_of_the_dead_are_taken_up": (
+        OPEN + LOOK + WORKER + f"update schedule_ingest.capture_session set locked_at = {LONG_AGO}"
+    ),
+    "periods_have_one_run": (
+        SCHEDULED + "alter table scheduler.job_run_keys drop constraint uq_job_runs__job_period;"
+        " insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+        " select id, '2026-11', now() from scheduler.jobs"
+    ),
+    "runs_are_where_their_log_ends: a run that is gone with its key": (
+        SCHEDULED + LOG + "('run', '999', 1, null, 'pending')"
+    ),
+    "runs_move_as_drawn": (
+        SCHEDULED
+        + RUNS_ASLEEP
+        + "update scheduler.job_runs set status = 'snoozed', revision = 2;"
+        + LOG[: -len("values ")]
+        + "select 'run', id::text, 2, 'pending', 'snoozed' from scheduler.job_runs"
+    ),
+    "schedules_are_where_their_log_ends": (
+        SCHEDULED + SCHEDULES_ASLEEP + "update scheduler.jobs set rule = 'cron: 0 11 1 * *'"
+    ),
+    "schedules_are_where_their_log_ends: a schedule that is gone": (
+        SCHEDULED + LOG + "('schedule', '999', 1, null, 'active')"
+    ),
+    "schedules_move_as_drawn": (
+        SCHEDULED
+        + SCHEDULES_ASLEEP
+        + "update scheduler.jobs set revision = 3;"
+        + "insert into duly.transition (machine, key, seq, prev_status, next_status, detail_json)"
+        " select 'schedule', id::text, seq, before, after, jsonb_build_object('rule', rule) from scheduler.jobs,"
+        " (values (2, 'active', 'archived'), (3, 'archived', 'active')) as steps (seq, before, after)"
+    ),
+    "plans_are_held_exactly_while_planning": (
+        SCHEDULED + "alter table scheduler.job_plans drop constraint ck_job_plans__lease;"
+        " update scheduler.job_plans set lease_owner = 'me'"
+    ),
+    "plans_of_the_dead_are_taken_up": (
+        SCHEDULED + WORKER + "update scheduler.job_plans set state = 'planning', lease_owner = 'me/1',"
+        f" lease_expires_at = {LONG_AGO}"
+    ),
+    "confirmed_runs_have_an_answer": SCHEDULED + "update scheduler.job_runs set status = 'confirmed'",
+    "answers_are_booked": SCHEDULED + CONFIRM % """'{"amount": "5"}'""",
+    "answers_are_booked: as the schedule has it": SCHEDULED + TEMPLATE + CONFIRM % "null",
+    "entries_are_booked_once": (
+        SCHEDULED
+        + "alter table expense.expenses drop constraint uq_expenses__source_ref;"
+        + CONFIRM % """'{"amount": "5"}'"""
+        + BOOK % 5
+        + BOOK % 5
+    ),
+    "entries_say_what_was_answered": SCHEDULED + CONFIRM % """'{"amount": "5"}'""" + BOOK % 6,
+    "entries_say_what_was_answered: another person's": (
+        SCHEDULED
+        + CONFIRM % "null"
+        + "insert into \"user\".users (uid) values ('bo');"
+        + (BOOK % 5).replace("j.user_id", '(select max(id) from "user".users)')
+    ),
+    "reminders_go_to_their_person": (
+        SCHEDULED + "insert into duly.outbox (channel, recipient, kind, payload)"
+        " select 'console', 'bo', 'reminder.due', jsonb_build_object('run', id) from scheduler.job_runs"
+    ),
+    "notifications_say_what_became_of_them: one that is gone": (
+        SEEN + LOG + "('notification', 'another', 1, null, 'pending')"
+    ),
+    "notifications_move_as_drawn": (
+        SEEN + "update schedule_ingest.schedule_notification set delivery = 'uncertain', revision = 2,"
+        " called_at = duly.clock();" + LOG + "('notification', 'n', 2, 'pending', 'uncertain')"
+    ),
+    "notifications_are_held_exactly_while_sending": (
+        SEEN + "update schedule_ingest.schedule_notification set lease_owner = 'me'"
+    ),
+    "notifications_are_held_exactly_while_sending: by another than took it": (
+        SEEN
+        + NOTIFY
+        + "set session_replication_role = replica;"
+        + "update schedule_ingest.schedule_notification set lease_owner = 'another'"
+    ),
+    "notifications_started_as_often_as_their_log_tells": (
+        SEEN + "update schedule_ingest.schedule_notification set starts = 2"
+    ),
+    "notifications_are_sent_by_their_holder": (
+        SEEN + NOTIFY + "update schedule_ingest.schedule_notification set delivery = 'sent', settled_by = 'a zombie',"
+        " lease_owner = null, lease_expires_at = null"
+    ),
+    "notifications_of_the_dead_are_taken_up": (
+        SEEN + NOTIFY + WORKER + f"update schedule_ingest.schedule_notification set lease_expires_at = {LONG_AGO}"
+    ),
+    "transitions_are_without_a_gap: from the beginning": (
+        "alter table duly.transition drop constraint ck_transition__seq, drop constraint ck_transition__first;"
+        + LOG
+        + "('m', 'k', 0, null, 'a'), ('m', 'k', 2, 'a', 'b')"
+    ),
+    "messages_are_where_their_log_ends: at another revision": (
+        MESSAGE + MESSAGES_ASLEEP + "update duly.outbox set revision = 2"
+    ),
+    "messages_are_where_their_log_ends: younger than their log": (
+        MESSAGE + MESSAGES_ASLEEP + "update duly.outbox set status = 'failed', last_error = 'quietly',"
+        " created_at = created_at + interval '1 hour'"
+    ),
+    "messages_started_as_often_as_their_log_tells: a start that nobody made": MESSAGE + PICK + RETRY,
+    "messages_are_sent_by_their_holder: or failed": (
+        MESSAGE
+        + PICK
+        + SEND.replace("'sent', settled_by = 'me/1'", "'failed', settled_by = 'a zombie', last_error = 'x'")
+    ),
+    "job_events_are_without_a_gap_and_linked: of which one begins elsewhere": (
+        JOB + QUIETLY + "update ledger.job set status = 'running', lease_owner = 'me/1',"
+        " lease_expires_at = duly.clock(), revision = 2;"
+        " insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
+        " select id, org_id, 2, 'running', 'running' from ledger.job"
+    ),
+    "jobs_are_where_their_log_ends: at another revision": JOB + QUIETLY + "update ledger.job set revision = 2",
+    "jobs_are_held_exactly_while_running: a time without an owner": (
+        JOB + QUIETLY + "update ledger.job set lease_expires_at = duly.clock()"
+    ),
+    "jobs_started_as_often_as_their_log_tells: too often": JOB
+    + RUN
+    + QUIETLY
+    + "update ledger.job set max_attempts = 0",
+    "jobs_are_finished_by_their_holder: a dead letter": JOB
+    + RUN
+    + FAIL.replace("by = 'me/1'", "by = 'a zombie'")
+    + DIE,
+    "jobs_are_finished_by_their_holder: one that was cancelled": (
+        JOB + RUN + CANCEL.replace("by = 'me/1'", "by = 'a zombie'")
+    ),
+    "jobs_are_finished_by_their_holder: by another in the log": (
+        JOB + RUN + FAIL.replace('"actor": "me/1"', '"actor": "a zombie"') + DIE
+    ),
+    "jobs_are_finished_by_their_holder: swept from another": (
+        JOB + RUN + SWEPT.replace('"holder": "me/1"', '"holder": "a zombie"') + DIE
+    ),
+    "posts_are_where_their_log_ends: in another state": (
+        POST + ASLEEP + "update posts.posts set status = 'PROCESSING', lease_owner = 'me/1', processing_since = now(),"
+        " lease_expires_at = now()"
+    ),
+    "posts_are_where_their_log_ends: without a log": POST + FORGET.format("post"),
+    "posts_were_taken_as_often_as_their_log_tells: twice at once": (
+        POST + DUE + TAKE.replace("process_attempts = 1", "process_attempts = 2")
+    ),
+    "posts_were_taken_as_often_as_their_log_tells: and by nobody": (
+        POST + DUE + TAKE + APPEAR.replace("set status", "set process_attempts = 2, status") + TELL
+    ),
+    "posts_move_as_drawn: new, and released": LOG + f"('post', '{OTHER}', 1, null, 'RELEASED')",
+    "posts_are_released_by_their_holder: twice": (
+        POST
+        + DUE
+        + TAKE
+        + APPEAR
+        + TELL
+        + ASLEEP
+        + "update posts.posts set revision = 4, version = 4;"
+        + POST_LOG
+        + "4, 'RELEASED', 'RELEASED', '{\"version\": 4, \"attempts\": 1}' from posts.posts"
+    ),
+    "versions_of_posts_only_grow: less than there were moves": (
+        LOG.replace("next_status)", "next_status, detail_json)")
+        + f"""('post', '{OTHER}', 1, null, 'PENDING', '{{"version": 0}}')"""
+    ),
+    "versions_of_posts_only_grow: the same again": (
+        LOG.replace("next_status)", "next_status, detail_json)")
+        + f"""('post', '{OTHER}', 1, null, 'PENDING', '{{"version": 5}}'),"""
+        f""" ('post', '{OTHER}', 2, 'PENDING', 'PENDING', '{{"version": 5}}')"""
+    ),
+    "days_have_one_post: without a lock": POST + "delete from posts.daily_locks",
+    "days_have_one_post: with the lock of another day": (
+        POST + "insert into posts.daily_locks (id, post_id) select 'bo_20200101_UTC', id from posts.posts"
+    ),
+    "requests_stand_for_their_post: of another author": (
+        POST + BO + "update posts.idempotency_keys set author_id = 'bo'"
+    ),
+    "requests_stand_for_their_post: another request": (
+        POST + "update posts.idempotency_keys set request_id = gen_random_uuid()"
+    ),
+    "days_have_every_version: with a gap": (
+        SEEN + SECOND % 3 + MAKE % (3, "'other'") + "update schedule_ingest.day_schedule set current_version = 2"
+    ),
+    "days_have_every_version: from nothing on": (
+        SEEN + "alter table schedule_ingest.schedule_version drop constraint ck_schedule_version__version;"
+        " update schedule_ingest.schedule_version set version = 2; update schedule_ingest.capture_session"
+        " set result = jsonb_set(result, '{version}', '2');"
+        + SECOND % 0
+        + MAKE % (0, "'other'")
+        + "update schedule_ingest.day_schedule set current_version = 2"
+    ),
+    "versions_come_of_finished_captures: of another person": (
+        SEEN
+        + (SECOND % 1).replace("changed", "unchanged")
+        + (MAKE % (1, "payload_hash")).replace("select user_id", "select 43")
+        + "insert into schedule_ingest.day_schedule (user_id, schedule_date, current_version)"
+        " values (43, '2026-02-10', 1)"
+    ),
+    "events_rebuild_their_day: which has more": (
+        OPEN + "insert into schedule_ingest.day_snapshot (user_id, schedule_date, snapshot_payload, source_session_id,"
+        " events)"
+        f" values (42, '2026-02-10', '[{{\"start\": 1}}]', '{CAPTURE}', 0)"
+    ),
+    "events_of_a_day_are_counted: with a gap": SEEN + NUMBERED % 3,
+    "events_of_a_day_are_counted: from nothing on": (
+        SEEN + (NUMBERED % 0) + "; update schedule_ingest.schedule_event set seq = 2 where seq = 1"
+    ),
+    "captures_are_where_their_log_ends: at another revision": (
+        SEEN + "update schedule_ingest.capture_session set revision = 4"
+    ),
+    "captures_are_where_their_log_ends: without a log": OPEN + FORGET.format("capture"),
+    "captures_started_as_often_as_their_log_tells: twice at once": OPEN + LOOK.replace("starts = 1", "starts = 2"),
+    "runs_have_their_key: of another schedule": (
+        SCHEDULED + "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+        " select user_id, 'Gas', rule, first_run_at from scheduler.jobs;"
+        " update scheduler.job_run_keys set job_id = (select max(id) from scheduler.jobs)"
+    ),
+    "runs_have_their_key: of another time": (
+        SCHEDULED + "update scheduler.job_run_keys set scheduled_at = '2001-01-01Z'"
+    ),
+    "runs_are_where_their_log_ends: at another revision": (
+        SCHEDULED + RUNS_ASLEEP + "update scheduler.job_runs set revision = 2"
+    ),
+    "runs_are_where_their_log_ends: sent by its log alone": (
+        SCHEDULED
+        + "update scheduler.job_runs set status = 'sent';"
+        + RUNS_ASLEEP
+        + "update scheduler.job_runs set sent_at = null"
+    ),
+    "schedules_are_where_their_log_ends: in another state": (
+        SCHEDULED + SCHEDULES_ASLEEP + "update scheduler.jobs set status = 'paused';"
+        " update scheduler.job_plans set plan_at = null"
+    ),
+    "schedules_are_where_their_log_ends: at another revision": (
+        SCHEDULED + SCHEDULES_ASLEEP + "update scheduler.jobs set revision = 2"
+    ),
+    "schedules_are_where_their_log_ends: without a log": SCHEDULED + FORGET.format("schedule"),
+    "schedules_are_planned: although it is paused": (
+        SCHEDULED + "update scheduler.jobs set status = 'paused'; update scheduler.job_plans set plan_at = now()"
+    ),
+    "schedules_are_planned: and never looked at": (
+        SCHEDULED + "update scheduler.job_plans set plan_at = null, next_at = now()"
+    ),
+    "entries_are_booked_once: and taken back twice": (
+        ENTRIES
+        + "alter table expense.expenses drop constraint uq_expenses__reverses;"
+        + REVERSE
+        + REVERSE.replace("'y'", "'z'")
+    ),
+    "entries_say_what_was_answered: at another time": (
+        SCHEDULED
+        + CONFIRM % """'{"amount": "5"}'"""
+        + (BOOK % 5).replace("c.confirmed_at", "c.confirmed_at + interval '1 day'")
+    ),
+    "entries_say_what_was_answered: in another currency": (
+        SCHEDULED + CONFIRM % """'{"amount": "5", "currency": "SEK"}'""" + BOOK % 5
+    ),
+    "notifications_say_what_became_of_them: by the contract alone": (
+        SEEN + "update schedule_ingest.schedule_notification set status = 'failed'"
+    ),
+    "notifications_say_what_became_of_them: by its delivery alone": (
+        SEEN + "update schedule_ingest.schedule_notification set delivery = 'uncertain', called_at = now()"
+    ),
+    "notifications_say_what_became_of_them: at another revision": (
+        SEEN + "update schedule_ingest.schedule_notification set revision = 2"
+    ),
+    "notifications_say_what_became_of_them: without a log": SEEN + FORGET.format("notification"),
+    "notifications_started_as_often_as_their_log_tells: a claim that does not count": (
+        SEEN + NOTIFY.replace("starts = 1", "starts = 0")
+    ),
+    "notifications_started_as_often_as_their_log_tells: a start that nobody made": (
+        SEEN
+        + NOTIFY
+        + RETRY.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
+    ),
+    "notifications_are_sent_by_their_holder: or failed": (
+        SEEN + NOTIFY + "update schedule_ingest.schedule_notification set delivery = 'failed', settled_by = 'a zombie',"
+        " lease_owner = null, lease_expires_at = null, last_error = 'x'"
+    ),
+}
+# What cannot be done without breaking another law as well.
+ALSO = {"posts_are_released_by_their_holder: twice": {"posts_move_as_drawn"}}
+# What keeps a worker, who may see every row, from doing so: each is found by one arm of the law about that.
+BLINDING = {
+    "no policy": "alter table duly.orgs enable row level security",
+    "a policy that takes away": (
+        "alter table duly.orgs enable row level security; create policy all_of_them on duly.orgs using (true);"
+        " create policy but_some on duly.orgs as restrictive using (name <> 'hidden')"
+    ),
+}
+
+
+def law_of(planted: str) -> str:
+    """The law that is broken so."""
+    return planted.split(":")[0]
+
+
+def laws_of(planted: str) -> set[str]:
+    """Every law that is broken so: its own, as a rule."""
+    return {law_of(planted), *ALSO.get(planted, ())}
