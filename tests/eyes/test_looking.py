@@ -10,6 +10,7 @@ import pytest
 
 from duly.errors import DulyError, InvalidArgument
 from duly.ingest.photographs import Eyes
+from duly.kernel.work import Call
 from duly.settings import Settings
 from duly.wiring import eyes
 from duly.worker.children import Children
@@ -45,14 +46,15 @@ def looking(children: Children) -> Eyes:
 async def test_a_child_is_kept_warm_and_followed_by_another_when_it_dies(children: Children, looking: Eyes) -> None:
     assert shows(await looking.look(picture("before")), BEFORE)
     (first,) = children.alive
-    reading = asyncio.create_task(looking.look(picture("before")))
-    async with asyncio.timeout(30):
-        while first.is_well:  # noqa: ASYNC110 - it is until it has a row
-            await asyncio.sleep(0)
-    assert first in children.alive
-    os.kill(first.process.pid, signal.SIGKILL)
+
+    async def perform_and_kill(call: Call) -> object:
+        async with children.borrow() as child:
+            performing = asyncio.create_task(child.perform(call))
+            os.kill(child.process.pid, signal.SIGKILL)
+            return await performing
+
     with pytest.raises(InvalidArgument, match=r"reading it failed \(.*SIGKILL\); send another photograph"):
-        await reading
+        await replace(looking, perform=perform_and_kill).look(picture("before"))
     with pytest.raises(InvalidArgument, match="no photograph that we can read"):
         await looking.look(b"")
     (second,) = children.alive
