@@ -17,6 +17,8 @@ from duly.worker.children import Children
 from tests.eyes.days import BEFORE, picture, shows
 from tests.objects.pictures import chunk, gradient, png_claiming, written
 
+PATIENCE_SECONDS = 600.0  # on a machine that has much else to do
+pytestmark = pytest.mark.timeout(PATIENCE_SECONDS)
 BOMB = png_claiming(60_000, 60_000, chunk(b"IDAT", b"x" * 1000))
 REFUSED = {
     "a bomb": (BOMB, "pixels"),
@@ -40,7 +42,7 @@ async def children() -> AsyncGenerator[Children, None]:
 @pytest.fixture
 def looking(children: Children) -> Eyes:
     """What looks, as a worker has it."""
-    return eyes(Settings(), children)
+    return replace(eyes(Settings(), children), seconds=PATIENCE_SECONDS)
 
 
 async def test_a_child_is_kept_warm_and_followed_by_another_when_it_dies(children: Children, looking: Eyes) -> None:

@@ -5,6 +5,8 @@ import signal
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import pytest
+
 from duly.ingest import store
 from duly.objects import open_objects
 from duly.settings import Settings
@@ -13,13 +15,14 @@ from tests.eyes.test_looking import REFUSED
 from tests.ingest.hands import ANNA, SCHEMA, Hands
 from tests.ingest.test_worker import CaptureWorker, close, state
 
-STATES = "select state::text, error, result from schedule_ingest.capture_session where id = %s"
+PATIENT = {"OCR_IMAGE_SECONDS": "500"}  # on a machine that has much else to do
+pytestmark = pytest.mark.timeout(600)
 EVENTS = "select event_type from schedule_ingest.schedule_event where source_session_id = %s order by seq"
 
 
 def work(hands: Hands, home: Path, **settings: str) -> CaptureWorker:
     """A worker that reads photographs."""
-    return CaptureWorker(hands.admin, WORKER_INPUT_MODE="ocr", DULY_HOME=str(home), **settings)
+    return CaptureWorker(hands.admin, **{"WORKER_INPUT_MODE": "ocr", "DULY_HOME": str(home), **PATIENT, **settings})
 
 
 async def send(hands: Hands, home: Path, *images: bytes) -> UUID:
