@@ -76,7 +76,9 @@ class Door:
 
     def worker(self) -> Program:
         """A worker for sessions, which says on its output what it does."""
-        environment = plain_environment(**self.environment, WORKER_INPUT_MODE="ocr", WORKER_POLL_SECONDS="0.1")
+        environment = plain_environment(
+            **self.environment, WORKER_INPUT_MODE="ocr", WORKER_POLL_SECONDS="0.1", OCR_IMAGE_SECONDS="500"
+        )
         return Program([*DULY, "worker", "--only", "ingest"], environment=environment)
 
     def write(self, *entries: Mapping[str, Any], on: str = DAY) -> Path:
@@ -190,9 +192,10 @@ def test_a_file_that_is_not_there_is_a_wrong_option(door: Door) -> None:
 # Giving photographs ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(600)
 def test_a_photograph_is_given_read_by_a_worker_and_told(door: Door) -> None:
     with door.worker():
-        given, done, *changes = door.say("capture", PICTURES / "before.jpg", "--user", 42, "--wait", 170).splitlines()
+        given, done, *changes = door.say("capture", PICTURES / "before.jpg", "--user", 42, "--wait", 500).splitlines()
     assert re.fullmatch(r"given     [0-9a-f-]{36}", given)
     assert done == "done      2026-03-17 has version 1, 3 events and 1 message, from its photographs"
     assert changes[0] == "  + New shift on 2026-03-17: 07:30\N{EN DASH}09:00, Åby."
@@ -213,9 +216,12 @@ def test_what_is_no_photograph_is_refused_before_anything_is_given(admin: Admin,
     assert rows == 0
 
 
+@pytest.mark.timeout(600)
 def test_photographs_are_read_without_a_database(tmp_path: Path) -> None:
     words = [*DULY, "ingest", "read", PICTURES / "after.jpg", SAMPLE, "--json"]
-    environment = plain_environment(DATABASE_URL="postgresql://nowhere.invalid/x", DULY_HOME=str(tmp_path / "none"))
+    environment = plain_environment(
+        DATABASE_URL="postgresql://nowhere.invalid/x", DULY_HOME=str(tmp_path / "none"), OCR_IMAGE_SECONDS="500"
+    )
     read = subprocess.run([str(word) for word in words], env=environment, capture_output=True, text=True)
     assert read.returncode == 1, read.stderr
     picture, sample = json.loads(read.stdout)

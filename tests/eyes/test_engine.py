@@ -11,6 +11,7 @@ from duly.ingest.eyes.page import read_page
 from duly.objects.photo import plain_photo
 from tests.eyes.days import AFTER, picture, shows
 
+pytestmark = pytest.mark.timeout(600)
 HAS_SWEDISH = find_language("swe", None) is not None
 needs_swedish = pytest.mark.skipif(not HAS_SWEDISH, reason="needs swe.traineddata: apt install tesseract-ocr-swe")
 

@@ -132,6 +132,16 @@ def test_what_cannot_be_right_is_told_and_not_guessed(marks: Sequence[Mark], pro
     assert problem in found
 
 
+@pytest.mark.parametrize("lost", [5, 6, 9, 10])  # a title or a customer, of the second shift or the third
+@pytest.mark.parametrize("lay", [as_list, as_cards])
+def test_a_row_that_was_not_read_is_missed_where_the_others_have_it(lay: object, lost: int) -> None:
+    assert callable(lay)
+    marks = lay(ANNA, BO, EVA)
+    problems = page([*HEAD, *marks[:lost], *marks[lost + 1 :], *FOOT]).problems
+    assert problems
+    assert all(("'10:00" if lost < 8 else "'12:15") in problem for problem in problems)
+
+
 def test_a_page_without_times_shows_nothing() -> None:
     found = page([*HEAD, *FOOT])
     assert (found.shifts, found.problems, found.schedule_date) == ((), (), "2026-02-24")

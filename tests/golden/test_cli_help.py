@@ -38,6 +38,7 @@ INGEST = [
     f"ingest {verb}"
     for verb in (
         "capture",
+        "read",
         "list",
         "show",
         "timeline",

@@ -25,6 +25,7 @@ __all__ = ["Engine", "EngineName", "Equipment", "build_engine", "find_language",
 
 EngineName = Literal["auto", "rapidocr", "tesseract"]
 
+RAPIDOCR = ("rapidocr", "onnxruntime")
 LONGEST_SIDE = 2600  # larger pictures are made smaller first
 MOST_THREADS = 2
 SHORTEST_LINE = 2  # letters: less is not worth a second look
@@ -71,14 +72,10 @@ def build_engine(equipment: Equipment) -> Engine:
     language = LANGUAGES.get(equipment.language, equipment.language)
     directory = find_language(language, equipment.tessdata)
     if equipment.engine != "tesseract":
-        try:
-            import rapidocr as _  # noqa: F401
-        except ImportError as error:
-            if equipment.engine == "rapidocr":
-                raise MissingExtra(f"OCR_ENGINE=rapidocr: {error}; install it with: pip install 'duly[ocr]'") from None
-        else:
-            checker = LineReader(directory, language) if directory and equipment.is_checked else None
-            return RapidEngine(checker)
+        if all(map(find_spec, RAPIDOCR)):
+            return RapidEngine(LineReader(directory, language) if directory and equipment.is_checked else None)
+        if equipment.engine == "rapidocr":
+            raise MissingExtra("OCR_ENGINE=rapidocr: it is not installed; install it with: pip install 'duly[ocr]'")
     if directory is None:
         raise MissingExtra(
             f"OCR_LANG={equipment.language}: there is no {language}.traineddata for Tesseract, which is to read alone; "
@@ -89,8 +86,8 @@ def build_engine(equipment: Equipment) -> Engine:
 
 def must_have_engine(engine: EngineName) -> None:
     """Return once an engine can be imported, installing it first where we may; MissingExtra when not."""
-    wanted = {"rapidocr": ("rapidocr",), "tesseract": ("tesserocr",), "auto": ("rapidocr", "tesserocr")}[engine]
-    if not any(map(find_spec, wanted)):
+    has_rapidocr, has_tesseract = all(map(find_spec, RAPIDOCR)), bool(find_spec("tesserocr"))
+    if not {"rapidocr": has_rapidocr, "tesseract": has_tesseract, "auto": has_rapidocr or has_tesseract}[engine]:
         require("ocr")
 
 

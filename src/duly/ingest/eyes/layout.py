@@ -31,6 +31,7 @@ WIDEST_GAP = 2.7  # of a line's height, between the rows of one card
 LEAST_CONFIDENCE = 0.6  # of a range of times
 WRAPPED = 0.8  # of its column's width: a title that long may go on in the next row
 ALIKE = 0.12  # heights of the rows of one title
+HOLE = 0.7  # of a line's height: so much more than in all other cards between two rows is a row too little
 ROOM = 6.0  # of a line's height: what a card takes at least
 NAVIGATION = frozenset(
     {
@@ -122,16 +123,19 @@ def find_layout(sheet: Sheet) -> Layout:
         if not anchor.times.problem and anchor.line.confidence < LEAST_CONFIDENCE
     ]
     problems += [f"{line.text!r} looks like times and cannot be read" for line in body if is_broken(line, columns)]
+    problems += [f"a line of the shift {anchor.line.text!r} cannot be read" for anchor in with_holes(anchors)]
     cards: list[Card] = []
     is_cut, lowest = False, 0.0
     pitch = pitch_of(columns)
     usual = usual_rows(anchors)
+    extent = max(sum(steps_of(anchor)) + anchor.line.height / 2 for anchor in anchors)
     for column in columns:
         for nth, anchor in enumerate(column):
             is_last = nth + 1 == len(column)
             rows, rest = rows_of(anchor)
             lowest = max([lowest, anchor.line.bottom, *(row.bottom for row in rows)])
-            if rest and not is_last and not all(bare(line.text) in HEADINGS for line in rest):
+            is_inside = not is_last or (rest and rest[0].middle - anchor.line.middle < extent)
+            if rest and is_inside and not all(bare(line.text) in HEADINGS for line in rest):
                 problems.append(f"{rest[0].text!r} after {anchor.line.text!r} belongs to no shift")
             if is_last and len(rows) < usual and reaches(floor, anchor, rows):
                 is_cut = True
@@ -277,6 +281,25 @@ def beside_times(anchor: Anchor) -> Line | None:
 def is_chip(text: str) -> bool:
     """Is it an icon, a duration or a state, and not a name?"""
     return not any(map(str.isalpha, text)) or bool(DURATION.fullmatch(text.strip())) or bare(text) in CHIPS
+
+
+def with_holes(anchors: Sequence[Anchor]) -> list[Anchor]:
+    """Cards that lack a row which all others have, where it would have stood: it is there, and was not read."""
+    steps = {id(anchor): steps_of(anchor) for anchor in anchors}
+    found: list[Anchor] = []
+    for anchor in anchors:
+        for nth, step in enumerate(steps[id(anchor)]):
+            others = [several[nth] for key, several in steps.items() if key != id(anchor) and len(several) > nth]
+            if len(others) > 1 and step > max(others) + HOLE * anchor.line.height:
+                found.append(anchor)
+                break
+    return found
+
+
+def steps_of(anchor: Anchor) -> list[float]:
+    """How far below the times the first row stands, below that the second, and so on."""
+    rows, _ = rows_of(anchor)
+    return [below.middle - above.middle for above, below in pairwise([anchor.line, *rows])][:3]
 
 
 def is_like_a_row(line: Line, anchors: Sequence[Anchor]) -> bool:
