@@ -99,7 +99,9 @@ async def test_a_run_that_is_over_without_an_answer_says_why(house: House) -> No
     assert house.answers() == []
 
 
-async def test_an_old_message_about_a_run_that_came_back_still_answers_it_and_both_become_receipts(house: House) -> None:
+async def test_an_old_message_about_a_run_that_came_back_still_answers_it_and_both_become_receipts(
+    house: House,
+) -> None:
     anna = house.telegram.person()
     old = await house.remind(anna)
     async with house.listening():

@@ -14,7 +14,7 @@ from duly.verify.invariants import invariants_of
 __all__ = ["LAWFUL", "is_lawful", "leave_lawful"]
 
 # After every test of these rooms the laws are asked: what they do, people and workers do.
-LAWFUL = ("delivery", "doors", "faults", "ingest", "ledger", "posts", "races", "scheduler", "stories")
+LAWFUL = ("bot", "delivery", "doors", "faults", "ingest", "ledger", "posts", "races", "scheduler", "stories")
 # Where something lies when a contract was used at all; laws about empty tables cost time and say nothing.
 USED = """
 select

@@ -24,9 +24,9 @@ from typing import Any, Self, TypeVar
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
-__all__ = ["TOKEN", "Call", "FakeTelegram", "Refusal", "Someone"]
+__all__ = ["TOKEN", "Call", "FakeTelegram", "Json", "Query", "Refusal", "Someone"]
 
-TOKEN = "123456:AAE_0123456789abcdefghijklmnopqrstu"
+TOKEN = "123456:AAE_0123456789abcdefghijklmnopqrstu"  # noqa: S105 (of nobody)
 BOT_ID = 123456
 SECONDS = 60.0
 LARGEST_FILE_BYTES = 20_000_000
@@ -96,9 +96,7 @@ class Someone:
 
     def send_sticker(self) -> Json:
         """Send something that is neither words nor a picture of ours."""
-        return self.telegram.on_loop(
-            self.telegram.bring, self, {"location": {"latitude": 57.7, "longitude": 11.9}}
-        )
+        return self.telegram.on_loop(self.telegram.bring, self, {"location": {"latitude": 57.7, "longitude": 11.9}})
 
     def press(self, message: Json, label: str) -> Query:
         """Tap a button of a message, as this app shows it, which may be late."""
@@ -173,9 +171,7 @@ class FakeTelegram:
 
     def flood(self, retry_after: int, method: str = "*", times: int = 1) -> None:
         """Answer the next calls with 429."""
-        self.refuse(
-            429, f"Too Many Requests: retry after {retry_after}", method, times, retry_after=retry_after
-        )
+        self.refuse(429, f"Too Many Requests: retry after {retry_after}", method, times, retry_after=retry_after)
 
     def expire_queries(self) -> None:
         """Every tap so far is too old to be answered."""
@@ -188,7 +184,7 @@ class FakeTelegram:
         with self.changed:
             while not (found := condition()):
                 left = deadline - time.monotonic()
-                assert left > 0, f"it never came; the last calls were {[c[:3] for c in map(brief, self.calls[-8:])]}"
+                assert left > 0, f"it never came; the last calls were {list(map(brief, self.calls[-8:]))}"
                 self.changed.wait(min(left, 0.5))
             return found
 
@@ -312,7 +308,7 @@ class FakeTelegram:
         try:
             self.check_token(request.match_info["token"])
             self.refuse_as_told(method)
-            ask = getattr(self, f"do_{method}", None)
+            ask = getattr(self, f"do_{snake(method)}", None)
             if ask is None:
                 raise Refusal(404, "Not Found: method not found")
             found = ask(given)
@@ -340,17 +336,17 @@ class FakeTelegram:
                 del self.refusals[place]
                 raise refusal
 
-    def do_getMe(self, _: Json) -> Json:
+    def do_get_me(self, _: Json) -> Json:
         """Who we are."""
         return {"id": BOT_ID, "is_bot": True, "first_name": "duly", "username": "duly_test_bot"}
 
-    def do_setMyCommands(self, given: Json) -> bool:
+    def do_set_my_commands(self, given: Json) -> bool:
         """The menu of commands."""
         if not all(re.fullmatch(r"[a-z0-9_]{1,32}", each["command"]) for each in given["commands"]):
             raise Refusal(400, "Bad Request: BOT_COMMAND_INVALID")
         return True
 
-    def do_sendMessage(self, given: Json) -> Json:
+    def do_send_message(self, given: Json) -> Json:
         """A message of the bot's."""
         chat = self.chat_for(given)
         check_text(given.get("text"))
@@ -358,14 +354,14 @@ class FakeTelegram:
             "message_id": self.number_in(chat),
             "date": int(time.time()),
             "chat": chat_of(chat),
-            "from": self.do_getMe({}),
+            "from": self.do_get_me({}),
             "text": given["text"],
             **checked_markup(given),
         }
         self.chats[chat][message["message_id"]] = message
         return message
 
-    def do_editMessageText(self, given: Json) -> Json:
+    def do_edit_message_text(self, given: Json) -> Json:
         """Other words in the place of a message."""
         message = self.chats[self.chat_for(given)].get(int(given.get("message_id", 0)))
         if message is None:
@@ -382,20 +378,18 @@ class FakeTelegram:
         message |= {"text": given["text"], "edit_date": int(time.time()), **markup}
         return message
 
-    def do_answerCallbackQuery(self, given: Json) -> bool:
+    def do_answer_callback_query(self, given: Json) -> bool:
         """What is shown where somebody tapped."""
         query = self.queries.get(str(given.get("callback_query_id")))
         if query is None or query.is_expired or query.answered:
-            raise Refusal(
-                400, "Bad Request: query is too old and response timeout expired or query ID is invalid"
-            )
+            raise Refusal(400, "Bad Request: query is too old and response timeout expired or query ID is invalid")
         text = str(given.get("text", ""))
         if len(text.encode("utf-16-le")) > 400:
             raise Refusal(400, "Bad Request: MESSAGE_TOO_LONG")
         query.answered.append(text)
         return True
 
-    def do_getFile(self, given: Json) -> Json:
+    def do_get_file(self, given: Json) -> Json:
         """Where a file can be had."""
         data = self.files.get(str(given.get("file_id")))
         if data is None:
@@ -412,7 +406,7 @@ class FakeTelegram:
             return web.json_response({"ok": False, "error_code": 404, "description": "Not Found"}, status=404)
         return web.Response(body=data, content_type="application/octet-stream")
 
-    async def do_getUpdates(self, given: Json) -> list[Json]:
+    async def do_get_updates(self, given: Json) -> list[Json]:
         """What happened from an offset on; what came before it is confirmed, and gone."""
         if self.webhook:
             raise Refusal(
@@ -452,7 +446,7 @@ class FakeTelegram:
                     await news.wait()
         return self.updates[:most]
 
-    def do_setWebhook(self, given: Json) -> bool:
+    def do_set_webhook(self, given: Json) -> bool:
         """From now on updates are posted; this server is one of one's own, which takes http as well."""
         if not re.fullmatch(r"https?://\S+", str(given.get("url", ""))):
             raise Refusal(400, "Bad Request: bad webhook: An HTTPS URL must be provided for webhook")
@@ -462,14 +456,14 @@ class FakeTelegram:
         self.tell_news()
         return True
 
-    def do_deleteWebhook(self, given: Json) -> bool:
+    def do_delete_webhook(self, given: Json) -> bool:
         """From now on updates are asked for."""
         self.webhook = None
         if given.get("drop_pending_updates") == "true":
             self.updates.clear()
         return True
 
-    def do_getWebhookInfo(self, _: Json) -> Json:
+    def do_get_webhook_info(self, _: Json) -> Json:
         """Where updates go."""
         return {
             "url": (self.webhook or {}).get("url", ""),
@@ -510,6 +504,11 @@ class FakeTelegram:
                 raise Refusal(403, "Forbidden: bot can't initiate conversation with a user")
             raise Refusal(400, "Bad Request: chat not found")
         return chat
+
+
+def snake(method: str) -> str:
+    """A method as ours is called."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", method).lower()
 
 
 def brief(call: Call) -> tuple[str, int, str]:

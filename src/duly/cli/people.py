@@ -142,7 +142,9 @@ def link_user(uid: str, minutes: float, as_json: bool) -> None:
     if person is None:
         raise service.nobody(uid)
     if person.telegram_id is not None:
-        raise Conflict(f"{uid} has the Telegram id {person.telegram_id}; take it off them with: duly users unlink {uid}")
+        raise Conflict(
+            f"{uid} has the Telegram id {person.telegram_id}; take it off them with: duly users unlink {uid}"
+        )
     link = new_link(settings.telegram_token.get_secret_value(), person.id, datetime.now(UTC), minutes)
     name = asyncio.run(bot_name(settings))
     address = f"https://t.me/{name}?start={link}" if name else None

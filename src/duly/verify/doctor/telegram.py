@@ -55,9 +55,9 @@ def ask(case: Case, method: str) -> dict[str, Any]:
     answer = httpx2.get(address, timeout=case.limits.question_seconds, trust_env=False)
     try:
         told = answer.json()
-        result = told["result"] if told["ok"] else None
+        if told["ok"]:
+            return dict(told["result"])
+        why = str(told["description"])[:100]
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"HTTP {answer.status_code}") from None
-    if not isinstance(result, dict):
-        raise ValueError(f"HTTP {answer.status_code}, {str(told.get('description'))[:100]}")
-    return result
+        why = "and nothing that can be read"
+    raise ValueError(f"HTTP {answer.status_code}, {why}")
