@@ -319,7 +319,7 @@ class FakeTelegram:
             self.calls.append(Call(method, given, status, body))
             self.changed.notify_all()
         if method in self.hangs:
-            await asyncio.sleep(SECONDS)
+            await pause(SECONDS)
         return web.json_response(body, status=status)
 
     def check_token(self, token: str) -> None:
@@ -492,7 +492,7 @@ class FakeTelegram:
                         self.updates.remove(update)
                     self.changed.notify_all()
                 if not 200 <= status < 300:
-                    await asyncio.sleep(0.1)
+                    await pause(0.1)
 
     def chat_for(self, given: Json) -> int:
         """The chat that a call is about, if the bot may write there."""
@@ -504,6 +504,13 @@ class FakeTelegram:
                 raise Refusal(403, "Forbidden: bot can't initiate conversation with a user")
             raise Refusal(400, "Bad Request: chat not found")
         return chat
+
+
+async def pause(seconds: float) -> None:
+    """Take a while."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.Event().wait()
 
 
 def snake(method: str) -> str:

@@ -14,10 +14,10 @@ SEAL_CHARACTERS = 16  # 96 bits: who guesses must ask us every time
 
 def seal_of(secret: str, purpose: str, *parts: str | int) -> str:
     """The seal of these parts, in characters that an address may have."""
-    spelled = b"".join(f"{len(text)}:{text}".encode() for text in (purpose, *map(str, parts)))
+    spelled = b"".join(f"{len(text)}:{text}".encode(errors="surrogatepass") for text in (purpose, *map(str, parts)))
     return urlsafe_b64encode(hmac.digest(secret.encode(), spelled, "sha256")).decode()[:SEAL_CHARACTERS]
 
 
 def is_sealed(seal: str, secret: str, purpose: str, *parts: str | int) -> bool:
     """Is this their seal? Takes equally long either way."""
-    return hmac.compare_digest(seal.encode(), seal_of(secret, purpose, *parts).encode())
+    return hmac.compare_digest(seal.encode(errors="surrogatepass"), seal_of(secret, purpose, *parts).encode())
