@@ -83,7 +83,7 @@ class House:
         uid = wanted.pop("uid", "anna")
         self.hands.know(uid, telegram_id=someone.id, language=someone.language, zone="Europe/Stockholm")
         first = datetime(2026, 11, 16, 10, tzinfo=UTC)
-        await self.hands.add_with_expense(rule="cron: 0 10 * * *", first_run_at=first, uid=uid, **wanted)
+        await self.hands.add_with_expense(rule="cron: CRON_TZ=UTC 0 10 * * *", first_run_at=first, uid=uid, **wanted)
         await self.hands.plan()
         await self.hands.remind()
         return await self.send(someone)

@@ -102,6 +102,11 @@ class SendWork(Work):
         """Connections for the note that comes before each call."""
         self.pool = pool
 
+    async def close(self) -> None:
+        """Let every channel go of what it holds."""
+        for channel in set(self.channels.values()):
+            await channel.close()
+
     async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
         """Hold due messages, with whom they are for."""
         if not self.is_here or not self.channels:

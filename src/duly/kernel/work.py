@@ -104,6 +104,9 @@ class Work(ABC):
     def lend(self, pool: Pool) -> None:  # noqa: B027
         """Connections for handlers, on the loop they run on."""
 
+    async def close(self) -> None:  # noqa: B027
+        """When the worker ends: let go of what handlers opened, on the loop they ran on."""
+
     @abstractmethod
     def call(self, lease: Lease, sign: StopSign) -> Call:
         """How this row is performed. Quick and without I/O; an exception here is the row's failure."""

@@ -83,7 +83,11 @@ class Worker:
             async with open_pool(self.dsn, size=size, idle=0, role=self.role, name=name) as pool:
                 for work in self.works:
                     work.lend(pool)
-                return await self.run_both(once)
+                try:
+                    return await self.run_both(once)
+                finally:
+                    for work in self.works:
+                        await work.close()
         finally:
             if self.last_breath:
                 self.last_breath.cancel()
