@@ -1,6 +1,7 @@
 """The webhook: only with its secret, always answered, and sent again only while its effects are not committed."""
 
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx2
@@ -80,6 +81,20 @@ async def test_telegram_is_told_the_address_and_taps_come_by_it(house: House) ->
     assert house.answers() == ["complete"]
     assert house.booked() == ["9.99 EUR"]
     assert {status for _, status in house.telegram.posted} == {200}
+
+
+async def test_two_devices_that_tap_at_the_same_instant_have_one_effect(house: House) -> None:
+    anna = house.telegram.person(42)
+    message = await house.remind(anna)
+    taps = [anna.press(message, label) for label in ("Done", "Done", "Skip", "Cancel this one") * 3]
+    with hooked(house) as client, ThreadPoolExecutor(len(taps)) as devices:
+        posts = list(house.telegram.updates)
+        headers = {HEADER: SECRET}
+        answers = list(devices.map(lambda post: client.post("/telegram/hook", json=post, headers=headers), posts))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len(house.answers()) == 1
+    assert house.booked() == (["9.99 EUR"] if house.answers() == ["complete"] else [])
+    assert all(len(tap.answered) == 1 for tap in taps)
 
 
 async def test_the_api_tells_telegram_where_it_is_with_the_secret(house: House) -> None:

@@ -230,9 +230,11 @@ class FakeTelegram:
         self.ready.set()
         await self.ended.wait()
         posting.cancel()
-        with suppress(asyncio.CancelledError):
-            await posting
         await runner.cleanup()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:  # somebody who still waits for an answer
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     def on_loop(self, function: Callable[..., T], *given: Any) -> T:
         """Do something where everything is done."""

@@ -68,6 +68,8 @@ class Reception:
 
     async def take(self, update: Update) -> None:
         """Return when its effects are committed, or there will never be any; NotNow when it is to come again."""
+        if update.message is None and update.callback_query is None:
+            return  # nothing that we asked for
         try:
             crashpoint("before_work")
             await self.dispatcher.feed_update(self.bot, update)
