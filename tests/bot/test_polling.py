@@ -97,6 +97,16 @@ async def test_an_update_that_nobody_foresaw_is_tried_a_few_times_and_its_person
     assert anna.read()[0].startswith("Something went wrong")
 
 
+async def test_an_update_that_cannot_be_read_holds_up_nobody(house: House) -> None:
+    anna = house.telegram.person(42)
+    house.telegram.on_loop(house.telegram.add_update, {"message": {"message_id": "what", "chat": 7}})
+    anna.say("/help")
+    async with house.listening():
+        await house.wait(anna.read)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert len(anna.read()) == 1
+
+
 async def test_while_the_bot_api_is_away_the_bot_waits_and_goes_on(house: House) -> None:
     anna = house.telegram.person(42)
     house.telegram.refuse(502, "Bad Gateway", "getUpdates", times=2)

@@ -8,11 +8,13 @@ those behind it that are done already are remembered for as long.
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Mapping, Sequence
+from math import ceil
+from typing import Any, TypeVar, cast
 
 from aiogram.exceptions import (
     AiogramError,
+    ClientDecodeError,
     TelegramAPIError,
     TelegramConflictError,
     TelegramNotFound,
@@ -80,9 +82,16 @@ class Poller:
         """The next updates; asking from behind others confirms them."""
         bot = self.reception.bot
         crashpoint("before_settle")
-        return await bot.get_updates(
-            self.offset, most, int(seconds), UPDATES, request_timeout=int(seconds + bot.session.timeout) + 1
-        )
+        try:
+            return await bot.get_updates(
+                self.offset, most, ceil(seconds), UPDATES, request_timeout=ceil(seconds + bot.session.timeout)
+            )
+        except ClientDecodeError as error:
+            given = cast("object", error.data)
+            if not isinstance(given, dict):  # no answer of the Bot API at all
+                raise
+            found = cast("Mapping[str, Any]", given).get("result")
+            return [self.reception.read(each) for each in cast("list[Mapping[str, Any]]", found)]
 
     async def take(self, updates: Sequence[Update]) -> None:
         """Take each that is new to us; from the first that must wait we ask again."""

@@ -87,14 +87,18 @@ class Reception:
     async def take_raw(self, given: Mapping[str, Any]) -> None:
         """The same, for an update as Telegram posts it; Unavailable when it is to come again."""
         try:
-            update = Update.model_validate(given, context={"bot": self.bot})
-        except ValidationError as error:  # it would be no other if it came again
-            log.warning("an update cannot be read", update=given.get("update_id"), why=error.error_count())
-            return
-        try:
-            await self.take(update)
+            await self.take(self.read(given))
         except NotNow:
             raise Unavailable("the update is not done with: send it again") from None
+
+    def read(self, given: Mapping[str, Any]) -> Update:
+        """An update as Telegram writes it. One that cannot be read is empty: it would be no other if it came again."""
+        try:
+            return Update.model_validate(given, context={"bot": self.bot})
+        except ValidationError as error:
+            number = given.get("update_id")
+            log.warning("an update cannot be read", update=number, mistakes=error.error_count())
+            return Update(update_id=number if isinstance(number, int) else 0)
 
     def count(self, update_id: int) -> int:
         """How often an update has failed by now."""

@@ -28,8 +28,9 @@ def check_telegram(case: Case) -> Sequence[Note]:
         return [warn(found, "see the way there, or TELEGRAM_API_URL")]
     except ValueError as error:
         return [bad(f"the Bot API refuses us: {error}", "set TELEGRAM_BOT_TOKEN to the token that BotFather shows")]
-    way = f"posts its updates to {settings.telegram_webhook_url}" if settings.telegram_webhook_url else "is asked"
-    return notes_of(settings, hook) or [ok(f"@{me.get('username')} answers, and {way}")]
+    address = settings.telegram_webhook_url
+    way = f"its updates are posted to {address}" if address else "its updates are asked for"
+    return notes_of(settings, hook) or [ok(f"@{me.get('username')} answers; {way}")]
 
 
 def notes_of(settings: Settings, hook: dict[str, Any]) -> list[Note]:
