@@ -1,6 +1,6 @@
 """Telegram as a channel: what it answers, mapped to what becomes of a message."""
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -20,13 +20,6 @@ insert into schedule_ingest.schedule_notification
     (notification_id, user_id, schedule_date, source_session_id, notification_type, message, event_ids)
 select 'n1', %(user)s, '2026-02-10', id, 'event', 'New shift on 2026-02-10.', '["e1"]' from session
 """
-
-
-@pytest.fixture
-def telegram() -> Generator[FakeTelegram, None, None]:
-    """The Bot API."""
-    with FakeTelegram() as server:
-        yield server
 
 
 @pytest.fixture

@@ -2,10 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Generator
 from datetime import UTC, datetime
-
-import pytest
 
 from duly.people.link import read_link
 from duly.settings import Settings
@@ -15,13 +12,6 @@ from tests.support.telegram import TOKEN, FakeTelegram
 
 HOOK = "https://duly.example.com/telegram/hook"
 SECRET = TOKEN.partition(":")[2]
-
-
-@pytest.fixture
-def telegram() -> Generator[FakeTelegram, None, None]:
-    """The Bot API."""
-    with FakeTelegram() as server:
-        yield server
 
 
 def run(database: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
