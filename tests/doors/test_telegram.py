@@ -4,6 +4,7 @@ import json
 import subprocess
 from datetime import UTC, datetime
 
+from duly.cli.up import polls
 from duly.people.link import read_link
 from duly.settings import Settings
 from duly.verify.doctor import CHECKS, Case, Finding, Verdict, open_connection
@@ -88,3 +89,9 @@ def test_doctor_finds_a_wrong_token_a_silent_api_and_another_webhook(database: s
     telegram.webhook = {"url": "https://elsewhere.example.com"}
     found = look(database, TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_API_URL=telegram.url)
     assert (found.verdict, found.fix) == (Verdict.WARN, "start duly bot, which takes the webhook away")
+
+
+def test_up_runs_a_bot_that_has_a_token_and_no_webhook() -> None:
+    bot = {"TELEGRAM_BOT_TOKEN": TOKEN}
+    hooked = bot | {"TELEGRAM_WEBHOOK_URL": HOOK, "TELEGRAM_WEBHOOK_SECRET": "x"}
+    assert [polls(Settings(**given)) for given in ({}, bot, hooked)] == [False, True, False]  # type: ignore[arg-type]

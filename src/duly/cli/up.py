@@ -27,7 +27,7 @@ from duly.settings import Settings, load_settings
 from duly.wiring import load_app
 from duly.worker.processes import Component, run_tree
 
-__all__ = ["run_up"]
+__all__ = ["polls", "run_up"]
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 4.0
