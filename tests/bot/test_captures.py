@@ -117,6 +117,18 @@ async def test_a_file_that_telegram_has_no_more_is_asked_for_again(house: House)
     assert "send it again" in anna.read()[0]
 
 
+async def test_a_file_that_telegram_does_not_give_is_tried_a_few_times_and_its_person_is_told(house: House) -> None:
+    anna = house.telegram.person(42)
+    anna.send_file(PNG)
+    anna.say("/help")
+    house.telegram.is_shut = True
+    async with house.listening():
+        await house.wait(lambda: len(anna.read()) == 2)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert anna.read()[0].startswith("Something went wrong")
+    assert house.sessions() == []
+
+
 async def test_a_session_without_a_screenshot_stays_open(house: House) -> None:
     anna = house.telegram.person(42)
     async with house.listening():

@@ -139,6 +139,7 @@ class FakeTelegram:
         self.blocked: frozenset[int] | set[int] = frozenset()
         self.refusals: list[tuple[str, Refusal]] = []  # for the next call of a method, or of any: *
         self.hangs: set[str] = set()  # methods that are done, and never answered
+        self.is_shut = False  # for files
         self.webhook: Json | None = None
         self.posted: list[tuple[int, int]] = []  # updates to the webhook, and what it answered
         self.poller: asyncio.Task[Any] | None = None
@@ -404,6 +405,8 @@ class FakeTelegram:
     async def give_file(self, request: web.Request) -> web.StreamResponse:
         """A file."""
         data = self.files.get(request.match_info["path"].removeprefix("documents/"))
+        if self.is_shut:
+            return web.Response(status=503)
         if request.match_info["token"] != self.token or data is None:
             return web.json_response({"ok": False, "error_code": 404, "description": "Not Found"}, status=404)
         return web.Response(body=data, content_type="application/octet-stream")

@@ -86,7 +86,10 @@ async def rewrite(
     desk: Desk, person: User, run_id: int, receipt: Receipt | None, pressed: tuple[int, int] | None
 ) -> None:
     """Every message about a run says what became of it, the one that was tapped first."""
-    run = await service.get_run(desk.pool, person.id, run_id)
+    try:
+        run = await service.get_run(desk.pool, person.id, run_id)
+    except NotFound:
+        return  # its month was archived
     if receipt:
         text = receipt_text(run, receipt, person.zone, person.language)
     else:

@@ -15,7 +15,7 @@ from aiohttp import ClientError, ClientResponseError
 
 from duly.bot.desk import Desk
 from duly.bot.words import counted, say
-from duly.errors import InvalidArgument, TooLarge, Unavailable
+from duly.errors import InvalidArgument, TooLarge
 from duly.ingest import bringing
 from duly.ingest.service import MOST_IMAGES
 from duly.kernel.crashpoint import crashpoint
@@ -37,6 +37,10 @@ class Foreign(Exception):
 
 class Gone(Exception):
     """Telegram does not have it any more."""
+
+
+class NotGiven(Exception):
+    """Telegram did not give it this time; that is tried a few times, and holds up nobody for ever."""
 
 
 async def start_session(message: Message, desk: Desk, person: User) -> None:
@@ -153,9 +157,9 @@ async def fetch(desk: Desk, document: Document) -> bytes:
     except ClientResponseError as error:  # its words have the address, and so the token
         if error.status == 404:
             raise Gone from None
-        raise Unavailable(f"the Bot API answers {error.status} when asked for a file") from None
+        raise NotGiven(f"HTTP {error.status}") from None
     except (ClientError, TimeoutError) as error:
-        raise Unavailable(f"the Bot API does not give the file: {type(error).__name__}") from None
+        raise NotGiven(type(error).__name__) from None
     return bytes(data)
 
 

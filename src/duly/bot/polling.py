@@ -31,7 +31,7 @@ from duly.logs import get_log
 
 __all__ = ["Poller"]
 
-MOST_UPDATES = 50
+MOST_UPDATES = 100
 AT_ONCE = 8
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
