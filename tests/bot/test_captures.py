@@ -94,7 +94,7 @@ async def test_a_picture_under_a_foreign_name_is_known_by_its_bytes(house: House
 async def test_what_is_neither_words_nor_a_file_is_refused_with_words(house: House) -> None:
     anna = house.telegram.person(42)
     async with house.listening():
-        anna.send_sticker()
+        anna.send_place()
         await house.wait(anna.read)
     assert "I cannot read this" in anna.read()[0]
 

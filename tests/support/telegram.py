@@ -94,7 +94,7 @@ class Someone:
         size = {"file_id": "small", "file_unique_id": "small", "width": 90, "height": 160}
         return self.telegram.on_loop(self.telegram.bring, self, {"photo": [size]})
 
-    def send_sticker(self) -> Json:
+    def send_place(self) -> Json:
         """Send something that is neither words nor a picture of ours."""
         return self.telegram.on_loop(self.telegram.bring, self, {"location": {"latitude": 57.7, "longitude": 11.9}})
 
