@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -13,6 +14,7 @@ from duly.bot.webhook import Hook
 from duly.db.migrations import Names
 from tests.bot.hands import House
 from tests.support.api import client_of, serving
+from tests.support.telegram import Json
 
 SECRET = "a-secret_of-ours"  # noqa: S105
 HEADER = "X-Telegram-Bot-Api-Secret-Token"
@@ -50,7 +52,8 @@ async def test_without_the_secret_it_is_401_and_nothing_is_done(house: House) ->
 
 async def test_what_nobody_needs_is_answered_with_200(house: House) -> None:
     with hooked(house) as client:
-        for body in ({"update_id": 7, "poll": {}}, {"update_id": 8}, {"no": "update"}, [1], "x"):
+        bodies: list[Any] = [{"update_id": 7, "poll": {}}, {"update_id": 8}, {"no": "update"}, [1], "x"]
+        for body in bodies:
             assert client.post("/telegram/hook", json=body, headers={HEADER: SECRET}).status_code == 200, body
         assert client.post("/telegram/hook", content=b"\xff", headers={HEADER: SECRET}).status_code == 200
 
@@ -88,9 +91,11 @@ async def test_two_devices_that_tap_at_the_same_instant_have_one_effect(house: H
     message = await house.remind(anna)
     taps = [anna.press(message, label) for label in ("Done", "Done", "Skip", "Cancel this one") * 3]
     with hooked(house) as client, ThreadPoolExecutor(len(taps)) as devices:
-        posts = list(house.telegram.updates)
-        headers = {HEADER: SECRET}
-        answers = list(devices.map(lambda post: client.post("/telegram/hook", json=post, headers=headers), posts))
+
+        def post(given: Json) -> httpx2.Response:
+            return client.post("/telegram/hook", json=given, headers={HEADER: SECRET})
+
+        answers = list(devices.map(post, list(house.telegram.updates)))
     assert {answer.status_code for answer in answers} == {200}
     assert len(house.answers()) == 1
     assert house.booked() == (["9.99 EUR"] if house.answers() == ["complete"] else [])

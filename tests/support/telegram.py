@@ -353,7 +353,7 @@ class FakeTelegram:
         """A message of the bot's."""
         chat = self.chat_for(given)
         check_text(given.get("text"))
-        message = {
+        message: Json = {
             "message_id": self.number_in(chat),
             "date": int(time.time()),
             "chat": chat_of(chat),
@@ -484,7 +484,8 @@ class FakeTelegram:
                 if self.webhook is None or not self.updates:
                     await news.wait()
                     continue
-                update, headers = self.updates[0], {}
+                update = self.updates[0]
+                headers: dict[str, str] = {}
                 if secret := self.webhook.get("secret_token"):
                     headers["X-Telegram-Bot-Api-Secret-Token"] = secret
                 status = 0
