@@ -6,6 +6,7 @@ import signal
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import psycopg
@@ -20,6 +21,9 @@ from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabase
 from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
 from tests.faults.budget import say_what_the_gate_took
 from tests.support.lawful import broken_in, changed_in, is_lawful, is_story
+
+if TYPE_CHECKING:
+    from tests.support.telegram import FakeTelegram
 
 hypothesis.settings.register_profile("duly", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("duly")
@@ -104,6 +108,15 @@ def build_template(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as admin:
         for role in (roles.worker, roles.api, roles.readonly):
             admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
+
+
+@pytest.fixture
+def telegram() -> Generator["FakeTelegram", None, None]:
+    """A Bot API of this test's own."""
+    from tests.support.telegram import FakeTelegram
+
+    with FakeTelegram() as server:
+        yield server
 
 
 @pytest.fixture

@@ -408,6 +408,7 @@ UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 SECRET_WORD = "(?:password|passwd|secret|token|authorization|api[_-]?key|dsn|cookie)"  # noqa: S105 (words, not a secret)
 SECRET_NAME = re.compile(SECRET_WORD, re.IGNORECASE)
 API_KEY = re.compile(r"(duly_[a-z0-9]{12}_)[A-Za-z0-9_-]+")  # what follows may be shown to nobody, whole or in part
+BOT_TOKEN = re.compile(r"(\d{1,20}:)[A-Za-z0-9_-]{30,}")  # of Telegram, which stands in every address of its Bot API
 ADDRESS = re.compile(r"(postgres(?:ql)?(?:\+\w{1,32})?)?://(\S*)", re.ASCII | re.IGNORECASE)
 ASSIGNED = re.compile(  # password=it, password = 'it', and 'password': 'it' inside the repr of something
     rf"""({SECRET_WORD}\w{{0,32}}(?:\s{{0,32}}=|\\*['"]\s{{0,32}}:)\s{{0,32}})"""
@@ -433,6 +434,8 @@ def without_secrets(text: str) -> str:
     """The text with `***` in place of passwords in addresses, values of secret names, and keys of ours."""
     if "://" in text:
         text = ADDRESS.sub(without_password, text)
+    if ":" in text:
+        text = BOT_TOKEN.sub(rf"\1{MASK}", text)
     if "=" in text or ":" in text:
         text = ASSIGNED.sub(rf"\1{MASK}", text)
     return API_KEY.sub(rf"\1{MASK}", text) if "duly_" in text else text

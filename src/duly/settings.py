@@ -58,6 +58,7 @@ class Section(StrEnum):
     SCHEDULER = "Scheduler"
     POSTS = "Posts"
     DELIVERY = "Delivery"
+    TELEGRAM = "Telegram"
     OBJECTS = "Where images are kept"
     LOG = "Logs"
 
@@ -126,6 +127,16 @@ ChannelNames = Annotated[
     str,
     Field(pattern=r"\A(?:[a-z][a-z0-9_]*(?:,[a-z][a-z0-9_]*)*)?\Z"),
     Accepts("names of channels with commas between, such as telegram,webhook"),
+]
+WebAddress = Annotated[
+    str,
+    Field(pattern=r"\Ahttps?://[^\s/?#@]+(?:/[^\s?#]*)?\Z"),
+    Accepts("an address such as https://api.telegram.org"),
+]
+TelegramIds = Annotated[
+    str,
+    Field(pattern=r"\A(?:[1-9]\d{0,18}(?:,[1-9]\d{0,18})*)?\Z"),
+    Accepts("Telegram ids with commas between, such as 42,43"),
 ]
 Region = Annotated[str, Field(pattern=r"\A[a-z0-9-]{1,32}\Z"), Accepts("1 to 32 of a-z, 0-9 and -")]
 KeyPrefix = Annotated[
@@ -467,6 +478,57 @@ class Settings(BaseSettings):
         description="Lets webhooks go to addresses that are not public: to this machine and its networks.",
     )
 
+    telegram_token: SecretStr | None = setting(
+        Section.TELEGRAM,
+        "TELEGRAM_BOT_TOKEN",
+        unset="there is no bot; what is meant for Telegram appears on the console",
+        description="The token that BotFather gave the bot. Buttons are signed with it: a new token ends the old ones.",
+    )
+    telegram_api_url: WebAddress = setting(
+        Section.TELEGRAM,
+        "TELEGRAM_API_URL",
+        default="https://api.telegram.org",
+        description="Where the Bot API is: Telegram's own, or a server of yours.",
+    )
+    telegram_webhook_url: WebAddress | None = setting(
+        Section.TELEGRAM,
+        "TELEGRAM_WEBHOOK_URL",
+        unset="the bot asks for updates by long polling",
+        description="Where Telegram reaches our API, ending in /telegram/hook: updates are posted there then.",
+    )
+    telegram_webhook_secret: SecretStr | None = setting(
+        Section.TELEGRAM,
+        "TELEGRAM_WEBHOOK_SECRET",
+        unset="no update is taken by webhook",
+        description="What Telegram sends along with every update, so that we know it is Telegram.",
+    )
+    telegram_allowed: TelegramIds = setting(
+        Section.TELEGRAM,
+        "TELEGRAM_ALLOWED_IDS",
+        default="",
+        unset="everybody",
+        description="The Telegram ids that the bot talks to; it tells all others that it is private.",
+    )
+    telegram_newcomers: Switch = setting(
+        Section.TELEGRAM,
+        "TELEGRAM_NEWCOMERS",
+        default=True,
+        description="Whether somebody who writes to the bot for the first time becomes a person; otherwise they need a "
+        "link from `duly users link`.",
+    )
+    telegram_seconds: Seconds = setting(
+        Section.TELEGRAM,
+        "TELEGRAM_SECONDS",
+        default=10,
+        description="How long the Bot API may take to answer; a message whose answer does not come is uncertain.",
+    )
+    telegram_poll_seconds: Seconds = setting(
+        Section.TELEGRAM,
+        "TELEGRAM_POLL_SECONDS",
+        default=25,
+        description="How long one question for updates waits at the Bot API when there are none.",
+    )
+
     objects_directory: Path | None = setting(
         Section.OBJECTS,
         "DULY_OBJECTS_DIR",
@@ -585,6 +647,27 @@ class Settings(BaseSettings):
                 f"that is held for {STUCK_SECONDS} s counts as stuck; make the two together less than that"
             )
         return lease
+
+    @field_validator("telegram_token")
+    @classmethod
+    def must_be_a_bots_token(cls, token: SecretStr | None) -> SecretStr | None:
+        """Something else would only be found out by the first message."""
+        if token and not re.fullmatch(r"[0-9]{1,20}:[A-Za-z0-9_-]{30,100}", token.get_secret_value()):
+            raise ValueError("must be a bot's token as BotFather tells it: a number, a colon and some 35 characters")
+        return token
+
+    @field_validator("telegram_webhook_secret")
+    @classmethod
+    def must_be_a_secret_that_telegram_takes(cls, secret: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        """An address that anybody may post to needs one."""
+        if secret and not re.fullmatch(r"[A-Za-z0-9_-]{1,256}", secret.get_secret_value()):
+            raise ValueError("must be 1 to 256 of A-Z, a-z, 0-9, _ and -, which is what Telegram takes")
+        if secret is None and info.data.get("telegram_webhook_url"):
+            raise ValueError(
+                "TELEGRAM_WEBHOOK_URL is set, and anybody could post there; set TELEGRAM_WEBHOOK_SECRET to a long "
+                "random word of A-Z, a-z, 0-9, _ and -"
+            )
+        return secret
 
     @field_validator("objects_secret")
     @classmethod

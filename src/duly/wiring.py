@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from duly.delivery.channel import Channel
 from duly.errors import InvalidArgument
+from duly.extras import require
 from duly.kernel.lease import LeaseTable
 from duly.kernel.work import Pace, Work
 from duly.ledger.sdk import App
@@ -118,9 +119,21 @@ def channels_of(settings: Settings) -> dict[str, Channel]:
 
     console = Console()
     webhook = Webhook(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
-    there_are: dict[str, Channel] = {"console": console, "telegram": console, "webhook": webhook}
     off = settings.sender_off.split(",")
+    telegram = telegram_of(settings) if settings.telegram_token and "telegram" not in off else console
+    there_are: dict[str, Channel] = {"console": console, "telegram": telegram, "webhook": webhook}
     return {name: channel for name, channel in there_are.items() if name not in off}
+
+
+def telegram_of(settings: Settings) -> Channel:
+    """The channel of the bot whose token the settings have."""
+    require("telegram")
+    from duly.delivery.telegram import Telegram
+
+    assert settings.telegram_token, "who asks for it has one"
+    return Telegram(
+        settings.telegram_token.get_secret_value(), settings.telegram_api_url, seconds=settings.telegram_seconds
+    )
 
 
 def sender(

@@ -13,6 +13,8 @@ GOLDEN = Path(__file__).parent / "cli"
 PEOPLE = [
     *(f"{noun} {verb}" for noun in ("orgs", "users", "keys") for verb in ("create", "list", "revoke")),
     "users set",
+    "users link",
+    "users unlink",
 ]
 JOBS = [
     f"jobs {verb}"
@@ -75,7 +77,7 @@ SCHEDULE = [
 NOTIFICATIONS = [f"notifications {verb}" for verb in ("list", "show", "resend", "resolve")]
 EXPENSES = [f"expenses {verb}" for verb in ("list", "export")]
 PARTITIONS = [f"partitions {verb}" for verb in ("list", "create", "archive", "drop")]
-DAILY = ("", "up", "serve", "migrate", "verify", "doctor", "slo", "psql")
+DAILY = ("", "up", "serve", "bot", "migrate", "verify", "doctor", "slo", "psql")
 COMMANDS = (
     *DAILY,
     *PEOPLE,

@@ -1,5 +1,6 @@
 """Orgs, people and keys on a real database."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 import psycopg
@@ -166,3 +167,38 @@ def test_a_secret_carries_256_random_bits_and_its_prefix() -> None:
         assert len(secret.rsplit("_", 1)[0]) >= len("duly_") + 12
         assert prefix_of(secret)
     assert prefix_of("duly_short_x") is None
+
+
+async def test_who_writes_to_the_bot_becomes_a_person_once_though_many_say_so_at_once(as_api: Pool) -> None:
+    met = await asyncio.gather(*(service.meet_telegram(as_api, 42, "sv") for _ in range(10)))
+    assert [isinstance(each, Created) for each in met].count(True) == 1
+    assert {(each.row.uid, each.row.telegram_id, each.row.language) for each in met} == {("telegram:42", 42, "sv")}
+
+
+async def test_a_link_binds_who_has_no_telegram_id_and_one_id_is_one_person(as_api: Pool, people: Pool) -> None:
+    anna, ben = [(await service.create_user(people, uid)).row for uid in ("anna", "ben")]
+    for _ in range(2):
+        assert (await service.link_telegram(as_api, anna.id, 42)).uid == "anna"
+    with pytest.raises(Conflict, match="belongs to another person"):
+        await service.link_telegram(as_api, ben.id, 42)
+    with pytest.raises(Conflict, match="works once"):
+        await service.link_telegram(as_api, anna.id, 43)
+    with pytest.raises(Conflict, match="or is gone"):
+        await service.link_telegram(as_api, 2**62, 44)
+    assert (await service.unlink_telegram(people, "anna")).telegram_id is None
+    assert (await service.link_telegram(as_api, ben.id, 42)).uid == "ben"
+
+
+async def test_whose_telegram_id_was_taken_off_them_comes_back_as_the_same_person(as_api: Pool, people: Pool) -> None:
+    first = (await service.meet_telegram(as_api, 42, "en")).row
+    await service.unlink_telegram(people, "telegram:42")
+    assert (await service.meet_telegram(as_api, 42, "en")).row.id == first.id
+
+
+@pytest.mark.parametrize(
+    "statement", ["insert into \"user\".users (uid) values ('eve')", 'update "user".users set uid = 1']
+)
+async def test_the_bot_writes_people_by_these_functions_alone(statement: str, as_api: Pool) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        async with as_api.transaction() as connection:
+            await connection.execute(statement.encode())

@@ -21,7 +21,7 @@ from duly.verify.invariants import INVARIANTS, Invariant, spelled_out
 __all__ = ["LAWFUL", "about", "broken_in", "changed_in", "is_lawful", "is_story", "laws_about"]
 
 # After every test of these rooms the laws are asked: what they do, people and workers do. First, the contracts'.
-LAWFUL = ("tests", "delivery", "doors", "faults", "ingest", "ledger", "posts", "races", "scheduler", "stories")
+LAWFUL = ("tests", "bot", "delivery", "doors", "faults", "ingest", "ledger", "posts", "races", "scheduler", "stories")
 SCHEMAS = [schema for several in CONTRACTS.values() for schema in several]
 TABLE = re.compile(r'\b(?:from|join)\s+((?:"\w+"|\w+)\.\w+)')
 MACHINE = re.compile(r"machine = '(\w+)'")

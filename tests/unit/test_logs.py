@@ -611,6 +611,8 @@ def test_a_secret_is_known_by_its_name(name: str, form: Form) -> None:
         ("Config(api_key='k w', n=1)", "Config(api_key=***, n=1)"),
         (f"key duly_abc123abc123_{'x' * 43} used", "key duly_abc123abc123_*** used"),
         (f"duly_abc123abc123_{'x' * 10}", "duly_abc123abc123_***"),
+        (f"https://api.telegram.org/bot123456:{'A_-x9' * 7}/getMe", "https://api.telegram.org/bot123456:***/getMe"),
+        (f"the bot 123456:{'x' * 35} is refused", "the bot 123456:*** is refused"),
     ],
 )
 def test_a_secret_inside_a_text_is_masked(text: str, wanted: str) -> None:
@@ -627,6 +629,7 @@ def test_a_secret_inside_a_text_is_masked(text: str, wanted: str) -> None:
         'password authentication failed for user "u"',
         "unexpected token: }",
         "duly_leases_lost_total",
+        "42:1794837780:complete at 2026-11-16T10:00:01.123456+00:00",
         "duly_worker",
     ],
 )

@@ -40,6 +40,14 @@ CONTRACT = {  # the ingest worker contract's own names and defaults
     "FAILED_STATE": "failed",
 }
 OURS = {
+    "TELEGRAM_BOT_TOKEN": None,
+    "TELEGRAM_API_URL": "https://api.telegram.org",
+    "TELEGRAM_WEBHOOK_URL": None,
+    "TELEGRAM_WEBHOOK_SECRET": None,
+    "TELEGRAM_ALLOWED_IDS": "",
+    "TELEGRAM_NEWCOMERS": True,
+    "TELEGRAM_SECONDS": 10,
+    "TELEGRAM_POLL_SECONDS": 25,
     "WORKER_INPUT_MODE": "fixture",
     "SESSION_IDLE_TIMEOUT_SECONDS": 25,
     "WORKER_POLL_SECONDS": 5,
@@ -353,7 +361,22 @@ def test_every_address_is_a_secret() -> None:
     addresses = {variable for name in ("database_url", "database_direct_url") for variable in variables_of(name)}
     secret = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
     assert addresses == set(SECRETS)
-    assert secret == {"database_url", "database_direct_url", "objects_secret"}
+    tokens = {"objects_secret", "telegram_token", "telegram_webhook_secret"}
+    assert secret == {"database_url", "database_direct_url", *tokens}
+
+
+@pytest.mark.parametrize("token", ["123456", "123456:short", "bot123456:" + "A" * 35, "123456:" + "A" * 30 + " x"])
+def test_what_is_no_bots_token_is_refused_without_being_shown(token: str) -> None:
+    assert refusal(TELEGRAM_BOT_TOKEN=token) == (
+        "TELEGRAM_BOT_TOKEN=***: must be a bot's token as BotFather tells it: a number, a colon and some 35 characters"
+    )
+
+
+def test_a_webhook_that_anybody_could_post_to_needs_a_secret() -> None:
+    assert "set TELEGRAM_WEBHOOK_SECRET" in refusal(TELEGRAM_WEBHOOK_URL="https://duly.example.com/telegram/hook")
+    assert "which is what Telegram takes" in refusal(TELEGRAM_WEBHOOK_SECRET="å")  # noqa: S106
+    assert "must be Telegram ids" in refusal(TELEGRAM_ALLOWED_IDS="42, 43")
+    assert "must be an address" in refusal(TELEGRAM_API_URL="api.telegram.org")
 
 
 def test_a_post_may_not_be_held_for_so_long_that_it_counts_as_stuck() -> None:

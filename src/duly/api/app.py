@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from fastapi import FastAPI, Response, status
@@ -18,10 +18,12 @@ from duly.api.keys import Keyring
 from duly.api.metrics import router as metrics
 from duly.api.posts import routers as posts
 from duly.api.problems import tell_problems, with_problems
-from duly.api.rate import Rate
 from duly.api.scheduler import routers as scheduler
+from duly.api.telegram import Receives
+from duly.api.telegram import router as telegram
 from duly.db.pool import open_pool
 from duly.ingest.machine import DEFAULT_SCHEMA
+from duly.kernel.rate import Rate
 from duly.objects import Objects
 from duly.scheduler.service import DEFAULT_UNDO_SECONDS
 
@@ -60,10 +62,11 @@ def build_app(
     pool_size: int = 10,
     ingest_schema: str = DEFAULT_SCHEMA,
     undo_seconds: float = DEFAULT_UNDO_SECONDS,
+    hook: Receives | None = None,
 ) -> FastAPI:
     """The application over one database and one store of images; it starts even while the database does not answer.
 
-    `role` is who it acts as, where the login of `dsn` is somebody else.
+    `role` is who it acts as, where the login of `dsn` is somebody else; `hook` is the bot that Telegram reaches here.
     """
 
     @asynccontextmanager
@@ -71,6 +74,7 @@ def build_app(
         async with (
             open_pool(dsn, size=pool_size, role=role, name="duly-api") as pool,
             IntentCounts(pool).kept() as intents,
+            hook.open(pool, objects) if hook else nullcontext() as reception,
         ):
             yield {
                 "pool": pool,
@@ -80,6 +84,8 @@ def build_app(
                 "rate": Rate(),
                 "ingest_schema": ingest_schema,
                 "undo_seconds": undo_seconds,
+                "hook_secret": hook.secret if hook else None,
+                "reception": reception,
             }
 
     app = Application(
@@ -114,6 +120,6 @@ def build_app(
         return Readiness(ready=True, database="ok")
 
     _ = healthz, readyz
-    for router in (jobs, *posts, *ingest, *scheduler, *calendar, metrics):
+    for router in (jobs, *posts, *ingest, *scheduler, *calendar, telegram, metrics):
         app.include_router(router)
     return app

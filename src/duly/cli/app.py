@@ -139,6 +139,17 @@ def worker(
 
 
 @app.command()
+def bot(as_json: Json = False) -> None:
+    """Listen to what people tap and write on Telegram, by long polling. SIGTERM or Ctrl-C stops politely.
+
+    Example: TELEGRAM_BOT_TOKEN=123456:AA... DATABASE_URL=postgresql://localhost/app duly bot
+    """
+    from duly.cli.bot import run_bot
+
+    run_bot(as_json=as_json)
+
+
+@app.command()
 def migrate(
     to: Annotated[str, typer.Option(help="The revision to go to, up or down; `base` is nothing at all.")] = "head",
     as_sql: Annotated[

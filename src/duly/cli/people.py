@@ -1,28 +1,35 @@
 """`duly orgs`, `duly users`, `duly keys`: who there is, and whose key opens which door."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from duly.cli import asking
 from duly.cli.shown import print_table, text_of, to_json
 from duly.db.pool import Pool
-from duly.errors import InvalidArgument
+from duly.errors import Conflict, InvalidArgument, Misconfigured
+from duly.extras import require
 from duly.kernel.outcome import Created, Creation
 from duly.people import ApiKey, Org, User, service
+from duly.people.link import new_link
 from duly.people.model import Webhook, new_webhook_secret, read_quiet
+from duly.settings import Settings, load_settings
 
 __all__ = [
     "change_user",
     "create_key",
     "create_org",
     "create_user",
+    "link_user",
     "list_keys",
     "list_orgs",
     "list_users",
     "revoke_key",
     "revoke_org",
     "revoke_user",
+    "unlink_user",
 ]
 
 SECONDS_A_DAY = 86_400
@@ -124,6 +131,53 @@ def list_users(as_json: bool) -> None:
     columns = ("id", "uid", "telegram_id", "zone", "language", "currency")
     rows = [[*(getattr(user, name) for name in columns), quiet_of(user), addresses.get(user.id)] for user in users]
     print_table((*columns, "quiet", "webhook"), rows)
+
+
+def link_user(uid: str, minutes: float, as_json: bool) -> None:
+    """Make a link to the bot for a person, and say where to open it."""
+    settings = load_settings()
+    if settings.telegram_token is None:
+        raise Misconfigured("TELEGRAM_BOT_TOKEN is not set: there is no bot to link anybody to")
+    person = ask(lambda pool: service.find_person(pool, uid))
+    if person is None:
+        raise service.nobody(uid)
+    if person.telegram_id is not None:
+        raise Conflict(
+            f"{uid} has the Telegram id {person.telegram_id}; take it off them with: duly users unlink {uid}"
+        )
+    link = new_link(settings.telegram_token.get_secret_value(), person.id, datetime.now(UTC), minutes)
+    name = asyncio.run(bot_name(settings))
+    address = f"https://t.me/{name}?start={link}" if name else None
+    if as_json:
+        print(to_json({"uid": uid, "link": link, "address": address, "minutes": minutes}))
+        return
+    print(f"open      {address}" if address else "          the Bot API does not answer: find the bot by its name")
+    print(f"or write  /start {link}")
+    print(f"          to the bot within {minutes:g} minutes; it works once")
+
+
+async def bot_name(settings: Settings) -> str | None:
+    """What the bot is called on Telegram; None when the Bot API does not say."""
+    require("telegram")
+    from aiogram.exceptions import AiogramError
+
+    from duly.delivery.telegram.client import open_bot
+
+    assert settings.telegram_token, "who asks has one"
+    token = settings.telegram_token.get_secret_value()
+    bot = open_bot(token, settings.telegram_api_url, settings.telegram_seconds)
+    try:
+        return (await bot.get_me()).username
+    except AiogramError:
+        return None
+    finally:
+        await bot.session.close()
+
+
+def unlink_user(uid: str, as_json: bool) -> None:
+    """Take the Telegram id off a person."""
+    user = ask(lambda pool: service.unlink_telegram(pool, uid))
+    print(to_json(told_user(user)) if as_json else f"changed   {line_of(user)}")
 
 
 def revoke_user(uid: str, as_json: bool) -> None:

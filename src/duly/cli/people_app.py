@@ -107,6 +107,32 @@ def users_list(as_json: Json = False) -> None:
     list_users(as_json)
 
 
+@users_app.command("link")
+def users_link(
+    uid: Uid,
+    minutes: Annotated[float, typer.Option(min=1, max=10_080, help="How long the link works.")] = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Make a link that binds a Telegram account to a person: once, and one account to one person.
+
+    Example: duly users link anna --minutes 15
+    """
+    from duly.cli.people import link_user
+
+    link_user(uid, minutes, as_json)
+
+
+@users_app.command("unlink")
+def users_unlink(uid: Uid, as_json: Json = False) -> None:
+    """Take the Telegram id off a person, so that it can be bound to another. Days stay with the id.
+
+    Example: duly users unlink telegram:42
+    """
+    from duly.cli.people import unlink_user
+
+    unlink_user(uid, as_json)
+
+
 @users_app.command("revoke")
 def users_revoke(uid: Uid, as_json: Json = False) -> None:
     """End every key of a person.

@@ -10,10 +10,12 @@ from psycopg import OperationalError, errors
 
 from duly.api.app import build_app
 from duly.api.keys import is_loopback
+from duly.api.telegram import Receives
 from duly.cli.listen import address_of, listen
 from duly.db.location import open_database, place_of
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured, NotMigrated, Unavailable
+from duly.extras import require
 from duly.logs import configure_logs
 from duly.objects import open_objects
 from duly.people.service import has_keys
@@ -46,6 +48,7 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
             pool_size=settings.pool_size,
             ingest_schema=settings.db_schema,
             undo_seconds=settings.scheduler_undo_seconds,
+            hook=hook_of(settings),
         )
         config = uvicorn.Config(
             app,
@@ -56,6 +59,16 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
             proxy_headers=False,  # who asks is the one at the other end; a header can say anything
         )
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def hook_of(settings: Settings) -> Receives | None:
+    """The bot that Telegram reaches here; None when there is none, or it asks for updates itself."""
+    if not settings.telegram_token or not settings.telegram_webhook_secret:
+        return None
+    require("telegram")
+    from duly.bot.webhook import Hook
+
+    return Hook(settings)
 
 
 def role_on(dsn: str, settings: Settings) -> str | None:

@@ -24,6 +24,7 @@ from duly.db.location import Database, open_database
 from duly.db.migrate import direct_dsn, migrate
 from duly.db.migrations import names_of
 from duly.errors import AlreadyRunning, HomeUnusable, InvalidArgument, Unavailable
+from duly.extras import require
 from duly.settings import Settings, load_settings
 from duly.wiring import load_app
 from duly.worker.processes import Component, run_tree
@@ -32,6 +33,7 @@ __all__ = [
     "about_of",
     "components",
     "only_one_here",
+    "polls",
     "run_until_stopped",
     "run_up",
     "say_stopped",
@@ -42,6 +44,7 @@ READY_SECONDS = 30.0
 STOP_SECONDS = 4.0
 LOOK_SECONDS = 0.5
 WORKER_GOODBYE_SECONDS = 8.0  # what a worker needs, past its own deadline, to give back what it holds
+BOT_GOODBYE_SECONDS = 10.0  # what it is in the middle of is brought to its end
 LONGEST_WAIT_SECONDS = 2.0  # of anything that cannot be interrupted, so that Ctrl-C is quick
 
 Beside = Callable[[asyncio.Event], Coroutine[object, object, None]]  # is told when to stop
@@ -54,6 +57,8 @@ def run_up(port: int | None, app_name: str | None, once: bool, as_json: bool) ->
     settings = load_settings()
     if app_name := app_name or settings.app:
         load_app(app_name)  # what is wrong with it is said now, not by a worker that cannot start
+    if settings.telegram_token:
+        require("telegram")  # once, and not by each component at the same time
     began = time.monotonic()
     with only_one_here(settings.home) as note:
         listener = listen(settings.host, settings.port if port is None else port)
@@ -102,8 +107,17 @@ def about_of(listener: socket.socket, where: str, revision: str | None) -> dict[
 def components(
     listener: socket.socket, database: Database, settings: Settings, app_name: str | None
 ) -> list[Component]:
-    """What runs: the API and a worker, each as its own role."""
+    """What runs: the API and a worker, each as its own role; and a bot that has a token and no webhook."""
     descriptor = listener.fileno()
+    bot = Component(
+        name="bot",
+        arguments=("bot",),
+        environment={
+            "DATABASE_URL": database.dsn_as(settings.api_role),
+            "DULY_LOG_LEVEL": os.environ.get("DULY_LOG_LEVEL", "warning"),
+        },
+        stop_seconds=BOT_GOODBYE_SECONDS,
+    )
     return [
         Component(
             name="api",
@@ -124,7 +138,13 @@ def components(
             },
             stop_seconds=settings.stop_seconds + WORKER_GOODBYE_SECONDS,
         ),
+        *([bot] if polls(settings) else []),
     ]
+
+
+def polls(settings: Settings) -> bool:
+    """Is there a bot that asks for its updates itself?"""
+    return settings.telegram_token is not None and settings.telegram_webhook_url is None
 
 
 async def keep_database(server: EmbeddedServer, stop: asyncio.Event) -> None:

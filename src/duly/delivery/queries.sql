@@ -61,6 +61,13 @@ from "user".users as u
 left join "user".webhooks as w on w.user_id = u.id
 where u.uid = any (%(uids)s::text[]);
 
+-- name: find_people_of_days
+-- Whom messages about days are for: by their Telegram id, under which days are kept.
+select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret
+from "user".users as u
+left join "user".webhooks as w on w.user_id = u.id
+where u.telegram_id = any (%(telegram_ids)s::bigint[]);
+
 -- name: note_called
 -- We are about to call the transport: from here on a lease that lapses leaves the outcome unknown. Only what is ours.
 with given as (

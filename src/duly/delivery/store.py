@@ -20,6 +20,7 @@ __all__ = [
     "claim_messages",
     "find_message",
     "find_people",
+    "find_people_of_days",
     "get_now",
     "is_here",
     "list_messages",
@@ -76,6 +77,13 @@ async def find_people(connection: Connection, uids: Sequence[str]) -> dict[str, 
     """Those of these that we know, by their uid."""
     rows = await get_rows(connection, SQL.find_people, uids=list(uids))
     return {row["uid"]: Person(**row) for row in rows}
+
+
+async def find_people_of_days(connection: Connection, telegram_ids: Sequence[int]) -> dict[str, Person]:
+    """Whom messages about days are for, by their Telegram id; who is nobody we know is known by that alone."""
+    rows = await get_rows(connection, SQL.find_people_of_days, telegram_ids=list(telegram_ids))
+    nobody = {str(each): Person(str(each), telegram_id=each) for each in telegram_ids}
+    return nobody | {str(row["telegram_id"]): Person(**row) for row in rows}
 
 
 async def note_called(connection: Connection, of: LeaseTable, leases: Sequence[Lease]) -> frozenset[Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from duly.db.pool import Pool
 from duly.delivery import store
-from duly.delivery.channel import Channel, Message, NotSent, Unknown, WhenUncertain, WillNeverWork
+from duly.delivery.channel import Channel, Message, NotSent, Person, Unknown, WhenUncertain, WillNeverWork
 from duly.kernel.backoff import Backoff
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.lease import Lease, LeaseTable, settle_many
@@ -102,6 +102,11 @@ class SendWork(Work):
         """Connections for the note that comes before each call."""
         self.pool = pool
 
+    async def close(self) -> None:
+        """Let every channel go of what it holds."""
+        for channel in set(self.channels.values()):
+            await channel.close()
+
     async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
         """Hold due messages, with whom they are for."""
         if not self.is_here or not self.channels:
@@ -109,9 +114,16 @@ class SendWork(Work):
         held = await store.claim_messages(
             connection, self.of, worker_id, list(self.channels), lease_seconds=self.pace.lease_seconds, most=most
         )
-        uids = sorted({lease.row["recipient"] for lease in held})
-        people = await store.find_people(connection, uids) if uids else {}
+        people = await self.find_people(connection, sorted({lease.row["recipient"] for lease in held}))
         return [replace(lease, row={**lease.row, "person": people.get(lease.row["recipient"])}) for lease in held]
+
+    async def find_people(self, connection: Connection, recipients: Sequence[str]) -> Mapping[str, Person]:
+        """Who these are: in the outbox a recipient is a uid, in messages about days a Telegram id."""
+        if not recipients:
+            return {}
+        if self.of.table[0] == "duly":
+            return await store.find_people(connection, recipients)
+        return await store.find_people_of_days(connection, [int(each) for each in recipients])
 
     async def find_lapsed(self, connection: Connection) -> list[Any]:
         """The keys of what nobody holds any more."""

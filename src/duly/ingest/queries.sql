@@ -38,6 +38,39 @@ set closed_at = coalesce(closed_at, duly.clock())
 where id = %(session_id)s and user_id = %(user_id)s and state = 'pending'
 returning id;
 
+-- Bringing, one by one --------------------------------------------------------------------------------------------------
+
+-- name: lock_bringer
+-- Of one person one thing at a time is brought, for the rest of this transaction: in a statement of its own, so that the
+-- next sees what the last one left.
+select pg_advisory_xact_lock(%(key)s);
+
+-- name: begin_session
+-- A session under a name that its bringer gave it; nothing returned means it was begun before.
+insert into {schema}.capture_session (id, user_id) values (%(session_id)s, %(user_id)s)
+on conflict (id) do nothing
+returning id;
+
+-- name: find_open_session
+-- The latest session of this person that still takes images, locked; how many it has, and by which message the last came.
+select
+    s.id,
+    (select count(*) from {schema}.capture_image as i where i.session_id = s.id) as images,
+    (select max(i.telegram_message_id) from {schema}.capture_image as i where i.session_id = s.id) as last_message_id
+from {schema}.capture_session as s
+where s.user_id = %(user_id)s and s.state = 'pending' and s.closed_at is null
+order by s.created_at desc, s.id desc
+limit 1
+for no key update of s;
+
+-- name: find_brought
+-- The image that this message of a bot brought, into whichever session of this person.
+select i.id, i.session_id, i.sequence, i.r2_key, i.created_at
+from {schema}.capture_session as s
+join {schema}.capture_image as i on i.session_id = s.id and i.telegram_message_id = %(telegram_message_id)s
+where s.user_id = %(user_id)s and i.r2_key = any (%(r2_keys)s::text[])
+limit 1;
+
 -- Looking ---------------------------------------------------------------------------------------------------------------
 
 -- name: find_session

@@ -22,15 +22,19 @@ __all__ = [
     "END",
     "NO_EVENT",
     "SQL",
+    "OpenSession",
     "Taken",
     "add_events",
     "add_image",
     "add_notices",
     "add_session",
+    "begin_session",
     "close_idle",
     "close_session",
+    "find_brought",
     "find_days",
     "find_labels",
+    "find_open_session",
     "find_session",
     "find_snapshot",
     "find_version",
@@ -42,6 +46,7 @@ __all__ = [
     "list_sessions",
     "list_snapshots",
     "list_versions",
+    "lock_bringer",
     "lock_days",
     "lock_open_session",
     "put_snapshots",
@@ -92,6 +97,49 @@ async def close_session(connection: Connection, schema: str, user_id: int, sessi
     """Say that a session is complete; False when it is not theirs or no longer waits."""
     found = await find_value(connection, SQL.using(schema=schema).close_session, user_id=user_id, session_id=session_id)
     return found is not None
+
+
+# Bringing, one by one -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """A session that still takes images."""
+
+    id: UUID
+    images: int
+    last_message_id: int | None  # which brought the latest of them, where a bot did
+
+
+async def lock_bringer(connection: Connection, user_id: int) -> None:
+    """Be the only one who brings something of this person, for the rest of the transaction."""
+    await change(connection, SQL.lock_bringer, key=advisory_key("ingest.bringer", user_id))
+
+
+async def begin_session(connection: Connection, schema: str, user_id: int, session_id: UUID) -> bool:
+    """Begin a session under this id; False when it was begun before."""
+    found = await find_value(connection, SQL.using(schema=schema).begin_session, user_id=user_id, session_id=session_id)
+    return found is not None
+
+
+async def find_open_session(connection: Connection, schema: str, user_id: int) -> OpenSession | None:
+    """The latest session of this person that still takes images, locked."""
+    row = await find_row(connection, SQL.using(schema=schema).find_open_session, user_id=user_id)
+    return OpenSession(**row) if row else None
+
+
+async def find_brought(
+    connection: Connection, schema: str, user_id: int, telegram_message_id: int, r2_keys: Sequence[str]
+) -> Image | None:
+    """The image that a message brought, under one of these names."""
+    row = await find_row(
+        connection,
+        SQL.using(schema=schema).find_brought,
+        user_id=user_id,
+        telegram_message_id=telegram_message_id,
+        r2_keys=list(r2_keys),
+    )
+    return Image(**row) if row else None
 
 
 # Looking --------------------------------------------------------------------------------------------------------------

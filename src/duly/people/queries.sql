@@ -39,6 +39,22 @@ set telegram_id = coalesce(%(telegram_id)s::bigint, telegram_id),
 where uid = %(uid)s
 returning *;
 
+-- name: find_by_telegram
+-- By Telegram id.
+select * from "user".users where telegram_id = %(telegram_id)s;
+
+-- name: meet
+-- Who writes to the bot for the first time becomes a person; false when they are one.
+select "user".meet_telegram(%(telegram_id)s, %(language)s);
+
+-- name: link
+-- Bind a Telegram id to somebody who has none; false when they have another, or are not there.
+select "user".link_telegram(%(user_id)s, %(telegram_id)s);
+
+-- name: unlink
+-- The person has no Telegram id any more; the days that are kept under it stay there.
+update "user".users set telegram_id = null where uid = %(uid)s returning *;
+
 -- name: list_users
 -- In the order they came, from a place onwards.
 select * from "user".users where id > %(after_id)s

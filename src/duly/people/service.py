@@ -9,7 +9,7 @@ from psycopg import errors as database_errors
 from duly.db.pool import Pool
 from duly.errors import Conflict, InvalidArgument, NotFound
 from duly.kernel.idempotency import create_once
-from duly.kernel.outcome import Creation
+from duly.kernel.outcome import Created, Creation, Existing
 from duly.people import store
 from duly.people.model import (
     SECRET_BYTES,
@@ -30,20 +30,24 @@ __all__ = [
     "create_key",
     "create_org",
     "create_user",
+    "find_by_telegram",
     "find_calendar",
     "find_person",
     "has_keys",
     "identify",
+    "link_telegram",
     "list_keys",
     "list_orgs",
     "list_users",
     "list_webhooks",
+    "meet_telegram",
     "revoke_calendar",
     "revoke_key",
     "revoke_keys_of_org",
     "revoke_keys_of_user",
     "set_quiet",
     "set_webhook",
+    "unlink_telegram",
 ]
 
 RULES = {
@@ -115,6 +119,41 @@ async def find_person(pool: Pool, uid: str) -> User | None:
     """The person of this uid."""
     async with pool.statement() as connection:
         return await store.find_user(connection, uid)
+
+
+async def find_by_telegram(pool: Pool, telegram_id: int) -> User | None:
+    """The person of this Telegram id."""
+    async with pool.statement() as connection:
+        return await store.find_by_telegram(connection, telegram_id)
+
+
+async def meet_telegram(pool: Pool, telegram_id: int, language: str) -> Creation[User]:
+    """Who writes to the bot for the first time becomes a person, called after their Telegram id."""
+    async with pool.transaction() as connection:
+        is_new = await store.meet(connection, telegram_id, language)
+        user = await store.find_by_telegram(connection, telegram_id)
+    if user is None:
+        raise Conflict(f"the uid telegram:{telegram_id} belongs to a person with another Telegram id")
+    return Created(user) if is_new else Existing(user)
+
+
+async def link_telegram(pool: Pool, user_id: int, telegram_id: int) -> User:
+    """Bind a Telegram id to a person who has none; one Telegram id is one person."""
+    async with pool.transaction() as connection, rules():
+        if not await store.link(connection, user_id, telegram_id):
+            raise Conflict("the person of this link has another Telegram id, or is gone; a link works once")
+        user = await store.find_by_telegram(connection, telegram_id)
+        assert user, "it was just bound"
+        return user
+
+
+async def unlink_telegram(pool: Pool, uid: str) -> User:
+    """Take the Telegram id off a person; it can be bound to another then."""
+    async with pool.transaction() as connection:
+        user = await store.unlink(connection, uid)
+    if user is None:
+        raise nobody(uid)
+    return user
 
 
 async def list_users(pool: Pool) -> Sequence[User]:

@@ -18,20 +18,24 @@ __all__ = [
     "create_org",
     "create_user",
     "drop_webhook",
+    "find_by_telegram",
     "find_calendar",
     "find_key",
     "find_live_key",
     "find_org",
     "find_user",
     "has_keys",
+    "link",
     "list_keys",
     "list_orgs",
     "list_users",
     "list_webhooks",
+    "meet",
     "put_webhook",
     "revoke_calendar",
     "revoke_keys",
     "set_quiet",
+    "unlink",
 ]
 
 SQL = load_queries(__file__)
@@ -97,6 +101,28 @@ async def change_user(
         language=language,
         currency=currency,
     )
+    return User(**row) if row else None
+
+
+async def find_by_telegram(connection: Connection, telegram_id: int) -> User | None:
+    """The person of this Telegram id."""
+    row = await find_row(connection, SQL.find_by_telegram, telegram_id=telegram_id)
+    return User(**row) if row else None
+
+
+async def meet(connection: Connection, telegram_id: int, language: str) -> bool:
+    """Make somebody who writes to the bot a person; False when they are one."""
+    return await get_value(connection, SQL.meet, telegram_id=telegram_id, language=language)
+
+
+async def link(connection: Connection, user_id: int, telegram_id: int) -> bool:
+    """Bind a Telegram id to a person; False when they have another, or are not there."""
+    return await get_value(connection, SQL.link, user_id=user_id, telegram_id=telegram_id)
+
+
+async def unlink(connection: Connection, uid: str) -> User | None:
+    """Take the Telegram id off a person; None when there is nobody of this uid."""
+    row = await find_row(connection, SQL.unlink, uid=uid)
     return User(**row) if row else None
 
 

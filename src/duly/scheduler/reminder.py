@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from duly.scheduler.model import DueRun
 
-__all__ = ["buttons_of", "payload_of", "text_of"]
+__all__ = ["buttons_of", "payload_of", "text_of", "words_of"]
 
 WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
@@ -32,9 +32,9 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "amount": "金额 {amount} {currency}",
         "complete": "完成",
         "skip": "跳过",
-        "snooze 60": "1 小时后",
+        "snooze 60": "稍后",
         "snooze 1440": "明天",
-        "cancel": "取消本期",
+        "cancel": "取消",
     },
 }
 CHOICES = (("complete", None), ("skip", None), ("snooze", 60), ("snooze", 1440), ("cancel", None))

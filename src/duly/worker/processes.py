@@ -2,6 +2,7 @@
 
     up --+-- api        duly serve
          +-- worker     duly worker
+         +-- bot        duly bot, where it has a token and no webhook
 
 A component ends when it is told (SIGTERM), when the tree has waited long enough (SIGKILL), or when the tree itself is
 gone (the lifeline). It runs in a process group of its own, so Ctrl-C reaches the tree first and the tree decides.

@@ -14,6 +14,8 @@ says why and leaves the others alone.
     obstacles    open transactions, slots, dead rows, old numbers
     workers      the heartbeat, and who is alive
     partitions   months to come, rows without one
+    messages     what is late, uncertain or failed
+    telegram     the bot, and the way its updates take
 
 Each of these asks its own statements, which stand in the file beside it; `checks` has them all by name, in order. Below
 them are `case`, what is looked at, `finding`, what is told of it, `connection`, the way to ask, and `words`, the way to

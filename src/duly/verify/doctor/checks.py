@@ -26,6 +26,7 @@ from duly.verify.doctor.server import (
     check_server,
     check_timeouts,
 )
+from duly.verify.doctor.telegram import check_telegram
 from duly.verify.doctor.way import check_listen, check_pooler
 from duly.verify.doctor.workers import check_heartbeat, check_workers
 
@@ -54,6 +55,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "workers": check_workers,
     "partitions": check_partitions,
     "messages": check_messages,
+    "telegram": check_telegram,
 }
 CHECKS: Final[Mapping[str, Check]] = {name: named(name, look) for name, look in LOOKS.items()}
 

@@ -1,0 +1,76 @@
+"""What every handler has at hand: the bot, the database, where images are kept, and how to speak so that it arrives."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from aiogram import Bot
+from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError, TelegramRetryAfter
+from aiogram.types import LinkPreviewOptions
+
+from duly.db.pool import Pool
+from duly.delivery.telegram.client import cut, words_of
+from duly.kernel.rate import Rate
+from duly.logs import get_log
+from duly.objects import Objects
+
+__all__ = ["Desk"]
+
+NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+LONGEST_CALLBACK_TEXT = 200
+MOST_TRIES = 4
+LONGEST_WAIT_SECONDS = 20.0
+
+T = TypeVar("T")
+log = get_log("duly.bot")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A bot at work."""
+
+    bot: Bot
+    pool: Pool
+    objects: Objects
+    schema: str  # of the ingest tables
+    token: str = field(repr=False)  # seals buttons and links
+    allowed: frozenset[int] = frozenset()  # nobody named: everybody
+    takes_newcomers: bool = True
+    rate: Rate = field(default_factory=lambda: Rate(burst=60, per_second=1.0))
+
+    async def tell(self, chat: int, text: str) -> None:
+        """Write to somebody. Who blocked us is told nothing, and that is no error."""
+        await self.quietly(lambda: self.bot.send_message(chat, cut(text), link_preview_options=NO_PREVIEW))
+
+    async def explain(self, query: str, text: str, *, loudly: bool = False) -> None:
+        """Say what a tap did. One that is too old to be answered is not."""
+        await self.quietly(lambda: self.bot.answer_callback_query(query, cut(text, LONGEST_CALLBACK_TEXT), loudly))
+
+    async def rewrite(self, chat: int, message_id: int, text: str) -> None:
+        """Put these words, without buttons, in the place of a message; that they stand there already is well."""
+        await self.quietly(
+            lambda: self.bot.edit_message_text(
+                cut(text), chat_id=chat, message_id=message_id, link_preview_options=NO_PREVIEW
+            )
+        )
+
+    async def quietly(self, call: Callable[[], Awaitable[T]]) -> T | None:
+        """Ask the Bot API for something that changes nothing of ours.
+
+        What it refuses for good is not worth an update that comes again for ever; when it asks us to wait a little we
+        do. That nobody answers is raised: the update is tried again.
+        """
+        for _ in range(MOST_TRIES):
+            try:
+                return await call()
+            except TelegramRetryAfter as error:
+                if error.retry_after > LONGEST_WAIT_SECONDS:
+                    log.warning("Telegram wants us to be silent", seconds=error.retry_after)
+                    return None
+                await asyncio.sleep(error.retry_after)
+            except (TelegramBadRequest, TelegramForbiddenError) as error:
+                if "message is not modified" not in str(error):
+                    log.info("Telegram refused", why=words_of(error))
+                return None
+        return None

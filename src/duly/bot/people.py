@@ -1,0 +1,114 @@
+"""Who writes to us: known by their Telegram id, met for the first time, or bound to a person by a link."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from aiogram import BaseMiddleware, Router
+from aiogram.enums import ChatType
+from aiogram.filters import Command, CommandObject, CommandStart
+from aiogram.types import CallbackQuery, Message, TelegramObject
+
+from duly.bot.desk import Desk
+from duly.bot.words import language_of, say
+from duly.errors import Conflict, InvalidArgument, RateLimited
+from duly.kernel.crashpoint import crashpoint
+from duly.people import User, service
+from duly.people.link import read_link
+
+__all__ = ["KnowPeople", "LetIn", "links", "router"]
+
+Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
+
+
+class LetIn(BaseMiddleware):
+    """Lets people in who write to us in private, may do so, and not too much at once; others are told why not."""
+
+    async def __call__(self, handler: Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Hand the event on, with the language that its app speaks."""
+        desk: Desk = data["desk"]
+        if not isinstance(event, Message | CallbackQuery) or event.from_user is None or event.from_user.is_bot:
+            return None
+        if isinstance(event, Message) and event.chat.type != ChatType.PRIVATE:
+            return None  # in a group we have nothing to say
+        language = language_of(event.from_user.language_code)
+        if desk.allowed and event.from_user.id not in desk.allowed:
+            return await refuse(desk, event, say(language, "private"))
+        try:
+            desk.rate.take(str(event.from_user.id))
+        except RateLimited:
+            return await refuse(desk, event, say(language, "slowly"))
+        return await handler(event, {**data, "language": language})
+
+
+class KnowPeople(BaseMiddleware):
+    """Lets a handler know which person it is; who is met for the first time becomes one, where that is so."""
+
+    async def __call__(self, handler: Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
+        """Find the person, and hand the event on."""
+        desk: Desk = data["desk"]
+        assert isinstance(event, Message | CallbackQuery), "no other comes so far"
+        assert event.from_user, "nor anybody's"
+        person = await service.find_by_telegram(desk.pool, event.from_user.id)
+        if person is None and desk.takes_newcomers:
+            person = (await service.meet_telegram(desk.pool, event.from_user.id, data["language"])).row
+            crashpoint("after_work")
+        if person is None:
+            return await refuse(desk, event, say(data["language"], "stranger"))
+        return await handler(event, {**data, "person": person})
+
+
+async def follow_link(message: Message, desk: Desk, command: CommandObject, language: str) -> None:
+    """`/start LINK` binds this Telegram id to the person of the link: once, and one id to one person."""
+    assert message.from_user, "who was let in is somebody"
+    telegram_id = message.from_user.id
+    known = await service.find_by_telegram(desk.pool, telegram_id)
+    spoken = known.language if known else language
+    try:
+        user_id = read_link(desk.token, command.args or "", datetime.now(UTC))
+    except InvalidArgument:
+        await desk.tell(message.chat.id, say(spoken, "bad link"))
+        return
+    if known and known.id != user_id:
+        await desk.tell(message.chat.id, say(spoken, "taken", uid=known.uid))
+        return
+    try:
+        person = await service.link_telegram(desk.pool, user_id, telegram_id)
+    except Conflict:
+        await desk.tell(message.chat.id, say(spoken, "link used"))
+        return
+    crashpoint("after_work")
+    await desk.tell(message.chat.id, say(person.language, "linked", uid=person.uid))
+
+
+async def start(message: Message, desk: Desk, person: User) -> None:
+    """`/start` greets."""
+    await desk.tell(message.chat.id, say(person.language, "welcome", uid=person.uid))
+
+
+async def tell_help(message: Message, desk: Desk, person: User) -> None:
+    """`/help` says what there is."""
+    await desk.tell(message.chat.id, say(person.language, "known", uid=person.uid))
+
+
+async def refuse(desk: Desk, event: Message | CallbackQuery, text: str) -> None:
+    """Say why nothing is done."""
+    if isinstance(event, CallbackQuery):
+        await desk.explain(event.id, text, loudly=True)
+    else:
+        await desk.tell(event.chat.id, text)
+
+
+def links() -> Router:
+    """Who binds people by links, before anybody asks who they are."""
+    router = Router(name="links")
+    router.message.register(follow_link, CommandStart(deep_link=True))
+    return router
+
+
+def router() -> Router:
+    """Who greets."""
+    router = Router(name="people")
+    router.message.register(start, CommandStart())
+    router.message.register(tell_help, Command("help"))
+    return router

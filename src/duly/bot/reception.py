@@ -1,0 +1,161 @@
+"""The reception: takes every update, by whichever way it comes, and says when it is done with it.
+
+An update that meets a trouble of the moment (the database, the Bot API) is not done, and comes again. One that fails
+for a reason nobody foresaw comes again a few times; then it is written down, its person is told, and it is over.
+"""
+
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from aiogram import Bot, Dispatcher
+from aiogram.exceptions import (
+    ClientDecodeError,
+    TelegramNetworkError,
+    TelegramRetryAfter,
+    TelegramServerError,
+)
+from aiogram.types import BotCommand, Update
+from psycopg import InterfaceError, OperationalError
+from pydantic import ValidationError
+
+from duly.bot import answers, captures, days, people
+from duly.bot.desk import Desk
+from duly.bot.words import COMMANDS, language_of, say
+from duly.db.pool import Pool
+from duly.delivery.telegram.client import open_bot, words_of
+from duly.errors import Unavailable
+from duly.kernel.crashpoint import crashpoint
+from duly.logs import get_log
+from duly.objects import Objects
+from duly.settings import Settings
+
+__all__ = ["UPDATES", "NotNow", "Reception", "open_reception"]
+
+UPDATES = ["message", "callback_query"]
+MOST_TRIES = 3
+MOST_REMEMBERED = 1000
+OF_THE_MOMENT = (
+    Unavailable,
+    OperationalError,
+    InterfaceError,
+    TelegramNetworkError,
+    TelegramServerError,
+    TelegramRetryAfter,
+    ClientDecodeError,
+)
+
+log = get_log("duly.bot")
+
+
+class NotNow(Exception):
+    """We are not done with an update: it is to come again."""
+
+
+class Reception:
+    """Where updates are handed in."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.dispatcher = dispatcher_of(desk)
+        self.tries: OrderedDict[int, int] = OrderedDict()
+
+    @property
+    def bot(self) -> Bot:
+        """The bot that they are for."""
+        return self.desk.bot
+
+    async def take(self, update: Update) -> None:
+        """Return when its effects are committed, or there will never be any; NotNow when it is to come again."""
+        if update.message is None and update.callback_query is None:
+            return  # nothing that we asked for
+        try:
+            crashpoint("before_work")
+            await self.dispatcher.feed_update(self.bot, update)
+        except OF_THE_MOMENT as error:
+            log.warning("an update must wait", update=update.update_id, why=words_of(error))
+            raise NotNow from None
+        except Exception:
+            tries = self.count(update.update_id)
+            log.exception("an update failed", update=update.update_id, tries=tries)
+            if tries < MOST_TRIES:
+                raise NotNow from None
+            await self.apologize(update)
+        self.tries.pop(update.update_id, None)
+
+    async def take_raw(self, given: Mapping[str, Any]) -> None:
+        """The same, for an update as Telegram posts it; Unavailable when it is to come again."""
+        try:
+            await self.take(self.read(given))
+        except NotNow:
+            raise Unavailable("the update is not done with: send it again") from None
+
+    def read(self, given: Mapping[str, Any]) -> Update:
+        """An update as Telegram writes it. One that cannot be read is empty: it would be no other if it came again."""
+        try:
+            return Update.model_validate(given, context={"bot": self.bot})
+        except ValidationError as error:
+            number = given.get("update_id")
+            log.warning("an update cannot be read", update=number, mistakes=error.error_count())
+            return Update(update_id=number if isinstance(number, int) else 0)
+
+    def count(self, update_id: int) -> int:
+        """How often an update has failed by now."""
+        tries = self.tries.pop(update_id, 0) + 1
+        self.tries[update_id] = tries
+        while len(self.tries) > MOST_REMEMBERED:
+            self.tries.popitem(last=False)
+        return tries
+
+    async def apologize(self, update: Update) -> None:
+        """Tell whoever sent it that nothing came of it."""
+        event = update.message or update.callback_query
+        if event is None or event.from_user is None:
+            return
+        text = say(language_of(event.from_user.language_code), "failed")
+        with suppress(Exception):
+            if update.callback_query:
+                await self.desk.explain(update.callback_query.id, text, loudly=True)
+            else:
+                await self.desk.tell(event.from_user.id, text)
+
+    async def introduce(self) -> None:
+        """Let Telegram's apps show what can be asked, in each language."""
+        for language, commands in COMMANDS.items():
+            listed = [BotCommand(command=name, description=words) for name, words in commands.items()]
+            await self.bot.set_my_commands(listed, language_code=None if language == "en" else language)
+
+
+def dispatcher_of(desk: Desk) -> Dispatcher:
+    """The handlers, in the order in which they are asked."""
+    dispatcher = Dispatcher(desk=desk, disable_fsm=True)
+    for observer in (dispatcher.message, dispatcher.callback_query):
+        observer.outer_middleware(people.LetIn())
+    dispatcher.include_router(people.links())
+    for router in (answers.router(), people.router(), days.router(), captures.router()):
+        for observer in (router.message, router.callback_query):
+            observer.middleware(people.KnowPeople())
+        dispatcher.include_router(router)
+    return dispatcher
+
+
+@asynccontextmanager
+async def open_reception(settings: Settings, pool: Pool, objects: Objects) -> AsyncGenerator[Reception, None]:
+    """The reception of the bot that the settings name."""
+    assert settings.telegram_token, "who opens it has a token"
+    token = settings.telegram_token.get_secret_value()
+    bot = open_bot(token, settings.telegram_api_url, settings.telegram_seconds)
+    desk = Desk(
+        bot=bot,
+        pool=pool,
+        objects=objects,
+        schema=settings.db_schema,
+        token=token,
+        allowed=frozenset(map(int, filter(None, settings.telegram_allowed.split(",")))),
+        takes_newcomers=settings.telegram_newcomers,
+    )
+    try:
+        yield Reception(desk)
+    finally:
+        await bot.session.close()

@@ -1,0 +1,49 @@
+"""`duly bot`: asks Telegram for what people tap and write, until told to stop."""
+
+import asyncio
+import signal
+import sys
+
+from duly.cli.serve import role_on
+from duly.db.location import open_database
+from duly.db.pool import open_pool
+from duly.errors import Misconfigured
+from duly.extras import require
+from duly.logs import configure_logs
+from duly.objects import open_objects
+from duly.settings import Settings, load_settings
+from duly.worker.lifeline import follow_parent
+
+__all__ = ["run_bot"]
+
+
+def run_bot(as_json: bool) -> None:
+    """Poll as the API's role, on the database of the settings."""
+    follow_parent()
+    settings = load_settings()
+    configure_logs(settings, sys.stderr if as_json else None)
+    if settings.telegram_token is None:
+        raise Misconfigured("TELEGRAM_BOT_TOKEN is not set; ask BotFather for a bot and set it to the bot's token")
+    if settings.telegram_webhook_url:
+        raise Misconfigured(
+            f"TELEGRAM_WEBHOOK_URL={settings.telegram_webhook_url}: Telegram posts the updates to the API, and gives "
+            "them to nobody else; unset it to ask for them here"
+        )
+    require("telegram")
+    with open_database(settings) as database:
+        asyncio.run(poll(settings, database.dsn))
+
+
+async def poll(settings: Settings, dsn: str) -> None:
+    """Ask and take until SIGINT or SIGTERM; what is under way is brought to its end."""
+    from duly.bot.polling import Poller
+    from duly.bot.reception import open_reception
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with (
+        open_pool(dsn, size=settings.pool_size, role=role_on(dsn, settings), name="duly-bot") as pool,
+        open_reception(settings, pool, open_objects(settings)) as reception,
+    ):
+        await Poller(reception, settings.telegram_poll_seconds).run(stop)

@@ -1,0 +1,64 @@
+"""The bot: is there one, does Telegram know it, and do its updates come the way the settings say?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx2
+
+from duly.settings import Settings
+from duly.verify.doctor.case import Case
+from duly.verify.doctor.finding import Note, bad, ok, warn
+
+__all__ = ["check_telegram"]
+
+NO_BOT = "there is no bot: what is meant for Telegram appears on the console; set TELEGRAM_BOT_TOKEN to have one"
+MANY_UPDATES = 100
+
+
+def check_telegram(case: Case) -> Sequence[Note]:
+    """Ask the Bot API who the bot is and where its updates go; nothing of the answer shows the token."""
+    settings = case.settings
+    if settings.telegram_token is None:
+        return [ok(NO_BOT)]
+    try:
+        me = ask(case, "getMe")
+        hook = ask(case, "getWebhookInfo")
+    except httpx2.HTTPError as error:
+        found = f"no answer from the Bot API at {settings.telegram_api_url}: {type(error).__name__}"
+        return [warn(found, "see the way there, or TELEGRAM_API_URL")]
+    except ValueError as error:
+        return [bad(f"the Bot API refuses us: {error}", "set TELEGRAM_BOT_TOKEN to the token that BotFather shows")]
+    address = settings.telegram_webhook_url
+    way = f"its updates are posted to {address}" if address else "its updates are asked for"
+    return notes_of(settings, hook) or [ok(f"@{me.get('username')} answers; {way}")]
+
+
+def notes_of(settings: Settings, hook: dict[str, Any]) -> list[Note]:
+    """What is not well with the way that updates take."""
+    notes: list[Note] = []
+    wanted, found = settings.telegram_webhook_url or "", str(hook.get("url") or "")
+    if wanted != found:
+        fix = "start duly serve, which tells Telegram" if wanted else "start duly bot, which takes the webhook away"
+        notes.append(warn(f"Telegram posts updates to {found or 'nobody'}, not to {wanted or 'nobody'}", fix))
+    waiting = int(hook.get("pending_update_count") or 0)
+    if waiting > MANY_UPDATES:
+        notes.append(warn(f"{waiting} updates wait", "start the bot: duly up, duly bot or duly serve"))
+    if why := hook.get("last_error_message"):
+        notes.append(warn(f"the last update could not be posted: {why}", "see TELEGRAM_WEBHOOK_URL and the API's log"))
+    return notes
+
+
+def ask(case: Case, method: str) -> dict[str, Any]:
+    """One question to the Bot API; ValueError with its words when it refuses."""
+    token = case.settings.telegram_token
+    assert token, "who asks has one"
+    address = f"{case.settings.telegram_api_url.rstrip('/')}/bot{token.get_secret_value()}/{method}"
+    answer = httpx2.get(address, timeout=case.limits.question_seconds, trust_env=False)
+    try:
+        told = answer.json()
+        if told["ok"]:
+            return dict(told["result"])
+        why = str(told["description"])[:100]
+    except (ValueError, KeyError, TypeError):
+        why = "and nothing that can be read"
+    raise ValueError(f"HTTP {answer.status_code}, {why}")

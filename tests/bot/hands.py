@@ -1,0 +1,121 @@
+"""What tests of the bot do all the time: let people be reminded, let the bot listen, wait for what it says."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from psycopg.conninfo import make_conninfo
+
+from duly.bot.polling import Poller
+from duly.bot.reception import open_reception
+from duly.db.migrations import Names
+from duly.delivery.telegram import Telegram
+from duly.objects import Objects
+from duly.objects.directory import Directory
+from duly.settings import Settings
+from tests.delivery.hands import send_work, working
+from tests.scheduler.hands import Hands
+from tests.support.processes import PYTHON, Program, plain_environment
+from tests.support.telegram import FakeTelegram, Json, Someone
+
+__all__ = ["House"]
+
+NOW = "2026-11-16T10:00:01+00:00"
+
+
+class House:
+    """A scheduler, a Bot API, and a bot between them."""
+
+    def __init__(self, hands: Hands, telegram: FakeTelegram, objects: Objects) -> None:
+        self.hands = hands
+        self.telegram = telegram
+        self.objects = objects
+
+    def settings(self, **more: Any) -> Settings:
+        """The settings of a bot here."""
+        given: dict[str, Any] = {
+            "TELEGRAM_BOT_TOKEN": self.telegram.token,
+            "TELEGRAM_API_URL": self.telegram.url,
+            "TELEGRAM_POLL_SECONDS": 5,
+            "TELEGRAM_SECONDS": 5,
+        }
+        return Settings(**given | more)
+
+    @asynccontextmanager
+    async def listening(self, **more: Any) -> AsyncGenerator[Poller, None]:
+        """A bot in this process, stopped politely at the end."""
+        stop = asyncio.Event()
+        settings = self.settings(**more)
+        async with open_reception(settings, self.hands.api, self.objects) as reception:
+            poller = Poller(reception, settings.telegram_poll_seconds)
+            running = asyncio.create_task(poller.run(stop))
+            try:
+                yield poller
+            finally:
+                stop.set()
+                await running
+
+    def bot_process(self, **more: str) -> Program:
+        """A bot as a process of its own, which can be killed."""
+        assert isinstance(self.objects.place, Directory)
+        environment = plain_environment(
+            DATABASE_URL=make_conninfo(self.hands.admin.info.dsn, user=Names().api),
+            TELEGRAM_BOT_TOKEN=self.telegram.token,
+            TELEGRAM_API_URL=self.telegram.url,
+            TELEGRAM_POLL_SECONDS="5",
+            TELEGRAM_SECONDS="5",
+            DULY_OBJECTS_DIR=str(self.objects.place.root),
+            PYTHONPATH=os.getcwd(),  # noqa: PTH109
+            **more,
+        )
+        return Program([*PYTHON, "-m", "duly", "bot", "--json"], environment=environment)
+
+    async def wait(self, condition: Any) -> Any:
+        """Wait until something is so, while the bot in this process goes on."""
+        return await asyncio.to_thread(self.telegram.wait, condition)
+
+    async def remind(self, someone: Someone, **wanted: Any) -> Json:
+        """Let somebody be reminded of something by Telegram, and return the message that came."""
+        self.hands.set_clock(NOW)
+        uid = wanted.pop("uid", "anna")
+        self.hands.know(uid, telegram_id=someone.id, language=someone.language, zone="Europe/Stockholm")
+        first = datetime(2026, 11, 16, 10, tzinfo=UTC)
+        await self.hands.add_with_expense(rule="cron: CRON_TZ=UTC 0 10 * * *", first_run_at=first, uid=uid, **wanted)
+        await self.hands.plan()
+        await self.hands.remind()
+        return await self.send(someone)
+
+    async def send(self, someone: Someone) -> Json:
+        """Send what is due by Telegram, as a sender does; the last message that came."""
+        before = len(someone.messages())
+        channel = Telegram(self.telegram.token, self.telegram.url, seconds=5)
+        dsn = make_conninfo(self.hands.admin.info.dsn, user=Names().worker)
+        async with working(dsn, send_work(channel)):
+            await self.wait(lambda: len(someone.messages()) > before)
+            await asyncio.to_thread(self.settle)
+        return someone.messages()[-1]
+
+    def settle(self) -> None:
+        """Wait until the sender has written down what it sent."""
+        while self.hands.one("select count(*) from duly.outbox where status in ('pending', 'sending')"):
+            self.hands.admin.execute("select pg_sleep(0.02)")
+
+    # Looking ----------------------------------------------------------------------------------------------------------
+
+    def answers(self) -> list[Any]:
+        """Every answer that counted."""
+        return self.hands.all("select action from scheduler.confirmations order by id")
+
+    def booked(self) -> list[Any]:
+        """What stands in the books."""
+        return self.hands.all("select trim_scale(amount)::text || ' ' || currency from expense.expenses order by id")
+
+    def sessions(self) -> list[Any]:
+        """Every session, whether it is closed, and how many images it has."""
+        return self.hands.all(
+            "select s.closed_at is not null, (select count(*) from schedule_ingest.capture_image i"
+            " where i.session_id = s.id) from schedule_ingest.capture_session s order by s.created_at, s.id"
+        )

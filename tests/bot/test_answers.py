@@ -1,0 +1,197 @@
+"""Taps on the buttons of a reminder: one effect, an explanation always, and the message becomes the receipt."""
+
+import pytest
+
+from duly.delivery.telegram.buttons import LARGEST_DATA_BYTES, find_key, sealed_key
+from duly.scheduler import service
+from duly.scheduler.model import Action, Answer
+from duly.scheduler.reminder import CHOICES
+from tests.bot.hands import House
+from tests.support.telegram import TOKEN
+
+LABELS = {
+    "en": ["Done", "Skip", "In 1 hour", "Tomorrow", "Cancel this one"],
+    "sv": ["Klart", "Hoppa över", "Om 1 timme", "I morgon", "Avbryt denna gång"],
+    "zh": ["完成", "跳过", "稍后", "明天", "取消"],
+}
+RECEIPTS = {
+    "en": "Rent\nDue 2026-11-16 11:00 (Europe/Stockholm)\n\n✅ Done, 2026-11-16 11:00\nBooked: 9.99 EUR",
+    "sv": "Rent\nSka göras 2026-11-16 11:00 (Europe/Stockholm)\n\n✅ Klart, 2026-11-16 11:00\nBokfört: 9.99 EUR",
+    "zh": "Rent\n计划时间 2026-11-16 11:00 (Europe/Stockholm)\n\n✅ 已完成，2026-11-16 11:00\n已记账：9.99 EUR",  # noqa: RUF001
+}
+
+
+@pytest.mark.parametrize("language", LABELS)
+async def test_a_reminder_has_buttons_in_the_persons_language_and_becomes_the_receipt(
+    language: str, house: House
+) -> None:
+    anna = house.telegram.person(42, language)
+    message = await house.remind(anna)
+    assert [each["text"] for row in message["reply_markup"]["inline_keyboard"] for each in row] == LABELS[language]
+    async with house.listening():
+        query = anna.press(message, LABELS[language][0])
+        await house.wait(lambda: anna.read() == [RECEIPTS[language]])
+    assert house.answers() == ["complete"]
+    assert house.booked() == ["9.99 EUR"]
+    assert query.answered == [RECEIPTS[language].splitlines()[3]]
+    assert "reply_markup" not in anna.messages()[0]
+    assert house.telegram.waiting() == []
+
+
+@pytest.mark.parametrize(
+    ("label", "action", "status"),
+    [("Skip", "skip", "skipped"), ("In 1 hour", "snooze", "snoozed"), ("Cancel this one", "cancel", "cancelled")],
+)
+async def test_every_button_does_what_it_says(label: str, action: str, status: str, house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    async with house.listening():
+        anna.press(message, label)
+        await house.wait(lambda: anna.read() != [message["text"]])
+    assert house.answers() == [action]
+    assert house.hands.runs() == [status]
+    assert house.booked() == []
+
+
+async def test_a_second_tap_does_nothing_more_and_is_answered_too(house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    first, second = (anna.press(message, "Done") for _ in range(2))
+    async with house.listening():
+        await house.wait(lambda: first.answered and second.answered)
+    assert first.answered == second.answered
+    assert house.answers() == ["complete"]
+    assert house.booked() == ["9.99 EUR"]
+
+
+async def test_another_answer_after_the_first_is_refused_with_the_first_receipt(house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    async with house.listening():
+        anna.press(message, "Done")
+        late = anna.press(message, "Skip")
+        await house.wait(lambda: late.answered)
+        await house.wait(lambda: anna.read() == [RECEIPTS["en"]])
+    assert late.answered == ["It was answered already: ✅ Done, 2026-11-16 11:00"]
+    assert house.answers() == ["complete"]
+
+
+async def test_a_run_that_was_answered_elsewhere_explains_itself_and_its_message_is_rewritten(house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    run = house.hands.run()
+    await service.answer_run(house.hands.api, None, run, Answer(Action.COMPLETE, "by the API"))
+    async with house.listening():
+        late = anna.press(message, "Cancel this one")
+        await house.wait(lambda: anna.read() == [RECEIPTS["en"]])
+    assert late.answered[0].startswith("It was answered already")
+
+
+async def test_a_run_that_is_over_without_an_answer_says_why(house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    house.hands.admin.execute("update scheduler.jobs set status = 'archived'")
+    async with house.listening():
+        late = anna.press(message, "Done")
+        await house.wait(lambda: anna.read() != [message["text"]])
+    assert "the schedule was archived" in late.answered[0]
+    assert anna.read()[0].endswith("Over without an answer: the schedule was archived")
+    assert house.answers() == []
+
+
+async def test_an_old_message_about_a_run_that_came_back_still_answers_it_and_both_become_receipts(
+    house: House,
+) -> None:
+    anna = house.telegram.person()
+    old = await house.remind(anna)
+    async with house.listening():
+        anna.press(old, "In 1 hour")
+        await house.wait(lambda: "Later" in anna.read()[0])
+        house.hands.pass_time(hours=1, seconds=1)
+        await house.hands.remind()
+        new = await house.send(anna)
+        assert new["message_id"] != old["message_id"]
+        anna.press(old, "Done")  # the app of another device still shows it
+        await house.wait(lambda: all("Booked" in text for text in anna.read()))
+    assert house.answers() == ["snooze", "complete"]
+    assert house.booked() == ["9.99 EUR"]
+    assert all("reply_markup" not in message for message in anna.messages())
+
+
+async def test_a_button_from_another_chat_does_nothing_and_says_so(house: House) -> None:
+    anna, ben = house.telegram.person(42), house.telegram.person(43)
+    message = await house.remind(anna)
+    house.hands.know("ben", telegram_id=43)
+    data = message["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
+    async with house.listening():
+        from_his_chat = ben.tap(1, data)
+        in_her_chat = ben.tap(message["message_id"], data, chat=42)  # the seal is right, and the run is not his
+        altered = anna.tap(message["message_id"], data.replace(":complete.", ":cancel."))
+        await house.wait(lambda: from_his_chat.answered and in_her_chat.answered and altered.answered)
+    assert "not made for this chat" in from_his_chat.answered[0]
+    assert "not there any more" in in_her_chat.answered[0]
+    assert "not made for this chat" in altered.answered[0]
+    assert house.answers() == []
+
+
+@pytest.mark.parametrize("data", ["", "x", ".", "1:2:complete", "1:2:complete.AAAAAAAAAAAAAAAA", "ü.ö", "a" * 64])
+async def test_data_that_we_never_sealed_is_refused_with_words(data: str, house: House) -> None:
+    anna = house.telegram.person()
+    house.hands.know("anna", telegram_id=42)
+    async with house.listening():
+        query = anna.tap(1, data)
+        await house.wait(lambda: query.answered)
+    assert "not made for this chat" in query.answered[0]
+
+
+async def test_a_tap_that_is_too_old_to_be_answered_counts_all_the_same(house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    query = anna.press(message, "Done")
+    house.telegram.expire_queries()
+    async with house.listening():
+        await house.wait(lambda: anna.read() == [RECEIPTS["en"]])
+    assert query.answered == []
+    assert house.answers() == ["complete"]
+
+
+async def test_being_told_to_wait_while_rewriting_ends_in_the_receipt(house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    house.telegram.flood(1, "editMessageText")
+    house.telegram.flood(1, "answerCallbackQuery")
+    async with house.listening():
+        query = anna.press(message, "Done")
+        await house.wait(lambda: anna.read() == [RECEIPTS["en"]])
+    assert query.answered
+    assert house.telegram.waiting() == []
+
+
+async def test_who_blocks_the_bot_after_a_tap_is_answered_and_nothing_waits(house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    anna.press(message, "Done")
+    anna.block()
+    async with house.listening():
+        await house.wait(lambda: not house.telegram.waiting())
+    assert house.answers() == ["complete"]
+    assert house.telegram.called("editMessageText")[-1].status == 403
+
+
+async def test_a_person_without_a_bot_session_is_told_in_words_when_nobody_new_is_taken(house: House) -> None:
+    ben = house.telegram.person(43, "sv")
+    async with house.listening(TELEGRAM_NEWCOMERS=False):
+        query = ben.tap(1, sealed_key(TOKEN, 43, "1:1:complete"))
+        await house.wait(lambda: query.answered)
+    assert query.answered == ["Jag känner dig inte än. Be om en länk och öppna den här."]
+
+
+@pytest.mark.parametrize(("action", "minutes"), CHOICES)
+@pytest.mark.parametrize("run", [1, 2**62, 2**63 - 1])
+def test_what_a_button_carries_fits_into_64_bytes_whatever_the_run(run: int, action: str, minutes: int | None) -> None:
+    key = f"{run}:7258118399:{action}" + (f":{minutes}" if minutes else "")
+    data = sealed_key(TOKEN, 2**62, key)
+    assert len(data.encode()) <= LARGEST_DATA_BYTES
+    assert find_key(TOKEN, 2**62, data) == key
+    assert find_key(TOKEN, 2**62 + 1, data) is None
+    assert find_key(TOKEN.replace("A", "B"), 2**62, data) is None

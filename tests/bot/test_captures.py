@@ -1,0 +1,187 @@
+"""Screenshots that people send: each taken once, into the right session, and nothing else is taken."""
+
+import pytest
+
+from tests.bot.hands import House
+from tests.objects.pictures import gradient, png_claiming, written
+
+PNG = written(gradient(), "PNG")
+JPEG = written(gradient())
+
+
+async def test_a_session_takes_screenshots_until_it_is_done(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.say("/start_session")
+        for data, name in ((PNG, "a.png"), (JPEG, "b.jpg")):
+            anna.send_file(data, name)
+        anna.say("/done")
+        await house.wait(lambda: len(anna.read()) == 4)
+    assert [text.split(".")[0] for text in anna.read()] == [
+        "The session is open",
+        "Screenshot 1 is in your session",
+        "Screenshot 2 is in your session",
+        "The session is closed with 2 screenshots",
+    ]
+    assert house.sessions() == [(True, 2)]
+    keys = house.hands.all("select r2_key from schedule_ingest.capture_image order by sequence")
+    assert [key.rpartition(".")[2] for key in keys] == ["png", "jpg"]
+    for key in keys:
+        assert await house.objects.exists(key)
+
+
+async def test_a_screenshot_alone_is_a_session_of_its_own_closed_at_once(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.send_file(PNG)
+        anna.send_file(PNG)
+        await house.wait(lambda: len(anna.read()) == 2)
+    assert anna.read() == ["I have it, and tell you what changed once it is read."] * 2
+    assert house.sessions() == [(True, 1), (True, 1)]
+
+
+async def test_screenshots_that_were_sent_together_share_a_session(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        for _ in range(3):
+            anna.send_file(PNG, media_group_id="77")
+        anna.say("/close")
+        await house.wait(lambda: len(anna.read()) == 4)
+    assert house.sessions() == [(True, 3)]
+
+
+async def test_a_compressed_photograph_is_refused_with_how_to_send_it(house: House) -> None:
+    anna = house.telegram.person(42, "sv")
+    async with house.listening():
+        anna.send_photo()
+        await house.wait(anna.read)
+    assert "Skicka det som fil" in anna.read()[0]
+    assert house.sessions() == []
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "mime"),
+    [
+        (b"%PDF-1.7 and so on, page after page", "day.pdf", "application/pdf"),
+        (b"GIF89a" + bytes(100), "day.gif", "image/gif"),
+        (PNG[:200], "half.png", "image/png"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(500), "fake.png", "image/png"),
+        (png_claiming(60_000, 60_000), "bomb.png", "image/png"),
+        (b"", "empty.png", "image/png"),
+    ],
+    ids=["pdf", "gif", "half", "fake", "bomb", "empty"],
+)
+async def test_what_is_no_picture_of_ours_is_refused_with_what_would_do(
+    data: bytes, name: str, mime: str, house: House
+) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.send_file(data, name, mime)
+        await house.wait(anna.read)
+    assert "I cannot read this" in anna.read()[0]
+    assert house.sessions() == []
+    assert house.telegram.waiting() == []
+
+
+async def test_a_picture_under_a_foreign_name_is_known_by_its_bytes(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.send_file(PNG, "day.bin", "application/octet-stream")
+        await house.wait(anna.read)
+    assert house.sessions() == [(True, 1)]
+
+
+async def test_what_is_neither_words_nor_a_file_is_refused_with_words(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.send_place()
+        await house.wait(anna.read)
+    assert "I cannot read this" in anna.read()[0]
+
+
+async def test_a_file_that_is_too_large_is_never_fetched(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.send_file(PNG + bytes(20_000_001))
+        await house.wait(anna.read)
+    assert "too large" in anna.read()[0]
+    assert house.telegram.called("getFile") == []
+
+
+async def test_a_file_that_telegram_has_no_more_is_asked_for_again(house: House) -> None:
+    anna = house.telegram.person(42)
+    anna.send_file(PNG)
+    house.telegram.files.clear()
+    async with house.listening():
+        await house.wait(anna.read)
+    assert "send it again" in anna.read()[0]
+
+
+async def test_a_file_that_telegram_does_not_give_is_tried_a_few_times_and_its_person_is_told(house: House) -> None:
+    anna = house.telegram.person(42)
+    anna.send_file(PNG)
+    anna.say("/help")
+    house.telegram.is_shut = True
+    async with house.listening():
+        await house.wait(lambda: len(anna.read()) == 2)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert anna.read()[0].startswith("Something went wrong")
+    assert house.sessions() == []
+
+
+async def test_a_session_without_a_screenshot_stays_open(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.say("/done")
+        anna.say("/start_session")
+        anna.say("/done")
+        anna.say("/start_session")
+        await house.wait(lambda: len(anna.read()) == 4)
+    assert [text.split(".")[0] for text in anna.read()] == [
+        "No session is open",
+        "The session is open",
+        "Your session has no screenshot yet",
+        "Your session is open and has 0 screenshots",
+    ]
+    assert house.sessions() == [(False, 0)]
+
+
+async def test_a_session_takes_fifty_and_says_so(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.say("/start_session")
+        await house.wait(anna.read)
+        house.hands.admin.execute(
+            "insert into schedule_ingest.capture_image (session_id, sequence, r2_key)"
+            " select s.id, n, 'x' || n from schedule_ingest.capture_session s, generate_series(1, 50) n"
+        )
+        anna.send_file(PNG)
+        await house.wait(lambda: len(anna.read()) == 2)
+    assert "takes no more" in anna.read()[1]
+    assert house.sessions() == [(False, 50)]
+
+
+async def test_everything_that_comes_again_in_the_same_order_changes_nothing(house: House) -> None:
+    """As after a crash: a whole batch of updates, from its first, though all of it was done."""
+    anna = house.telegram.person(42)
+    batch = [
+        anna.say("/start_session"),
+        anna.send_file(PNG),
+        anna.say("/done"),
+        anna.say("/start_session"),
+        anna.send_file(JPEG),
+        anna.say("/done"),
+        anna.send_file(PNG),
+        anna.say("/start_session"),
+        anna.send_file(PNG),
+    ]
+    async with house.listening():
+        await house.wait(lambda: len(anna.read()) == len(batch))
+        before = house.sessions()
+        files = len(house.telegram.called("getFile"))
+        for update in batch:
+            house.telegram.on_loop(house.telegram.add_update, {"message": update["message"]})
+        await house.wait(lambda: len(anna.read()) == 2 * len(batch))
+    assert before == [(True, 1), (True, 1), (True, 1), (False, 1)]
+    assert house.sessions() == before
+    assert len(house.telegram.called("getFile")) == files

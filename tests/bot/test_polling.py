@@ -1,0 +1,139 @@
+"""Long polling: nothing is confirmed before it is done, two pollers say so, and trouble is waited out."""
+
+import asyncio
+
+import pytest
+
+from duly.bot.polling import Poller
+from duly.bot.reception import MOST_TRIES, open_reception
+from duly.errors import Misconfigured
+from tests.bot.hands import House
+from tests.support.telegram import TOKEN, Json, Refusal
+
+
+async def test_an_update_is_confirmed_after_it_was_taken_and_not_before(house: House) -> None:
+    anna = house.telegram.person(42)
+    house.telegram.refuse(502, "Bad Gateway", "sendMessage")
+    async with house.listening():
+        first = anna.say("/help")["update_id"]
+        await house.wait(lambda: house.telegram.called("sendMessage"))
+        await house.wait(lambda: len(house.telegram.called("sendMessage")) == 2)  # it came again
+        await house.wait(lambda: not house.telegram.waiting())
+    offsets = [int(call.given.get("offset", 0)) for call in house.telegram.called("getUpdates")]
+    assert first in offsets
+    assert offsets[-1] == first + 1
+    assert len(anna.read()) == 1
+
+
+async def test_one_persons_trouble_holds_up_no_other_and_keeps_their_own_order(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna, ben = house.telegram.person(42), house.telegram.person(43)
+    house.hands.know("anna", telegram_id=42)
+    house.hands.know("ben", telegram_id=43)
+    send, refused = house.telegram.do_send_message, iter([True])
+
+    def refuse_anna_once(given: Json) -> Json:
+        if int(given["chat_id"]) == 42 and next(refused, False):
+            raise Refusal(500, "Internal Server Error")
+        return send(given)
+
+    monkeypatch.setattr(house.telegram, "do_send_message", refuse_anna_once)
+    anna.say("/upcoming")
+    anna.say("/help")
+    ben.say("/help")
+    async with house.listening():
+        await house.wait(lambda: ben.read())
+        await house.wait(lambda: len(anna.read()) == 2)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert anna.read()[0] == "Nothing is coming."
+    assert len(ben.read()) == 1  # what was done is not done again because of somebody else
+
+
+async def test_two_pollers_are_told_and_no_update_is_lost(house: House, capsys: pytest.CaptureFixture[str]) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening(), house.listening():
+        await house.wait(lambda: any(call.status == 409 for call in house.telegram.called("getUpdates")))
+        anna.say("/help")
+        await house.wait(anna.read)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert "one of the two must end" in capsys.readouterr().err
+
+
+async def test_a_token_that_is_refused_ends_it_with_the_setting_by_name(house: House) -> None:
+    settings = house.settings(TELEGRAM_BOT_TOKEN=TOKEN.replace("123456", "999999"))
+    async with open_reception(settings, house.hands.api, house.objects) as reception:
+        with pytest.raises(Misconfigured, match="TELEGRAM_BOT_TOKEN") as refusal:
+            await Poller(reception, 1).run(asyncio.Event())
+    assert "AAE_" not in str(refusal.value)
+
+
+async def test_a_webhook_that_was_set_is_taken_away_and_nothing_is_dropped(house: House) -> None:
+    anna = house.telegram.person(42)
+    house.telegram.webhook = {"url": "http://127.0.0.1:9/gone"}
+    anna.say("/help")
+    async with house.listening():
+        await house.wait(anna.read)
+    assert house.telegram.webhook is None
+
+
+async def test_an_update_that_nobody_foresaw_is_tried_a_few_times_and_its_person_is_told(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna = house.telegram.person(42)
+    tries: list[int] = []
+
+    async def fail(*_: object, **__: object) -> None:
+        tries.append(1)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("duly.scheduler.service.list_upcoming", fail)
+    async with house.listening():
+        anna.say("/upcoming")
+        anna.say("/help")
+        await house.wait(lambda: len(anna.read()) == 2)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert len(tries) == MOST_TRIES
+    assert anna.read()[0].startswith("Something went wrong")
+
+
+async def test_an_update_that_cannot_be_read_holds_up_nobody(house: House) -> None:
+    anna = house.telegram.person(42)
+    house.telegram.on_loop(house.telegram.add_update, {"message": {"message_id": "what", "chat": 7}})
+    anna.say("/help")
+    async with house.listening():
+        await house.wait(anna.read)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert len(anna.read()) == 1
+
+
+async def test_while_the_bot_api_is_away_the_bot_waits_and_goes_on(house: House) -> None:
+    anna = house.telegram.person(42)
+    house.telegram.refuse(502, "Bad Gateway", "getUpdates", times=2)
+    house.telegram.flood(1, "getUpdates")
+    anna.say("/help")
+    async with house.listening():
+        await house.wait(anna.read)
+    assert [call.status for call in house.telegram.called("getUpdates")][:3] == [502, 502, 429]
+
+
+async def test_a_stop_confirms_what_is_done(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.say("/help")
+        await house.wait(anna.read)
+    assert house.telegram.waiting() == []
+
+
+async def test_apps_are_told_the_commands_in_every_language(house: House) -> None:
+    async with house.listening():
+        await house.wait(lambda: len(house.telegram.called("setMyCommands")) == 3)
+    calls = house.telegram.called("setMyCommands")
+    assert {call.given.get("language_code") for call in calls} == {None, "sv", "zh"}
+    assert {each["command"] for each in calls[0].given["commands"]} == {
+        "today",
+        "upcoming",
+        "start_session",
+        "done",
+        "help",
+    }

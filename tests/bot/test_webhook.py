@@ -1,0 +1,130 @@
+"""The webhook: only with its secret, always answered, and sent again only while its effects are not committed."""
+
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.api.app import build_app
+from duly.bot.webhook import Hook
+from duly.db.migrations import Names
+from tests.bot.hands import House
+from tests.support.api import client_of, serving
+from tests.support.telegram import Json
+
+SECRET = "a-secret_of-ours"  # noqa: S105
+HEADER = "X-Telegram-Bot-Api-Secret-Token"
+
+
+@contextmanager
+def hooked(house: House, **more: object) -> Generator[httpx2.Client, None, None]:
+    """The API, with a bot that is reached by webhook."""
+    hook = Hook(house.settings(TELEGRAM_WEBHOOK_SECRET=SECRET, **more))
+    dsn = make_conninfo(house.hands.admin.info.dsn, user=Names().api)
+    with (
+        serving(build_app(dsn, house.objects, pool_size=4, hook=hook)) as address,
+        client_of(address) as client,
+    ):
+        yield client
+
+
+def update(**message: object) -> dict[str, object]:
+    """An update as Telegram posts it."""
+    return {"update_id": 7, **message}
+
+
+async def test_without_the_secret_it_is_401_and_nothing_is_done(house: House) -> None:
+    anna = house.telegram.person(42)
+    words = {"message": anna.say("/start")["message"]}
+    with hooked(house) as client:
+        for headers in ({}, {HEADER: ""}, {HEADER: "wrong"}, {HEADER: SECRET + "x"}, {"Authorization": SECRET}):
+            answer = client.post("/telegram/hook", json=update(**words), headers=headers)
+            assert answer.status_code == 401, headers
+            assert answer.json()["code"] == "UNAUTHORIZED"
+        assert client.post("/telegram/hook", json=update(**words), headers={HEADER: SECRET}).status_code == 200
+    assert anna.read()
+    assert house.hands.all('select uid from "user".users') == ["telegram:42"]
+
+
+async def test_what_nobody_needs_is_answered_with_200(house: House) -> None:
+    with hooked(house) as client:
+        bodies: list[Any] = [{"update_id": 7, "poll": {}}, {"update_id": 8}, {"no": "update"}, [1], "x"]
+        for body in bodies:
+            assert client.post("/telegram/hook", json=body, headers={HEADER: SECRET}).status_code == 200, body
+        assert client.post("/telegram/hook", content=b"\xff", headers={HEADER: SECRET}).status_code == 200
+
+
+async def test_a_body_that_is_too_large_is_not_read(house: House) -> None:
+    with hooked(house) as client:
+        answer = client.post("/telegram/hook", content=b" " * 1_048_577, headers={HEADER: SECRET})
+    assert answer.status_code == 413
+
+
+async def test_without_a_bot_there_is_no_such_address(house: House) -> None:
+    dsn = make_conninfo(house.hands.admin.info.dsn, user=Names().api)
+    with serving(build_app(dsn, house.objects)) as address, client_of(address) as client:
+        assert client.post("/telegram/hook", json={}, headers={HEADER: SECRET}).status_code == 404
+
+
+async def test_telegram_is_told_the_address_and_taps_come_by_it(house: House) -> None:
+    anna = house.telegram.person(42)
+    message = await house.remind(anna)
+    with hooked(house) as client:
+        address = f"{str(client.base_url).rstrip('/')}/telegram/hook"
+        house.telegram.on_loop(
+            house.telegram.do_set_webhook, {"url": address, "secret_token": SECRET}
+        )  # as the API itself does when it has an address
+        first, second = (anna.press(message, "Done") for _ in range(2))
+        await house.wait(lambda: first.answered and second.answered)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert house.answers() == ["complete"]
+    assert house.booked() == ["9.99 EUR"]
+    assert {status for _, status in house.telegram.posted} == {200}
+
+
+async def test_two_devices_that_tap_at_the_same_instant_have_one_effect(house: House) -> None:
+    anna = house.telegram.person(42)
+    message = await house.remind(anna)
+    taps = [anna.press(message, label) for label in ("Done", "Done", "Skip", "Cancel this one") * 3]
+    with hooked(house) as client, ThreadPoolExecutor(len(taps)) as devices:
+
+        def post(given: Json) -> httpx2.Response:
+            return client.post("/telegram/hook", json=given, headers={HEADER: SECRET})
+
+        answers = list(devices.map(post, list(house.telegram.updates)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len(house.answers()) == 1
+    assert house.booked() == (["9.99 EUR"] if house.answers() == ["complete"] else [])
+    assert all(len(tap.answered) == 1 for tap in taps)
+
+
+async def test_the_api_tells_telegram_where_it_is_with_the_secret(house: House) -> None:
+    house.telegram.refuse(502, "Bad Gateway", "setWebhook")
+    with hooked(house, TELEGRAM_WEBHOOK_URL="https://duly.example.com/telegram/hook"):
+        await house.wait(lambda: len(house.telegram.called("setWebhook")) == 2)
+    given = house.telegram.called("setWebhook")[-1].given
+    assert given["url"] == "https://duly.example.com/telegram/hook"
+    assert given["secret_token"] == SECRET
+    assert given["allowed_updates"] == ["message", "callback_query"]
+
+
+async def test_an_update_whose_effects_are_not_committed_is_sent_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna = house.telegram.person(42)
+    message = await house.remind(anna)
+    house.hands.admin.execute("begin")
+    house.hands.admin.execute("lock table scheduler.job_runs in exclusive mode")
+    monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=300ms")
+    with hooked(house) as client:
+        address = f"{str(client.base_url).rstrip('/')}/telegram/hook"
+        anna.press(message, "Done")
+        house.telegram.on_loop(house.telegram.do_set_webhook, {"url": address, "secret_token": SECRET})
+        await house.wait(lambda: [status for _, status in house.telegram.posted] == [503])
+        house.hands.admin.execute("rollback")
+        await house.wait(lambda: not house.telegram.waiting())
+    assert house.answers() == ["complete"]
