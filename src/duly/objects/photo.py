@@ -19,7 +19,15 @@ from PIL.Image import Transpose
 from duly.errors import DulyError, InvalidArgument, TooLarge
 from duly.objects.outline import check_outline
 
-__all__ = ["LARGEST_PHOTO_BYTES", "MOST_PIXELS", "Screenshot", "clean_photo", "clean_screenshot", "small_photo"]
+__all__ = [
+    "LARGEST_PHOTO_BYTES",
+    "MOST_PIXELS",
+    "Screenshot",
+    "clean_photo",
+    "clean_screenshot",
+    "small_jpeg",
+    "small_photo",
+]
 
 LARGEST_PHOTO_BYTES = 20 * 1024 * 1024
 MOST_PIXELS = 40_000_000
@@ -97,6 +105,12 @@ def small_photo(data: bytes, size: int = 128) -> Image.Image:
         picture = picture_of(image)
         must(lambda: picture.thumbnail((size, size)))
         return picture.copy()  # which has forgotten the file
+
+
+def small_jpeg(data: bytes, size: int) -> bytes:
+    """The same as a file, without any metadata, to be sent to somebody who looks at it."""
+    picture = small_photo(data, size)
+    return must(lambda: to_jpeg(picture, QUALITIES[0]))
 
 
 def open_photo(data: bytes) -> Image.Image:
