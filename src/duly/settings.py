@@ -412,8 +412,8 @@ class Settings(BaseSettings):
         "DULY_POSTS_ANALYZER",
         "POSTS_ANALYZER",
         default="rules",
-        description="Who reads posts: the built-in rules, or a model at a server that speaks OpenAI's API, which then is "
-        "sent captions and small photographs.",
+        description="Who reads posts: the built-in rules, or a model at a server that speaks OpenAI's API, which then "
+        "is sent captions and small photographs.",
     )
     openai_base_url: WebAddress = setting(
         Section.POSTS,
@@ -490,8 +490,8 @@ class Settings(BaseSettings):
         Section.DELIVERY,
         "DULY_WEBHOOK_ALLOW_PRIVATE",
         default=False,
-        description="Lets webhooks, and what apprise sends, go to addresses that are not public: to this machine and its "
-        "networks.",
+        description="Lets webhooks, and what apprise sends, go to addresses that are not public: to this machine and "
+        "its networks.",
     )
 
     objects_directory: Path | None = setting(
@@ -634,9 +634,9 @@ class Settings(BaseSettings):
             limit = info.data.get(name)
             if info.data.get("posts_analyzer") == "openai" and limit and longest >= limit:
                 raise ValueError(
-                    f"{OPENAI_RETRIES + 1} tries of {seconds:.10g} s and {OPENAI_WAIT_SECONDS:.10g} s between them take "
-                    f"{longest:.10g} s, which must be less than {variables_of(name)[0]}={limit:.10g}; set it below "
-                    f"{(limit - OPENAI_WAIT_SECONDS) / (OPENAI_RETRIES + 1):.10g}, or raise {variables_of(name)[0]}"
+                    f"{OPENAI_RETRIES + 1} tries of {seconds:.10g} s and {OPENAI_WAIT_SECONDS:.10g} s between them "
+                    f"take {longest:.10g} s, which must be less than {variables_of(name)[0]}={limit:.10g}; set it "
+                    f"below {(limit - OPENAI_WAIT_SECONDS) / (OPENAI_RETRIES + 1):.10g}, or raise the other"
                 )
         return seconds
 

@@ -10,6 +10,7 @@ from psycopg import AsyncConnection, OperationalError
 from pydantic import BaseModel
 
 import duly
+from duly.api.answer import router as answer
 from duly.api.calendar import routers as calendar
 from duly.api.envelope import IntentCounts
 from duly.api.ingest import routers as ingest
@@ -114,6 +115,6 @@ def build_app(
         return Readiness(ready=True, database="ok")
 
     _ = healthz, readyz
-    for router in (jobs, *posts, *ingest, *scheduler, *calendar, metrics):
+    for router in (jobs, *posts, *ingest, *scheduler, *calendar, answer, metrics):
         app.include_router(router)
     return app

@@ -8,7 +8,6 @@ import asyncio
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Any
 
 from duly.delivery.apprise.address import leash_of, open_service, service_of
@@ -44,14 +43,11 @@ class AppriseChannel:
                 f"duly users set {message.recipient} --apprise SERVICE://..."
             )
         leash = self.new_leash()
-        context = copy_context()
         try:
             await asyncio.wait_for(self.slots.acquire(), self.seconds)
         except TimeoutError:
             raise NotSent("too many messages are being sent at once") from None
-        work = asyncio.get_running_loop().run_in_executor(
-            self.threads, context.run, notify, leash, address, *words_of(message)
-        )
+        work = asyncio.get_running_loop().run_in_executor(self.threads, notify, leash, address, *words_of(message))
         work.add_done_callback(self.free)
         try:
             result = await asyncio.wait_for(asyncio.shield(work), self.seconds)
@@ -88,7 +84,7 @@ def notify(leash: Leash, address: str, title: str, body: str) -> Any:
 
     try:
         with leashed(leash):
-            return Apprise(plugin).notify(body=body, title=title, body_format="text")
+            return Apprise(plugin).notify(body=body, title=title, body_format="text")  # pyright: ignore[reportUnknownMemberType]
     finally:
         leash.close()
 
@@ -104,7 +100,7 @@ def receipt_of(result: Any, leash: Leash, service: str) -> str:
     if result is None or result.status == AppriseResultStatus.NOMATCH:
         raise WillNeverWork(f"{service}: apprise does not know this service, or lacks something in the address")
     said = [found[1] for entry in result.logs() if (found := STATUS.search(entry.message))]
-    raise NotSent(f"{service}: it was not taken" + (f", HTTP {said[-1]}" if said else ""))
+    raise NotSent(", ".join([f"{service}: it was not taken", *(f"HTTP {each}" for each in said[-1:])]))
 
 
 def words_of(message: Message) -> tuple[str, str]:

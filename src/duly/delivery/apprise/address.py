@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["checked_address", "leash_of", "open_service", "service_of"]
 
 LONGEST = 2048
-WRITTEN = re.compile(r"([A-Za-z][A-Za-z0-9_+.-]{0,31})://[!-~]+")
+WRITTEN = re.compile(r"([A-Za-z][A-Za-z0-9_+.-]{0,31})://[!-~]*")
 OF_THIS_MACHINE = frozenset({"blink1", "dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows"})
 
 
@@ -36,12 +36,12 @@ def checked_address(address: str, *, allow_private: bool = False) -> str:
     leash = leash_of(allow_private)
     plugin = open_service(address, leash)
     if plugin is None:
-        why = leash.refused or "apprise does not know this service, or lacks something in the address"
+        why = leash.refused or leash.file or "apprise does not know this service, or lacks something in the address"
         raise InvalidArgument(
             f"{service}://...: {why}; services and how they are written: https://appriseit.com/services"
         )
     host = str(getattr(plugin, "host", "") or "")
-    if is_inside(host) and not leash.may_reach(host):
+    if not allow_private and is_inside(host):
         raise InvalidArgument(
             f"{service}://...: {host} is not a public address; DULY_WEBHOOK_ALLOW_PRIVATE=true lets messages go there"
         )
@@ -67,7 +67,7 @@ def open_service(address: str, leash: Leash) -> "NotifyBase | None":
     from apprise import Apprise
 
     with leashed(leash):
-        plugin = Apprise.instantiate(address, asset=manners())
+        plugin = Apprise.instantiate(address, asset=manners())  # pyright: ignore[reportUnknownMemberType]
     if plugin is None or plugin.category != "native":
         return None
     plugin.redirects = False

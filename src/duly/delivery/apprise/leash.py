@@ -15,7 +15,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 __all__ = ["Leash", "is_address", "leashed"]
 
@@ -33,7 +33,8 @@ class Leash:
 
     def __init__(self, may_reach: Callable[[str], bool]) -> None:
         self.may_reach = may_reach
-        self.refused: str | None = None
+        self.refused: str | None = None  # why it cannot work
+        self.file: str | None = None  # likewise, if it did not: some look for a file that they do not need
         self.was_out = False  # something left this machine, or may have
         self.is_cut = False
         self.connections: list[socket.socket] = []
@@ -43,7 +44,7 @@ class Leash:
         """Let a connection through to where it may go, and keep a handle of our own to it."""
         if address is None:  # connected before, and seen then
             return
-        host = str(address[0]) if isinstance(address, tuple) and address else ""
+        host = str(cast("tuple[object, ...]", address)[0]) if isinstance(address, tuple) and address else ""
         with self.turn:
             if self.is_cut:
                 raise PermissionError("its time is over")
@@ -59,8 +60,8 @@ class Leash:
             return
         whole = os.path.realpath(os.fsdecode(path))
         if not whole.startswith(READABLE):
-            self.refused = "it names a file of this machine"
-            raise PermissionError(self.refused)
+            self.file = "it names a file of this machine"
+            raise PermissionError(self.file)
 
     def run(self, event: str) -> None:
         """No program is started."""
