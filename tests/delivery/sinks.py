@@ -1,5 +1,7 @@
-"""Real servers on this machine that take what apprise sends: HTTP of any shape, and mail."""
+"""A real server of mail on this machine; what else apprise sends is taken by the receiver of webhooks."""
 
+import asyncio
+import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,7 +10,7 @@ from email.message import EmailMessage
 from email.policy import default
 from typing import Any
 
-from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP
 
 __all__ = ["Mailbox", "mailbox"]
 
@@ -20,10 +22,8 @@ class Mailbox:
         self.mails: list[EmailMessage] = []
         self.answer = "250 OK"
         self.port = 0
-        self.gate = threading.Event()
-        self.gate.set()
 
-    async def handle_DATA(self, server: object, session: object, envelope: Any) -> str:  # noqa: N802
+    async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: N802
         """A mail came; called by the server."""
         mail = message_from_bytes(envelope.content, policy=default)
         assert isinstance(mail, EmailMessage)
@@ -39,13 +39,17 @@ class Mailbox:
 
 @contextmanager
 def mailbox() -> Generator[Mailbox, None, None]:
-    """A server of mail on a free port."""
-    box = Mailbox()
-    controller = Controller(box, hostname="127.0.0.1", port=0, decode_data=False)
-    controller.start()
+    """A server of mail on a free port, on a loop in a thread of its own."""
+    box, loop = Mailbox(), asyncio.new_event_loop()
+    listener = socket.create_server(("127.0.0.1", 0))
+    box.port = listener.getsockname()[1]
+    server = loop.run_until_complete(loop.create_server(lambda: SMTP(box, loop=loop), sock=listener))
+    thread = threading.Thread(target=loop.run_forever, name="mail", daemon=True)
+    thread.start()
     try:
-        assert controller.server
-        box.port = controller.server.sockets[0].getsockname()[1]
         yield box
     finally:
-        controller.stop()
+        loop.call_soon_threadsafe(server.close)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()

@@ -5,6 +5,8 @@ It is a secret: whatever is said about one names the service and nothing else.
 
 import logging
 import re
+import threading
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ __all__ = ["checked_address", "leash_of", "open_service", "service_of"]
 LONGEST = 2048
 WRITTEN = re.compile(r"([A-Za-z][A-Za-z0-9_+.-]{0,31})://[!-~]*")
 OF_THIS_MACHINE = frozenset({"blink1", "dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows"})
+one_at_a_time = threading.Lock()
 
 
 def checked_address(address: str, *, allow_private: bool = False) -> str:
@@ -63,11 +66,11 @@ def open_service(address: str, leash: Leash) -> "NotifyBase | None":
     if service_of(address) in OF_THIS_MACHINE:
         leash.refused = "it speaks to whoever sits at the machine that sends"
         return None
-    extras.require("apprise")
+    manners = load_apprise()
     from apprise import Apprise
 
     with leashed(leash):
-        plugin = Apprise.instantiate(address, asset=manners())  # pyright: ignore[reportUnknownMemberType]
+        plugin = Apprise.instantiate(address, asset=manners)  # pyright: ignore[reportUnknownMemberType]
     if plugin is None or plugin.category != "native":
         return None
     plugin.redirects = False
@@ -76,11 +79,22 @@ def open_service(address: str, leash: Leash) -> "NotifyBase | None":
     return plugin
 
 
+def load_apprise() -> "AppriseAsset":
+    """Load it with all its plugins, once, and say how they behave."""
+    with one_at_a_time:
+        return manners()
+
+
 @cache
 def manners() -> "AppriseAsset":
     """How every plugin behaves: no files, no keys of its own making, no pictures, no redirects, no limits but ours."""
-    from apprise import AppriseAsset
+    extras.require("apprise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some plugins import what will leave Python one day
+        from apprise import AppriseAsset
+        from apprise.manager_plugins import NotificationManager
 
+        NotificationManager().load_modules()
     quiet = logging.getLogger("apprise")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False  # what it says comes back with the result
