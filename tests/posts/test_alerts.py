@@ -157,6 +157,7 @@ async def test_a_breach_whose_transaction_ends_badly_is_told_by_the_next(hands: 
     assert await look(worker) == 1
 
 
+@pytest.mark.lawless  # a post is made to be stuck, which the laws do not allow
 async def test_posts_that_are_late_and_posts_that_are_stuck_are_told_of(hands: Hands, worker: Connection) -> None:
     hands.put_due("anna", "bo")
     hands.pass_time(HOURS)
