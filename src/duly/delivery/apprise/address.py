@@ -94,7 +94,7 @@ def manners() -> "AppriseAsset":
         from apprise import AppriseAsset
         from apprise.manager_plugins import NotificationManager
 
-        NotificationManager().load_modules()
+        NotificationManager().load_modules()  # pyright: ignore[reportUnknownMemberType]
     quiet = logging.getLogger("apprise")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False  # what it says comes back with the result

@@ -15,10 +15,7 @@ SQL = load_queries(__file__, "posts.sql")
 
 def check_posts(case: Case) -> Sequence[Note]:
     """Is a promise broken? And where do captions and photographs go?"""
-    notes = [
-        warn(f"the promise '{row['name']}' is broken for {span(row['seconds'])}", "duly slo")
-        for row in list_breaches(case)
-    ]
+    broken = [f"the promise '{row['name']}' is broken for {span(row['seconds'])}" for row in list_breaches(case)]
     settings = case.settings
     if settings.posts_analyzer == "rules":
         read = "they are read by the built-in rules, and leave this machine for nobody"
