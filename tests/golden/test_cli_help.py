@@ -13,6 +13,7 @@ GOLDEN = Path(__file__).parent / "cli"
 PEOPLE = [
     *(f"{noun} {verb}" for noun in ("orgs", "users", "keys") for verb in ("create", "list", "revoke")),
     "users set",
+    "keys rotate-links",
 ]
 JOBS = [
     f"jobs {verb}"
