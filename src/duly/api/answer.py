@@ -10,6 +10,7 @@ is cached, framed, searched, or told to another site.
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
@@ -52,37 +53,44 @@ router = APIRouter(prefix="/c", include_in_schema=False)  # a page for people, n
 Token = Annotated[str, Path()]
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a link leads to: whose it is, and the run that it answers, which is theirs."""
+
+    link: Link
+    person: User
+    run: Run
+
+
 @router.get("/{token}")
 async def show_answer(request: Request, token: Token, pool: Opened) -> Response:
     """What the link would do, or what was done already."""
-    link = await link_of(pool, token)
-    if not isinstance(link, Link):
-        return link
-    request.state.rate.take(f"answer:{link.uid}")
-    person, run = await found_by(pool, link)
-    if person is None or run is None:
-        return no_page("unknown", status.HTTP_404_NOT_FOUND)
+    found = await find(request, token, pool)
+    if not isinstance(found, Found):
+        return found
+    link, person, run = found.link, found.person, found.run
     if mine := await receipt_under(pool, person, run, link.key):
         return page(person, run, said(person, mine), more=told(person, mine))
     if run.status not in OPEN:
         return await ended(pool, person, run, status.HTTP_200_OK)
     words = words_of(person.language)
-    minutes = link.given.get("minutes", "")
-    more = [words["will book"].format(**booked)] if (booked := await booking_of(pool, person, run, link)) else []
-    asked = words[f"ask {link.action}"].format(minutes=minutes)
-    return page(person, run, asked, more=more, deed=words[link.action])
+    booked = await booking_of(pool, person, run, link)
+    return page(
+        person,
+        run,
+        words[f"ask {link.action}"].format(minutes=link.given.get("minutes", "")),
+        more=[words["will book"].format(**booked)] if booked else [],
+        deed=words[link.action],
+    )
 
 
 @router.post("/{token}")
 async def give_answer(request: Request, token: Token, pool: Opened) -> Response:
     """Answer, once: the first answer counts, whoever gives it and by which way."""
-    link = await link_of(pool, token)
-    if not isinstance(link, Link):
-        return link
-    request.state.rate.take(f"answer:{link.uid}")
-    person, run = await found_by(pool, link)
-    if person is None or run is None:
-        return no_page("unknown", status.HTTP_404_NOT_FOUND)
+    found = await find(request, token, pool)
+    if not isinstance(found, Found):
+        return found
+    link, person, run = found.link, found.person, found.run
     try:
         answer = Answer(Action(link.action), link.key, link.given)
         receipt = (await service.answer_run(pool, person.id, link.run, answer)).row
@@ -99,28 +107,21 @@ async def give_answer(request: Request, token: Token, pool: Opened) -> Response:
 # Finding --------------------------------------------------------------------------------------------------------------
 
 
-async def link_of(pool: Pool, token: str) -> Link | Response:
-    """What a token stands for, or the page that says why it stands for nothing."""
+async def find(request: Request, token: str, pool: Pool) -> Found | Response:
+    """What a token leads to, or the page that says why it leads nowhere."""
     async with pool.statement() as connection:
         keys = await list_link_keys(connection)
     link = read_link(keys, token)
-    if link is None:
+    person = await find_person(pool, link.uid) if link else None
+    if link is None or person is None:
         return no_page("unknown", status.HTTP_404_NOT_FOUND)
+    request.state.rate.take(f"answer:{link.uid}")
     if link.is_over(await now(pool)):
-        person = await find_person(pool, link.uid)
-        return no_page("over", status.HTTP_410_GONE, person.language if person else "en")
-    return link
-
-
-async def found_by(pool: Pool, link: Link) -> tuple[User | None, Run | None]:
-    """Whose link it is, and the run it answers, which must be theirs."""
-    person = await find_person(pool, link.uid)
-    if person is None:
-        return None, None
+        return no_page("over", status.HTTP_410_GONE, person.language)
     try:
-        return person, await service.get_run(pool, person.id, link.run)
+        return Found(link, person, await service.get_run(pool, person.id, link.run))
     except NotFound:
-        return person, None
+        return no_page("unknown", status.HTTP_404_NOT_FOUND, person.language)
 
 
 async def receipt_under(pool: Pool, person: User, run: Run, key: str) -> Receipt | None:

@@ -83,6 +83,7 @@ def change_user(
     hours = None if quiet is None or quiet == NONE else read_quiet(quiet)
     address = address_of(webhook, webhook_secret)
     named = None if apprise is None or apprise == NONE else checked_apprise(apprise)
+    kind = named.partition("://")[0] if named else None  # all that may be shown of it
 
     async def question(pool: Pool) -> User:
         user: User | None = None
@@ -101,7 +102,7 @@ def change_user(
     secret = address.secret if address and webhook_secret is None else None
     if as_json:
         told: dict[str, Any] = {"webhook": address.url if address else None} if webhook is not None else {}
-        told |= {"apprise": service_of(named) if named else None} if apprise is not None else {}
+        told |= {"apprise": kind} if apprise is not None else {}
         print(to_json({**told_user(user), **told, **({"webhook_secret": secret} if secret else {})}))
         return
     print(f"changed   {line_of(user)}")
@@ -125,11 +126,6 @@ def checked_apprise(address: str) -> str:
 
     given = sys.stdin.readline().strip() if address == STDIN else address
     return checked_address(given, allow_private=load_settings().webhook_allow_private)
-
-
-def service_of(address: str) -> str:
-    """What may be shown of an address for apprise."""
-    return address.partition("://")[0]
 
 
 def list_users(as_json: bool) -> None:
