@@ -16,6 +16,7 @@ __all__ = ["require"]
 
 MODULES = {
     "ai": ("openai", "vaderSentiment"),
+    "apprise": ("apprise",),
     "bench": ("asyncpg", "pgqueuer", "procrastinate"),
     "ocr": ("onnxruntime", "rapidocr", "tesserocr"),
     "telegram": ("aiogram",),

@@ -31,7 +31,7 @@ __all__ = ["ALL", "CORE", "EXTRAS", "SetupFailed", "main", "name_of", "prepare",
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE, ALL = "core", "all"
-EXTRAS = ("ai", "ocr", "telegram")
+EXTRAS = ("ai", "apprise", "ocr", "telegram")
 GROUPS = (CORE, *EXTRAS, "dev")
 TAIL_LINES = 25
 

@@ -22,6 +22,8 @@ from duly.errors import Misconfigured
 __all__ = [
     "DATABASE_VARIABLES",
     "DEFAULT_PORT",
+    "OPENAI_RETRIES",
+    "OPENAI_WAIT_SECONDS",
     "OUR_SCHEMAS",
     "Accepts",
     "Section",
@@ -39,6 +41,7 @@ OUR_SCHEMAS = ("duly", "ledger", "posts", "scheduler", "expense", "user")
 STATES = ("pending_state", "processing_state", "done_state", "failed_state")
 ROLES = ("owner_role", "worker_role", "api_role", "readonly_role")
 WEEK_SECONDS = 604_800
+OPENAI_RETRIES, OPENAI_WAIT_SECONDS = 1, 2.0  # how often a model is asked again, and how long is waited before
 STUCK_SECONDS = 900  # the posts contract: 0 documents in PROCESSING for longer
 SHOWN_CHARACTERS = 100
 
@@ -130,8 +133,8 @@ ChannelNames = Annotated[
 ]
 WebAddress = Annotated[
     str,
-    Field(pattern=r"\Ahttps?://[^\s/?#@]+(?:/[^\s?#]*)?\Z"),
-    Accepts("an address such as https://api.telegram.org"),
+    Field(pattern=r"\Ahttps?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?\Z", max_length=500),
+    Accepts("an address such as https://example.com, without a query or a password"),
 ]
 TelegramIds = Annotated[
     str,
@@ -153,6 +156,8 @@ OcrEngine = Annotated[Literal["auto", "rapidocr", "tesseract"], Accepts("auto, r
 Language = Annotated[str, Field(pattern=r"\A[a-z]{2,3}\Z"), Accepts("two or three of a-z, such as sv")]
 Year = Annotated[int | None, Field(ge=2000, le=2199), Accepts("an integer from 2000 to 2199")]
 Megabytes = Annotated[int, Field(ge=512, le=1_048_576), Accepts("an integer from 512 to 1048576")]
+AnalyzerName = Annotated[Literal["rules", "openai"], Accepts("rules or openai")]
+ModelName = Annotated[str | None, Field(pattern=r"\A[!-~]{1,200}\Z"), Accepts("1 to 200 visible ASCII characters")]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], Accepts("debug, info, warning or error")]
 LogFormat = Annotated[Literal["auto", "json", "pretty"], Accepts("auto, json or pretty")]
 
@@ -215,6 +220,14 @@ class Settings(BaseSettings):
         "DULY_PORT",
         unset=f"{DEFAULT_PORT}, or a free one if taken",
         description="The port of the API; 0 takes any free one.",
+    )
+
+    public_url: WebAddress | None = setting(
+        Section.API,
+        "DULY_PUBLIC_URL",
+        unset="messages have no links",
+        description="Where people reach the API from outside, for example https://duly.example.com: messages without "
+        "buttons then carry links that answer.",
     )
 
     db_schema: SchemaName = setting(
@@ -438,6 +451,52 @@ class Settings(BaseSettings):
         default=20,
         description="How long a reading may take; then the post is released with the fallback.",
     )
+    posts_analyzer: AnalyzerName = setting(
+        Section.POSTS,
+        "DULY_POSTS_ANALYZER",
+        "POSTS_ANALYZER",
+        default="rules",
+        description="Who reads posts: the built-in rules, or a model at a server that speaks OpenAI's API, which then "
+        "is sent captions and small photographs.",
+    )
+    openai_base_url: WebAddress | None = setting(
+        Section.POSTS,
+        "OPENAI_BASE_URL",
+        unset="OpenAI's own",
+        description="Where that server is, for example http://localhost:11434/v1.",
+    )
+    openai_api_key: SecretStr | None = setting(
+        Section.POSTS,
+        "OPENAI_API_KEY",
+        unset="none",
+        description="The key to it; OpenAI's own needs one.",
+    )
+    openai_model: ModelName = setting(
+        Section.POSTS, "OPENAI_MODEL", unset="none", description="Which of its models reads; it must see pictures."
+    )
+    openai_seconds: Seconds = setting(
+        Section.POSTS,
+        "DULY_OPENAI_SECONDS",
+        default=8,
+        description="How long one try may take; two of them and 2 s between must fit into "
+        "`DULY_POSTS_ANALYZER_SECONDS` and into `DULY_POSTS_LEASE_SECONDS`.",
+    )
+    alert_channel: Annotated[str, Field(pattern=r"\A[a-z][a-z0-9_]{0,31}\Z"), Accepts("the name of a channel")] = (
+        setting(
+            Section.POSTS,
+            "DULY_ALERT_CHANNEL",
+            default="console",
+            description="Where it is told when a promise of `./duly slo` is broken, and when it is kept again.",
+        )
+    )
+    alert_recipient: Annotated[
+        str | None, Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}\Z"), Accepts("the uid of a person")
+    ] = setting(
+        Section.POSTS,
+        "DULY_ALERT_RECIPIENT",
+        unset="`operator`, on the console",
+        description="Who is told: the uid of a person who is reached by that channel.",
+    )
 
     sender_slots: Count = setting(
         Section.DELIVERY,
@@ -469,13 +528,14 @@ class Settings(BaseSettings):
         Section.DELIVERY,
         "DULY_WEBHOOK_SECONDS",
         default=10,
-        description="How long a webhook's address may take to answer.",
+        description="How long a webhook's address, or a service of apprise, may take to answer.",
     )
     webhook_allow_private: bool = setting(
         Section.DELIVERY,
         "DULY_WEBHOOK_ALLOW_PRIVATE",
         default=False,
-        description="Lets webhooks go to addresses that are not public: to this machine and its networks.",
+        description="Lets webhooks, and what apprise sends, go to addresses that are not public: to this machine and "
+        "its networks.",
     )
 
     telegram_token: SecretStr | None = setting(
@@ -668,6 +728,42 @@ class Settings(BaseSettings):
                 "random word of A-Z, a-z, 0-9, _ and -"
             )
         return secret
+
+    @field_validator("openai_model")
+    @classmethod
+    def must_be_complete(cls, model: str | None, info: ValidationInfo) -> str | None:
+        """Whoever is to be asked must be named, and OpenAI's own server answers nobody without a key."""
+        if info.data.get("posts_analyzer") != "openai":
+            return model
+        if model is None:
+            raise ValueError("DULY_POSTS_ANALYZER=openai needs a model; set OPENAI_MODEL, or DULY_POSTS_ANALYZER=rules")
+        if not info.data.get("openai_api_key") and not info.data.get("openai_base_url"):
+            raise ValueError("DULY_POSTS_ANALYZER=openai needs OPENAI_API_KEY, or OPENAI_BASE_URL of another server")
+        return model
+
+    @field_validator("openai_seconds")
+    @classmethod
+    def must_end_before_the_reading_does(cls, seconds: float, info: ValidationInfo) -> float:
+        """All tries together end before the worker's own limits do, so that their failure has its own name."""
+        longest = seconds * (OPENAI_RETRIES + 1) + OPENAI_WAIT_SECONDS
+        for name in ("posts_analyzer_seconds", "posts_lease_seconds"):
+            limit = info.data.get(name)
+            if info.data.get("posts_analyzer") == "openai" and limit and longest >= limit:
+                raise ValueError(
+                    f"{OPENAI_RETRIES + 1} tries of {seconds:.10g} s and {OPENAI_WAIT_SECONDS:.10g} s between them "
+                    f"take {longest:.10g} s, which must be less than {variables_of(name)[0]}={limit:.10g}; set it "
+                    f"below {(limit - OPENAI_WAIT_SECONDS) / (OPENAI_RETRIES + 1):.10g}, or raise the other"
+                )
+        return seconds
+
+    @field_validator("alert_recipient")
+    @classmethod
+    def must_name_whom_to_tell(cls, recipient: str | None, info: ValidationInfo) -> str | None:
+        """The console is read by whoever is there; other channels go to somebody."""
+        channel = info.data.get("alert_channel", "console")
+        if recipient is None and channel != "console":
+            raise ValueError(f"DULY_ALERT_CHANNEL={channel} needs somebody to tell; set it to the uid of a person")
+        return recipient
 
     @field_validator("objects_secret")
     @classmethod

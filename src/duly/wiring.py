@@ -15,6 +15,7 @@ from duly.kernel.lease import LeaseTable
 from duly.kernel.work import Pace, Work
 from duly.ledger.sdk import App
 from duly.ledger.work import JobWork
+from duly.posts.reading import Analyzer
 from duly.settings import Settings
 from duly.worker.children import Children
 
@@ -33,7 +34,7 @@ def ledger(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """Posts whose time has come."""
     from duly.objects import open_objects
-    from duly.posts.rules import RulesAnalyzer
+    from duly.posts.alerts import OPERATOR, Alerts
     from duly.posts.work import PostWork
 
     lease = settings.posts_lease_seconds
@@ -45,7 +46,29 @@ def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
         slots=settings.posts_slots,
     )
     return PostWork(
-        RulesAnalyzer(), pace, objects=open_objects(settings), analyzer_seconds=settings.posts_analyzer_seconds
+        analyzer_of(settings),
+        pace,
+        objects=open_objects(settings),
+        analyzer_seconds=settings.posts_analyzer_seconds,
+        alerts=Alerts(settings.alert_channel, settings.alert_recipient or OPERATOR),
+    )
+
+
+def analyzer_of(settings: Settings) -> Analyzer:
+    """Who reads posts."""
+    if settings.posts_analyzer == "rules":
+        from duly.posts.rules import RulesAnalyzer
+
+        return RulesAnalyzer()
+    from duly.posts.language_model import LanguageModelAnalyzer
+
+    assert settings.openai_model, "the settings see to that"
+    key = settings.openai_api_key
+    return LanguageModelAnalyzer(
+        settings.openai_model,
+        key=key.get_secret_value() if key else None,
+        base_url=settings.openai_base_url,
+        seconds=settings.openai_seconds,
     )
 
 
@@ -114,14 +137,16 @@ def scheduler(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
 def channels_of(settings: Settings) -> dict[str, Channel]:
     """The channels that are switched on; what is meant for Telegram appears on the console until there is a bot."""
+    from duly.delivery.apprise import AppriseChannel
     from duly.delivery.console import Console
     from duly.delivery.webhook import Webhook
 
     console = Console()
     webhook = Webhook(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
+    apprise = AppriseChannel(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
     off = settings.sender_off.split(",")
     telegram = telegram_of(settings) if settings.telegram_token and "telegram" not in off else console
-    there_are: dict[str, Channel] = {"console": console, "telegram": telegram, "webhook": webhook}
+    there_are: dict[str, Channel] = {"console": console, "telegram": telegram, "webhook": webhook, "apprise": apprise}
     return {name: channel for name, channel in there_are.items() if name not in off}
 
 
@@ -140,6 +165,7 @@ def sender(
     settings: Settings, name: str, of: LeaseTable, wakes: str | None = None, retain_days: int | None = None
 ) -> Work:
     """Messages of one table that are due."""
+    from duly.delivery.links import Links
     from duly.delivery.work import SendWork
 
     lease = settings.sender_lease_seconds
@@ -150,7 +176,16 @@ def sender(
         sweep_seconds=settings.sweep_seconds,
         slots=settings.sender_slots,
     )
-    return SendWork(name, of, channels_of(settings), pace, wakes=wakes, seconds=lease / 2, retain_days=retain_days)
+    return SendWork(
+        name,
+        of,
+        channels_of(settings),
+        pace,
+        wakes=wakes,
+        seconds=lease / 2,
+        retain_days=retain_days,
+        links=Links(settings.public_url) if settings.public_url else None,
+    )
 
 
 def outbox(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001

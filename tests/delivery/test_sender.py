@@ -425,5 +425,5 @@ def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
 
 
 def test_channels_are_switched_off_by_a_setting() -> None:
-    assert set(channels_of(Settings())) == {"console", "telegram", "webhook"}  # type: ignore[call-arg]
-    assert set(channels_of(Settings(DULY_SENDER_OFF="telegram,webhook"))) == {"console"}  # type: ignore[call-arg]
+    assert set(channels_of(Settings())) == {"apprise", "console", "telegram", "webhook"}  # type: ignore[call-arg]
+    assert set(channels_of(Settings(DULY_SENDER_OFF="telegram,webhook"))) == {"apprise", "console"}  # type: ignore[call-arg]

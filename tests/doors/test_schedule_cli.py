@@ -556,6 +556,34 @@ def test_what_is_no_webhook_is_refused_before_anything_is_changed(words: list[st
     assert door.tell("users", "list")[0]["zone"] == "Europe/Stockholm"
 
 
+def test_a_person_is_reached_by_apprise_and_the_address_is_never_shown(admin: Admin, door: Door) -> None:
+    made = door.tell("users", "set", "anna", "--apprise", "NTFYS://tk_hunter2@ntfy.sh/topic")
+    assert made["apprise"] == "ntfys"
+    assert admin.execute('select url from "user".apprise_addresses').fetchall() == [
+        ("ntfys://tk_hunter2@ntfy.sh/topic",)
+    ]
+    listed = door.say("users", "list") + json.dumps(door.tell("users", "list")) + json.dumps(made)
+    assert "ntfys" in listed
+    assert "hunter2" not in listed
+    given = CliRunner().invoke(
+        app, ["users", "set", "anna", "--apprise", "-"], env=door.environment, input="json://example.com/hunter2\n"
+    )
+    assert (given.exit_code, "hunter2" in given.output) == (0, False)
+    assert admin.execute('select service from "user".apprise_addresses').fetchall() == [("json",)]
+    refusal = door.refuse("users", "set", "anna", "--zone", "UTC", "--apprise", "json://u:hunter2@127.0.0.1/")
+    assert isinstance(refusal, InvalidArgument)
+    assert "hunter2" not in str(refusal)
+    assert door.tell("users", "list")[0]["zone"] == "Europe/Stockholm"
+    assert door.tell("users", "set", "anna", "--apprise", "none")["apprise"] is None
+    assert admin.execute('select 1 from "user".apprise_addresses').fetchall() == []
+
+
+def test_links_are_signed_anew(admin: Admin, door: Door) -> None:
+    assert door.tell("keys", "rotate-links") == {"forgotten": 0}
+    assert door.tell("keys", "rotate-links", "--now") == {"forgotten": 2}
+    assert admin.execute("select count(*), count(distinct secret) from duly.link_keys").fetchall() == [(1, 1)]
+
+
 def test_refusals_of_a_process_have_their_status_and_code(door: Door) -> None:
     refused = door.process("schedule", "show", 999)
     assert (refused.returncode, refused.stdout) == (2, "")

@@ -15,6 +15,7 @@ PEOPLE = [
     "users set",
     "users link",
     "users unlink",
+    "keys rotate-links",
 ]
 JOBS = [
     f"jobs {verb}"

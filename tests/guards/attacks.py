@@ -522,6 +522,7 @@ WORKER = Attack("workers and the owner see every row", look_as_worker)
 # The table ------------------------------------------------------------------------------------------------------------
 
 SECOND_ROWS = """
+"user".apprise_addresses pk_apprise_addresses, duly.link_keys pk_link_keys, posts.objectives pk_objectives,
 "user".calendars pk_calendars, "user".calendars uq_calendars__token_sha256, "user".users pk_users,
 "user".users uq_users__telegram_id, "user".users uq_users__uid, "user".webhooks pk_webhooks,
 duly.alembic_version alembic_version_pkc, duly.api_keys pk_api_keys, duly.api_keys uq_api_keys__prefix,
@@ -622,6 +623,7 @@ ATTACKS: Mapping[str, Attack] = {
     "trigger schedule_version_is_append_only of schedule_ingest.schedule_version": CHANGE,
     "trigger schedule_version_is_not_emptied of schedule_ingest.schedule_version": TRUNCATE,
     # What the database writes for itself
+    'trigger apprise_addresses_touch of "user".apprise_addresses': TOUCH,
     'trigger users_touch of "user".users': TOUCH,
     'trigger webhooks_touch of "user".webhooks': TOUCH,
     "trigger trg_confirmations__upd of scheduler.confirmations": TOUCH,

@@ -16,6 +16,8 @@ insert into "user".users (uid, telegram_id) values ('anna', 42), ('ben', 43);
 insert into "user".calendars (user_id, token_sha256) select id, sha256('calendar') from "user".users where uid = 'anna';
 insert into "user".webhooks (user_id, url, secret)
 select id, 'https://example.org/hook', 'whsec_' || repeat('a', 32) from "user".users where uid = 'anna';
+insert into "user".apprise_addresses (user_id, url)
+select id, 'json://example.org/hook' from "user".users where uid = 'anna';
 insert into duly.api_keys (name, prefix, secret_sha256, scopes, org_id)
 values ('a key', 'duly_aaaaaaaaaaaa', sha256('key'), '{jobs}', '00000000-0000-0000-0000-00000000000a');
 insert into duly.workers (id, worker_id, host, pid, version, kinds, slots)

@@ -38,6 +38,7 @@ from duly.launcher import ROOT
 from duly.ledger import store as jobs
 from duly.ledger.explain import find_situation
 from duly.ledger.model import DeadLetters
+from duly.posts.alerts import take_objectives
 from duly.scheduler import store as schedules
 from duly.testing import install_test_clock, move_clock
 from tests.guards.held import HELD, Held
@@ -570,3 +571,12 @@ async def test_an_answer_does_not_wait_for_whoever_sends_the_reminder(admin: Adm
         admin.execute("select scheduler.answer(null, id, 'skip', 'tap', null) from scheduler.job_runs")
     assert look(admin, "select status from scheduler.job_runs") == ["skipped"] * 2
     assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
+
+
+# Promises -------------------------------------------------------------------------------------------------------------
+
+
+@guards("skip locked of take_objectives in posts/alerts.sql")
+async def test_looking_at_promises_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    with looked_at(admin, "posts.objectives"):
+        assert len(await take_objectives(worker)) == 2

@@ -91,6 +91,14 @@ OURS = {
     "DULY_POSTS_SLOTS": 50,
     "DULY_POSTS_LEASE_SECONDS": 60,
     "DULY_POSTS_ANALYZER_SECONDS": 20,
+    "DULY_POSTS_ANALYZER": "rules",
+    "OPENAI_BASE_URL": None,
+    "OPENAI_API_KEY": None,
+    "OPENAI_MODEL": None,
+    "DULY_OPENAI_SECONDS": 8,
+    "DULY_ALERT_CHANNEL": "console",
+    "DULY_ALERT_RECIPIENT": None,
+    "DULY_PUBLIC_URL": None,
     "DULY_OBJECTS_DIR": None,
     "R2_BUCKET": None,
     "R2_ENDPOINT_URL": None,
@@ -361,7 +369,7 @@ def test_every_address_is_a_secret() -> None:
     addresses = {variable for name in ("database_url", "database_direct_url") for variable in variables_of(name)}
     secret = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
     assert addresses == set(SECRETS)
-    tokens = {"objects_secret", "telegram_token", "telegram_webhook_secret"}
+    tokens = {"objects_secret", "openai_api_key", "telegram_token", "telegram_webhook_secret"}
     assert secret == {"database_url", "database_direct_url", *tokens}
 
 

@@ -10,6 +10,7 @@ from psycopg import AsyncConnection, OperationalError
 from pydantic import BaseModel
 
 import duly
+from duly.api.answer import router as answer
 from duly.api.calendar import routers as calendar
 from duly.api.envelope import IntentCounts
 from duly.api.ingest import routers as ingest
@@ -120,6 +121,6 @@ def build_app(
         return Readiness(ready=True, database="ok")
 
     _ = healthz, readyz
-    for router in (jobs, *posts, *ingest, *scheduler, *calendar, telegram, metrics):
+    for router in (jobs, *posts, *ingest, *scheduler, *calendar, answer, telegram, metrics):
         app.include_router(router)
     return app

@@ -1,6 +1,7 @@
 """`duly orgs`, `duly users`, `duly keys`: who there is, and whose key opens which door."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -29,11 +30,13 @@ __all__ = [
     "revoke_key",
     "revoke_org",
     "revoke_user",
+    "rotate_links",
     "unlink_user",
 ]
 
 SECONDS_A_DAY = 86_400
 NONE = "none"
+STDIN = "-"
 Answer = TypeVar("Answer")
 Shown = Org | User | ApiKey
 
@@ -74,16 +77,19 @@ def change_user(
     quiet: str | None,
     webhook: str | None,
     webhook_secret: str | None,
+    apprise: str | None,
     as_json: bool,
 ) -> None:
     """Describe a person anew; everything is checked before anything is changed."""
     words = {name: value for name, value in described.items() if value is not None}
-    if not words and quiet is None and webhook is None and webhook_secret is None:
+    if not words and all(each is None for each in (quiet, webhook, webhook_secret, apprise)):
         raise InvalidArgument(
-            "say what is to change: --telegram-id, --zone, --language, --currency, --quiet or --webhook"
+            "say what is to change: --telegram-id, --zone, --language, --currency, --quiet, --webhook or --apprise"
         )
     hours = None if quiet is None or quiet == NONE else read_quiet(quiet)
     address = address_of(webhook, webhook_secret)
+    named = None if apprise is None or apprise == NONE else checked_apprise(apprise)
+    kind = named.partition("://")[0] if named else None  # all that may be shown of it
 
     async def question(pool: Pool) -> User:
         user: User | None = None
@@ -93,13 +99,16 @@ def change_user(
             user = await service.set_quiet(pool, uid, hours)
         if webhook is not None:
             user = await service.set_webhook(pool, uid, address)
+        if apprise is not None:
+            user = await service.set_apprise(pool, uid, named)
         assert user, "something is to change"
         return user
 
     user = ask(question)
     secret = address.secret if address and webhook_secret is None else None
     if as_json:
-        told = {"webhook": address.url if address else None} if webhook is not None else {}
+        told: dict[str, Any] = {"webhook": address.url if address else None} if webhook is not None else {}
+        told |= {"apprise": kind} if apprise is not None else {}
         print(to_json({**told_user(user), **told, **({"webhook_secret": secret} if secret else {})}))
         return
     print(f"changed   {line_of(user)}")
@@ -117,20 +126,39 @@ def address_of(webhook: str | None, secret: str | None) -> Webhook | None:
     return None
 
 
+def checked_apprise(address: str) -> str:
+    """An address for apprise that we can use; "-" reads it from standard input, where nobody else sees it."""
+    from duly.delivery.apprise.address import checked_address
+
+    given = sys.stdin.readline().strip() if address == STDIN else address
+    return checked_address(given, allow_private=load_settings().webhook_allow_private)
+
+
 def list_users(as_json: bool) -> None:
-    """Show the people, with their quiet hours and webhooks, never a secret."""
+    """Show the people, with their quiet hours, webhooks and services, never a secret."""
 
-    async def question(pool: Pool) -> tuple[Sequence[User], Mapping[int, str]]:
+    async def question(pool: Pool) -> tuple[Sequence[User], Mapping[int, str], Mapping[int, str]]:
         users = await service.list_users(pool)
-        return users, await service.list_webhooks(pool, [user.id for user in users])
+        ids = [user.id for user in users]
+        return users, await service.list_webhooks(pool, ids), await service.list_services(pool, ids)
 
-    users, addresses = ask(question)
+    users, addresses, services = ask(question)
     if as_json:
-        print(to_json([{**told_user(user), "webhook": addresses.get(user.id)} for user in users]))
+        print(
+            to_json(
+                [
+                    {**told_user(user), "webhook": addresses.get(user.id), "apprise": services.get(user.id)}
+                    for user in users
+                ]
+            )
+        )
         return
     columns = ("id", "uid", "telegram_id", "zone", "language", "currency")
-    rows = [[*(getattr(user, name) for name in columns), quiet_of(user), addresses.get(user.id)] for user in users]
-    print_table((*columns, "quiet", "webhook"), rows)
+    rows = [
+        [*(getattr(user, name) for name in columns), quiet_of(user), addresses.get(user.id), services.get(user.id)]
+        for user in users
+    ]
+    print_table((*columns, "quiet", "webhook", "apprise"), rows)
 
 
 def link_user(uid: str, minutes: float, as_json: bool) -> None:
@@ -207,6 +235,15 @@ def list_keys(as_json: bool) -> None:
 def revoke_key(prefix: str, as_json: bool) -> None:
     """End one key."""
     tell_revoked([ask(lambda pool: service.revoke_key(pool, prefix))], as_json)
+
+
+def rotate_links(at_once: bool, as_json: bool) -> None:
+    """Have a new key sign the links in messages."""
+    gone = ask(lambda pool: service.rotate_links(pool, at_once=at_once))
+    if as_json:
+        print(to_json({"forgotten": gone}))
+    else:
+        print(f"rotated   links are signed by a new key; {gone} older keys are forgotten, and what they signed")
 
 
 def tell_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> None:

@@ -84,6 +84,13 @@ def users_set(
     webhook_secret: Annotated[
         str | None, typer.Option(metavar="whsec_...", help="What signs them. Default: a new one, shown this once.")
     ] = None,
+    apprise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SERVICE://...|none",
+            help="Where messages to them go by apprise; - reads it from standard input, for it holds passwords.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Describe a person anew; what is not given stays. Days belong to a Telegram id, and stay with it.
@@ -93,7 +100,7 @@ def users_set(
     from duly.cli.people import change_user
 
     described = {"telegram_id": telegram_id, "zone": zone, "language": language, "currency": currency}
-    change_user(uid, described, quiet, webhook, webhook_secret, as_json)
+    change_user(uid, described, quiet, webhook, webhook_secret, apprise, as_json)
 
 
 @users_app.command("list")
@@ -184,3 +191,17 @@ def keys_revoke(
     from duly.cli.people import revoke_key
 
     revoke_key(prefix, as_json)
+
+
+@keys_app.command("rotate-links")
+def keys_rotate_links(
+    now: Annotated[bool, typer.Option("--now", help="Links that were sent before lead nowhere from now on.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Sign the links in messages with a new key; those that were sent work on until their time is over.
+
+    Example: duly keys rotate-links --now
+    """
+    from duly.cli.people import rotate_links
+
+    rotate_links(now, as_json)

@@ -11,7 +11,7 @@ schedule_app = typer.Typer(help="What recurs: rules, when they fire, whom they r
 StatusName = Literal["active", "paused", "archived"]
 RunStatusName = Literal["pending", "sent", "snoozed", "confirmed", "skipped", "cancelled"]
 ActionName = Literal["complete", "skip", "snooze", "cancel"]
-ChannelName = Literal["console", "telegram", "webhook"]
+ChannelName = Literal["apprise", "console", "telegram", "webhook"]
 CatchUpName = Literal["latest", "all", "none"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]

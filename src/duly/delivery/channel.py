@@ -1,11 +1,11 @@
 """What a channel is: a name, a way to send, and what to do when nobody can know whether a message arrived."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-__all__ = ["Channel", "Message", "NotSent", "Person", "Unknown", "WhenUncertain", "WillNeverWork"]
+__all__ = ["AnswerLink", "Channel", "Message", "NotSent", "Person", "Unknown", "WhenUncertain", "WillNeverWork"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,16 @@ class Person:
     zone: str = "UTC"
     language: str = "en"
     webhook_url: str | None = None
-    webhook_secret: str | None = None
+    webhook_secret: str | None = field(default=None, repr=False)
+    apprise_url: str | None = field(default=None, repr=False)  # which holds passwords
+
+
+@dataclass(frozen=True)
+class AnswerLink:
+    """What stands in for a button where there are none."""
+
+    label: str
+    url: str
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class Message:
     payload: Mapping[str, Any]
     created_at: str
     person: Person | None = None
+    links: tuple[AnswerLink, ...] = ()
 
     @property
     def text(self) -> str:

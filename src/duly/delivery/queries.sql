@@ -56,9 +56,10 @@ select * from waiting;
 
 -- name: find_people
 -- Whom messages are for: by their uid.
-select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret
+select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret, a.url as apprise_url
 from "user".users as u
 left join "user".webhooks as w on w.user_id = u.id
+left join "user".apprise_addresses as a on a.user_id = u.id
 where u.uid = any (%(uids)s::text[]);
 
 -- name: find_people_of_days

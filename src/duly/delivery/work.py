@@ -16,10 +16,21 @@ from typing import Any
 
 from duly.db.pool import Pool
 from duly.delivery import store
-from duly.delivery.channel import Channel, Message, NotSent, Person, Unknown, WhenUncertain, WillNeverWork
+from duly.delivery.channel import (
+    AnswerLink,
+    Channel,
+    Message,
+    NotSent,
+    Person,
+    Unknown,
+    WhenUncertain,
+    WillNeverWork,
+)
+from duly.delivery.links import Links
 from duly.kernel.backoff import Backoff
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.lease import Lease, LeaseTable, settle_many
+from duly.kernel.links import list_link_keys
 from duly.kernel.outcome import Done, Failed, GiveUp, HandedBack, clean_text
 from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
 from duly.logs import get_log
@@ -72,6 +83,7 @@ class SendWork(Work):
         wakes: str | None = None,
         seconds: float = 30.0,
         retain_days: int | None = None,
+        links: Links | None = None,
     ) -> None:
         self.name = name
         self.of = of
@@ -82,6 +94,7 @@ class SendWork(Work):
         self.backoff = backoff
         self.seconds = seconds
         self.retain_days = retain_days  # of the outbox; None: everything is kept
+        self.links = links  # without, messages have none
         self.lines: dict[tuple[str, str], Line] = {}
         self.pool: Pool | None = None
         self.called: list[tuple[Lease, asyncio.Future[bool]]] = []
@@ -115,7 +128,20 @@ class SendWork(Work):
             connection, self.of, worker_id, list(self.channels), lease_seconds=self.pace.lease_seconds, most=most
         )
         people = await self.find_people(connection, sorted({lease.row["recipient"] for lease in held}))
-        return [replace(lease, row={**lease.row, "person": people.get(lease.row["recipient"])}) for lease in held]
+        keys = await list_link_keys(connection) if held and self.links else []
+        return [
+            replace(
+                lease,
+                row={**lease.row, "person": people.get(lease.row["recipient"]), "links": self.links_of(lease, keys)},
+            )
+            for lease in held
+        ]
+
+    def links_of(self, lease: Lease, keys: Sequence[bytes]) -> tuple[AnswerLink, ...]:
+        """What answers a message where there are no buttons."""
+        if not self.links or not keys or "payload" not in lease.row:
+            return ()
+        return tuple(self.links.of(keys, lease.row["recipient"], lease.row["payload"], lease.row["created_at"]))
 
     async def find_people(self, connection: Connection, recipients: Sequence[str]) -> Mapping[str, Person]:
         """Who these are: in the outbox a recipient is a uid, in messages about days a Telegram id."""
@@ -285,6 +311,7 @@ def message_of(lease: Lease) -> Message:
         payload=payload,
         created_at=row["created_at"].isoformat(),
         person=row["person"],
+        links=row["links"],
     )
 
 

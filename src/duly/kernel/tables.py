@@ -1,11 +1,22 @@
-"""The log of transitions as SQLAlchemy sees it: for drift checks only."""
+"""The log of transitions, and what signs links, as SQLAlchemy sees them: for drift checks only."""
 
-from sqlalchemy import BigInteger, Column, DateTime, Index, PrimaryKeyConstraint, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Identity,
+    Index,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from duly.db.metadata import metadata
 
-__all__ = ["transition"]
+__all__ = ["link_keys", "transition"]
 
 transition = Table(
     "transition",
@@ -21,5 +32,21 @@ transition = Table(
     PrimaryKeyConstraint("machine", "key", "seq"),
     Index(None, "ts"),
     comment="One row per transition of posts, captures and runs, in order, written by their triggers.",
+    schema="duly",
+)
+
+link_keys = Table(
+    "link_keys",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), nullable=False),
+    Column(
+        "secret",
+        LargeBinary,
+        nullable=False,
+        server_default=text("sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))"),
+    ),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("duly.clock()")),
+    PrimaryKeyConstraint("id"),
+    comment="What signs the links in messages: the newest signs, every one that is here is honoured.",
     schema="duly",
 )

@@ -26,6 +26,7 @@ __all__ = [
     "clean_photo",
     "clean_screenshot",
     "plain_photo",
+    "small_jpeg",
     "small_photo",
 ]
 
@@ -112,6 +113,12 @@ def small_photo(data: bytes, size: int = 128) -> Image.Image:
         picture = picture_of(image)
         must(lambda: picture.thumbnail((size, size)))
         return picture.copy()  # which has forgotten the file
+
+
+def small_jpeg(data: bytes, size: int) -> bytes:
+    """The same as a file, without any metadata, to be sent to somebody who looks at it."""
+    picture = small_photo(data, size)
+    return must(lambda: to_jpeg(picture, QUALITIES[0]))
 
 
 def open_photo(data: bytes) -> Image.Image:

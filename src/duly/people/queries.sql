@@ -135,6 +135,19 @@ on conflict (user_id) do update set url = excluded.url, secret = excluded.secret
 -- Messages to this person go nowhere by webhook any more.
 delete from "user".webhooks where user_id = %(user_id)s;
 
+-- name: put_apprise
+-- One address a person; a new one takes the place of the old one.
+insert into "user".apprise_addresses (user_id, url) values (%(user_id)s, %(url)s)
+on conflict (user_id) do update set url = excluded.url;
+
+-- name: drop_apprise
+-- Messages to this person go nowhere by apprise any more.
+delete from "user".apprise_addresses where user_id = %(user_id)s;
+
+-- name: list_services
+-- The services of some people, never what opens them.
+select user_id, service from "user".apprise_addresses where user_id = any (%(user_ids)s::bigint[]);
+
 -- name: list_webhooks
 -- The addresses of some people, never the secrets.
 select user_id, url from "user".webhooks where user_id = any (%(user_ids)s::bigint[]);

@@ -9,6 +9,7 @@ from psycopg import errors as database_errors
 from duly.db.pool import Pool
 from duly.errors import Conflict, InvalidArgument, NotFound
 from duly.kernel.idempotency import create_once
+from duly.kernel.links import rotate_link_keys
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.people import store
 from duly.people.model import (
@@ -38,6 +39,7 @@ __all__ = [
     "link_telegram",
     "list_keys",
     "list_orgs",
+    "list_services",
     "list_users",
     "list_webhooks",
     "meet_telegram",
@@ -45,6 +47,8 @@ __all__ = [
     "revoke_key",
     "revoke_keys_of_org",
     "revoke_keys_of_user",
+    "rotate_links",
+    "set_apprise",
     "set_quiet",
     "set_webhook",
     "unlink_telegram",
@@ -305,3 +309,26 @@ async def list_webhooks(pool: Pool, user_ids: Sequence[int]) -> Mapping[int, str
     """The addresses of those of these people who have one, without the secrets."""
     async with pool.transaction() as connection:
         return await store.list_webhooks(connection, user_ids)
+
+
+async def set_apprise(pool: Pool, uid: str, address: str | None) -> User:
+    """Say where messages to a person go by apprise, or that they go nowhere."""
+    async with pool.transaction() as connection:
+        user = await get_user(connection, uid)
+        if address:
+            await store.put_apprise(connection, user.id, address)
+        else:
+            await store.drop_apprise(connection, user.id)
+        return user
+
+
+async def list_services(pool: Pool, user_ids: Sequence[int]) -> Mapping[int, str]:
+    """The services of those of these people who have an address for apprise, without what opens them."""
+    async with pool.transaction() as connection:
+        return await store.list_services(connection, user_ids)
+
+
+async def rotate_links(pool: Pool, *, at_once: bool) -> int:
+    """Have a new key sign the links in messages; how many older ones are forgotten, with every link they signed."""
+    async with pool.transaction() as connection:
+        return await rotate_link_keys(connection, at_once=at_once)

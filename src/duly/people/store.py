@@ -17,6 +17,7 @@ __all__ = [
     "create_key",
     "create_org",
     "create_user",
+    "drop_apprise",
     "drop_webhook",
     "find_by_telegram",
     "find_calendar",
@@ -28,9 +29,11 @@ __all__ = [
     "link",
     "list_keys",
     "list_orgs",
+    "list_services",
     "list_users",
     "list_webhooks",
     "meet",
+    "put_apprise",
     "put_webhook",
     "revoke_calendar",
     "revoke_keys",
@@ -231,3 +234,19 @@ async def list_webhooks(connection: Connection, user_ids: Sequence[int]) -> Mapp
     """The addresses of those of these people who have one."""
     rows = await get_rows(connection, SQL.list_webhooks, user_ids=list(user_ids))
     return {row["user_id"]: row["url"] for row in rows}
+
+
+async def put_apprise(connection: Connection, user_id: int, url: str) -> None:
+    """Say where messages to a person go by apprise."""
+    await change(connection, SQL.put_apprise, user_id=user_id, url=url)
+
+
+async def drop_apprise(connection: Connection, user_id: int) -> None:
+    """Have messages to a person go nowhere by apprise."""
+    await change(connection, SQL.drop_apprise, user_id=user_id)
+
+
+async def list_services(connection: Connection, user_ids: Sequence[int]) -> Mapping[int, str]:
+    """The services of those of these people who have an address for apprise."""
+    rows = await get_rows(connection, SQL.list_services, user_ids=list(user_ids))
+    return {row["user_id"]: row["service"] for row in rows}

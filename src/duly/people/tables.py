@@ -5,6 +5,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    Computed,
     DateTime,
     ForeignKeyConstraint,
     Identity,
@@ -21,7 +22,7 @@ from sqlalchemy import (
 
 from duly.db.metadata import metadata
 
-__all__ = ["api_keys", "calendars", "orgs", "users", "webhooks"]
+__all__ = ["api_keys", "apprise_addresses", "calendars", "orgs", "users", "webhooks"]
 
 NOW = text("duly.clock()")
 NEW_ID = text("gen_random_uuid()")
@@ -83,6 +84,21 @@ webhooks = Table(
     PrimaryKeyConstraint("user_id"),
     ForeignKeyConstraint(["user_id"], ["user.users.id"], ondelete="CASCADE"),
     comment="Where messages by webhook go, and the secret that signs them.",
+    schema="user",
+)
+
+apprise_addresses = Table(
+    "apprise_addresses",
+    metadata,
+    Column("user_id", BigInteger, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("service", Text, Computed("split_part(url, '://', 1)", persisted=True), nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("user_id"),
+    ForeignKeyConstraint(["user_id"], ["user.users.id"], ondelete="CASCADE"),
+    comment="Where messages by apprise go. The address holds passwords: "
+    "only who sends may read it, everybody else its service.",
     schema="user",
 )
 

@@ -20,7 +20,7 @@ from duly.db.queries import load_queries
 from duly.db.rows import Row, get_row, get_rows
 from duly.errors import Unavailable, Unexpected
 
-__all__ = ["Objective", "measure"]
+__all__ = ["Objective", "measure", "objectives_now"]
 
 SQL = load_queries(__file__, "slo.sql")
 OURS = (Unexpected.code, Unavailable.code)
@@ -51,11 +51,16 @@ class Objective:
 async def measure(pool: Pool) -> list[Objective]:
     """Each promise, as it stands now."""
     async with pool.transaction() as connection:
-        return [
-            intents_of(await count_by_window(connection)),
-            lag_of(await lag_by_window(connection)),
-            stuck_of(await count_stuck(connection)),
-        ]
+        return await objectives_now(connection)
+
+
+async def objectives_now(connection: Connection) -> list[Objective]:
+    """The same, in the transaction that is open."""
+    return [
+        intents_of(await count_by_window(connection)),
+        lag_of(await lag_by_window(connection)),
+        stuck_of(await count_stuck(connection)),
+    ]
 
 
 async def count_by_window(connection: Connection) -> Sequence[Row]:

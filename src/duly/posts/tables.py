@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from duly.db.metadata import metadata
 
-__all__ = ["daily_locks", "idempotency_keys", "intent_minutes", "posts", "uploads"]
+__all__ = ["daily_locks", "idempotency_keys", "intent_minutes", "objectives", "posts", "uploads"]
 
 NOW = text("duly.clock()")
 TIME = DateTime(timezone=True)
@@ -137,5 +137,18 @@ intent_minutes = Table(
     comment=(
         "How many requests for a post came in each minute and how they ended, refusals and failures of ours included."
     ),
+    schema="posts",
+)
+
+objectives = Table(
+    "objectives",
+    metadata,
+    Column("name", Text, nullable=False),
+    Column("looked_at", TIME, nullable=False, server_default="-infinity"),
+    Column("breached_at", TIME, comment="Since when it is broken; null while it is kept."),
+    Column("breaches", BigInteger, nullable=False, server_default="0", comment="How often it was broken so far."),
+    PrimaryKeyConstraint("name"),
+    comment="One row a promise: whoever holds it looks how it stands; "
+    "a breach begins here, once, and is told under its number.",
     schema="posts",
 )

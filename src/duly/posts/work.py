@@ -22,6 +22,7 @@ from duly.logs import get_log
 from duly.objects import Objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES
 from duly.posts import store
+from duly.posts.alerts import Alerts
 from duly.posts.machine import POST
 from duly.posts.model import MOST_ATTEMPTS, Status
 from duly.posts.reading import Analyzer, Mood, NoReading, Reading, error_code_of
@@ -55,12 +56,19 @@ class PostWork(Work):
     of = POST
 
     def __init__(
-        self, analyzer: Analyzer, pace: Pace, *, objects: Objects | None = None, analyzer_seconds: float = 20.0
+        self,
+        analyzer: Analyzer,
+        pace: Pace,
+        *,
+        objects: Objects | None = None,
+        analyzer_seconds: float = 20.0,
+        alerts: Alerts | None = None,
     ) -> None:
         self.analyzer = analyzer
         self.pace = pace
         self.objects = objects  # without, only captions are read
         self.analyzer_seconds = analyzer_seconds
+        self.alerts = alerts  # without, nobody is told of broken promises
         self.suspects = Suspects(together=TOGETHER, most=MOST_ATTEMPTS, seconds=pace.lease_seconds + analyzer_seconds)
 
     async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
@@ -120,6 +128,10 @@ class PostWork(Work):
             if read.error:
                 log.info("a post could not be read as it should", key=str(lease.key), code=read.error, why=read.why)
         return released
+
+    async def tend(self, connection: Connection) -> int:
+        """See how the promises stand, and tell of what changed."""
+        return await self.alerts.look(connection) if self.alerts else 0
 
     async def tidy(self, connection: Connection) -> int:
         """Forget answers whose time is over, and images that no post was made of."""

@@ -18,6 +18,7 @@ from duly.verify.doctor.obstacles import (
     check_vacuum,
 )
 from duly.verify.doctor.partitions import check_partitions
+from duly.verify.doctor.posts import check_posts
 from duly.verify.doctor.roles import check_roles, check_row_security
 from duly.verify.doctor.server import (
     check_autovacuum,
@@ -56,6 +57,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "partitions": check_partitions,
     "messages": check_messages,
     "telegram": check_telegram,
+    "posts": check_posts,
 }
 CHECKS: Final[Mapping[str, Check]] = {name: named(name, look) for name, look in LOOKS.items()}
 

@@ -26,6 +26,9 @@ def check_messages(case: Case) -> Sequence[Note]:
         notes.append(warn(found, "duly notifications list --status uncertain, then resend or resolve each"))
     if row["failed"]:
         notes.append(warn(f"{row['failed']} failed since yesterday", "duly notifications list --status failed"))
+    if row["by_apprise"] and not case.settings.public_url:
+        found = f"{row['by_apprise']} people are written to by apprise, and their messages have no links to answer by"
+        notes.append(warn(found, "set DULY_PUBLIC_URL to where people reach the API"))
     return notes or [ok("none is late, uncertain or failed")]
 
 

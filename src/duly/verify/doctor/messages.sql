@@ -1,7 +1,8 @@
 -- What is to be said, and what became of it.
 
 -- name: count_messages
--- How many wait too long, how many nobody knows of, and how many failed since yesterday; each counted so far and no farther.
+-- How many wait too long, how many nobody knows of, and how many failed since yesterday; each counted
+-- so far and no farther; and how many people are written to by apprise.
 select
     (
         select count(*) from (
@@ -17,4 +18,7 @@ select
             where o.status = 'failed' and o.created_at > duly.now() - interval '1 day'
             limit %(most)s
         ) as f
-    ) as failed;
+    ) as failed,
+    (
+        select count(*) from (select from "user".apprise_addresses limit %(most)s) as a
+    ) as by_apprise;

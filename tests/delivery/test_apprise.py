@@ -1,0 +1,332 @@
+"""Apprise: whatever service a person's address names, the words arrive, and nothing else of this machine is reached."""
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+from collections.abc import AsyncGenerator, Generator
+from io import StringIO
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from duly.delivery.apprise import AppriseChannel
+from duly.delivery.apprise.address import checked_address, leash_of
+from duly.delivery.apprise.leash import Leash, leashed
+from duly.delivery.channel import AnswerLink, Message, NotSent, Person, Unknown, WhenUncertain, WillNeverWork
+from duly.errors import InvalidArgument
+from tests.delivery.hands import Admin, know, look, put, send_work, until, working
+from tests.delivery.receiver import Answer, Receiver
+from tests.delivery.sinks import Mailbox, mailbox
+
+WORDS = "Hyra på Åsögatan\nSka göras 2026-12-01 åäö 中文 ✓"
+LINKS = (AnswerLink("Klart", "https://duly.example/c/abc.def"), AnswerLink("跳过", "https://duly.example/c/ghi.jkl"))
+
+
+def message(address: str | None, text: str = WORDS, links: tuple[AnswerLink, ...] = ()) -> Message:
+    """A message for somebody with this address."""
+    person = Person("anna", apprise_url=address)
+    return Message("0194f3c2-0000-7000-8000-000000000001", "apprise", "anna", "t", {"text": text}, "now", person, links)
+
+
+def at(receiver: Receiver, scheme: str, rest: str = "") -> str:
+    """The receiver as a service of this kind."""
+    return f"{scheme}://127.0.0.1:{receiver.server.server_port}/{rest}"
+
+
+@pytest.fixture
+async def channel() -> AsyncGenerator[AppriseChannel, None]:
+    """One that may reach this machine."""
+    here = AppriseChannel(seconds=20, allow_private=True)
+    yield here
+    await here.close()
+
+
+@pytest.fixture
+def mail() -> Generator[Mailbox, None, None]:
+    """A server that takes mail."""
+    with mailbox() as box:
+        yield box
+
+
+@pytest.fixture
+def logged() -> Generator[StringIO, None, None]:
+    """All that ends in the log of a process, whatever its level."""
+    root, before = logging.getLogger(), logging.getLogger().level
+    handler = logging.StreamHandler(StringIO())
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield handler.stream
+    root.setLevel(before)
+    root.removeHandler(handler)
+
+
+# What arrives ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_message_arrives_as_json_with_all_its_letters(channel: AppriseChannel, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(200)
+    assert await channel.send(message(at(receiver, "json"), links=LINKS)) == "json"
+    said = json.loads(receiver.posted[0].body)
+    assert said["title"] == "Hyra på Åsögatan"
+    assert said["message"] == (
+        "Ska göras 2026-12-01 åäö 中文 ✓\n\nKlart: https://duly.example/c/abc.def\n跳过: https://duly.example/c/ghi.jkl"
+    )
+
+
+@pytest.mark.parametrize(("scheme", "rest"), [("ntfy", "topic"), ("gotify", "token"), ("form", ""), ("xml", "")])
+async def test_other_services_get_it_too(scheme: str, rest: str, channel: AppriseChannel, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(200, (("content-type", "application/json"),), b'{"id": 1}')
+    assert await channel.send(message(at(receiver, scheme, rest))) == scheme
+    (posted,) = receiver.posted
+    body = posted.body.decode()
+    written = (json.dumps("åäö 中文")[1:-1], "åäö 中文", quote("åäö 中文", safe="").replace("%20", "+"))
+    assert any(each in body for each in written), body
+
+
+async def test_a_mail_arrives_with_all_its_letters(channel: AppriseChannel, mail: Mailbox) -> None:
+    address = f"mailto://anna:pw@127.0.0.1:{mail.port}/?from=duly@example.com&to=anna@example.com&mode=insecure&user="
+    assert await channel.send(message(address, links=LINKS)) == "mailto"
+    (came,) = mail.mails
+    assert came["subject"] == "Hyra på Åsögatan"
+    assert "anna@example.com" in came["to"]
+    text = mail.text()
+    assert "åäö 中文 ✓" in text
+    assert "https://duly.example/c/abc.def" in text
+
+
+async def test_a_message_of_one_line_has_no_title(channel: AppriseChannel, receiver: Receiver) -> None:
+    await channel.send(message(at(receiver, "json"), "Bara en rad"))
+    said = json.loads(receiver.posted[0].body)
+    assert (said["title"], said["message"]) == ("", "Bara en rad")
+
+
+# What does not --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
+async def test_what_is_not_taken_is_tried_again(status: int, channel: AppriseChannel, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(status)
+    with pytest.raises(NotSent, match=f"json: it was not taken, HTTP {status}"):
+        await channel.send(message(at(receiver, "json")))
+    assert len(receiver.posted) == 1  # the sender tries again, not the plugin
+
+
+async def test_an_address_cannot_say_that_failing_is_fine_or_ask_for_more_tries(
+    channel: AppriseChannel, receiver: Receiver
+) -> None:
+    receiver.answer = lambda _: Answer(500)
+    with pytest.raises(NotSent):
+        await channel.send(message(at(receiver, "json", "?optional=yes&retry=5&wait=0")))
+    assert len(receiver.posted) == 1
+
+
+async def test_a_mail_that_is_refused_is_tried_again(channel: AppriseChannel, mail: Mailbox) -> None:
+    mail.answer = "451 later"
+    address = f"mailto://127.0.0.1:{mail.port}/?from=duly@example.com&to=anna@example.com&mode=insecure"
+    with pytest.raises(NotSent, match="mailto: it was not taken"):
+        await channel.send(message(address))
+
+
+async def test_nobody_there_is_tried_again(channel: AppriseChannel) -> None:
+    with pytest.raises(NotSent, match="json: it was not taken"):
+        await channel.send(message("json://127.0.0.1:9/"))
+
+
+async def test_a_service_that_is_not_known_never_works(channel: AppriseChannel) -> None:
+    with pytest.raises(WillNeverWork, match="nonsense: apprise does not know this service"):
+        await channel.send(message("nonsense://secret-token"))
+
+
+async def test_somebody_without_an_address_is_told_apart(channel: AppriseChannel) -> None:
+    with pytest.raises(WillNeverWork, match="duly users set anna --apprise SERVICE://"):
+        await channel.send(message(None))
+
+
+async def test_of_a_service_that_does_not_answer_nobody_knows_and_its_thread_ends(receiver: Receiver) -> None:
+    receiver.gate.clear()
+    channel = AppriseChannel(seconds=0.5, allow_private=True)
+    with pytest.raises(Unknown, match=r"json: no answer within 0\.5 s"):
+        await channel.send(message(at(receiver, "json", "?rto=600&cto=600")))
+    await asyncio.to_thread(channel.threads.shutdown, wait=True)  # which would hang if the thread still waited
+    assert channel.when_uncertain is WhenUncertain.ASK
+
+
+async def came(reader: asyncio.StreamReader) -> bytes | None:
+    """What came within a moment: nothing at all at the end of a connection, None when nobody said anything."""
+    try:
+        return await asyncio.wait_for(reader.read(65536), 0.02)
+    except TimeoutError:
+        return None
+
+
+async def test_a_service_that_drips_is_cut_off(receiver: Receiver) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+            while (await came(reader)) != b"":  # until the other side is gone
+                writer.write(b" ")
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+            loop.call_soon(stopped.set)
+
+    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        channel = AppriseChannel(seconds=0.5, allow_private=True)
+        with pytest.raises(Unknown):
+            await channel.send(message(f"json://127.0.0.1:{port}/"))
+        await asyncio.wait_for(stopped.wait(), 20)
+        await asyncio.to_thread(channel.threads.shutdown, wait=True)
+
+
+# Where it may go ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "json://127.0.0.1/",
+        "json://localhost/",
+        "json://[::1]/",
+        "json://10.1.2.3/",
+        "json://169.254.169.254/latest/meta-data",
+        "json://2130706433/",
+        "json://0x7f.1/",
+        "gotify://192.168.0.1/token",
+        "mailto://127.0.0.1:25/?from=a@example.com&to=b@example.com",
+        "rsyslog://127.0.0.1/",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # sockets that a plugin leaves open
+async def test_addresses_inside_are_not_reached(address: str) -> None:
+    channel = AppriseChannel(seconds=20)
+    with pytest.raises((WillNeverWork, NotSent)) as refusal:
+        await channel.send(message(address))
+    reasons = ("is not a public address", "apprise does not know", "it was not taken")
+    assert any(each in str(refusal.value) for each in reasons)
+    await channel.close()
+
+
+async def test_redirects_are_not_followed_whatever_the_address_says(
+    channel: AppriseChannel, receiver: Receiver
+) -> None:
+    receiver.answer = lambda _: Answer(307, (("location", receiver.url),))
+    with pytest.raises(NotSent):
+        await channel.send(message(at(receiver, "json", "?redirect=yes")))
+    assert len(receiver.posted) == 1
+
+
+async def test_a_name_is_judged_by_where_it_leads(receiver: Receiver) -> None:
+    channel = AppriseChannel(seconds=20)
+    channel.new_leash = lambda: Leash(lambda host: host == "127.0.0.2")
+    with pytest.raises(WillNeverWork, match=r"it leads to 127\.0\.0\.1, which is not a public address"):
+        await channel.send(message(f"json://localhost:{receiver.server.server_port}/"))
+    assert receiver.posted == []
+    await channel.close()
+
+
+@pytest.mark.parametrize("scheme", ["syslog", "dbus", "kde", "gnome", "glib", "macosx", "windows", "blink1"])
+async def test_services_of_this_machine_are_refused(scheme: str, channel: AppriseChannel) -> None:
+    with pytest.raises(InvalidArgument, match=f"{scheme}://...: it speaks to whoever sits at the machine"):
+        checked_address(f"{scheme}://", allow_private=True)
+    with pytest.raises(WillNeverWork, match="it speaks to whoever sits at the machine"):
+        await channel.send(message(f"{scheme}://"))
+
+
+def test_on_its_leash_code_reads_no_file_and_starts_no_program(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("word")
+    with leashed(leash_of(True)) as leash:
+        with pytest.raises(PermissionError, match="file of this machine"):
+            secret.read_text()
+        with pytest.raises(PermissionError):
+            Path("/usr/../etc/passwd").read_text()
+        with pytest.raises(PermissionError, match="start a program"):
+            subprocess.run(["true"])
+        with pytest.raises(PermissionError, match="start a program"):
+            os.posix_spawn("/bin/true", ["true"], {})
+        assert leash.refused
+    assert secret.read_text() == "word"  # and nobody else is held
+
+
+# What is kept ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("ntfys://ntfy.sh/topic", "ntfys://ntfy.sh/topic"),
+        ("MailTos://u:p@gmail.com", "mailtos://u:p@gmail.com"),
+        ("json://example.com/hook", "json://example.com/hook"),
+    ],
+)
+def test_an_address_that_can_work_is_kept(address: str, kept: str) -> None:
+    assert checked_address(address) == kept
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("nonsense://hunter2", "nonsense://...: apprise does not know"),
+        ("slack://hunter2", "slack://...: apprise does not know this service, or lacks something"),
+        ("hunter2", "an address for apprise is"),
+        ("json://host/hunter2 x", "an address for apprise is"),
+        ("json://host/hunter2å", "an address for apprise is"),
+        ("json://host/hunter2" + "x" * 2048, "at most 2048"),
+        ("json://u:hunter2@127.0.0.1/", r"json://...: 127.0.0.1 is not a public address; DULY_WEBHOOK_ALLOW_PRIVATE"),
+        ("json://u:hunter2@localhost/", "localhost is not a public address"),
+        ("json://u:hunter2@[::1]/", "is not a public address"),
+        ("fcm://hunter2/device?keyfile=/etc/passwd", "fcm://...: it names a file of this machine"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # half-made attachments of apprise
+def test_an_address_that_cannot_is_refused_and_never_repeated(address: str, words: str, logged: StringIO) -> None:
+    with pytest.raises(InvalidArgument, match=words) as refusal:
+        checked_address(address)
+    assert "hunter2" not in str(refusal.value)
+    assert "hunter2" not in logged.getvalue()
+
+
+def test_a_person_does_not_show_it() -> None:
+    assert "hunter2" not in repr(Person("anna", apprise_url="json://hunter2"))
+
+
+# With the sender ------------------------------------------------------------------------------------------------------
+
+
+async def test_messages_go_out_by_apprise(admin: Admin, dsn: str, receiver: Receiver, channel: AppriseChannel) -> None:
+    for uid in ("anna", "bo", "cy"):
+        know(admin, uid)
+    asked = 'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users where uid = %s'
+    admin.execute(asked, [at(receiver, "json", "hunter2"), "anna"])
+    admin.execute(asked, ["nonsense://hunter2", "cy"])
+    put(admin, "först", "sedan", channel="apprise")
+    put(admin, "for nobody", to="bo", channel="apprise")
+    put(admin, "nowhere", to="cy", channel="apprise")
+    receiver.answer = lambda _: Answer(503) if len(receiver.posted) < 2 else Answer(200)
+    async with working(dsn, send_work(channel)):
+        await until(admin, lambda: look(admin) == ["sent", "sent", "failed", "failed"])
+    assert [json.loads(each.body)["message"] for each in receiver.posted] == ["först", "först", "sedan"]
+    assert look(admin, "receipt, starts") == [("json", 2), ("json", 1), (None, 1), (None, 1)]
+    assert "hunter2" not in str(look(admin, "receipt, last_error, payload"))
+
+
+async def test_what_was_cut_off_is_uncertain_and_waits_for_a_person(admin: Admin, dsn: str, receiver: Receiver) -> None:
+    know(admin, "anna")
+    admin.execute(
+        'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users', [at(receiver, "json")]
+    )
+    put(admin, "word", channel="apprise")
+    receiver.gate.clear()
+    async with working(dsn, send_work(AppriseChannel(seconds=0.5, allow_private=True))):
+        await until(admin, lambda: look(admin) == ["uncertain"])
+    assert look(admin, "last_error") == ["json: no answer within 0.5 s"]
+    assert len(receiver.posted) == 1
