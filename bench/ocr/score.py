@@ -33,7 +33,7 @@ def score_of(page: Page, schedule_date: str, shifts: Sequence[Shown]) -> Score:
     got = [(each.start, each.end, each.title, each.customer, each.location) for each in page.shifts]
     right = sum((Counter(wanted) & Counter(got)).values())
     times = sum((Counter(each[:2] for each in wanted) & Counter(each[:2] for each in got)).values())
-    by_time = {each[:2]: each for each in got}
+    by_time: dict[tuple[str, ...], tuple[str, ...]] = {each[:2]: each for each in got}
     marked = kept = 0
     for each in wanted:
         found = by_time.get(each[:2], ("",) * 5)

@@ -1,6 +1,6 @@
 """Lines become shifts: three layouts, what is missing, what is too much, and what cannot be right."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -44,8 +44,7 @@ def as_grid(*shifts: Shown) -> list[Mark]:
 
 @pytest.mark.parametrize("lay", [as_list, as_cards, as_grid])
 @pytest.mark.parametrize("degrees", [0, 3, -7])
-def test_all_layouts_are_read_straight_and_askew(lay: object, degrees: float) -> None:
-    assert callable(lay)
+def test_all_layouts_are_read_straight_and_askew(lay: Callable[..., list[Mark]], degrees: float) -> None:
     found = page(tilted([*HEAD, *lay(ANNA, BO, EVA), *FOOT], degrees))
     assert sorted(shifts_of(found)) == [ANNA, BO, EVA]
     assert (found.schedule_date, found.problems) == ("2026-02-24", ())
@@ -134,8 +133,7 @@ def test_what_cannot_be_right_is_told_and_not_guessed(marks: Sequence[Mark], pro
 
 @pytest.mark.parametrize("lost", [5, 6, 9, 10])  # a title or a customer, of the second shift or the third
 @pytest.mark.parametrize("lay", [as_list, as_cards])
-def test_a_row_that_was_not_read_is_missed_where_the_others_have_it(lay: object, lost: int) -> None:
-    assert callable(lay)
+def test_a_row_that_was_not_read_is_missed_where_the_others_have_it(lay: Callable[..., list[Mark]], lost: int) -> None:
     marks = lay(ANNA, BO, EVA)
     problems = page([*HEAD, *marks[:lost], *marks[lost + 1 :], *FOOT]).problems
     assert problems

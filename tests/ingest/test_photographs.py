@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -45,7 +46,7 @@ class Child:
         self.calls.append(call)
         answer = self.answers[min(int(call.arguments[0]), len(self.answers) - 1)]
         if isinstance(answer, list):
-            answer = answer.pop(0)
+            answer = cast("list[object]", answer).pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer

@@ -8,6 +8,7 @@ An engine is built once for a process and kept: its models take a second to load
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -185,7 +186,7 @@ class PageReader:
         self.api.SetImage(grey)
         self.api.Recognize()
         marks: list[Mark] = []
-        words: Any = iterate_level(self.api.GetIterator(), RIL.WORD)
+        words = cast("Iterable[Any]", iterate_level(self.api.GetIterator(), RIL.WORD))
         for word in words:
             text, box = (
                 str(word.GetUTF8Text(RIL.WORD) or ""),
