@@ -13,10 +13,11 @@ from duly.worker.children import Children
 
 LIMIT_SECONDS = 0.5
 HEAVY = f"""
-import sys, time
+import sys, threading
 
+pause = threading.Event().wait
 if sys.argv[0].endswith("child.py"):
-    time.sleep({3 * LIMIT_SECONDS})
+    pause({3 * LIMIT_SECONDS})
 
 
 def say(word):
@@ -24,7 +25,7 @@ def say(word):
 
 
 def dawdle():
-    time.sleep(60)
+    pause(60)
 """
 
 
