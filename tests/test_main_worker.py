@@ -82,7 +82,7 @@ class FixtureParsing(unittest.TestCase):
         reader, captured = FixtureReader(self.path), Captured(uuid4(), 42)
         for start in ("10:00", "11:00"):
             self.path.write_text(f'{{"schedule_date": "2026-02-10", "note": "{start}"}}')
-            self.assertEqual(asyncio.run(cast("Any", reader.read(captured)))[0]["note"], start)
+            self.assertEqual(asyncio.run(cast("Any", reader.read(captured)))[0].payload["note"], start)
 
     def test_the_hash_is_of_what_is_meant_and_not_of_how_it_is_written(self) -> None:
         entry = {"location": " BILLDAL", "title": "cleaning ", "end": "14.00", "start": "10:0"}

@@ -92,7 +92,10 @@ def drain_some(connection: Connection[Any], prepared: Mapping[UUID, Prepared]) -
         connection.execute(STATEMENTS.lock_days, {"keys": [row.lock for row in rows]}).fetchall()
         settled = turned(OF_SETTLE, [row.settle for row in rows])
         days = {"user_ids": settled["column_user_id"], "schedule_dates": settled["column_schedule_date"]}
-        connection.execute(STATEMENTS.find_days, {**days, "canonicalizer": CANONICALIZER}).fetchall()
+        connection.execute(
+            STATEMENTS.find_days,
+            {**days, "canonicalizer": CANONICALIZER, "with_payload": [False] * len(days["user_ids"])},
+        ).fetchall()
         connection.execute(SETTLE, {**held, **settled, "canonicalizer": CANONICALIZER}).fetchall()
         connection.execute(STATEMENTS.add_events, turned(OF_EVENTS, [each for row in rows for each in row.events]))
         connection.execute(STATEMENTS.put_snapshots, turned(OF_SNAPSHOT, [row.snapshot for row in rows]))
@@ -139,7 +142,7 @@ def prepared_of(key: UUID, step: Any, seen: Observed) -> Prepared:
     shifts = "[" + ",".join(shift.text for shift in day.shifts) + "]"
     return Prepared(
         lock=advisory_key("ingest.day", SCHEMA, *whose),
-        settle=(store.as_json(result_of(step, seen)), *whose, *version, day.payload_hash),
+        settle=(store.as_json(result_of(step, seen, 0)), *whose, *version, day.payload_hash),
         snapshot=(*whose, shifts, key, day.canonicalizer, day.events),
         events=[event_row(key, whose, step.before.events + nth, event) for nth, event in enumerate(step.events, 1)],
         notices=[

@@ -64,7 +64,7 @@ async def test_a_compressed_photograph_is_refused_with_how_to_send_it(house: Hou
     [
         (b"%PDF-1.7 and so on, page after page", "day.pdf", "application/pdf"),
         (b"GIF89a" + bytes(100), "day.gif", "image/gif"),
-        (PNG[:200], "half.png", "image/png"),
+        (PNG[: len(PNG) // 2], "half.png", "image/png"),
         (b"\x89PNG\r\n\x1a\n" + bytes(500), "fake.png", "image/png"),
         (png_claiming(60_000, 60_000), "bomb.png", "image/png"),
         (b"", "empty.png", "image/png"),

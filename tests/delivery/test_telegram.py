@@ -148,6 +148,7 @@ async def test_what_was_sent_and_never_answered_is_uncertain_and_is_not_sent_aga
     assert look(admin) == ["uncertain"]
 
 
+@pytest.mark.lawless
 @pytest.mark.parametrize("uid", ["anna", "43", None])
 async def test_messages_about_days_go_to_the_telegram_id_they_are_kept_under(
     uid: str | None, admin: Admin, dsn: str, telegram: FakeTelegram

@@ -261,7 +261,7 @@ async def test_from_the_reminder_to_the_books_by_a_link_that_was_sent(house: Hou
             await until(house.admin, lambda: look(house.admin)[-1] == "sent")
         text: str = json.loads(receiver.posted[-1].body)["message"]
     links = dict(re.findall(r"^(\S.*): (http\S+)$", text, re.MULTILINE))
-    assert list(links) == ["完成", "跳过", "1 小时后", "明天", "取消本期"]
+    assert list(links) == ["完成", "跳过", "稍后", "明天", "取消"]
     async with httpx2.AsyncClient(timeout=60) as client:
         page = await client.get(links["完成"])
         assert "房租" in page.text

@@ -40,7 +40,8 @@ def said(answer: subprocess.CompletedProcess[str]) -> dict[str, object]:
 
 
 class TestOnAFreshClone:
-    def test_pip_prepares_the_environment(self, project: SmallProject) -> None:
+    def test_pip_prepares_the_environment(self, tmp_path: Path) -> None:
+        project = make_project(tmp_path, python_without(tmp_path / "python", "uv"))
         answer = project.run("up", "--port", "1")
         assert said(answer) == {"arguments": ["up", "--port", "1"], "small_core": "1.0"}
         assert f"{PREPARING}: 1 packages, with pip" in answer.stderr
@@ -311,8 +312,9 @@ class TestBesideUv:
         project.offer("uv", UV)
         (project.root / "pyproject.toml").write_text(
             '[project]\nname = "duly"\nversion = "0"\nrequires-python = ">=3.11"\ndependencies = ["small-core"]\n'
-            '[project.optional-dependencies]\nai = ["small-ai"]\nocr = ["small-ocr"]\ntelegram = ["small-telegram"]\n'
-            '[dependency-groups]\ndev = ["small-dev", "duly[ai,ocr,telegram]"]\n'
+            '[project.optional-dependencies]\nai = ["small-ai"]\napprise = ["small-apprise"]\n'
+            'ocr = ["small-ocr"]\ntelegram = ["small-telegram"]\n'
+            '[dependency-groups]\ndev = ["small-dev", "duly[ai,apprise,ocr,telegram]"]\n'
             '[tool.uv]\npackage = false\npython-downloads = "never"\n'
             f"constraint-dependencies = {[f'small-{group}==1.0' for group in PACKAGES]}\n"
         )

@@ -28,11 +28,12 @@ dependencies = ["small-core"]
 
 [project.optional-dependencies]
 ai = ["small-ai"]
+apprise = ["small-apprise"]
 ocr = ["small-ocr"]
 telegram = ["small-telegram"]
 
 [dependency-groups]
-dev = ["duly[ai,ocr,telegram]", "small-dev"]
+dev = ["duly[ai,apprise,ocr,telegram]", "small-dev"]
 
 [tool.uv]
 python-downloads = "never"
@@ -177,7 +178,7 @@ def test_the_lock_is_made_from_pyproject_and_the_launcher_installs_it(tmp_path: 
 
     with served(index) as address:
         (project.home / ".config" / "uv" / "uv.toml").write_text(f'[[index]]\nurl = "{address}"\ndefault = true\n')
-        assert lock() == '{"packages": 5, "core": 1}\n'
+        assert lock() == '{"packages": 6, "core": 1}\n'
         text = (project.root / "requirements.lock").read_text()
         project.wheel("core", "2.0")
         lock()  # a newer one exists, and is not taken unless asked for
@@ -186,6 +187,7 @@ def test_the_lock_is_made_from_pyproject_and_the_launcher_installs_it(tmp_path: 
     assert [line for line in text.splitlines() if line.startswith("# [")] == [
         "# [core]",
         "# [ai]",
+        "# [apprise]",
         "# [ocr]",
         "# [telegram]",
         "# [dev]",

@@ -376,7 +376,7 @@ RIGHTS = {
     "api": {table: {"select", "insert"} if table == "capture_image" else {"select"} for table in TABLES},
     "readonly": {table: {"select"} for table in TABLES},
 }
-COLUMNS_OF_API = {"insert": {"user_id", "payload", "given_at", "closed_at"}, "update": {"closed_at"}}
+COLUMNS_OF_API = {"insert": {"id", "user_id", "payload", "given_at", "closed_at"}, "update": {"closed_at"}}
 
 
 @pytest.mark.parametrize("part", ROLES)

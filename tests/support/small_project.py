@@ -48,6 +48,7 @@ match sys.argv[1:]:
 PACKAGES = {
     "core": ["small_core"],
     "ai": ["openai", "vaderSentiment"],
+    "apprise": ["apprise"],
     "ocr": ["onnxruntime", "rapidocr", "tesserocr"],
     "telegram": ["aiogram"],
     "dev": ["small_dev"],

@@ -4,6 +4,7 @@ It is a secret: whatever is said about one names the service and nothing else.
 """
 
 import logging
+import mimetypes
 import re
 import threading
 import warnings
@@ -11,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from duly import extras
-from duly.delivery.apprise.leash import Leash, is_address, leashed
+from duly.delivery.apprise.leash import A_FILE, Leash, is_address, leashed
 from duly.delivery.webhook.addresses import is_public
 from duly.errors import InvalidArgument
 
@@ -67,11 +68,14 @@ def open_service(address: str, leash: Leash) -> "NotifyBase | None":
         leash.refused = "it speaks to whoever sits at the machine that sends"
         return None
     manners = load_apprise()
-    from apprise import Apprise
+    from apprise import Apprise, AppriseAttachment
 
     with leashed(leash):
         plugin = Apprise.instantiate(address, asset=manners)  # pyright: ignore[reportUnknownMemberType]
     if plugin is None or plugin.category != "native":
+        return None
+    if any(isinstance(each, AppriseAttachment) and len(each) for each in vars(plugin).values()):
+        leash.file = A_FILE  # which it would open when it sends
         return None
     plugin.redirects = False
     plugin.optional = False  # which would call a failure a success
@@ -89,6 +93,7 @@ def load_apprise() -> "AppriseAsset":
 def manners() -> "AppriseAsset":
     """How every plugin behaves: no files, no keys of its own making, no pictures, no redirects, no limits but ours."""
     extras.require("apprise")
+    mimetypes.init()  # which reads files of this machine, and would do so on a leash
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some plugins import what will leave Python one day
         from apprise import AppriseAsset

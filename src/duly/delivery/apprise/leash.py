@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any, cast
 
-__all__ = ["Leash", "is_address", "leashed"]
+__all__ = ["A_FILE", "Leash", "is_address", "leashed"]
 
 READABLE = tuple(
     os.path.realpath(place) + os.sep
@@ -25,6 +25,7 @@ READABLE = tuple(
 )
 PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty")
 CONNECTIONS = ("socket.connect", "socket.sendto", "socket.sendmsg")
+A_FILE = "it names a file of this machine"
 WATCHED = frozenset({*CONNECTIONS, *PROGRAMS, "open"})
 
 
@@ -60,7 +61,7 @@ class Leash:
             return
         whole = os.path.realpath(os.fsdecode(path))
         if not whole.startswith(READABLE):
-            self.file = "it names a file of this machine"
+            self.file = A_FILE
             raise PermissionError(self.file)
 
     def run(self, event: str) -> None:
