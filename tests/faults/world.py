@@ -154,8 +154,11 @@ class World:
     def people(self, admin: psycopg.Connection[Any]) -> None:
         """An org, authors, people with schedules, people with days; each with a webhook."""
         admin.execute("insert into duly.orgs (id, name) values (%s, 'harness')", [ORG])
-        uids = [*AUTHORS, *REMINDED, *map(str, CAPTURERS)]
-        admin.execute('insert into "user".users (uid) select unnest(%s::text[])', [uids])
+        admin.execute('insert into "user".users (uid) select unnest(%s::text[])', [[*AUTHORS, *REMINDED]])
+        admin.execute(
+            'insert into "user".users (uid, telegram_id) select id::text, id from unnest(%s::bigint[]) as id',
+            [list(CAPTURERS)],
+        )
         admin.execute(WEBHOOKS, [self.receiver.url, SECRET])
         admin.execute(
             """
