@@ -64,9 +64,10 @@ where u.uid = any (%(uids)s::text[]);
 
 -- name: find_people_of_days
 -- Whom messages about days are for: by their Telegram id, under which days are kept.
-select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret
+select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret, a.url as apprise_url
 from "user".users as u
 left join "user".webhooks as w on w.user_id = u.id
+left join "user".apprise_addresses as a on a.user_id = u.id
 where u.telegram_id = any (%(telegram_ids)s::bigint[]);
 
 -- name: note_called
