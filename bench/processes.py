@@ -8,10 +8,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from duly.launcher import ROOT
 
-__all__ = ["Process", "cpu_seconds_of_server", "launch", "running", "stop", "wait_until"]
+__all__ = ["Process", "cpu_seconds_of_server", "launch", "peak_bytes_of", "running", "stop", "wait_until"]
 
 TICKS = os.sysconf("SC_CLK_TCK")
 USER, SYSTEM, ENDED_USER, ENDED_SYSTEM, PARENT = 11, 12, 13, 14, 1  # places in /proc/<pid>/stat, after the name
@@ -33,10 +34,7 @@ class Process:
 
     def peak_bytes(self) -> int:
         """The most memory it ever held."""
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-        raise LookupError("this kernel does not tell a process's peak memory")
+        return peak_bytes_of(self.process.pid)
 
 
 def launch(
@@ -103,6 +101,14 @@ def cpu_seconds_of_server(backend: int) -> float:
             if int(fields[PARENT]) == postmaster:
                 ticks += int(fields[USER]) + int(fields[SYSTEM])
     return ticks / TICKS
+
+
+def peak_bytes_of(pid: int | Literal["self"]) -> int:
+    """The most memory a process ever held."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise LookupError("this kernel does not tell a process's peak memory")
 
 
 def stat_of(pid: int) -> list[str]:

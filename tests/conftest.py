@@ -1,10 +1,11 @@
-"""One server per test run, one clone of the template per test, and every PostgreSQL version we can find."""
+"""One server per test run, a database for every test, and every PostgreSQL version we can find."""
 
 import importlib.util
 import os
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,18 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.binaries import Binaries, candidates, inspect
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
-from duly.testing import FAST_SETTINGS, FOREIGN_DATABASE_VARIABLES, TestDatabases, plugin, server_for_tests
+from duly.testing import (
+    FAST_SETTINGS,
+    FOREIGN_DATABASE_VARIABLES,
+    TestDatabases,
+    install_test_clock,
+    plugin,
+    server_for_tests,
+)
 from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
-from tests.faults.budget import say_what_the_gate_took
+from tests.faults.budget import GATE, say_what_the_gate_took
 from tests.support.lawful import broken_in, changed_in, is_lawful, is_story
+from tests.support.lending import Lender
 
 if TYPE_CHECKING:
     from tests.support.telegram import FakeTelegram
@@ -60,6 +69,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     remove_run(Path(os.environ.pop(RUN_HOME)))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes turns comes first, one after the other in one process, so that nobody waits for it at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(GATE))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Faults are part of every run, and must stay cheap enough for it."""
     reports = [report for several in terminalreporter.stats.values() for report in several]
@@ -96,9 +111,23 @@ def server(duly_server: str) -> str:
 @pytest.fixture(scope="session")
 def databases(server: str, run_home: Path) -> TestDatabases:
     """The template of this run, built by whichever process came first."""
-    databases = TestDatabases(server, prefix_of(run_home))
-    databases.build_template(build_template)
+    return templates(server, run_home, "template", build_template)
+
+
+def templates(server: str, run_home: Path, kind: str, build: Callable[[str], None]) -> TestDatabases:
+    """A template of this run, built by whichever process came first."""
+    prefix = prefix_of(run_home)
+    databases = TestDatabases(server, prefix, template=f"{prefix}_{kind}")
+    databases.build_template(build)
     return databases
+
+
+def lending(
+    server: str, run_home: Path, owner: str, kind: str, build: Callable[[str], None]
+) -> Generator[Lender, None, None]:
+    """Who lends databases like a template, until the end of the run."""
+    with closing(Lender(templates(server, run_home, kind, build), owner)) as lender:
+        yield lender
 
 
 def build_template(dsn: str) -> None:
@@ -110,6 +139,13 @@ def build_template(dsn: str) -> None:
             admin.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
 
 
+def build_movable_template(dsn: str) -> None:
+    """The same, and a clock that can be moved."""
+    build_template(dsn)
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        install_test_clock(admin)
+
+
 @pytest.fixture
 def telegram() -> Generator["FakeTelegram", None, None]:
     """A Bot API of this test's own."""
@@ -119,15 +155,40 @@ def telegram() -> Generator["FakeTelegram", None, None]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def lender(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+    """Databases like the template."""
+    yield from lending(server, run_home, worker_id, "template", build_template)
+
+
+@pytest.fixture(scope="session")
+def movable_lender(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+    """Databases like the template, with a clock that can be moved."""
+    yield from lending(server, run_home, worker_id, "moving", build_movable_template)
+
+
 @pytest.fixture
-def database(databases: TestDatabases, worker_id: str, request: pytest.FixtureRequest) -> Generator[str, None, None]:
+def database(lender: Lender, request: pytest.FixtureRequest) -> Generator[str, None, None]:
     """The address of a database of this test's own, in which no law is broken when it is over."""
-    with databases.clone(worker_id) as dsn:
+    with lender.lend() as dsn:
         yield dsn
-        if is_lawful(request):
-            with psycopg.connect(dsn, autocommit=True, options="-c lock_timeout=10s -c jit=off") as admin:
-                assert broken_in(admin) == []
-                assert not is_story(request) or changed_in(admin) == []
+        check_laws(dsn, request)
+
+
+@pytest.fixture
+def movable_database(movable_lender: Lender, request: pytest.FixtureRequest) -> Generator[str, None, None]:
+    """The same, with a clock that can be moved."""
+    with movable_lender.lend() as dsn:
+        yield dsn
+        check_laws(dsn, request)
+
+
+def check_laws(dsn: str, request: pytest.FixtureRequest) -> None:
+    """A test of people and workers leaves its database lawful; a story, also as the contracts say."""
+    if is_lawful(request):
+        with psycopg.connect(dsn, autocommit=True, options="-c lock_timeout=10s -c jit=off") as admin:
+            assert broken_in(admin) == []
+            assert not is_story(request) or changed_in(admin) == []
 
 
 @pytest.fixture(scope="session", params=MAJORS, ids=lambda major: f"pg{major}")
@@ -143,17 +204,32 @@ def server_of_each_major(request: pytest.FixtureRequest, run_home: Path) -> Gene
 
 
 @pytest.fixture(scope="session")
-def databases_of_each_major(server_of_each_major: EmbeddedServer, run_home: Path) -> TestDatabases:
-    """The template on a server of each major version."""
-    databases = TestDatabases(server_of_each_major.dsn(), prefix_of(run_home))
-    databases.build_template(build_template)
-    return databases
+def lender_of_each_major(
+    server_of_each_major: EmbeddedServer, run_home: Path, worker_id: str
+) -> Generator[Lender, None, None]:
+    """Databases like the template, on a server of each major version."""
+    yield from lending(server_of_each_major.dsn(), run_home, worker_id, "template", build_template)
+
+
+@pytest.fixture(scope="session")
+def movable_lender_of_each_major(
+    server_of_each_major: EmbeddedServer, run_home: Path, worker_id: str
+) -> Generator[Lender, None, None]:
+    """The same, with a clock that can be moved."""
+    yield from lending(server_of_each_major.dsn(), run_home, worker_id, "moving", build_movable_template)
 
 
 @pytest.fixture
-def database_of_each_major(databases_of_each_major: TestDatabases, worker_id: str) -> Generator[str, None, None]:
+def database_of_each_major(lender_of_each_major: Lender) -> Generator[str, None, None]:
     """A database of this test's own on a server of each major version."""
-    with databases_of_each_major.clone(worker_id) as dsn:
+    with lender_of_each_major.lend() as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def movable_database_of_each_major(movable_lender_of_each_major: Lender) -> Generator[str, None, None]:
+    """The same, with a clock that can be moved."""
+    with movable_lender_of_each_major.lend() as dsn:
         yield dsn
 
 

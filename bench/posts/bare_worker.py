@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+import orjson
 import psycopg
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
@@ -19,6 +20,7 @@ from duly.kernel.lease import render, render_settle
 from duly.posts import store
 from duly.posts.machine import POST
 from duly.posts.model import Status
+from duly.posts.work import IT_IS_OUT
 from duly.settings import load_settings
 
 __all__ = ["main"]
@@ -55,7 +57,7 @@ def release_some(connection: Connection[Any], reading: str) -> bool:
     }
     with connection.transaction():
         released = [row[0] for row in connection.execute(SETTLE, settled).fetchall()]
-        connection.execute(store.SQL.write_notices, {"keys": released})
+        connection.execute(store.SQL.write_notices, {"keys": released, "texts": orjson.dumps(IT_IS_OUT).decode()})
     return True
 
 

@@ -6,12 +6,12 @@ import pytest
 
 from duly.objects import Objects
 from tests.bot.hands import House
-from tests.scheduler.conftest import admin, api, hands, worker
+from tests.scheduler.conftest import admin, api, database, hands, worker
 from tests.scheduler.hands import Hands
 from tests.support.api import objects_here
 from tests.support.telegram import FakeTelegram
 
-__all__ = ["admin", "api", "hands", "house", "objects", "worker"]
+__all__ = ["admin", "api", "database", "hands", "house", "objects", "worker"]
 
 
 @pytest.fixture

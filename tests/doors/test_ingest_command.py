@@ -34,6 +34,12 @@ EVENING = {"start": "18:00", "end": "20:00", "title": "Anna Svensson • Städni
 
 
 @pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
+
+
+@pytest.fixture
 def admin(database: str) -> Generator[Admin, None, None]:
     """The test's own hand."""
     with psycopg.connect(database, autocommit=True) as connection:

@@ -36,6 +36,12 @@ AS_JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
+
+
+@pytest.fixture
 def admin(database: str) -> Generator[psycopg.Connection[Any], None, None]:
     """The test's own hand, with a clock that it can move."""
     with psycopg.connect(database, autocommit=True) as connection:

@@ -31,6 +31,12 @@ JOBS = (*PYTHON, "-m", "duly", "jobs")
 
 
 @pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
+
+
+@pytest.fixture
 def admin(database: str) -> Generator[Admin, None, None]:
     with psycopg.connect(database, autocommit=True) as connection:
         install_test_clock(connection)

@@ -60,6 +60,12 @@ POST = {
 
 
 @pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
+
+
+@pytest.fixture
 def admin(database: str) -> Generator[Admin, None, None]:
     """The test's own hand, in a database whose clock stands at noon."""
     with psycopg.connect(database, autocommit=True) as connection:

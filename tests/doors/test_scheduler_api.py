@@ -97,6 +97,12 @@ def opened(database: str) -> Generator[House, None, None]:
 
 
 @pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
+
+
+@pytest.fixture
 def house(database: str) -> Generator[House, None, None]:
     """A house of the test's own."""
     with opened(database) as house:

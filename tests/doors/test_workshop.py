@@ -85,7 +85,7 @@ def test_it_uses_a_marked_test_database_and_leaves_nothing_behind(database: str)
         answer = run_tests("tests/sql/test_databases.py", "-k", "a_clone_is", TEST_DATABASE_URL=database)
         assert answer.returncode == 0, answer.stdout + answer.stderr
         assert "2 passed" in answer.stdout
-        left = {name for name in names_of_databases(connection) - before if "_template" in name}
+        left = {name for name in names_of_databases(connection) - before if name.endswith("_template")}
     assert left == set()
 
 

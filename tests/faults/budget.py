@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-__all__ = ["GATE_SECONDS", "say_what_the_gate_took"]
+__all__ = ["GATE", "GATE_SECONDS", "say_what_the_gate_took"]
 
 GATE = "tests/faults/test_gate.py"
 GATE_SECONDS = 240.0

@@ -14,7 +14,7 @@ from duly.errors import LeaseLost
 from duly.ingest import CAPTURE_MACHINE, capture_session
 from duly.kernel.halves import in_halves
 from duly.kernel.lease import Lease, claim_lapsed, find_lapsed, quarantine, release, renew, settle, settle_many
-from tests.laws.conftest import Clock, Connection, admin, clock, connection, laws, other, workers
+from tests.laws.conftest import Clock, Connection, admin, clock, connection, lawbooks, laws, other, workers
 from tests.laws.tables import Shape
 from tests.laws.test_lease import (
     LEASE,
@@ -45,6 +45,7 @@ __all__ = [
     "admin",
     "clock",
     "connection",
+    "lawbooks",
     "laws",
     "other",
     "test_a_beat_that_crosses_a_release_does_not_undo_it",

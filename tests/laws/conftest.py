@@ -9,10 +9,13 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
+from duly.db.embedded import EmbeddedServer
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.testing import install_test_clock, move_clock
+from duly.testing import move_clock
+from tests.conftest import build_movable_template, lending
 from tests.laws.tables import SHAPES, Shape, schema_sql
+from tests.support.lending import Lender
 from tests.support.pooler import pooler
 
 Connection = AsyncConnection[Any]
@@ -25,13 +28,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("nth", range(1, rounds + 1))
 
 
-@pytest.fixture
-def laws(database_of_each_major: str) -> str:
-    """The address of a database with the two tables."""
-    with psycopg.connect(database_of_each_major, autocommit=True) as admin:
-        install_test_clock(admin)
+@pytest.fixture(scope="session")
+def lawbooks(server_of_each_major: EmbeddedServer, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+    """Databases with the two tables, on a server of each major version."""
+    yield from lending(server_of_each_major.dsn(), run_home, worker_id, "laws", build_laws)
+
+
+def build_laws(dsn: str) -> None:
+    """The template, a clock that can be moved, and the two tables."""
+    build_movable_template(dsn)
+    with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute(schema_sql().encode())
-    return database_of_each_major
+
+
+@pytest.fixture
+def laws(lawbooks: Lender) -> Generator[str, None, None]:
+    """The address of a database with the two tables."""
+    with lawbooks.lend() as dsn:
+        yield dsn
 
 
 @pytest.fixture(params=SHAPES, ids=str)

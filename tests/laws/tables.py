@@ -151,6 +151,10 @@ create index visit_due on laws.visit (created_at, number) where state = 'pending
 create index visit_locked on laws.visit (number) where state = 'processing';
 
 grant select, insert, update on laws.parcel, laws.visit to duly_worker;
+
+-- What a worker writes beside settling; its key makes a second one the same one.
+create table laws.receipt (key text primary key, written_by text not null);
+grant select, insert on laws.receipt to duly_worker;
 """
 
 

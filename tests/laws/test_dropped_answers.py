@@ -38,13 +38,6 @@ async def fragile(proxy: Proxy) -> AsyncGenerator[Connection, None]:
         yield connection
 
 
-@pytest.fixture
-def receipts(admin: Admin) -> None:
-    """Something a worker writes beside settling; its key makes a second one the same one."""
-    admin.execute("create table laws.receipt (key text primary key, written_by text not null)")
-    admin.execute("grant select, insert on laws.receipt to duly_worker")
-
-
 async def settle_with_a_receipt(connection: Connection, lease: Lease, shape: Shape) -> None:
     """The short transaction at the end of work: settle first, then write what came of it."""
     async with connection.transaction():
@@ -74,7 +67,6 @@ async def take_some(connection: Connection, shape: Shape, most: int) -> list[Lea
     return await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=MANY_STARTS, most=most)
 
 
-@pytest.mark.usefixtures("receipts")
 async def test_a_settle_whose_commit_was_not_heard_of_is_repeated_as_success_once(
     shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
 ) -> None:
@@ -92,7 +84,6 @@ async def test_a_settle_whose_commit_was_not_heard_of_is_repeated_as_success_onc
     assert (proxy.connections, proxy.connections_cut) == (2, 1)
 
 
-@pytest.mark.usefixtures("receipts")
 async def test_a_settle_whose_commit_never_arrived_is_done_by_its_repetition(
     shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
 ) -> None:
@@ -110,7 +101,6 @@ async def test_a_settle_whose_commit_never_arrived_is_done_by_its_repetition(
     assert written(admin) == [(str(lease.key), lease.owner)]
 
 
-@pytest.mark.usefixtures("receipts")
 async def test_a_settle_that_never_arrived_is_lost_when_another_took_the_row_meanwhile(
     shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
 ) -> None:

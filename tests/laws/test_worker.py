@@ -146,7 +146,7 @@ async def test_whatever_a_handler_does_is_an_outcome(shape: Shape, workers: str,
 
 
 async def test_a_handler_that_overstays_is_ended_or_left_behind(shape: Shape, workers: str, admin: Admin) -> None:
-    put(admin, shape, "wait@0.3", "stubborn@0.3 1", "die_in_child@2 loop", "say neighbour")
+    put(admin, shape, "wait@0.3", "stubborn@0.3 4", "die_in_child@2 loop", "say neighbour")
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
     assert notes(admin, shape) == [

@@ -6,7 +6,7 @@ Claim and sweep are the ledger's own, and have tests of their own. The laws of c
 import pytest
 
 from duly.ledger import JOB, JOB_MACHINE
-from tests.laws.conftest import admin, clock, connection, laws, other, workers
+from tests.laws.conftest import admin, clock, connection, lawbooks, laws, other, workers
 from tests.laws.tables import Shape
 from tests.laws.test_lease import (
     test_a_batch_of_10000_with_one_poisonous_row_settles_9999,
@@ -26,6 +26,7 @@ __all__ = [
     "admin",
     "clock",
     "connection",
+    "lawbooks",
     "laws",
     "other",
     "test_a_batch_of_10000_with_one_poisonous_row_settles_9999",

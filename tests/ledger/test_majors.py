@@ -12,7 +12,6 @@ from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.ledger import store
 from duly.ledger.model import DeadLetters, Kind, Request, Status
-from duly.testing import install_test_clock
 from tests.ledger.hands import KIND, LEASE, ORG, Admin, Hands
 
 PLACE = re.compile(r"%\((\w+)\)[sb]")
@@ -40,10 +39,9 @@ TYPES = {
 }
 
 
-async def test_a_job_lives_on_every_major(database_of_each_major: str) -> None:
-    with psycopg.connect(database_of_each_major, autocommit=True) as admin:
-        install_test_clock(admin)
-        async with await connect(make_conninfo(database_of_each_major, user=Names().worker)) as worker:
+async def test_a_job_lives_on_every_major(movable_database_of_each_major: str) -> None:
+    with psycopg.connect(movable_database_of_each_major, autocommit=True) as admin:
+        async with await connect(make_conninfo(movable_database_of_each_major, user=Names().worker)) as worker:
             await live(Hands(admin, worker))
 
 

@@ -376,10 +376,20 @@ async def test_a_document_of_the_first_version_may_have_its_image_elsewhere_or_n
 # Telling authors ------------------------------------------------------------------------------------------------------
 
 
-async def test_authors_are_told_once_by_telegram_where_they_are_known_there(hands: Hands, dsn: str) -> None:
-    hands.know("anna", "bo")
+async def test_authors_are_told_once_in_their_language_by_telegram_where_they_are_known_there(
+    hands: Hands, dsn: str
+) -> None:
+    told = {
+        "anna": "Your post is out: everybody can see it now.",
+        "bo": "Ditt inlägg är ute: alla kan se det nu.",
+        "chen": "您的帖子已发布，大家现在都能看到。",  # noqa: RUF001
+        "dieter": "Your post is out: everybody can see it now.",
+    }
+    hands.know(*told)
+    for language, uid in (("sv", "bo"), ("zh", "chen"), ("de", "dieter")):
+        hands.admin.execute('update "user".users set language = %s where uid = %s', [language, uid])
     hands.admin.execute("update \"user\".users set telegram_id = 42 where uid = 'bo'")
-    keys = hands.put_due("anna", "bo")
+    keys = hands.put_due(*told)
     await release_all(hands, dsn, PostWork(as_analyzer(Reader()), PACE))
     released = dict(hands.look("author_id", "released_at"))
     assert notices(hands) == [
@@ -388,12 +398,13 @@ async def test_authors_are_told_once_by_telegram_where_they_are_known_there(hand
             channel,
             "post.released",
             {
+                "text": told[author],
                 "postId": str(key),
                 "releasedAt": released[author].strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
                 "mood": "calm",
             },
         )
-        for author, channel, key in zip(("anna", "bo"), ("console", "telegram"), keys, strict=True)
+        for author, channel, key in zip(told, ("console", "telegram", "console", "console"), keys, strict=True)
     ]
 
 
@@ -604,6 +615,7 @@ GIVEN = {
     "viewer": ("text", "'author7'"),
     "author": ("text", "'author7'"),
     "caption": ("text", "'another'"),
+    "texts": ("jsonb", """'{"en": "out"}'"""),
     "before_at": ("timestamptz", "duly.clock()"),
     "before_id": ("uuid", f"'{UUID(int=7)}'"),
 }

@@ -56,6 +56,12 @@ class House:
 
 
 @pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
+
+
+@pytest.fixture
 def house(database: str, tmp_path: Path) -> Generator[House, None, None]:
     """Nobody has posted there yet."""
     environment = plain_environment(DATABASE_URL=database, DULY_OBJECTS_DIR=str(tmp_path))

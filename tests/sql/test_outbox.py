@@ -14,7 +14,7 @@ from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.delivery import OUTBOX
 from duly.kernel.lease import Lease, claim, settle, sweep
-from duly.testing import install_test_clock, move_clock
+from duly.testing import move_clock
 
 Admin = psycopg.Connection[Any]
 LEASE = 60.0
@@ -27,10 +27,9 @@ MESSAGE: dict[str, object] = {
 
 
 @pytest.fixture
-def admin(database_of_each_major: str) -> Generator[Admin, None, None]:
+def admin(movable_database_of_each_major: str) -> Generator[Admin, None, None]:
     """The test's own hand, with a clock that it can move."""
-    with psycopg.connect(database_of_each_major, autocommit=True) as connection:
-        install_test_clock(connection)
+    with psycopg.connect(movable_database_of_each_major, autocommit=True) as connection:
         yield connection
 
 

@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
-from duly.testing import install_test_clock, move_clock
+from duly.testing import move_clock
 from duly.verify import check
 from duly.verify.contract import CONTRACTS
 from tests.support.locks import wait_until_blocked
@@ -52,10 +52,9 @@ PARTS = ("duly.log", "duly.log_2025", "duly.log_2026", "duly.log_2026_01", "duly
 
 
 @pytest.fixture
-def admin(database_of_each_major: str) -> Generator[Admin, None, None]:
+def admin(movable_database_of_each_major: str) -> Generator[Admin, None, None]:
     """The test's own hand, with a clock that it can move."""
-    with psycopg.connect(database_of_each_major, autocommit=True) as connection:
-        install_test_clock(connection)
+    with psycopg.connect(movable_database_of_each_major, autocommit=True) as connection:
         yield connection
 
 

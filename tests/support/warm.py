@@ -1,6 +1,6 @@
 """A warm parent: it has imported what our programs import, and forks one whenever it is asked, in milliseconds.
 
-    python -m tests.support.warm        asked by a socket on standard input
+    python -m tests.support.warm MODULE…        asked by a socket on standard input
 
 A program that was forked is a process like any other: a session, an environment and streams of its own, and an exit
 status. What it does not show is that it can be imported from nothing; tests of commands start those the usual way.
@@ -23,11 +23,12 @@ from functools import cache
 from types import FrameType
 from typing import IO
 
+from duly.kernel.crashpoint import VARIABLE, arm
 from tests.support.processes import PYTHON, Program, plain_environment
 
 __all__ = ["WarmProgram"]
 
-WARM = ("duly.worker.runtime", "tests.laws.tables", "tests.support.law_work")
+LAWS = ("duly.worker.runtime", "tests.laws.tables", "tests.support.law_work")
 LARGEST = 65536
 STREAMS = 3
 ENDED_BY_US = 1
@@ -89,6 +90,8 @@ def be_a_program(streams: Sequence[int], module: str, arguments: Sequence[str], 
     os.environ.clear()
     os.environ.update(environment)
     random.seed()
+    if point := environment.get(VARIABLE):
+        arm(point)
     sys.argv = [module, *arguments]
     status = 0
     try:
@@ -107,11 +110,12 @@ def be_a_program(streams: Sequence[int], module: str, arguments: Sequence[str], 
 
 
 @cache
-def parent_of(_process: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """The warm parent of this process, started when it is first needed; it goes with us."""
+def parent_of(_process: int, imports: tuple[str, ...]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """The parent of this process that has imported these, started when it is first needed; it goes with us."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    environment = plain_environment(PYTHONPATH=os.getcwd())  # noqa: PTH109
-    parent = subprocess.Popen([*PYTHON, "-m", "tests.support.warm"], stdin=its.fileno(), env=environment)
+    path = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))  # noqa: PTH109
+    environment = plain_environment(PYTHONPATH=path)
+    parent = subprocess.Popen([*PYTHON, "-m", "tests.support.warm", *imports], stdin=its.fileno(), env=environment)
     its.close()
     return ours, parent
 
@@ -119,13 +123,15 @@ def parent_of(_process: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:
 class Forked:
     """A program that somebody else forked for us, with what `Popen` has of it that we use."""
 
-    def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, imports: tuple[str, ...], module: str, arguments: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
         streams = [os.pipe() for _ in range(STREAMS)]
         (its_input, our_input), (our_output, its_output), (our_errors, its_errors) = streams
         self.status, its_status = os.pipe()
         asked = json.dumps({"module": module, "arguments": arguments, "environment": environment})
         given = [its_input, its_output, its_errors, its_status]
-        socket.send_fds(parent_of(os.getpid())[0], [asked.encode()], given)
+        socket.send_fds(parent_of(os.getpid(), imports)[0], [asked.encode()], given)
         for descriptor in given:
             os.close(descriptor)
         self.stdin: IO[str] | None = os.fdopen(our_input, "w")
@@ -169,7 +175,9 @@ class Forked:
 
 
 class WarmProgram(Program):
-    """A module of ours that is run as a program, by a warm parent."""
+    """A module of ours that is run as a program, by a parent that has imported all it needs."""
+
+    imports = LAWS
 
     def __init__(self, module: str, *arguments: str, **environment: str) -> None:
         more = {"PYTHONPATH": os.getcwd(), **environment}  # noqa: PTH109
@@ -180,10 +188,10 @@ class WarmProgram(Program):
     ) -> subprocess.Popen[str] | Forked:
         """Have it forked."""
         assert directory is None, "where we are is where it is"
-        return Forked(command[0], command[1:], environment)
+        return Forked(self.imports, command[0], command[1:], environment)
 
 
 if __name__ == "__main__":
-    for each in WARM:
+    for each in sys.argv[1:]:
         importlib.import_module(each)
     be_a_parent(socket.socket(fileno=os.dup(0)))

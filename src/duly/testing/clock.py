@@ -66,8 +66,9 @@ def require_test_clock(connection: psycopg.Connection[Any]) -> None:
 
 
 def install_test_clock(connection: psycopg.Connection[Any]) -> None:
-    """Give a migrated test database clocks that can be moved."""
-    connection.execute(SQL.install_test_clock)
+    """Give a migrated test database clocks that can be moved, unless it has them."""
+    if not has_test_clock(connection):
+        connection.execute(SQL.install_test_clock)
 
 
 def has_test_clock(connection: psycopg.Connection[Any]) -> bool:

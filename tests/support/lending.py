@@ -1,0 +1,206 @@
+"""Databases that tests borrow: emptying one that was used costs a tenth of what a clone does.
+
+    lend --> a spare one, or a clone of the template
+      |            |
+      |         the test
+      |            |
+      <---- renamed, emptied     where its catalogue is as it was; any other is dropped
+
+Nobody is connected to what is lent, and nobody who lingers knows its new name. What is emptied: rows, sequences,
+estimates of the planner and statistics. What is not looked at, because tests leave it alone: prepared transactions and
+replication slots.
+"""
+
+import itertools
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from duly.db.admin import clone_database, drop_database, rename_database
+from duly.testing import TestDatabases
+
+__all__ = ["Lender"]
+
+Admin = psycopg.Connection[Any]
+MOST_BYTES = 2_000_000  # a table or index that grew beyond keeps its shape when emptied: the next test would notice
+
+NUMBERS = itertools.count(1)  # of all lenders of this process
+
+# Whatever changes the catalogue leaves a younger row in one of these, or one row less.
+CATALOGUES: tuple[LiteralString, ...] = (
+    "pg_attrdef",
+    "pg_attribute",
+    "pg_class",
+    "pg_constraint",
+    "pg_default_acl",
+    "pg_description",
+    "pg_enum",
+    "pg_event_trigger",
+    "pg_extension",
+    "pg_index",
+    "pg_inherits",
+    "pg_largeobject_metadata",
+    "pg_namespace",
+    "pg_partitioned_table",
+    "pg_policy",
+    "pg_proc",
+    "pg_publication",
+    "pg_rewrite",
+    "pg_statistic",
+    "pg_statistic_ext",
+    "pg_trigger",
+    "pg_type",
+)
+ONE: LiteralString = "select count(*), coalesce(max(xmin::text::bigint), 0) from pg_catalog."
+CATALOGUE: LiteralString = " union all ".join(ONE + name for name in CATALOGUES)
+OF_THE_DATABASE = """
+select d.datacl::text, d.datconnlimit, d.datallowconn, d.datistemplate, s.setrole, s.setconfig
+from pg_catalog.pg_database as d left join pg_catalog.pg_db_role_setting as s on s.setdatabase = d.oid
+where d.datname = current_database()
+order by s.setrole
+"""
+OURS: LiteralString = (
+    r"c.relnamespace in (select oid from pg_catalog.pg_namespace where nspname !~ '^pg_(?!toast)|^info')"
+)
+TABLES = f"""
+select c.oid::regclass::text, pg_catalog.pg_total_relation_size(c.oid) from pg_catalog.pg_class as c
+where c.relkind = 'r' and {OURS} and pg_catalog.pg_relation_size(c.oid) > 0
+"""
+SEQUENCES = f"""
+select c.oid::regclass::text, s.seqstart, pg_catalog.pg_sequence_last_value(c.oid)
+from pg_catalog.pg_class as c join pg_catalog.pg_sequence as s on s.seqrelid = c.oid where {OURS}
+"""
+ESTIMATES = f"select c.oid, c.relpages, c.reltuples, c.relallvisible from pg_catalog.pg_class as c where {OURS}"
+RESTORE_ESTIMATES = """
+update pg_catalog.pg_class as c
+set relpages = was.relpages, reltuples = was.reltuples, relallvisible = was.relallvisible
+from unnest(%s::oid[], %s::int[], %s::real[], %s::int[]) as was (oid, relpages, reltuples, relallvisible)
+where was.oid = c.oid
+"""
+HANG_UP = """
+select pg_catalog.pg_terminate_backend(pid, 10000) from pg_catalog.pg_stat_activity
+where datname = %s and pid <> pg_catalog.pg_backend_pid()
+"""
+AS_A_COPY = "set session_replication_role = replica; set allow_system_table_mods = on; set lock_timeout = '5s'"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a database is like when nothing has happened in it."""
+
+    catalogue: Sequence[object]
+    rows: Mapping[str, bytes]
+    sequences: Mapping[str, tuple[int, int | None]]
+    estimates: Mapping[int, tuple[object, ...]]
+
+
+class Lender:
+    """Databases like one template, for one test at a time."""
+
+    def __init__(self, databases: TestDatabases, owner: str) -> None:
+        self.databases = databases
+        self.names = (f"{databases.template}_{owner}_{number}" for number in NUMBERS)
+        self.spare: dict[str, State] = {}
+
+    @contextmanager
+    def lend(self) -> Generator[str, None, None]:
+        """The address of a database in which nothing has happened yet."""
+        name, state = self.spare.popitem() if self.spare else self.clone()
+        try:
+            yield self.address_of(name)
+        finally:
+            self.take_back(name, state)
+
+    def clone(self) -> tuple[str, State]:
+        """A new one, and what it is like."""
+        name = next(self.names)
+        with self.server() as server:
+            clone_database(server, self.databases.template, name)
+        with self.inside(name) as admin:
+            return name, look_at(admin)
+
+    def take_back(self, name: str, state: State) -> None:
+        """Keep it under another name if it can be emptied; drop it if it cannot."""
+        new_name = next(self.names)
+        with self.server() as server:
+            try:
+                server.execute(HANG_UP, [name])
+                rename_database(server, name, new_name)
+            except psycopg.Error:  # the test dropped it, or somebody came back at once
+                drop_database(server, name)
+                return
+            with suppress(psycopg.Error), self.inside(new_name) as admin:
+                if empty(admin, state):
+                    self.spare[new_name] = replace(state, catalogue=catalogue_of(admin))
+                    return
+            drop_database(server, new_name)
+
+    def close(self) -> None:
+        """Drop what is not lent."""
+        with suppress(psycopg.OperationalError), self.server() as server:
+            while self.spare:
+                drop_database(server, self.spare.popitem()[0])
+
+    def address_of(self, name: str) -> str:
+        """Where a database is."""
+        return make_conninfo(self.databases.dsn, dbname=name)
+
+    def server(self) -> Admin:
+        """A connection to the server, beside the databases that are lent."""
+        return psycopg.connect(self.databases.dsn, autocommit=True)
+
+    def inside(self, name: str) -> Admin:
+        """A connection to one of them."""
+        return psycopg.connect(self.address_of(name), autocommit=True, options="-c jit=off")
+
+
+def look_at(admin: Admin) -> State:
+    """What a database is like now."""
+    return State(
+        catalogue=catalogue_of(admin),
+        rows={table: rows_of(admin, table) for table, _ in admin.execute(TABLES)},
+        sequences={name: (start, last) for name, start, last in admin.execute(SEQUENCES)},
+        estimates={oid: tuple(rest) for oid, *rest in admin.execute(ESTIMATES)},
+    )
+
+
+def catalogue_of(admin: Admin) -> Sequence[object]:
+    """How young the catalogue is and how large, and what is set for the database as a whole."""
+    return [*admin.execute(CATALOGUE), *admin.execute(OF_THE_DATABASE)]
+
+
+def rows_of(admin: Admin, table: str) -> bytes:
+    """All rows of a table."""
+    with admin.cursor().copy(f"copy {table} to stdout".encode()) as copy:
+        return b"".join(map(bytes, copy))
+
+
+def empty(admin: Admin, state: State) -> bool:
+    """Bring a database back to a state; no, if its catalogue is another one, or it has grown."""
+    if catalogue_of(admin) != state.catalogue:
+        return False
+    used: dict[str, int] = dict(admin.execute(TABLES).fetchall())
+    if max(used.values(), default=0) > MOST_BYTES:
+        return False
+    admin.execute(AS_A_COPY)
+    changed = [table for table in used if table not in state.rows or rows_of(admin, table) != state.rows[table]]
+    for table in changed:
+        admin.execute(f"delete from {table}".encode())
+    if changed:
+        admin.execute(f"vacuum {', '.join(changed)}".encode())
+    for table in {*changed, *(state.rows.keys() - used.keys())} & state.rows.keys():
+        with admin.cursor().copy(f"copy {table} from stdin".encode()) as copy:
+            copy.write(state.rows[table])
+    for name, start, last in admin.execute(SEQUENCES).fetchall():
+        if last != (was := state.sequences[name][1]):
+            admin.execute("select setval(%s::regclass, %s, %s)", [name, was or start, was is not None])
+    now = {oid: tuple(rest) for oid, *rest in admin.execute(ESTIMATES)}
+    if other := [(oid, *was) for oid, was in state.estimates.items() if now.get(oid) != was]:
+        admin.execute(RESTORE_ESTIMATES, [list(column) for column in zip(*other, strict=True)])
+    admin.execute("select pg_catalog.pg_stat_force_next_flush()")  # what we did ourselves
+    admin.execute("select pg_catalog.pg_stat_reset()")
+    return True
