@@ -1,33 +1,30 @@
 """`python -m bench.ocr`: what `duly bench ocr` becomes.
 
-Draws screens by seeds (`tests/eyes/screens.py`), or takes labelled ones from a directory, reads each once, and scores
-what was read twice: with the second engine's reading of every line, and without. Seeds from 1000 on have words that
-nothing was developed on. With --raw every reading is written down, and what is there already is not read again.
+Draws screens by seeds (`tests/eyes/screens.py`), or takes labelled ones from a directory, reads each once as a worker
+would (`OCR_ENGINE`, `OCR_LANG`, `TESSDATA_PREFIX` included), and scores what was read: where there are two engines with
+the second one's reading of every line, "checked", and always without, "alone". Seeds from 1000 on have words that
+nothing was developed on. With --raw every reading is written down, and a picture that is there is not read again.
 """
 
 import argparse
+import asyncio
 import json
-import resource
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import Any
 
-from PIL import Image
-
-from bench.ocr.score import Score, score_of, total
-from duly.ingest.eyes.engine import Equipment, build_engine, find_language
+from bench.ocr.needs import unmet
+from bench.ocr.reading import YEAR, Desk, Notes, Reading
+from bench.ocr.score import Score, score_of, seen_in, total
+from duly.errors import DulyError, InvalidArgument
 from duly.ingest.eyes.header import find_day
 from duly.ingest.eyes.lines import Line
-from duly.ingest.eyes.mark import Mark
-from duly.ingest.eyes.page import read_page
-from tests.eyes.screens import REPORT_FROM, draw, fonts
-
-NEEDS = {"checked": 97.0, "alone": 95.0}
-YEAR = 2026
+from duly.ingest.eyes.page import Page
+from duly.settings import load_settings
+from duly.wiring import eyes
+from duly.worker.children import Children
+from tests.eyes.screens import REPORT_FROM, draw
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,47 @@ class Labelled:
     shifts: Sequence[Sequence[str]]
 
 
+@dataclass(frozen=True)
+class Miss:
+    """What was not read of a screen, read one way, and what was read instead."""
+
+    image: str
+    read: str
+    lost: Sequence[Sequence[str]]
+    instead: Sequence[Sequence[str]]
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How well screens were read, by group and way, what each cost, and what was missed."""
+
+    scores: dict[tuple[str, str], Score]
+    readings: Sequence[Reading]
+    misses: Sequence[Miss]
+
+    @property
+    def ways(self) -> dict[str, Score]:
+        """The scores of all groups together."""
+        names = dict.fromkeys(way for _, way in self.scores)
+        return {name: total(score for (_, way), score in self.scores.items() if way == name) for name in names}
+
+    @property
+    def cpu_ms(self) -> float:
+        """Of one screen."""
+        return 1000 * sum(each.cpu_s for each in self.readings) / max(1, len(self.readings))
+
+    @property
+    def peak_mb(self) -> float:
+        """Of the screen that took most."""
+        return max((each.peak_mb for each in self.readings), default=0.0)
+
+    @property
+    def engines(self) -> list[str]:
+        """What read."""
+        return sorted({each.engine for each in self.readings})
+
+
 def drawn(first: int, screens: int, hard: int) -> Iterator[Labelled]:
     """Screens of seeds from this one on."""
     for is_hard, several in ((False, screens), (True, hard)):
@@ -54,104 +92,96 @@ def drawn(first: int, screens: int, hard: int) -> Iterator[Labelled]:
 
 def labelled(directory: Path) -> Iterator[Labelled]:
     """Images of a directory with a truth.json: file, date_line, shifts."""
-    for each in json.loads((directory / "truth.json").read_text()):
+    for each in json.loads((directory / "truth.json").read_text(encoding="utf-8")):
         day = find_day([Line(each["date_line"], 0, 1, 1, 1, 1)], YEAR)
+        if day is None:
+            raise InvalidArgument(f"{directory / 'truth.json'}: {each['date_line']!r} of {each['file']} names no day")
         data = (directory / each["file"]).read_bytes()
-        yield Labelled(each["file"], "labelled", "", data, day.date.isoformat() if day else "", each["shifts"])
+        yield Labelled(each["file"], "labelled", "", data, day.date.isoformat(), each["shifts"])
 
 
 def main() -> None:
-    """Read, score, print."""
+    """Read, score, print; exit 1 when a need is not met."""
     wishes = parsed()
-    chosen = labelled(wishes.images) if wishes.images else drawn(wishes.first, wishes.screens, wishes.hard)
-    raw = Raw(wishes.raw)
-    scores: dict[tuple[str, str], list[Score]] = {}
-    cpu: list[float] = []
-    engine = None
-    for each in chosen:
-        picture = Image.open(BytesIO(each.data)).convert("RGB")
-        if (found := raw.find(each.name)) is None:
-            engine = engine or build_engine(Equipment())
-            began = time.process_time()
-            marks = engine.read(picture)
-            found = raw.write(each.name, marks, time.process_time() - began, peak_mb())
-        cpu.append(found["cpu_s"])
-        for way in NEEDS:
-            page = read_page(marks_of(found, alone=way == "alone"), picture.width, picture.height, YEAR)
-            score = score_of(page, each.schedule_date, each.shifts)
-            scores.setdefault((each.group, way), []).append(score)
-            if score.right < score.shifts or score.invented or page.problems:
-                tell_miss(each, way, page, wishes.json)
-        if not wishes.json:
-            print(f"{each.name:14} {cpu[-1]:5.1f} CPU-s  {each.about}", file=sys.stderr, flush=True)
-    report(scores, cpu, raw.most_mb, wishes)
-
-
-class Raw:
-    """What was read, written down so that it need not be read again."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        lines = path.read_text().splitlines() if path and path.exists() else []
-        self.found: dict[str, dict[str, Any]] = {each["name"]: each for each in map(json.loads, lines)}
-        self.most_mb = max((each["peak_mb"] for each in self.found.values()), default=0.0)
-
-    def find(self, name: str) -> dict[str, Any] | None:
-        """What was read of this screen."""
-        return self.found.get(name)
-
-    def write(self, name: str, marks: Sequence[Mark], cpu_s: float, mb: float) -> dict[str, Any]:
-        """Write it down."""
-        self.most_mb = max(self.most_mb, mb)
-        read = {"name": name, "cpu_s": round(cpu_s, 2), "peak_mb": round(mb), "marks": [asdict(mark) for mark in marks]}
-        if self.path:
-            with self.path.open("a") as file:
-                file.write(json.dumps(read, ensure_ascii=False) + "\n")
-        return read
-
-
-def marks_of(found: dict[str, Any], *, alone: bool) -> list[Mark]:
-    """The marks of a reading, with what the second engine said or without."""
-    marks: list[Mark] = []
-    for each in found["marks"]:
-        one, two, three, four = ((x, y) for x, y in each["corners"])
-        second = None if alone else each["second"]
-        marks.append(Mark(each["text"], (one, two, three, four), each["confidence"], second))
-    return marks
-
-
-def peak_mb() -> float:
-    """The most memory that this process ever had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def tell_miss(each: Labelled, way: str, page: Any, is_json: bool) -> None:
-    """What was not read, for whoever wants to know why."""
-    got = {(card.start, card.end, card.title, card.customer, card.location) for card in page.shifts}
-    missed = [shift for shift in map(tuple, each.shifts) if shift not in got]
-    others = sorted(got - set(map(tuple, each.shifts)))
-    if not is_json:
-        print(f"  {each.name} {way}: {missed} was read as {others} {list(page.problems)}", file=sys.stderr)
-
-
-def report(scores: dict[tuple[str, str], list[Score]], cpu: list[float], mb: float, wishes: argparse.Namespace) -> None:
-    """The figures, for people or programs; exit 1 when a need is not met."""
-    has_language = find_language("swe", None) is not None
-    sums = {key: total(each) for key, each in scores.items()}
-    ways = {way: total(score for (_, of), score in sums.items() if of == way) for way in NEEDS}
-    met = {way: 100 * score.right / max(1, score.shifts) >= NEEDS[way] for way, score in ways.items()}
+    try:
+        result = asyncio.run(measured(wishes))
+    except DulyError as error:
+        print(f"duly: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    missing = unmet(result.ways)
     if wishes.json:
-        rows = [{"group": group, "way": way, **asdict(score)} for (group, way), score in sums.items()]
-        each = {"cpu_ms": round(1000 * sum(cpu) / max(1, len(cpu))), "peak_mb": round(mb)}
-        print(json.dumps({"rows": rows, **each, "language": has_language, "fonts": len(fonts()), "met": met}))
+        print(json.dumps(told(result, missing), ensure_ascii=False))
     else:
-        print("| screens | read | images | dates | shifts completely right | times | å ä ö kept | made up | flagged |")
-        print("|---|---|---|---|---|---|---|---|---|")
-        for (group, way), score in [*sums.items(), *((("all", way), score) for way, score in ways.items())]:
-            print(f"| {group} | {way} | {words_of(score)} |")
-        per_image = 1000 * sum(cpu) / max(1, len(cpu))
-        print(f"\n{per_image:.0f} CPU-ms per image, {mb:.0f} MB at most; {len(fonts())} families of fonts")
-    sys.exit(0 if all(met.values()) else 1)
+        print(table_of(result))
+        print("\n".join(f"duly: not met: {each}" for each in missing), file=sys.stderr, end="\n" if missing else "")
+    sys.exit(1 if missing else 0)
+
+
+async def measured(wishes: argparse.Namespace) -> Result:
+    """Every screen read, and scored in every way it can be."""
+    chosen = labelled(wishes.images) if wishes.images else drawn(wishes.first, wishes.screens, wishes.hard)
+    notes = Notes(wishes.raw)
+    scores: dict[tuple[str, str], Score] = {}
+    readings: list[Reading] = []
+    misses: list[Miss] = []
+    children = Children(1)
+    desk = Desk(eyes(load_settings(), children))
+    try:
+        for each in chosen:
+            reading = notes.find(each.data)
+            if reading is None:
+                reading = await desk.read(each.data)
+                notes.write(each.name, each.data, reading)
+            readings.append(reading)
+            print(f"{each.name:14} {reading.cpu_s:5.1f} CPU-s  {each.about}", file=sys.stderr, flush=True)
+            for way in reading.ways:
+                page = reading.page(way)
+                score = score_of(page, each.schedule_date, each.shifts)
+                scores[each.group, way] = total([scores.get((each.group, way), Score()), score])
+                if miss := miss_of(each, way, page, score):
+                    misses.append(miss)
+                    print(f"  {way}: {miss.lost} was read as {miss.instead} {miss.problems}", file=sys.stderr)
+    finally:
+        await children.close()
+    return Result(scores, readings, misses)
+
+
+def miss_of(each: Labelled, way: str, page: Page, score: Score) -> Miss | None:
+    """What was missed of a screen; None when everything is right."""
+    if score.right == score.shifts and score.dates and not score.invented and not page.problems:
+        return None
+    wanted, got = [tuple(shift) for shift in each.shifts], seen_in(page)
+    lost, instead = [shift for shift in wanted if shift not in got], [shift for shift in got if shift not in wanted]
+    return Miss(each.name, way, lost, instead, page.problems)
+
+
+def told(result: Result, missing: Sequence[str]) -> dict[str, object]:
+    """The figures for programs."""
+    return {
+        "rows": [{"group": group, "way": way, **asdict(score)} for (group, way), score in result.scores.items()],
+        "cpu_ms": round(result.cpu_ms),
+        "peak_mb": round(result.peak_mb),
+        "engines": result.engines,
+        "missed": [asdict(miss) for miss in result.misses],
+        "unmet": missing,
+        "met": not missing,
+    }
+
+
+def table_of(result: Result) -> str:
+    """The figures for people."""
+    rows = [*result.scores.items(), *((("all", way), score) for way, score in result.ways.items())]
+    lines = [
+        "| screens | read | images | dates | shifts completely right | times | å ä ö kept | made up | flagged |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(f"| {group} | {way} | {words_of(score)} |" for (group, way), score in rows),
+        "",
+        f"{result.cpu_ms:.0f} CPU-ms per image, {result.peak_mb:.0f} MB at most in the process that reads; "
+        f"read by {' and by '.join(result.engines) or 'nothing'}",
+    ]
+    if "alone" in result.ways and "checked" not in result.ways:
+        lines.append("Tesseract has no data of the language here, so that nothing was checked by it.")
+    return "\n".join(lines)
 
 
 def words_of(score: Score) -> str:

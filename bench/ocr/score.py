@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from duly.ingest.eyes.page import Page
 
-__all__ = ["Score", "score_of", "total"]
+__all__ = ["Score", "score_of", "seen_in", "total"]
 
 MARKED = frozenset("åäöÅÄÖ")
 Shown = Sequence[str]
@@ -30,7 +30,7 @@ class Score:
 def score_of(page: Page, schedule_date: str, shifts: Sequence[Shown]) -> Score:
     """How well one page was read."""
     wanted = [tuple(shift) for shift in shifts]
-    got = [(each.start, each.end, each.title, each.customer, each.location) for each in page.shifts]
+    got = seen_in(page)
     right = sum((Counter(wanted) & Counter(got)).values())
     times = sum((Counter(each[:2] for each in wanted) & Counter(each[:2] for each in got)).values())
     by_time: dict[tuple[str, ...], tuple[str, ...]] = {each[:2]: each for each in got}
@@ -51,6 +51,11 @@ def score_of(page: Page, schedule_date: str, shifts: Sequence[Shown]) -> Score:
         invented=max(0, len(got) - times),
         flagged=int(bool(page.problems)),
     )
+
+
+def seen_in(page: Page) -> list[tuple[str, ...]]:
+    """The shifts of a page, as screens show them."""
+    return [(each.start, each.end, each.title, each.customer, each.location) for each in page.shifts]
 
 
 def kept_in(true: str, read: str) -> int:

@@ -21,15 +21,16 @@ from bench.verify import ground as verify_ground
 from bench.verify import store as verify_store
 from duly.verify.invariants import check
 from duly.verify.machines import DRAWN
+from tests.eyes.days import BEFORE, picture
 from tests.support.golden import check_golden
 from tests.support.processes import PYTHON, plain_environment
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "cli"
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [*PYTHON, "-m", "duly", "bench", *arguments]
-    environment = plain_environment(COLUMNS="100", TERM="dumb", NO_COLOR="1")
+    environment = plain_environment(COLUMNS="100", TERM="dumb", NO_COLOR="1", **variables)
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
@@ -221,3 +222,27 @@ def test_histories_that_are_made_for_measuring_are_of_every_machine_and_break_no
         machines = {machine for (machine,) in connection.execute("select distinct machine from duly.transition")}
         assert {*machines, "job"} == set(DRAWN)
         assert check(connection, ["duly"]) == []
+
+
+# Photographs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(600)
+def test_a_screen_is_read_as_settings_say_and_only_what_was_measured_is_claimed(tmp_path: Path) -> None:
+    (tmp_path / "before.jpg").write_bytes(picture("before"))
+    shown = [*BEFORE, ("15:00", "16:00", "Jour", "Nobody", "Nowhere")]
+    truth = [{"file": "before.jpg", "date_line": "Tisdag 17 mars 2026", "shifts": shown}]
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    answer = run("ocr", "--images", str(tmp_path), "--json", TESSDATA_PREFIX=str(tmp_path))  # no language there
+    told = json.loads(answer.stdout)
+    (row,) = told["rows"]
+    assert (row["way"], told["engines"]) == ("alone", ["rapidocr"])
+    assert (row["images"], row["dates"], row["right"], row["times"], row["shifts"]) == (1, 1, 3, 3, 4)
+    assert [miss["lost"] for miss in told["missed"]] == [[list(shown[-1])]]
+    assert 100 < told["peak_mb"] < 2000
+    assert told["cpu_ms"] > 0
+    assert [each.split(" = ")[0] for each in told["unmet"]] == [
+        "alone: 3 of 4 shifts completely right",
+        "alone: 3 of 4 times",
+    ]
+    assert (answer.returncode, told["met"]) == (1, False)

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
+from statistics import NormalDist
 
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
+from duly.errors import Misconfigured
 from tests.eyes.vocabulary import DEVELOPMENT, REPORT
 
 __all__ = ["REPORT_FROM", "Screen", "Shown", "Truth", "draw", "draw_day", "fonts"]
@@ -46,6 +49,7 @@ ENGLISH = (
      "December"),
 )  # fmt: skip
 HEADS = ("Mitt schema", "Schema", "Min dag", "Dagens pass", "My schedule")
+FIRST, BAR = 290, 150  # where the first shift begins, and how high the bar at the bottom is
 FEET = ("Schema", "Kalender", "Chatt", "Profil")
 Shown = tuple[str, str, str, str, str]  # start, end, title, customer, place
 
@@ -71,9 +75,16 @@ class Screen:
 
 @cache
 def fonts() -> tuple[tuple[Path, Path], ...]:
-    """The families that this machine has, plain and bold."""
+    """The families that this machine has, plain and bold; at least one."""
     there_are = {path.name: path for place in FONT_PLACES if place.is_dir() for path in sorted(place.rglob("*.?tf"))}
-    return tuple((there_are[plain], there_are[bold]) for plain, bold in FAMILIES if {plain, bold} <= there_are.keys())
+    found = tuple((there_are[plain], there_are[bold]) for plain, bold in FAMILIES if {plain, bold} <= there_are.keys())
+    if not found:
+        raise Misconfigured(
+            f"screens are drawn with fonts, and of {', '.join(plain for plain, _ in FAMILIES)} none is in "
+            f"{', '.join(map(str, FONT_PLACES))}; install one (Debian: apt install fonts-roboto-unhinted "
+            "fonts-dejavu-core), or read screens that are drawn already with --images"
+        )
+    return found
 
 
 def draw(seed: int, *, is_hard: bool = False, layout: str | None = None) -> Screen:
@@ -158,7 +169,7 @@ class Drawing:
         self.write(44, 104, self.rolls.choice(HEADS), 58, bold=True)
         self.write(46, 188, self.date_line, 40, ink=self.dim)
         {"list": self.draw_list, "cards": self.draw_cards, "grid": self.draw_grid}[self.layout]()
-        self.pen.rectangle([0, (bottom - 150) * self.unit, self.width, self.height], fill=self.paper)
+        self.pen.rectangle([0, (bottom - BAR) * self.unit, self.width, self.height], fill=self.paper)
         for nth, word in enumerate(FEET):
             self.write(75 + nth * 268, bottom - 92, word, 30, ink=self.dim)
 
@@ -183,6 +194,11 @@ class Drawing:
             self.shown.append(shown)
             yield f"{start}{self.dash}{end}".replace(":", self.point), shown
 
+    def above_the_bar(self, shifts: Iterator[tuple[str, Shown]], pitch: int, deep: int) -> Iterator[tuple[str, Shown]]:
+        """Those of which the bar below hides nothing: what nobody can see is not asked for either."""
+        room = self.height / self.unit - BAR - FIRST - deep
+        return islice(shifts, int(room // pitch) + 1)
+
     def place(self, x: float, y: float, words: str, size: float) -> None:
         """Where it is, perhaps with a pin."""
         if self.has_pins:
@@ -193,8 +209,8 @@ class Drawing:
     def draw_list(self) -> None:
         """Times on the left, the rest on the right."""
         pitch = self.rolls.choice((232, 240, 250))
-        for nth, (times, (_, _, title, customer, place)) in enumerate(self.shifts(8)):
-            y = 290 + nth * pitch
+        for nth, (times, (_, _, title, customer, place)) in enumerate(self.above_the_bar(self.shifts(8), pitch, 186)):
+            y = FIRST + nth * pitch
             self.pen.rectangle([0, y * self.unit, self.width, (y + pitch - 8) * self.unit], fill=self.paper)
             self.pen.rectangle(
                 [372 * self.unit, (y + 18) * self.unit, 380 * self.unit, (y + pitch - 30) * self.unit], fill=self.accent
@@ -207,8 +223,8 @@ class Drawing:
     def draw_cards(self) -> None:
         """One card below the other."""
         pitch = self.rolls.choice((316, 328, 340))
-        for nth, (times, (_, _, title, customer, place)) in enumerate(self.shifts(6)):
-            y = 290 + nth * pitch
+        for nth, (times, (_, _, title, customer, place)) in enumerate(self.above_the_bar(self.shifts(6), pitch, 260)):
+            y = FIRST + nth * pitch
             box = [36 * self.unit, y * self.unit, self.width - 36 * self.unit, (y + pitch - 28) * self.unit]
             self.pen.rounded_rectangle(box, 24, fill=self.paper)
             x = 76.0
@@ -223,7 +239,7 @@ class Drawing:
     def draw_grid(self) -> None:
         """Two cards beside each other."""
         for nth, (times, (_, _, title, customer, place)) in enumerate(self.shifts(10)):
-            x, y = 36 + (nth % 2) * 516, 290 + (nth // 2) * 318
+            x, y = 36 + (nth % 2) * 516, FIRST + (nth // 2) * 318
             box = [x * self.unit, y * self.unit, (x + 490) * self.unit, (y + 290) * self.unit]
             self.pen.rounded_rectangle(box, 20, fill=self.paper)
             self.write(x + 30, y + 22, times, 38, ink=self.accent)
@@ -266,7 +282,9 @@ def scaled(image: Image.Image, rolls: random.Random) -> Spoiled:
 
 def noisy(image: Image.Image, rolls: random.Random) -> Spoiled:
     """With grain."""
-    noise = Image.effect_noise(image.size, rolls.uniform(12, 26)).convert("RGB")
+    strength = NormalDist(128, rolls.uniform(12, 26))
+    grain = Image.frombytes("L", image.size, rolls.randbytes(image.width * image.height))
+    noise = grain.point([round(strength.inv_cdf((light + 0.5) / 256)) for light in range(256)]).convert("RGB")
     return "noisy", jpeg(Image.blend(image, noise, 0.12), 60), "jpg"
 
 

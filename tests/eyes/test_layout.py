@@ -118,6 +118,7 @@ def test_an_address_in_a_fourth_row_is_kept_beside_the_place() -> None:
         (as_list(ANNA, ("10:00", "10:75", *BO[2:])), "'10:00-10:75' is no range of times"),
         (as_list(ANNA, ("10:00", "09:45", *BO[2:])), "would be a shift of 23.75 hours"),
         ([*as_list(ANNA), mark("10:0-11:30", 48, 557), *as_list(BO)[1:]], "looks like times and cannot be read"),
+        ([*as_list(ANNA), mark("q0:00-11:30", 48, 557), *as_list(BO)[1:]], "looks like times and cannot be read"),
         ([mark("08:00-09:00", 48, 317), *as_list(ANNA, BO)[4:]], "'08:00-09:00' has no title"),
         ([mark("08:00-09:00", 48, 317, confidence=0.52), *as_list(ANNA)[1:]], "hardly legible"),
         (
@@ -138,6 +139,26 @@ def test_a_row_that_was_not_read_is_missed_where_the_others_have_it(lay: Callabl
     problems = page([*HEAD, *marks[:lost], *marks[lost + 1 :], *FOOT]).problems
     assert problems
     assert all(("'10:00" if lost < 8 else "'12:15") in problem for problem in problems)
+
+
+@pytest.mark.parametrize("lay", [as_list, as_cards, as_grid])
+def test_a_shift_that_stands_there_twice_was_misread_once(lay: Callable[..., list[Mark]]) -> None:
+    (found,) = page([*HEAD, *lay(ANNA, BO, ANNA), *FOOT]).problems
+    assert found == "the shift 08:00-09:00 'Städning' stands there twice"
+
+
+@pytest.mark.parametrize("lay", [as_list, as_cards, as_grid])
+def test_a_double_booking_is_read_as_it_stands(lay: Callable[..., list[Mark]]) -> None:
+    within, at_once = ("08:15", "08:30", "Rast", "", ""), (*ANNA[:3], *BO[3:])
+    found = page([*HEAD, *lay(ANNA, within, at_once), *FOOT])
+    assert (sorted(shifts_of(found)), found.problems) == (sorted([ANNA, within, at_once]), ())
+
+
+def test_a_telephone_number_or_two_years_in_a_card_are_no_times_of_another() -> None:
+    for words in ("0708-1234", "2026-2027", "Lill-Lilla gatan"):
+        marks = [*as_cards(ANNA), mark(words, 80, 343 + 72 + 198)]
+        found = page([*HEAD, *marks, *FOOT])
+        assert (shifts_of(found), found.problems) == ([ANNA], ())
 
 
 def test_a_page_without_times_shows_nothing() -> None:
@@ -162,6 +183,12 @@ def test_a_page_that_goes_on_below_does_not_end_the_day() -> None:
 def test_a_page_without_a_head_does_not_begin_the_day() -> None:
     found = page([mark("15:01", 45, 18), mark("Askim", 80, 120), *as_cards(ANNA, BO), *FOOT])
     assert (found.schedule_date, found.begins, found.ends) == (None, False, True)
+
+
+@pytest.mark.parametrize("text", ["08.10", "Totalt 7.5 h", "App v2.1", "5G 4.5", "Tis 08.10", "1/2"])
+def test_a_clock_an_amount_or_a_version_in_the_head_is_no_day(text: str) -> None:
+    found = page([mark(text, 45, 18), mark("Mitt schema", 44, 110, 60), *as_cards(ANNA, BO), *FOOT])
+    assert (found.schedule_date, found.begins, len(found.shifts)) == (None, False, 2)
 
 
 def test_what_is_left_of_a_shift_below_the_head_does_not_begin_the_day() -> None:

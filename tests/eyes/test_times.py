@@ -1,8 +1,14 @@
 """Ranges of times as screens print them, and such as cannot be right."""
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from duly.ingest.eyes.times import find_range, find_single
+
+TIME = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]")
 
 
 @pytest.mark.parametrize(
@@ -18,8 +24,14 @@ from duly.ingest.eyes.times import find_range, find_single
         ("08:00 to 09:30", "08:00", "09:30"),
         ("\N{BULLSEYE} 08:00-09:30", "08:00", "09:30"),
         ("O8:OO-O9:3O", "08:00", "09:30"),
+        ("I0:3O-|l:45", "10:30", "11:45"),
+        ("1i:00-12:00", "11:00", "12:00"),
+        ("L0:00-12:00", "10:00", "12:00"),
         ("08:00-0930", "08:00", "09:30"),
+        ("0800-09:30", "08:00", "09:30"),
         ("0800-0930", "08:00", "09:30"),
+        ("kl 0800 Till 0930", "08:00", "09:30"),
+        ("Kl 08:00 TILL 09:30", "08:00", "09:30"),
         ("08:00 09:30", "08:00", "09:30"),
         ("22:00-06:00", "22:00", "06:00"),
         ("18:00-24:00", "18:00", "00:00"),
@@ -44,10 +56,33 @@ def test_a_range_that_cannot_be_right_says_so(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Mitt schema", "15:01", "Tisdag 24 februari 2026", "Kund 4711", "412 58 Göteborg", "2026-02-24", "070-123 45 67"],
-)
+    [
+        "Mitt schema", "15:01", "Tisdag 24 februari 2026", "Kund 4711", "412 58 Göteborg", "2026-02-24",
+        "070-123 45 67", "0708-1234", "0708-12 34 56", "0700-1230 56", "Tel 0700-1230", "2026-2027", "2025-2030",
+        "2026-02.24", "Kund 4711-0815", "9900-1000", "Lill-Lilla gatan", "Olli till Lillö", "lO:Ol-Oo:ll",
+        "q8:00-09:00",
+    ],
+)  # fmt: skip
 def test_what_is_no_range_is_none(text: str) -> None:
     assert find_range(text) is None
+
+
+ALIKE = (
+    "0123456789OoQqDlLiI|:.;,-\N{EN DASH}~_ >\N{RIGHTWARDS ARROW}tilkop\N{FULLWIDTH COLON}\N{ARABIC-INDIC DIGIT ONE}²"
+)
+
+
+@given(
+    st.text()
+    | st.text(ALIKE)
+    | st.lists(st.sampled_from(["08", "O9", "1l", "75", ":", ".", "-", " till ", "kl "])).map("".join)
+)
+def test_whatever_a_line_says_a_range_is_found_or_not(text: str) -> None:
+    found = find_range(text)
+    assert found is None or found.problem or (TIME.fullmatch(found.start) and TIME.fullmatch(found.end))
+    for is_later in (False, True):
+        single = find_single(text, is_later=is_later)
+        assert single is None or TIME.fullmatch(single) or single == "24:00"
 
 
 def test_what_stands_beside_the_times_is_kept() -> None:

@@ -52,7 +52,6 @@ class Equipment:
     engine: EngineName = "auto"
     language: str = "sv"
     tessdata: str | None = None
-    is_checked: bool = True  # by a second engine, where there is one
 
 
 class Engine(Protocol):
@@ -74,7 +73,7 @@ def build_engine(equipment: Equipment) -> Engine:
     directory = find_language(language, equipment.tessdata)
     if equipment.engine != "tesseract":
         if all(map(find_spec, RAPIDOCR)):
-            return RapidEngine(LineReader(directory, language) if directory and equipment.is_checked else None)
+            return RapidEngine(LineReader(directory, language) if directory else None)
         if equipment.engine == "rapidocr":
             raise MissingExtra("OCR_ENGINE=rapidocr: it is not installed; install it with: pip install 'duly[ocr]'")
     if directory is None:

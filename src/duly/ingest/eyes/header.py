@@ -2,8 +2,12 @@
 
     Tisdag 24 februari 2026      Idag, tis 24 feb      Tuesday, February 24, 2026      2026-02-24      24/2 2026
 
-The weekday is decoration and need not be right. Of several lines that could be the day the best is taken: one with a
-weekday, then one with a year, one that says nothing else, the tallest, the longest, the uppermost.
+The weekday is decoration and need not be right. Two numbers alone are no day: 08.10 is a clock, 7.5 an amount, 2.1 a
+version, 1/2 a count. Only 24/2 beside a weekday, or beside today, is one without a year. A day that is made up would
+remove what is known of it, and a day that is not found only asks for a better photograph.
+
+Of several lines that could be the day the best is taken: one with a weekday, then one with a year, one that says
+nothing else, the tallest, the longest, the uppermost.
 """
 
 import re
@@ -35,16 +39,23 @@ SHORT_WEEKDAYS = frozenset(
 SHORTEST_MISREAD = 5
 ALIKE = 0.8
 WORD = re.compile(r"[^\W\d_]+|\d+(?:st|nd|rd|th|:e|e)?\b|\d+", re.IGNORECASE)
-NUMERIC = re.compile(r"(?<!\d)(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
-SHORT_NUMERIC = re.compile(r"(?<![\d:.])(\d{1,2})[/.](\d{1,2})(?:[/.\s-]+(\d{4}))?(?![\d:.])")
+NO_DAY = re.compile(
+    r"""
+    \bv(?:ersion)?\.?\s?\d+(?:[.-]\d+)+                                          # v2.1
+    | \b(?:v|vecka|week)\.?\s?\d{1,2}\b                                          # v. 9
+    | (?<![\d.])\d{1,2}(?:[.:,]\d{1,2})?\s?(?:h|tim|timmar|hours?|min)\b          # 7.5 h
+    | (?<![\d.])\d{1,2}(?:[.:,]\d{1,2})+(?!\.?\d)                                 # 08.10
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+YEAR_FIRST = re.compile(r"(?<!\d)(\d{4})(?:[-/]|\.(?=\d{2}\.\d{2}))(\d{1,2})[-/.](\d{1,2})(?!\d)")
+YEAR_LAST = re.compile(r"(?<!\d)(\d{1,2})(?:/|\.(?=\d{1,2}\.))(\d{1,2})[/.\s-]+(\d{4})(?!\d)")
+NO_YEAR = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})(?![\d/])")
 ORDINAL = re.compile(r"(\d+)\D*")
-DECORATION = frozenset(
-    {
-        "idag", "imorgon", "igar", "today", "tomorrow", "yesterday", "den", "the", "of", "vecka", "week", "v",
-        "schema", "schedule", "dag", "day",
-    }
-)  # fmt: skip
+NEAR = frozenset({"idag", "imorgon", "igar", "today", "tomorrow", "yesterday"})
+DECORATION = NEAR | {"den", "the", "of", "vecka", "week", "v", "schema", "schedule", "dag", "day"}
 FIRST_YEAR, LAST_YEAR = 2000, 2199
+Read = tuple[int | None, int, int, int]  # year, month, day, and how many words that takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +75,42 @@ def find_day(lines: Sequence[Line], default_year: int) -> Named | None:
 
 def named_in(line: Line, default_year: int) -> Named | None:
     """The day that a line names."""
-    words = [word for word in WORD.findall(line.text) if word]
+    text = NO_DAY.sub(" ", line.text)
+    words = WORD.findall(text)
     has_weekday = any(is_weekday(word) for word in words)
-    read = numeric(line.text) or spoken(words)
+    rest = [word for word in words if not (is_weekday(word) or bare(word) in DECORATION)]
+    read = numeric(text) or spoken(words)
+    if read is None and len(rest) == 2 and (has_weekday or any(bare(word) in NEAR for word in words)):
+        read = short(text)
     if read is None:
         return None
     year, month, day, used = read
-    if not year and not has_weekday and used < 2:
-        return None
     try:
         when = date(year or default_year, month, day)
     except ValueError:
         return None
     if not FIRST_YEAR <= when.year <= LAST_YEAR:
         return None
-    rest = [word for word in words if not (is_weekday(word) or bare(word) in DECORATION)]
     return Named(when, line, (has_weekday, bool(year), len(rest) <= used, line.height, len(line.text), -line.middle))
 
 
-def numeric(text: str) -> tuple[int | None, int, int, int] | None:
-    """Year, month and day written as numbers, and how many words that takes; the day comes first, or last."""
-    if found := NUMERIC.search(text):
+def numeric(text: str) -> Read | None:
+    """A day written as three numbers: 2026-02-24, 24/2 2026."""
+    if found := YEAR_FIRST.search(text):
         return int(found[1]), int(found[2]), int(found[3]), 3
-    if found := SHORT_NUMERIC.search(text):
-        return int(found[3]) if found[3] else None, int(found[2]), int(found[1]), 2 + bool(found[3])
+    if found := YEAR_LAST.search(text):
+        return int(found[3]), int(found[2]), int(found[1]), 3
     return None
 
 
-def spoken(words: Sequence[str]) -> tuple[int | None, int, int, int] | None:
-    """Year, month and day around the name of a month: 24 februari 2026, February 24, 2026."""
+def short(text: str) -> Read | None:
+    """A day written as two numbers: 24/2."""
+    found = NO_YEAR.search(text)
+    return (None, int(found[2]), int(found[1]), 2) if found else None
+
+
+def spoken(words: Sequence[str]) -> Read | None:
+    """A day around the name of a month: 24 februari 2026, February 24, 2026."""
     for at, word in enumerate(words):
         month = month_of(word)
         if month is None:

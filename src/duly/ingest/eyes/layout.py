@@ -12,8 +12,9 @@ beside it, in its column; the first lines are title, customer and place. What ca
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from duly.ingest.eyes.lines import Line, Sheet
@@ -56,7 +57,10 @@ DURATION = re.compile(
     r"\(?\s*(?:\d{1,2}\s?(?:h|tim|timmar|hours?)\.?(?:\s?\d{1,2}\s?(?:m|min)\.?)?|\d{1,3}\s?min\.?|\d{1,2}[.,]\d{1,2}\s?(?:h|tim))\s*\)?",
     re.IGNORECASE,
 )
-CLOCK_LIKE = re.compile(r"\d{1,2}[:.]\d{2}(?!\d)|(?=[\d\s\W]*[:.])\d{1,2}[:.\d]*\s*[-\u2010-\u2015]\s*\d[\d:.]*")
+CLOCK_LIKE = re.compile(
+    r"\d{1,2}[:.]\d{2}(?!\d)|(?=[\d\s\W]*[:.])\d{1,2}[:.\d]*\s*[-\u2010-\u2015]\s*\d[\d:.]*"
+    r"|\w{1,2}[:.]\w{2}\s*[-\u2010-\u2015]\s*\d{1,2}[:.]\w{2}"
+)
 ICON = re.compile(r"^(?:[^\w(\"'+]+\s*)+")
 STRAY = re.compile(r"^(?:[QO0©®@9GCe&]{1,2}[\s)\]|°•·]+|[QO0G](?=[A-ZÅÄÖ][a-zåäöé]))(?=[A-ZÅÄÖ])")
 SAME_ROW = 0.7  # of a line's height: the bar at the foot of a page that is not quite straight
@@ -143,6 +147,7 @@ def find_layout(sheet: Sheet) -> Layout:
                 problems.append(f"the shift {anchor.line.text!r} has no title")
             elif not anchor.times.problem:
                 cards.append(card_of(anchor, rows, column_width(column, columns, sheet.width)))
+    problems += [f"the shift {card.start}-{card.end} {card.title!r} stands there twice" for card in repeated(cards)]
     is_free = floor - lowest >= pitch and not any(line.middle > lowest for line in strays)
     remains = tuple(line for line in head if line.middle > first - pitch and is_like_a_row(line, anchors))
     return Layout(head, tuple(cards), tuple(problems), remains, ends=is_free and not is_cut)
@@ -339,6 +344,12 @@ def card_of(anchor: Anchor, rows: Sequence[Line], right: float) -> Card:
         address=place_of(address.text) if address and address is not location else "",
         confidence=round(min(line.confidence for line in parts), 3),
     )
+
+
+def repeated(cards: Iterable[Card]) -> list[Card]:
+    """Shifts that nothing tells apart from another of their page: one of them was misread, and nobody knows which."""
+    counts = Counter(replace(card, confidence=0.0) for card in cards)
+    return [card for card, count in counts.items() if count > 1]
 
 
 def unwrapped(rows: Sequence[Line], right: float) -> list[Line]:

@@ -11,7 +11,7 @@ from duly.ingest.eyes.engine import Engine, Equipment, build_engine
 from duly.ingest.eyes.page import Page, read_page
 from duly.objects.photo import plain_photo
 
-__all__ = ["Glasses", "look"]
+__all__ = ["Glasses", "engine_for", "look"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,38 @@
+"""What is reported on is unseen: no list has its marked words."""
+
+import pytest
+
+from duly.ingest.eyes.spelling import LETTERS, MARKED, bare, known_words, words_with_loss
+from tests.eyes.vocabulary import DEVELOPMENT, REPORT, Vocabulary
+
+
+def marked_words(vocabulary: Vocabulary) -> list[str]:
+    """Every word with å, ä or ö."""
+    texts = (*vocabulary.titles, *vocabulary.customers, *vocabulary.places)
+    return sorted({word for text in texts for word in LETTERS.findall(text) if MARKED & set(word)})
+
+
+def is_known(word: str) -> bool:
+    """Is it among the words that everybody knows, or is its beginning or its end?"""
+    whole, beginnings, ends = known_words()
+    letters = bare(word)
+    return (
+        letters in whole
+        or letters in words_with_loss()
+        or letters.startswith(tuple(beginnings))
+        or letters.endswith(tuple(ends))
+    )
+
+
+@pytest.mark.parametrize("word", marked_words(REPORT))
+def test_no_list_knows_a_marked_word_of_the_report(word: str) -> None:
+    assert not is_known(word)
+    assert bare(word) not in {bare(seen) for seen in marked_words(DEVELOPMENT)}
+
+
+def test_the_report_has_marks_enough_and_each_of_them_as_a_capital() -> None:
+    words = marked_words(REPORT)
+    assert len(words) >= 60
+    assert all(sum(word.startswith(capital) for word in words) >= 8 for capital in "ÅÄÖ")
+    assert is_known("Borås")
+    assert is_known("Trappstädning")
