@@ -1,5 +1,6 @@
 """The reader of photographs: which pages make a day, which part of it they cover, and why others do not."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -132,15 +133,19 @@ async def test_an_image_that_is_not_in_the_store_fails_the_session(objects: Obje
         await reader.read(Captured(uuid4(), 1, ("screenshots/1/gone",)))
 
 
-async def test_a_store_or_a_machine_that_does_not_answer_is_asked_again(
+async def test_a_store_that_holds_us_up_is_no_fault_of_the_photographs(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from duly.ingest import photographs
-    from duly.kernel.backoff import Backoff
 
-    monkeypatch.setattr(photographs, "RETRY", Backoff(base_seconds=0.001, cap_seconds=0.001))
-    answers = [Unavailable("no child process can be started"), Unavailable("still none"), seen(MORNING)]
-    assert (await read(objects, answers)).seen.shifts
+    async def hang(self: Objects, name: str, most_bytes: int) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    monkeypatch.setattr(photographs, "FETCH_SECONDS", 0.01)
+    monkeypatch.setattr(Objects, "get", hang)
+    with pytest.raises(Unavailable, match="the store did not give screenshots/1/"):
+        await read(objects, seen(MORNING))
 
 
 async def test_a_child_gets_bytes_a_deadline_and_a_limit(objects: Objects) -> None:

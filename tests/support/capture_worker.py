@@ -58,6 +58,7 @@ class Told:
     """Reads a session by doing what its person's number says."""
 
     input = Input.PHOTOGRAPHS
+    has_limits = False
 
     async def read(self, captured: Captured) -> Sequence[Page]:
         """The pages of a session that is read at all."""

@@ -3,7 +3,7 @@
     pending ---> processing ---> done        the day is written down, or it is as it was
        |            |    ^ \
        |            |    +-- lapsed: another worker takes it over
-       +------------+------> failed          with a sentence for its person; nothing else is written
+       +------------+------> failed          with a sentence for its person; of no day anything is written
 
     photographs --eyes----> payload --canonical form--> hash, version
                                             |

@@ -1,10 +1,12 @@
 """Photographs that a bot brings one by one: each is taken once, whatever is repeated, and in whatever order.
 
     /start_session ---> a session is open ---> photographs go into it ---> /done ---> it is closed
+    photographs sent together --------------> a session of their own, closed when no more of them come
     a photograph alone ---------------------> a session of its own, closed at once
 
 A bot gets its messages at least once. So every name is made of the message: the session's id, and the name under which
-the image is kept. What came before is found by it; of one person one thing at a time is done.
+the image is kept. What came before is found by it; of one person one thing at a time is done. The name of a session
+that photographs began by being sent together is a UUID of version 3: by that it is known, and takes no others.
 """
 
 from collections.abc import Sequence
@@ -12,17 +14,20 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from duly.db.pool import Pool
-from duly.errors import InvalidArgument
 from duly.ingest import store
 from duly.ingest.model import Image
-from duly.ingest.service import MOST_IMAGES, full
+from duly.ingest.service import MOST_IMAGES
 from duly.kernel.identity import new_id
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.objects import Objects
 
-__all__ = ["Begun", "Photograph", "Taken", "begin", "bring", "find_taken", "finish"]
+__all__ = ["Begun", "Photograph", "SessionFull", "Taken", "begin", "bring", "find_taken", "finish", "keep"]
 
 KINDS = ("png", "jpg")
+
+
+class SessionFull(Exception):
+    """The session that a photograph belongs to takes no more."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,11 @@ class Photograph:
     message_id: int
     data: bytes
     kind: str
+
+    @property
+    def r2_key(self) -> str:
+        """The whole name."""
+        return f"{self.name}.{self.kind}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ async def begin(pool: Pool, schema: str, user_id: int, session_id: UUID) -> Crea
     """Begin a session under this id; who has an open one goes on with that."""
     async with pool.transaction() as connection:
         await store.lock_bringer(connection, user_id)
-        if found := await store.find_open_session(connection, schema, user_id):
+        if found := await store.find_open_session(connection, schema, user_id, session_id):
             return Existing(Begun(found.id, found.images, is_open=True))
         if await store.begin_session(connection, schema, user_id, session_id):
             return Created(Begun(session_id, 0, is_open=True))
@@ -70,6 +80,11 @@ async def find_taken(pool: Pool, schema: str, user_id: int, name: str, message_i
         return await taken_before(connection, schema, user_id, name, message_id)
 
 
+async def keep(objects: Objects, photograph: Photograph) -> None:
+    """Keep a photograph where images are kept, before it is brought."""
+    await objects.put(photograph.r2_key, photograph.data)
+
+
 async def bring(
     pool: Pool,
     schema: str,
@@ -80,27 +95,25 @@ async def bring(
     *,
     stays_open: bool = False,
 ) -> Creation[Taken]:
-    """Take a photograph into the open session, or into one of its own under this id, which is closed at once.
+    """Take a photograph that is kept into the open session, or into one of its own under this id, closed at once.
 
     `stays_open` is for the first of several that come together: the others follow, and the session closes when none
     has come for a while.
     """
-    name = f"{photograph.name}.{photograph.kind}"
-    await objects.put(name, photograph.data)
     try:
         async with pool.transaction() as connection:
             await store.lock_bringer(connection, user_id)
             if found := await taken_before(connection, schema, user_id, photograph.name, photograph.message_id):
                 return Existing(found)
             session, is_open = await session_for(connection, schema, user_id, session_id, stays_open=stays_open)
-            image = await store.add_image(connection, schema, session, name, photograph.message_id)
+            image = await store.add_image(connection, schema, session, photograph.r2_key, photograph.message_id)
             assert image, "it was not there a moment ago, and nobody else brings it"
             if image.sequence > MOST_IMAGES:
-                raise full(session)
+                raise SessionFull
             if not is_open:
                 await store.close_session(connection, schema, user_id, session)
-    except InvalidArgument:  # and only then: after a lost answer the image may be there
-        await objects.remove([name])
+    except SessionFull:  # and only then: after a lost answer the image may be there
+        await objects.remove([photograph.r2_key])
         raise
     return Created(Taken(image, is_open))
 
@@ -113,7 +126,7 @@ async def finish(pool: Pool, schema: str, user_id: int, message_id: int) -> Begu
     """
     async with pool.transaction() as connection:
         await store.lock_bringer(connection, user_id)
-        found = await store.find_open_session(connection, schema, user_id)
+        found = await store.find_open_session(connection, schema, user_id, None)
         if found is None:
             return None
         closes = found.images > 0 and (found.last_message_id or 0) < message_id
@@ -129,7 +142,7 @@ async def session_for(
     connection: store.Connection, schema: str, user_id: int, session_id: UUID, *, stays_open: bool
 ) -> tuple[UUID, bool]:
     """The session that a photograph goes into, and whether more may follow."""
-    if found := await store.find_open_session(connection, schema, user_id):
+    if found := await store.find_open_session(connection, schema, user_id, session_id):
         return found.id, True
     if await store.begin_session(connection, schema, user_id, session_id):
         return session_id, stays_open

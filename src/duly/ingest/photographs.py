@@ -3,7 +3,10 @@
     images --objects--> bytes --child--> pages --every one sound, one day, some shift--> entries
 
 A child may die, hang or want too much memory: that is the photograph's failure and nobody else's, told to its person
-in a sentence. Only where the store or the machine did not answer is it tried again, as long as the session may be read.
+in a sentence. What the store or the machine refuses is no photograph's fault, and left to whoever asked to try again.
+
+Sessions are read one after another, the one that came first to its end, so that a line of them is served from its
+front. Time is counted while a child looks, and never while a session waits.
 
 Which part of the day was seen is told as well. A page covers the starts from its first shift to its last one; from the
 beginning of the day when the head of the day stands above the first, and to the end of the day when there is room for
@@ -12,7 +15,7 @@ another below the last. A known shift that begins outside of what all pages cove
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge, Unavailable
@@ -22,20 +25,16 @@ from duly.ingest.eyes.looking import Glasses, look
 from duly.ingest.eyes.page import Page as Seen
 from duly.ingest.reading import Captured, Coverage, Input, Page, Span
 from duly.ingest.spelling import MINUTES_OF_DAY, minutes
-from duly.kernel.backoff import Backoff
 from duly.kernel.canonical import Json
 from duly.kernel.outcome import Failed
 from duly.kernel.work import Call, Where
-from duly.logs import get_log
 from duly.objects import LARGEST_PHOTO_BYTES, Objects
 
 __all__ = ["Eyes", "PhotographReader", "entry_of", "page_of"]
 
-RETRY = Backoff(base_seconds=0.5, cap_seconds=15.0)
+FETCH_SECONDS = 120.0  # more than any store of ours lets pass before it gives up by itself
 MOST_PROBLEMS = 5  # told in one sentence
 Perform = Callable[[Call], Awaitable[object]]
-
-log = get_log("duly.ingest")
 
 
 @dataclass(frozen=True)
@@ -84,31 +83,33 @@ class PhotographReader:
     objects: Objects
     eyes: Eyes
     close_eyes: Callable[[], Awaitable[None]]
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     input = Input.PHOTOGRAPHS
+    has_limits = True
 
     async def read(self, captured: Captured) -> Sequence[Page]:
         """A page for every image, in order; InvalidArgument when one of them cannot be relied on."""
         if not captured.images:
             raise InvalidArgument("the session has no photograph; add one, then close it")
-        seen: list[Seen] = []
-        for nth, name in enumerate(captured.images, 1):
-            try:
-                seen.append(await self.look(name))
-            except (InvalidArgument, NotFound, TooLarge) as error:
-                raise InvalidArgument(f"photograph {nth} of {len(captured.images)}: {error}") from None
+        async with self.turn:
+            seen = [await self.look(captured, nth) for nth in range(len(captured.images))]
         check(seen)
         return [page_of(each) for each in seen]
 
-    async def look(self, name: str) -> Seen:
-        """What one image shows, however long the store or the machine needs to answer."""
-        failures = 0
-        while True:
-            try:
-                return await self.eyes.look(await self.objects.get(name, LARGEST_PHOTO_BYTES))
-            except Unavailable as error:
-                log.warning("an image cannot be had; trying again", r2_key=name, why=str(error))
-                await asyncio.sleep(RETRY.delay_seconds(failures))
-                failures = min(failures + 1, 10)
+    async def look(self, captured: Captured, nth: int) -> Seen:
+        """What one of the images shows."""
+        try:
+            return await self.eyes.look(await self.fetch(captured.images[nth]))
+        except (InvalidArgument, NotFound, TooLarge) as error:
+            raise InvalidArgument(f"photograph {nth + 1} of {len(captured.images)}: {error}") from None
+
+    async def fetch(self, name: str) -> bytes:
+        """The bytes of an image; Unavailable when the store holds us up."""
+        try:
+            async with asyncio.timeout(FETCH_SECONDS):
+                return await self.objects.get(name, LARGEST_PHOTO_BYTES)
+        except TimeoutError:
+            raise Unavailable(f"the store did not give {name} within {FETCH_SECONDS:.0f} s") from None
 
     async def close(self) -> None:
         """End the child."""

@@ -53,13 +53,15 @@ returning id;
 
 -- name: find_open_session
 -- The latest session of this person that still takes images, locked; how many it has, and by which message the last came.
+-- One that a group of images began (its id is of version 3) comes last, and for what belongs to another not at all.
 select
     s.id,
     (select count(*) from {schema}.capture_image as i where i.session_id = s.id) as images,
     (select max(i.telegram_message_id) from {schema}.capture_image as i where i.session_id = s.id) as last_message_id
 from {schema}.capture_session as s
 where s.user_id = %(user_id)s and s.state = 'pending' and s.closed_at is null
-order by s.created_at desc, s.id desc
+    and (get_byte(uuid_send(s.id), 6) >> 4 <> 3 or coalesce(s.id = %(own)s::uuid, true))
+order by s.id = %(own)s::uuid desc, get_byte(uuid_send(s.id), 6) >> 4 = 3, s.created_at desc, s.id desc
 limit 1
 for no key update of s;
 
@@ -277,11 +279,37 @@ from unnest(
 ) with ordinality as n (id, user_id, schedule_date, session_id, type, message, event_ids, place)
 on conflict do nothing;
 
+-- name: tell_senders
+-- Whoever sent screenshots hears what came of them, once for a session, in their language: by Telegram, under whose id days
+-- are kept. Whom we do not know, or who sent no image, is not told.
+insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
+select
+    'telegram', u.uid, g.kind,
+    jsonb_build_object('text', coalesce(g.texts ->> u.language, g.texts ->> 'en'), 'session', g.key), 'capture:' || g.key
+from unnest(%(keys)s::uuid[], %(kinds)s::text[], %(texts)b::jsonb[], %(for_bots)s::boolean[])
+    as g (key, kind, texts, is_for_bots)
+cross join lateral (select t.user_id from {schema}.capture_session as t where t.id = g.key limit 1) as s
+cross join lateral (select w.uid, w.language from "user".users as w where w.telegram_id = s.user_id limit 1) as u
+where exists (
+    select
+    from {schema}.capture_image as i
+    where i.session_id = g.key and (i.telegram_message_id is not null or not g.is_for_bots)
+)
+order by g.key
+on conflict (dedupe_key) do nothing;
+
 -- name: has_lease
 -- Tables that a backend made have what a worker needs after the lease migration, and not before.
 select exists (
     select from pg_catalog.pg_attribute as a
     where a.attrelid = to_regclass(%(table)s) and a.attname = 'lease_seconds' and not a.attisdropped
+);
+
+-- name: is_told
+-- Is what people are told of this schema ours to deliver? Where a backend owns the tables, so are its people and its bot.
+select exists (
+    select from pg_catalog.pg_attribute as a
+    where a.attrelid = to_regclass(%(table)s) and a.attname = 'delivery' and not a.attisdropped
 );
 
 -- name: find_labels

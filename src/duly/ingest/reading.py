@@ -88,6 +88,11 @@ class Reader(Protocol):
         """Where its pages come from."""
         ...
 
+    @property
+    def has_limits(self) -> bool:
+        """Does it watch its own time? Then nobody else does: a session may have to wait for its turn."""
+        ...
+
     async def read(self, captured: Captured) -> Sequence[Page]:
         """The pages of a session, in order."""
         ...
@@ -103,6 +108,7 @@ class FixtureReader:
 
     path: Path
     input = Input.FIXTURE
+    has_limits = False
 
     async def read(self, captured: Captured) -> Sequence[Page]:  # noqa: ARG002
         """The one page of the file."""
@@ -123,6 +129,11 @@ class NoiseReader:
     def input(self) -> Input:
         """The other reader's."""
         return self.reader.input
+
+    @property
+    def has_limits(self) -> bool:
+        """As the other reader does."""
+        return self.reader.has_limits
 
     async def read(self, captured: Captured) -> Sequence[Page]:
         """The same pages, spelled differently for every session; one without a date stays as it is."""

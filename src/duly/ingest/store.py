@@ -14,6 +14,7 @@ from duly.db.rows import change, find_row, find_value, get_row, get_rows, get_ro
 from duly.ingest.canonical import CANONICALIZER
 from duly.ingest.day import Day, Step, day_of
 from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session
+from duly.ingest.telling import News
 from duly.kernel.advisory import advisory_key
 from duly.kernel.lease import Lease, settle_and
 
@@ -40,6 +41,7 @@ __all__ = [
     "find_version",
     "has_lease",
     "has_version",
+    "is_told",
     "list_events",
     "list_images",
     "list_notifications",
@@ -51,6 +53,7 @@ __all__ = [
     "lock_open_session",
     "put_snapshots",
     "settle_observed",
+    "tell_senders",
 ]
 
 SQL = load_queries(__file__)
@@ -122,9 +125,9 @@ async def begin_session(connection: Connection, schema: str, user_id: int, sessi
     return found is not None
 
 
-async def find_open_session(connection: Connection, schema: str, user_id: int) -> OpenSession | None:
-    """The latest session of this person that still takes images, locked."""
-    row = await find_row(connection, SQL.using(schema=schema).find_open_session, user_id=user_id)
+async def find_open_session(connection: Connection, schema: str, user_id: int, own: UUID | None) -> OpenSession | None:
+    """The session of this person that still takes what belongs to this one, or anything at all; locked."""
+    row = await find_row(connection, SQL.using(schema=schema).find_open_session, user_id=user_id, own=own)
     return OpenSession(**row) if row else None
 
 
@@ -271,6 +274,12 @@ async def has_lease(connection: Connection, schema: str) -> bool:
     return await find_value(connection, asked, table=f'"{schema}".capture_session') is True
 
 
+async def is_told(connection: Connection, schema: str) -> bool:
+    """Do we deliver what people are told?"""
+    asked = SQL.using(schema=schema).is_told
+    return await find_value(connection, asked, table=f'"{schema}".schedule_notification') is True
+
+
 # Working --------------------------------------------------------------------------------------------------------------
 
 
@@ -406,6 +415,20 @@ async def add_notices(connection: Connection, schema: str, taken: Sequence[Taken
         types=[notice.type.value for _, notice in notices],
         messages=[notice.message for _, notice in notices],
         event_ids=[as_json(list(map(str, notice.event_ids))) for _, notice in notices],
+    )
+
+
+async def tell_senders(connection: Connection, schema: str, news: Sequence[News]) -> int:
+    """Tell whoever sent screenshots what came of them; how many messages there were."""
+    if not news:
+        return 0
+    return await change(
+        connection,
+        SQL.using(schema=schema).tell_senders,
+        keys=[each.session_id for each in news],
+        kinds=[each.kind for each in news],
+        texts=[as_json(each.texts) for each in news],
+        for_bots=[each.is_for_bots for each in news],
     )
 
 

@@ -4,8 +4,9 @@
     in one transaction             prove the lease, be the one writer of the day, compare with what is known, settle and
                                    write the version in one statement, then events, snapshot and messages
 
-A session that cannot be read fails with a sentence for its person, and nothing else is written. Sessions of one day in
-one batch take their turns: each finds the day as the one before left it.
+A session that cannot be read fails with a sentence for its person, and of no day anything is written; whoever sent
+screenshots is told the sentence. Sessions of one day in one batch take their turns: each finds the day as the one
+before left it.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -25,10 +27,12 @@ from duly.ingest import store
 from duly.ingest.day import Day, Step, take
 from duly.ingest.machine import States, capture_session
 from duly.ingest.model import MOST_IMAGES, Outcome
+from duly.ingest.patience import NotNow, patiently
 from duly.ingest.reading import Captured, Input, Observed, Reader, observed
+from duly.ingest.telling import News, failed, unchanged
 from duly.ingest.unseen import with_unseen
-from duly.kernel.lease import Lease, fence_many, find_settled, release, settle_many
-from duly.kernel.outcome import Failed, GiveUp, clean_text
+from duly.kernel.lease import Lease, fence_many, find_settled, quarantine, release, settle_many
+from duly.kernel.outcome import Failed, GiveUp, HandedBack, clean_text
 from duly.kernel.suspects import Suspects
 from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
 from duly.logs import get_log
@@ -55,7 +59,10 @@ class Rules:
     idle_seconds: float = 25.0
     threshold: int = 3  # so many changes are told in one message
     simulated_seconds: float = 0.0
-    read_seconds: float = 600.0  # a reader that has not come back by then will not
+    read_seconds: float = 600.0  # a reader that does not watch its own time, and has not come back by then, will not
+    patience_seconds: float = (
+        60.0  # so long we hold a session that cannot be looked at for a reason that is not its own
+    )
     idle_log_every: int = 12  # iterations
 
 
@@ -69,6 +76,7 @@ class CaptureWork(Work):
         self.pace = pace
         self.rules = rules
         self.of = capture_session(rules.schema, rules.states, due=rules.due, lease_seconds=pace.lease_seconds)
+        self.patience_seconds = min(rules.patience_seconds, pace.lease_seconds / 2)  # of which nobody may renew any
         self.suspects = Suspects(
             together=TOGETHER, most=pace.most_starts, seconds=pace.lease_seconds + self.reading_seconds
         )
@@ -77,6 +85,7 @@ class CaptureWork(Work):
         self.open_iterations: dict[str, Iteration] = {}  # by the owner of a claim
         self.look_at = 0.0  # our monotonic clock: when to look for idle sessions again
         self.pool: Pool | None = None
+        self.is_told = False  # do we tell people anything? Once prepared we know
 
     def lend(self, pool: Pool) -> None:
         """Connections for looking up images."""
@@ -104,6 +113,7 @@ class CaptureWork(Work):
                 f"DB_SCHEMA={self.rules.schema}: a backend made these tables, and a worker needs more; add it with: "
                 f"psql -v schema={self.rules.schema} -f {LEASE_MIGRATION}"
             )
+        self.is_told = await store.is_told(connection, self.rules.schema)
         for setting, state in vars(self.rules.states).items():
             if state not in labels:
                 raise Misconfigured(
@@ -167,6 +177,12 @@ class CaptureWork(Work):
                     told = Counter(iteration.outcomes.values())
                     log.info("worker.iteration.end", iteration=iteration.number, sessions=iteration.sessions, **told)
 
+    async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
+        """Set aside what was started too often, and tell whoever sent it."""
+        rows = await quarantine(connection, self.of, most_starts=self.pace.most_starts, keys=keys)
+        await self.tell(connection, [failed(row["id"], row["error"]) for row in rows])
+        return len(rows)
+
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Hand sessions back unread."""
         await super().release(connection, leases)
@@ -178,19 +194,27 @@ class CaptureWork(Work):
     def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
         """See what the session shows."""
         captured, payload = Captured(lease.key, lease.row["user_id"]), lease.row.get("payload")
-        return Call(self.see, (captured, payload), timeout_seconds=self.reading_seconds if payload is None else None)
+        is_timed = payload is None and not self.reader.has_limits
+        return Call(self.see, (captured, payload), timeout_seconds=self.reading_seconds if is_timed else None)
 
-    async def see(self, captured: Captured, payload: dict[str, Any] | None) -> Observed:
-        """The day that it shows, in its canonical form."""
+    async def see(self, captured: Captured, payload: dict[str, Any] | None) -> Observed | HandedBack:
+        """The day that it shows, in its canonical form; handed back when we are in no state to look at it."""
         try:
             if self.rules.simulated_seconds:
                 await asyncio.sleep(self.rules.simulated_seconds)
-            if payload is None and self.reader.input is Input.PHOTOGRAPHS:
-                captured = replace(captured, images=await self.images_of(captured.id))
-            return await observed(self.reader, captured, payload)
+            look = partial(self.look, captured, payload)
+            return await patiently(look, self.patience_seconds, session_id=str(captured.id))
+        except NotNow:
+            return HandedBack()
         except asyncio.CancelledError:  # it may be lost to us, and then nobody tells us of its end
             self.suspects.forget([captured.id])
             raise
+
+    async def look(self, captured: Captured, payload: dict[str, Any] | None) -> Observed:
+        """What it shows, with its images looked up for who reads them."""
+        if payload is None and self.reader.input is Input.PHOTOGRAPHS:
+            captured = replace(captured, images=await self.images_of(captured.id))
+        return await observed(self.reader, captured, payload)
 
     async def images_of(self, session_id: UUID) -> tuple[str, ...]:
         """The names of a session's images, in order."""
@@ -215,15 +239,16 @@ class CaptureWork(Work):
         return settled
 
     async def fail(self, connection: Connection, unread: Sequence[tuple[Lease, object]]) -> frozenset[UUID]:
-        """Say why, in words; nothing else is written."""
+        """Say why, in words, to whoever sent it too; nothing is written of any day."""
         whys = [clean_text(why_of(outcome), LONGEST_ERROR) for _, outcome in unread]
         settled = await settle_many(
             connection, [lease for lease, _ in unread], self.rules.states.failed, {"error": ("text", whys)}
         )
-        for (lease, _), why in zip(unread, whys, strict=True):
-            if lease.key in settled:
-                self.note_outcome(lease, "failed")
-                log.warning("session.failed", **about(lease), why=why)
+        ended = [(lease, why) for (lease, _), why in zip(unread, whys, strict=True) if lease.key in settled]
+        await self.tell(connection, [failed(lease.key, why) for lease, why in ended])
+        for lease, why in ended:
+            self.note_outcome(lease, "failed")
+            log.warning("session.failed", **about(lease), why=why)
         return settled
 
     async def record(self, connection: Connection, seen: Sequence[tuple[Lease, Observed]]) -> frozenset[UUID]:
@@ -263,9 +288,15 @@ class CaptureWork(Work):
         await store.add_events(connection, schema, taken)
         await store.put_snapshots(connection, schema, taken)
         await store.add_notices(connection, schema, taken)
+        await self.tell(connection, [news_of(each) for each in taken if is_silent(each)])
         for each in taken:
             self.note_outcome(each.lease, each.result["outcome"])
             log.debug("session.processed", **about(each.lease), **each.result)
+
+    async def tell(self, connection: Connection, news: Sequence[News]) -> None:
+        """Let whoever sent screenshots know, where they are ours to be told."""
+        if self.is_told:
+            await store.tell_senders(connection, self.rules.schema, news)
 
     async def refuse(self, connection: Connection, taken: store.Taken) -> None:
         """A version is there that we did not write: begin again, or, when it is this very session's, fail."""
@@ -315,6 +346,16 @@ def result_of(step: Step, outcome: Observed, unseen: int) -> dict[str, Any]:
         "notifications": len(step.notices),
         **photographs,
     }
+
+
+def is_silent(taken: store.Taken) -> bool:
+    """Was it photographs that nobody is told anything of?"""
+    return taken.result["input"] is Input.PHOTOGRAPHS and not taken.step.notices
+
+
+def news_of(taken: store.Taken) -> News:
+    """That photographs were read, and changed nothing that anybody is told of."""
+    return unchanged(taken.lease.key, taken.day.schedule_date)
 
 
 def why_of(outcome: object) -> str:

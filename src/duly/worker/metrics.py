@@ -33,7 +33,7 @@ class Metrics:
         self._claimed = self.counter("claimed", "Rows claimed.")
         self._settled = self.counter("settled", "Rows settled, by what came of the work.", "kind", "outcome")
         self._lost = self.counter("leases_lost", "Rows that somebody else held before they were settled.")
-        self._handed_back = self.counter("handed_back", "Rows given back unfinished when the worker stopped.")
+        self._handed_back = self.counter("handed_back", "Rows given back unfinished and unblamed.")
         self._swept = self.counter("swept", "Rows whose holder was gone, made claimable again.")
         self._wakeups = self.counter("wakeups", "Times a notification said that there is work.")
         self._database_errors = self.counter("database_errors", "Turns that failed for a reason of the database's.")
