@@ -1,7 +1,6 @@
 """What tests of the bot do all the time: let people be reminded, let the bot listen, wait for what it says."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -18,12 +17,20 @@ from duly.objects.directory import Directory
 from duly.settings import Settings
 from tests.delivery.hands import send_work, working
 from tests.scheduler.hands import Hands
-from tests.support.processes import PYTHON, Program, plain_environment
+from tests.support.processes import Program
 from tests.support.telegram import FakeTelegram, Json, Someone
+from tests.support.warm import WarmProgram
 
 __all__ = ["House"]
 
 NOW = "2026-11-16T10:00:01+00:00"
+BOT = ("duly.cli.app", "duly.cli.bot", "duly.bot.polling", "duly.bot.reception")  # what `duly bot` imports
+
+
+class Bot(WarmProgram):
+    """A bot that is forked by a parent which has imported Telegram's library."""
+
+    imports = BOT
 
 
 class House:
@@ -61,17 +68,18 @@ class House:
     def bot_process(self, **more: str) -> Program:
         """A bot as a process of its own, which can be killed."""
         assert isinstance(self.objects.place, Directory)
-        environment = plain_environment(
+        return Bot(
+            "duly",
+            "bot",
+            "--json",
             DATABASE_URL=make_conninfo(self.hands.admin.info.dsn, user=Names().api),
             TELEGRAM_BOT_TOKEN=self.telegram.token,
             TELEGRAM_API_URL=self.telegram.url,
             TELEGRAM_POLL_SECONDS="5",
             TELEGRAM_SECONDS="5",
             DULY_OBJECTS_DIR=str(self.objects.place.root),
-            PYTHONPATH=os.getcwd(),  # noqa: PTH109
             **more,
         )
-        return Program([*PYTHON, "-m", "duly", "bot", "--json"], environment=environment)
 
     async def wait(self, condition: Any) -> Any:
         """Wait until something is so, while the bot in this process goes on."""
@@ -97,6 +105,14 @@ class House:
             await self.wait(lambda: len(someone.messages()) > before)
             await asyncio.to_thread(self.settle)
         return someone.messages()[-1]
+
+    async def come_back(self, someone: Someone, message: Json) -> Json:
+        """Let somebody put off what they were reminded of, while the bot listens; the message of an hour later."""
+        someone.press(message, "In 1 hour")
+        await self.wait(lambda: "Later" in someone.read()[0])
+        self.hands.pass_time(hours=1, seconds=1)
+        await self.hands.remind()
+        return await self.send(someone)
 
     def settle(self) -> None:
         """Wait until the sender has written down what it sent."""

@@ -20,6 +20,15 @@ RECEIPTS = {
     "zh": "Rent\n计划时间 2026-11-16 11:00 (Europe/Stockholm)\n\n✅ 已完成，2026-11-16 11:00\n已记账：9.99 EUR",  # noqa: RUF001
 }
 
+CLOSED = {
+    "en": (
+        "It is over, and takes no answer: the schedule was archived",
+        "Over without an answer: the schedule was archived",
+    ),
+    "sv": ("Den är över och tar inget svar: schemat arkiverades", "Avslutad utan svar: schemat arkiverades"),
+    "zh": ("已结束，不再接受回复：该计划已归档", "未回复即结束：该计划已归档"),  # noqa: RUF001
+}
+
 
 @pytest.mark.parametrize("language", LABELS)
 async def test_a_reminder_has_buttons_in_the_persons_language_and_becomes_the_receipt(
@@ -87,15 +96,19 @@ async def test_a_run_that_was_answered_elsewhere_explains_itself_and_its_message
     assert late.answered[0].startswith("It was answered already")
 
 
-async def test_a_run_that_is_over_without_an_answer_says_why(house: House) -> None:
-    anna = house.telegram.person()
+@pytest.mark.parametrize("language", CLOSED)
+async def test_a_run_that_is_over_without_an_answer_says_why_in_the_persons_language(
+    language: str, house: House
+) -> None:
+    anna = house.telegram.person(42, language)
     message = await house.remind(anna)
     house.hands.admin.execute("update scheduler.jobs set status = 'archived'")
     async with house.listening():
-        late = anna.press(message, "Done")
+        late = anna.press(message, LABELS[language][0])
         await house.wait(lambda: anna.read() != [message["text"]])
-    assert "the schedule was archived" in late.answered[0]
-    assert anna.read()[0].endswith("Over without an answer: the schedule was archived")
+    told, shown = CLOSED[language]
+    assert late.answered == [told]
+    assert anna.read()[0].endswith(shown)
     assert house.answers() == []
 
 
@@ -105,17 +118,51 @@ async def test_an_old_message_about_a_run_that_came_back_still_answers_it_and_bo
     anna = house.telegram.person()
     old = await house.remind(anna)
     async with house.listening():
-        anna.press(old, "In 1 hour")
-        await house.wait(lambda: "Later" in anna.read()[0])
-        house.hands.pass_time(hours=1, seconds=1)
-        await house.hands.remind()
-        new = await house.send(anna)
+        new = await house.come_back(anna, old)
         assert new["message_id"] != old["message_id"]
         anna.press(old, "Done")  # the app of another device still shows it
         await house.wait(lambda: all("Booked" in text for text in anna.read()))
     assert house.answers() == ["snooze", "complete"]
     assert house.booked() == ["9.99 EUR"]
     assert all("reply_markup" not in message for message in anna.messages())
+
+
+async def test_a_second_tap_on_an_old_snooze_leaves_the_newer_reminder_its_buttons(house: House) -> None:
+    anna = house.telegram.person()
+    old = await house.remind(anna)
+    async with house.listening():
+        new = await house.come_back(anna, old)
+        again = anna.press(old, "In 1 hour")  # the app of another device still shows it
+        await house.wait(lambda: again.answered)
+    assert again.answered == ["You have been reminded again since. Answer the newer message, please."]
+    assert anna.messages()[1] == new
+    assert "Later" in anna.read()[0]
+    assert house.hands.runs() == ["sent"]
+
+
+async def test_a_second_tap_on_an_old_snooze_leaves_the_receipt_of_the_answer(house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    async with house.listening():
+        anna.press(message, "In 1 hour")
+        anna.press(message, "Done")
+        again = anna.press(message, "In 1 hour")
+        await house.wait(lambda: again.answered)
+    assert again.answered == ["It was answered already: ✅ Done, 2026-11-16 11:00"]
+    assert anna.read() == [RECEIPTS["en"]]
+    assert house.answers() == ["snooze", "complete"]
+
+
+async def test_of_two_snoozes_the_later_one_counts_whichever_is_tapped_again(house: House) -> None:
+    anna = house.telegram.person()
+    message = await house.remind(anna)
+    async with house.listening():
+        anna.press(message, "In 1 hour")
+        anna.press(message, "Tomorrow")
+        again = anna.press(message, "In 1 hour")
+        await house.wait(lambda: again.answered)
+    assert again.answered == ["⏰ Later: I will remind you 2026-11-17 11:00"]
+    assert anna.read()[0].endswith(again.answered[0])
 
 
 async def test_a_button_from_another_chat_does_nothing_and_says_so(house: House) -> None:

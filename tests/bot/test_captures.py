@@ -2,8 +2,12 @@
 
 import pytest
 
+from duly.bot.reception import MOST_TRIES
+from duly.errors import Misconfigured, Unavailable
+from duly.objects.directory import Directory
 from tests.bot.hands import House
 from tests.objects.pictures import gradient, png_claiming, written
+from tests.support.deadly import die_of
 
 PNG = written(gradient(), "PNG")
 JPEG = written(gradient())
@@ -48,6 +52,23 @@ async def test_screenshots_that_were_sent_together_share_a_session(house: House)
         anna.say("/close")
         await house.wait(lambda: len(anna.read()) == 4)
     assert house.sessions() == [(True, 3)]
+
+
+async def test_a_session_of_screenshots_sent_together_takes_no_other(house: House) -> None:
+    anna = house.telegram.person(42)
+    async with house.listening():
+        anna.send_file(PNG, media_group_id="77")
+        anna.send_file(PNG)  # of another day
+        anna.send_file(PNG, media_group_id="77")
+        anna.send_file(PNG, media_group_id="78")
+        anna.say("/start_session")
+        anna.send_file(PNG, media_group_id="79")
+        anna.send_file(PNG)
+        anna.say("/done")
+        await house.wait(lambda: len(anna.read()) == 8)
+    assert anna.read()[1].startswith("I have it")
+    assert anna.read()[-1].startswith("The session is closed with 2 screenshots")
+    assert house.sessions() == [(False, 2), (True, 1), (False, 1), (True, 2)]
 
 
 async def test_a_compressed_photograph_is_refused_with_how_to_send_it(house: House) -> None:
@@ -117,16 +138,68 @@ async def test_a_file_that_telegram_has_no_more_is_asked_for_again(house: House)
     assert "send it again" in anna.read()[0]
 
 
-async def test_a_file_that_telegram_does_not_give_is_tried_a_few_times_and_its_person_is_told(house: House) -> None:
+async def test_a_file_that_telegram_does_not_give_is_waited_for_and_taps_go_on_meanwhile(house: House) -> None:
     anna = house.telegram.person(42)
-    anna.send_file(PNG)
-    anna.say("/help")
+    message = await house.remind(anna)
     house.telegram.is_shut = True
+    anna.send_file(PNG)
     async with house.listening():
+        await house.wait(lambda: len(house.telegram.called("getFile")) > MOST_TRIES)
+        anna.press(message, "Done")
+        await house.wait(house.answers)
+        assert house.telegram.waiting()
+        house.telegram.is_shut = False
+        await house.wait(lambda: not house.telegram.waiting())
+    assert anna.read()[1:] == ["I have it, and tell you what changed once it is read."]
+    assert house.sessions() == [(True, 1)]
+
+
+async def test_a_screenshot_that_cannot_be_kept_is_waited_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    anna = house.telegram.person(42)
+    put, tries = Directory.put, iter(range(10))
+
+    async def refuse_at_first(place: Directory, name: str, data: bytes) -> None:
+        if (nth := next(tries)) <= MOST_TRIES:
+            raise (Misconfigured if nth else Unavailable)("the store has another key today")
+        await put(place, name, data)
+
+    monkeypatch.setattr(Directory, "put", refuse_at_first)
+    async with house.listening():
+        anna.send_file(PNG)
+        await house.wait(anna.read)
+    assert anna.read() == ["I have it, and tell you what changed once it is read."]
+    assert house.sessions() == [(True, 1)]
+
+
+async def test_a_file_that_never_comes_is_told_to_its_person_in_their_language(house: House) -> None:
+    anna = house.telegram.person(42, "en")
+    house.hands.know("anna", telegram_id=42, language="sv")
+    house.telegram.is_shut = True
+    async with house.listening() as poller:
+        poller.reception.patience_seconds = 0.5
+        anna.send_file(PNG)
+        anna.say("/help")
         await house.wait(lambda: len(anna.read()) == 2)
         await house.wait(lambda: not house.telegram.waiting())
-    assert anna.read()[0].startswith("Something went wrong")
+    assert anna.read()[0].startswith("Något gick fel här")
     assert house.sessions() == []
+
+
+async def test_a_picture_that_kills_whoever_decodes_it_is_refused_and_the_bot_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna = house.telegram.person(42)
+    monkeypatch.setattr("duly.bot.captures.clean_screenshot", die_of)
+    async with house.listening():
+        anna.send_file(PNG)
+        await house.wait(anna.read)
+        await house.wait(lambda: not house.telegram.waiting())
+        monkeypatch.undo()
+        anna.send_file(PNG)
+        await house.wait(lambda: len(anna.read()) == 2)
+    assert "I cannot read this" in anna.read()[0]
+    assert anna.read()[1].startswith("I have it")
+    assert house.sessions() == [(True, 1)]
 
 
 async def test_a_session_without_a_screenshot_stays_open(house: House) -> None:

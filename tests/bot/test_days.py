@@ -1,6 +1,6 @@
 """What a person asks of their days."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -52,7 +52,8 @@ async def test_upcoming_says_when_nothing_is_coming(house: House) -> None:
 async def test_today_is_the_persons_own_day_with_its_schedule_and_its_reminders(house: House) -> None:
     anna = house.telegram.person(42)
     house.hands.know("anna", telegram_id=42, zone=FAR)
-    day = datetime.now(ZoneInfo(FAR)).date()
+    house.hands.set_clock("2031-11-16T12:00:00+00:00")
+    day = date(2031, 11, 17)  # over there, by the clock of the database
     house.hands.admin.execute(DAY.encode(), [day, Jsonb([SHIFT])])
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=ZoneInfo(FAR))
     schedule = await house.hands.add(first_run_at=datetime(2020, 1, 1, tzinfo=UTC))

@@ -1,12 +1,13 @@
 """Who writes to the bot: met once, bound by a link once, and one Telegram id is one person."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from duly.people.link import new_link
 from tests.bot.hands import House
-from tests.support.telegram import TOKEN
+from tests.support.telegram import TOKEN, Refusal
 
 
 def people(house: House) -> list[tuple[str, int | None, str]]:
@@ -51,6 +52,21 @@ async def test_one_telegram_id_is_one_person_and_the_way_out_is_told(house: Hous
         anna.say(f"/start {link}")
         await house.wait(lambda: len(anna.read()) == 2)
     assert ("anna", 42, "en") in people(house)
+
+
+async def test_a_link_lives_by_the_clock_of_the_database(house: House) -> None:
+    anna, ben = house.telegram.person(42), house.telegram.person(43)
+    house.hands.set_clock("2031-01-01T10:00:00+00:00")
+    first, second = (new_link(TOKEN, house.hands.know(uid), house.hands.now()) for uid in ("anna", "ben"))
+    async with house.listening():
+        house.hands.pass_time(minutes=59)
+        anna.say(f"/start {first}")
+        await house.wait(anna.read)
+        house.hands.pass_time(minutes=2)
+        ben.say(f"/start {second}")
+        await house.wait(ben.read)
+    assert anna.read() == ["You are anna now. I will write to you here."]
+    assert "does not work" in ben.read()[0]
 
 
 @pytest.mark.parametrize("how", ["expired", "altered", "of another bot", "short", "not ours"])
@@ -108,6 +124,32 @@ async def test_too_much_at_once_is_told_so(house: House) -> None:
             anna.say("/help")
         await house.wait(lambda: len(anna.read()) == 3)
     assert "a lot at once" in anna.read()[-1]
+
+
+async def test_what_waited_for_the_bot_is_not_too_much_at_once(house: House) -> None:
+    anna = house.telegram.person(42)
+    at = int(time.time()) - 3600
+    for nth in range(10):
+        anna.say("/help", date=at + nth)
+    async with house.listening() as poller:
+        poller.reception.desk.rate.burst = 1
+        await house.wait(lambda: len(anna.read()) == 10)
+    assert not any("a lot at once" in text for text in anna.read())
+
+
+async def test_whoever_is_turned_away_is_told_in_their_language_and_waited_for_by_nobody(house: House) -> None:
+    anna = house.telegram.person(42, "en")
+    house.hands.know("anna", telegram_id=42, language="sv")
+    async with house.listening() as poller:
+        poller.reception.desk.rate.burst = 1
+        anna.say("/help")
+        await house.wait(anna.read)
+        anna.say("/help")
+        await house.wait(lambda: len(anna.read()) == 2)
+        house.telegram.troubles[42] = Refusal(429, "Too Many Requests: retry after 60", retry_after=60)
+        anna.say("/help")
+        await house.wait(lambda: not house.telegram.waiting())
+    assert anna.read()[1] == "Det var mycket på en gång. Vänta lite och skicka igen."
 
 
 async def test_words_that_are_no_command_get_the_list_of_commands(house: House) -> None:

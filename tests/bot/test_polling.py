@@ -1,10 +1,11 @@
 """Long polling: nothing is confirmed before it is done, two pollers say so, and trouble is waited out."""
 
 import asyncio
+import time
 
 import pytest
 
-from duly.bot.polling import Poller
+from duly.bot.polling import MOST_UPDATES, Poller
 from duly.bot.reception import MOST_TRIES, open_reception
 from duly.errors import Misconfigured
 from tests.bot.hands import House
@@ -16,11 +17,13 @@ async def test_an_update_is_confirmed_after_it_was_taken_and_not_before(house: H
     house.telegram.refuse(502, "Bad Gateway", "sendMessage")
     async with house.listening():
         first = anna.say("/help")["update_id"]
-        await house.wait(lambda: house.telegram.called("sendMessage"))
-        await house.wait(lambda: len(house.telegram.called("sendMessage")) == 2)  # it came again
+        await house.wait(anna.read)
         await house.wait(lambda: not house.telegram.waiting())
-    offsets = [int(call.given.get("offset", 0)) for call in house.telegram.called("getUpdates")]
-    assert first in offsets
+    calls = [call for call in house.telegram.calls if call.method in ("sendMessage", "getUpdates")]
+    said = [nth for nth, call in enumerate(calls) if call.method == "sendMessage"]
+    offsets = [int(call.given.get("offset", 0)) for call in calls]
+    assert [calls[nth].status for nth in said] == [502, 200]
+    assert all(offset <= first for offset in offsets[: said[-1]])
     assert offsets[-1] == first + 1
     assert len(anna.read()) == 1
 
@@ -48,6 +51,37 @@ async def test_one_persons_trouble_holds_up_no_other_and_keeps_their_own_order(
         await house.wait(lambda: not house.telegram.waiting())
     assert anna.read()[0] == "Nothing is coming."
     assert len(ben.read()) == 1  # what was done is not done again because of somebody else
+
+
+async def test_more_than_a_window_of_others_is_served_while_one_waits(house: House) -> None:
+    """Telegram shows a hundred updates, from the first that is not confirmed."""
+    anna, others = house.telegram.person(42), [house.telegram.person(100 + nth) for nth in range(5)]
+    message = await house.remind(anna)
+    house.telegram.troubles[42] = Refusal(500, "Internal Server Error")
+    anna.press(message, "Done")
+    asked = 2 * MOST_UPDATES + 10
+    async with house.listening() as poller:
+        poller.crowded_seconds = 1.0
+        for nth in range(asked):
+            others[nth % 5].say("/help")
+        await house.wait(lambda: sum(len(each.read()) for each in others) == asked)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert house.answers() == ["complete"]  # though it could not be said
+    assert house.booked() == ["9.99 EUR"]
+
+
+async def test_one_chat_that_telegram_wants_us_to_leave_alone_delays_nobody(house: House) -> None:
+    anna, ben = house.telegram.person(42), house.telegram.person(43)
+    house.telegram.troubles[42] = Refusal(429, "Too Many Requests: retry after 15", retry_after=15)
+    async with house.listening():
+        began = time.monotonic()
+        hers = anna.say("/help")
+        await house.wait(lambda: any(call.status == 429 for call in house.telegram.calls))
+        for nth in range(3):  # in batches that come after hers
+            ben.say("/help")
+            await house.wait(lambda nth=nth: len(ben.read()) == nth + 1)
+        assert time.monotonic() - began < 30
+    assert house.telegram.waiting()[0] == hers["update_id"]  # and comes again
 
 
 async def test_two_pollers_are_told_and_no_update_is_lost(house: House, capsys: pytest.CaptureFixture[str]) -> None:

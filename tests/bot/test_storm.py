@@ -8,6 +8,7 @@ from tests.objects.pictures import gradient, written
 
 RUNS = 4
 TAPS = 12
+LABELS = ("Done", "Skip", "In 1 hour", "In 1 hour", "Tomorrow")
 
 
 async def test_a_storm_of_taps_from_two_devices_through_bots_that_are_killed_has_one_effect_a_run(
@@ -19,8 +20,10 @@ async def test_a_storm_of_taps_from_two_devices_through_bots_that_are_killed_has
         await house.remind(anna, name=f"Rent {nth}")
     messages = anna.messages()
     assert len(messages) == RUNS
-    taps = [(message, chance.choice(["Done", "Done", "Skip"])) for message in messages for _ in range(TAPS)]
+    taps = [(message, chance.choice(LABELS)) for message in messages for _ in range(TAPS)]
     chance.shuffle(taps)
+    later = [(message, "In 1 hour") for message in messages]
+    taps = [*later, *taps, *later]  # at first it counts, and at last it is long over
     queries = [anna.press(message, label) for message, label in taps[: len(taps) // 2]]
     for point in ("after_work:1", "before_settle:2", "after_work:3"):  # as by kill -9, between effect and confirmation
         with house.bot_process(DULY_CRASHPOINT=point) as bot:
@@ -31,13 +34,15 @@ async def test_a_storm_of_taps_from_two_devices_through_bots_that_are_killed_has
         bot.kill()
     with house.bot_process() as bot:
         await house.wait(lambda: not house.telegram.waiting())
-        await house.wait(lambda: all("reply_markup" not in message for message in anna.messages()))
         assert bot.finish(15) == 0
-    assert len(house.answers()) == RUNS
-    completed = Counter(house.answers())["complete"]
+    answers = Counter(house.answers())
+    completed = answers["complete"]
+    assert completed + answers["skip"] == RUNS
+    assert 0 < answers["snooze"] <= 2 * RUNS  # each of the two once, and never after the end
     assert house.booked() == ["9.99 EUR"] * completed
     assert all(status in ("confirmed", "skipped") for status in house.hands.runs())
     assert all(("Done" in text or "Skipped" in text) for text in anna.read())
+    assert all("reply_markup" not in message for message in anna.messages())
 
 
 async def test_a_bot_that_is_killed_loses_no_screenshot_and_takes_none_twice(house: House) -> None:

@@ -138,6 +138,7 @@ class FakeTelegram:
         self.calls: list[Call] = []
         self.blocked: frozenset[int] | set[int] = frozenset()
         self.refusals: list[tuple[str, Refusal]] = []  # for the next call of a method, or of any: *
+        self.troubles: dict[int, Refusal] = {}  # for every message to a chat, until it is taken away
         self.hangs: set[str] = set()  # methods that are done, and never answered
         self.is_shut = False  # for files
         self.webhook: Json | None = None
@@ -505,6 +506,8 @@ class FakeTelegram:
         chat = int(given.get("chat_id", 0))
         if chat in self.blocked:
             raise Refusal(403, "Forbidden: bot was blocked by the user")
+        if chat in self.troubles:
+            raise self.troubles[chat]
         if chat not in self.chats:
             if chat in self.people:
                 raise Refusal(403, "Forbidden: bot can't initiate conversation with a user")

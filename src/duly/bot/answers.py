@@ -15,15 +15,20 @@ from duly.kernel.crashpoint import crashpoint
 from duly.logs import get_log
 from duly.people import User
 from duly.scheduler import service
-from duly.scheduler.model import Action, Answer, Receipt, Reminder
-from duly.scheduler.receipt import closed_text, first_of, receipt_line, receipt_text
+from duly.scheduler.model import Action, Answer, Receipt, Reminder, RunStatus
+from duly.scheduler.receipt import closed_text, first_of, reason_of, receipt_line, receipt_text
 
 __all__ = ["Tap", "read_tap", "router"]
 
 KEY = re.compile(r"(\d{1,19}):\d{1,12}:(?:(complete|skip|cancel)|(snooze):(\d{1,5}))", re.ASCII)
 RECEIPT = re.compile(r"(-?\d{1,19}):(\d{1,19})", re.ASCII)
+ENDED = (RunStatus.CONFIRMED, RunStatus.SKIPPED, RunStatus.CANCELLED)
+MOST_LOOKS = 3
 
 log = get_log("duly.bot")
+
+
+Place = tuple[int, int]  # a chat, and the number of a message in it
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,16 @@ class Tap:
 
     run: int
     answer: Answer
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run is by now: what the one who tapped is told, and what which of its messages say."""
+
+    words: str
+    text: str = ""
+    places: tuple[Place, ...] = ()
+    is_mine: bool = False  # what the tap did, and nobody else
 
 
 def read_tap(key: str) -> Tap | None:
@@ -55,51 +70,61 @@ async def take_tap(query: CallbackQuery, desk: Desk, person: User) -> None:
     await answer(desk, person, tap, query.id, pressed)
 
 
-async def answer(desk: Desk, person: User, tap: Tap, query: str, pressed: tuple[int, int] | None) -> None:
-    """What a tap does, and what is said of it."""
-    language = person.language
+async def answer(desk: Desk, person: User, tap: Tap, query: str, pressed: Place | None) -> None:
+    """What a tap does, and what is said of it: of the run as it is by now, which may be more than this tap did."""
     try:
-        creation = await service.answer_run(desk.pool, person.id, tap.run, tap.answer)
-    except AlreadyAnswered:
-        receipt = first_of(await service.list_receipts(desk.pool, person.id, tap.run))
-        assert receipt, "that is why it was refused"
-        first = receipt_line(receipt, person.zone, language)
-        await desk.explain(query, say(language, "answered", receipt=first), loudly=True)
-    except RunClosed as error:
-        await desk.explain(query, say(language, "closed", reason=error), loudly=True)
+        receipt = (await service.answer_run(desk.pool, person.id, tap.run, tap.answer)).row
+        crashpoint("after_work")
+    except (AlreadyAnswered, RunClosed):
         receipt = None
     except NotFound:
-        await desk.explain(query, say(language, "no such run"), loudly=True)
+        await desk.explain(query, say(person.language, "no such run"), loudly=True)
         return
     except KeyReused:
-        await desk.explain(query, say(language, "another answer"), loudly=True)
+        await desk.explain(query, say(person.language, "another answer"), loudly=True)
         return
-    else:
-        receipt = creation.row
-        crashpoint("after_work")
-        await desk.explain(query, receipt_line(receipt, person.zone, language))
-    await rewrite(desk, person, tap.run, receipt, pressed)
+    standing = await look(desk, person, tap.run, receipt, pressed)
+    await desk.explain(query, standing.words, loudly=not standing.is_mine)
+    for _ in range(MOST_LOOKS):  # whoever writes last has looked after everybody else wrote
+        for chat, message_id in standing.places:
+            await desk.rewrite(chat, message_id, standing.text)
+        before, standing = standing, await look(desk, person, tap.run, receipt, pressed)
+        if standing == before:
+            break
     log.info("a button was tapped", run=tap.run, action=tap.answer.action, key=tap.answer.key, person=person.uid)
 
 
-async def rewrite(
-    desk: Desk, person: User, run_id: int, receipt: Receipt | None, pressed: tuple[int, int] | None
-) -> None:
-    """Every message about a run says what became of it, the one that was tapped first."""
+async def look(desk: Desk, person: User, run_id: int, receipt: Receipt | None, pressed: Place | None) -> Standing:
+    """Where a run is, for somebody who got this receipt.
+
+    Its messages are looked up before its state: so none of them is newer than what is said of it. A run that waits for
+    an answer again has a newer message, which is left alone; the one that was tapped says what became of it.
+    """
+    language = person.language
     try:
+        places = places_of(await service.list_reminders(desk.pool, person.id, run_id))
         run = await service.get_run(desk.pool, person.id, run_id)
-    except NotFound:
-        return  # its month was archived
-    if receipt:
-        text = receipt_text(run, receipt, person.zone, person.language)
+        receipts = await service.list_receipts(desk.pool, person.id, run_id)
+    except NotFound:  # its month was archived
+        return Standing(say(language, "no such run"))
+    everywhere = tuple(dict.fromkeys([pressed, *places] if pressed else places))
+    if run.status in ENDED:
+        last = first_of(receipts)
+    elif run.status is RunStatus.SNOOZED:
+        last = receipts[-1]
     else:
-        text = closed_text(run, person.zone, person.language)
-    sent = places_of(await service.list_reminders(desk.pool, person.id, run_id))
-    for chat, message_id in dict.fromkeys([pressed, *sent] if pressed else sent):
-        await desk.rewrite(chat, message_id, text)
+        assert receipt, "only an answer that was taken leaves it open"
+        text = receipt_text(run, receipt, person.zone, language)
+        return Standing(say(language, "reminded again"), text, (pressed,) if pressed else ())
+    if last is None:
+        why = reason_of(run, language)
+        return Standing(say(language, "closed", reason=why), closed_text(run, person.zone, language), everywhere)
+    line, text = receipt_line(last, person.zone, language), receipt_text(run, last, person.zone, language)
+    is_mine = receipt is not None and (last == receipt or last.action is Action.SNOOZE)
+    return Standing(line if is_mine else say(language, "answered", receipt=line), text, everywhere, is_mine)
 
 
-def places_of(reminders: Sequence[Reminder]) -> list[tuple[int, int]]:
+def places_of(reminders: Sequence[Reminder]) -> list[Place]:
     """The chat and the number of each message that went out by Telegram, the latest first."""
     receipts = [str(each.payload.get("receipt")) for each in reminders if each.payload.get("channel") == "telegram"]
     found = [RECEIPT.fullmatch(receipt) for receipt in reversed(receipts)]

@@ -4,8 +4,7 @@ Telegram makes small letters unreadable when it compresses, so photographs are t
 far as it may be long, and not at all when its first bytes are of no picture that we take.
 """
 
-import asyncio
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid3, uuid5
 
 from aiogram import F, Router
 from aiogram.exceptions import TelegramBadRequest
@@ -15,15 +14,16 @@ from aiohttp import ClientError, ClientResponseError
 
 from duly.bot.desk import Desk
 from duly.bot.words import counted, say
-from duly.errors import InvalidArgument, TooLarge
+from duly.errors import InvalidArgument, Misconfigured, TooLarge, Unavailable
 from duly.ingest import bringing
 from duly.ingest.service import MOST_IMAGES
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.outcome import Created
 from duly.objects.photo import LARGEST_PHOTO_BYTES, Screenshot, clean_screenshot
 from duly.people import User
+from duly.worker.pictures import clean
 
-__all__ = ["router"]
+__all__ = ["OutOfReach", "router"]
 
 MEGABYTES = LARGEST_PHOTO_BYTES // 1024**2
 LARGEST_DOWNLOAD_BYTES = min(LARGEST_PHOTO_BYTES, 20 * 1000**2)  # the Bot API gives no larger file
@@ -39,8 +39,8 @@ class Gone(Exception):
     """Telegram does not have it any more."""
 
 
-class NotGiven(Exception):
-    """Telegram did not give it this time; that is tried a few times, and holds up nobody for ever."""
+class OutOfReach(Exception):
+    """Telegram's files, the store or the machine did not do their part this time."""
 
 
 async def start_session(message: Message, desk: Desk, person: User) -> None:
@@ -86,7 +86,7 @@ async def take_document(message: Message, desk: Desk, person: User) -> None:
         text = say(person.language, "too large", megabytes=MEGABYTES)
     except Gone:
         text = say(person.language, "gone")
-    except InvalidArgument:
+    except bringing.SessionFull:
         text = say(person.language, "too many", images=counted(person.language, MOST_IMAGES))
     else:
         crashpoint("after_work")
@@ -114,8 +114,12 @@ async def take_once(message: Message, document: Document, desk: Desk, person: Us
     name = f"screenshots/{user_id}/telegram/{desk.bot.id}-{message.message_id}"
     if found := await bringing.find_taken(desk.pool, desk.schema, user_id, name, message.message_id):
         return found
-    clean = await cleaned(await fetch(desk, document))
+    clean = await cleaned(desk, await fetch(desk, document))
     photograph = bringing.Photograph(name, message.message_id, clean.data, clean.kind)
+    try:
+        await bringing.keep(desk.objects, photograph)
+    except (Unavailable, Misconfigured) as error:
+        raise OutOfReach(str(error)) from None
     taken = await bringing.bring(
         desk.pool,
         desk.schema,
@@ -128,12 +132,14 @@ async def take_once(message: Message, document: Document, desk: Desk, person: Us
     return taken.row
 
 
-async def cleaned(data: bytes) -> Screenshot:
+async def cleaned(desk: Desk, data: bytes) -> Screenshot:
     """The picture, written anew; Foreign when it is none that can be read."""
     try:
-        return await asyncio.to_thread(clean_screenshot, data)
+        return await clean(desk.children, clean_screenshot, data)
     except InvalidArgument:
         raise Foreign from None
+    except Unavailable as error:
+        raise OutOfReach(str(error)) from None
 
 
 async def fetch(desk: Desk, document: Document) -> bytes:
@@ -157,9 +163,9 @@ async def fetch(desk: Desk, document: Document) -> bytes:
     except ClientResponseError as error:  # its words have the address, and so the token
         if error.status == 404:
             raise Gone from None
-        raise NotGiven(f"HTTP {error.status}") from None
+        raise OutOfReach(f"HTTP {error.status}") from None
     except (ClientError, TimeoutError) as error:
-        raise NotGiven(type(error).__name__) from None
+        raise OutOfReach(type(error).__name__) from None
     return bytes(data)
 
 
@@ -169,9 +175,11 @@ def too_large() -> TooLarge:
 
 
 def session_of(desk: Desk, message: Message) -> UUID:
-    """The session that a message begins; pictures that were sent together share one."""
-    group = f"group-{message.media_group_id}" if message.media_group_id else str(message.message_id)
-    return uuid5(NAMESPACE_URL, f"https://t.me/{desk.bot.id}/{message.chat.id}/{group}")
+    """The session that a message begins; pictures that were sent together share one, which takes no others."""
+    address = f"https://t.me/{desk.bot.id}/{message.chat.id}"
+    if message.media_group_id:
+        return uuid3(NAMESPACE_URL, f"{address}/group-{message.media_group_id}")
+    return uuid5(NAMESPACE_URL, f"{address}/{message.message_id}")
 
 
 def telegram_id_of(person: User) -> int:

@@ -13,6 +13,7 @@ from duly.bot.desk import Desk
 from duly.bot.words import say
 from duly.errors import NotFound
 from duly.ingest import service as ingest
+from duly.ledger.service import now
 from duly.people import User
 from duly.scheduler import service as scheduler
 from duly.scheduler.model import Run, Upcoming
@@ -26,7 +27,7 @@ MOST_UPCOMING = 10
 async def today(message: Message, desk: Desk, person: User) -> None:
     """The person's day by their own clock: what the schedule says, and every reminder with where it is."""
     zone = ZoneInfo(person.zone)
-    day = datetime.now(zone).date()
+    day = (await now(desk.pool)).astimezone(zone).date()
     begins = datetime.combine(day, time(), zone)
     ends = datetime.combine(day + timedelta(days=1), time(), zone)
     runs = (await scheduler.list_runs(desk.pool, person.id, between=(begins, ends), most=MOST_LINES)).items

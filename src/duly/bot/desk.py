@@ -1,26 +1,22 @@
 """What every handler has at hand: the bot, the database, where images are kept, and how to speak so that it arrives."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from aiogram import Bot
-from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError, TelegramRetryAfter
-from aiogram.types import LinkPreviewOptions
+from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 
 from duly.db.pool import Pool
-from duly.delivery.telegram.client import cut, words_of
+from duly.delivery.telegram.client import NO_PREVIEW, cut, words_of
 from duly.kernel.rate import Rate
 from duly.logs import get_log
 from duly.objects import Objects
+from duly.worker.children import Children
 
 __all__ = ["Desk"]
 
-NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 LONGEST_CALLBACK_TEXT = 200
-MOST_TRIES = 4
-LONGEST_WAIT_SECONDS = 20.0
 
 T = TypeVar("T")
 log = get_log("duly.bot")
@@ -33,6 +29,7 @@ class Desk:
     bot: Bot
     pool: Pool
     objects: Objects
+    children: Children  # who decode what strangers send
     schema: str  # of the ingest tables
     token: str = field(repr=False)  # seals buttons and links
     allowed: frozenset[int] = frozenset()  # nobody named: everybody
@@ -58,19 +55,12 @@ class Desk:
     async def quietly(self, call: Callable[[], Awaitable[T]]) -> T | None:
         """Ask the Bot API for something that changes nothing of ours.
 
-        What it refuses for good is not worth an update that comes again for ever; when it asks us to wait a little we
-        do. That nobody answers is raised: the update is tried again.
+        What it refuses for good is not worth an update that comes again for ever. That it asks us to wait, or that
+        nobody answers, is raised: the update is tried again, and meanwhile the others are taken.
         """
-        for _ in range(MOST_TRIES):
-            try:
-                return await call()
-            except TelegramRetryAfter as error:
-                if error.retry_after > LONGEST_WAIT_SECONDS:
-                    log.warning("Telegram wants us to be silent", seconds=error.retry_after)
-                    return None
-                await asyncio.sleep(error.retry_after)
-            except (TelegramBadRequest, TelegramForbiddenError) as error:
-                if "message is not modified" not in str(error):
-                    log.info("Telegram refused", why=words_of(error))
-                return None
-        return None
+        try:
+            return await call()
+        except (TelegramBadRequest, TelegramForbiddenError) as error:
+            if "message is not modified" not in str(error):
+                log.info("Telegram refused", why=words_of(error))
+            return None

@@ -1,22 +1,25 @@
 """Who writes to us: known by their Telegram id, met for the first time, or bound to a person by a link."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from contextlib import suppress
 from typing import Any
 
 from aiogram import BaseMiddleware, Router
 from aiogram.enums import ChatType
+from aiogram.exceptions import TelegramAPIError
 from aiogram.filters import Command, CommandObject, CommandStart
 from aiogram.types import CallbackQuery, Message, TelegramObject
+from aiogram.types import User as Someone
 
 from duly.bot.desk import Desk
 from duly.bot.words import language_of, say
 from duly.errors import Conflict, InvalidArgument, RateLimited
 from duly.kernel.crashpoint import crashpoint
+from duly.ledger.service import now
 from duly.people import User, service
 from duly.people.link import read_link
 
-__all__ = ["KnowPeople", "LetIn", "links", "router"]
+__all__ = ["KnowPeople", "LetIn", "links", "refuse", "router", "spoken_by"]
 
 Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 
@@ -31,14 +34,32 @@ class LetIn(BaseMiddleware):
             return None
         if isinstance(event, Message) and event.chat.type != ChatType.PRIVATE:
             return None  # in a group we have nothing to say
-        language = language_of(event.from_user.language_code)
         if desk.allowed and event.from_user.id not in desk.allowed:
-            return await refuse(desk, event, say(language, "private"))
+            return await self.turn_away(desk, event, event.from_user, "private")
         try:
-            desk.rate.take(str(event.from_user.id))
+            take_one(desk, event, event.from_user.id)
         except RateLimited:
-            return await refuse(desk, event, say(language, "slowly"))
-        return await handler(event, {**data, "language": language})
+            return await self.turn_away(desk, event, event.from_user, "slowly")
+        return await handler(event, {**data, "language": language_of(event.from_user.language_code)})
+
+    async def turn_away(self, desk: Desk, event: Message | CallbackQuery, who: Someone, why: str) -> None:
+        """Say why, if it can be said at once: whoever comes too often is not worth waiting for."""
+        with suppress(TelegramAPIError):
+            await refuse(desk, event, say(await spoken_by(desk, who), why))
+
+
+def take_one(desk: Desk, event: Message | CallbackQuery, person: int) -> None:
+    """Count what a person does: messages by the time they were written at, because what waited for us is not much."""
+    if isinstance(event, Message):
+        desk.rate.take(f"{person}", event.date.timestamp())
+    else:
+        desk.rate.take(f"{person}/taps")
+
+
+async def spoken_by(desk: Desk, who: Someone) -> str:
+    """The language of a person, or of their app as long as we do not know them."""
+    known = await service.find_by_telegram(desk.pool, who.id)
+    return known.language if known else language_of(who.language_code)
 
 
 class KnowPeople(BaseMiddleware):
@@ -65,7 +86,7 @@ async def follow_link(message: Message, desk: Desk, command: CommandObject, lang
     known = await service.find_by_telegram(desk.pool, telegram_id)
     spoken = known.language if known else language
     try:
-        user_id = read_link(desk.token, command.args or "", datetime.now(UTC))
+        user_id = read_link(desk.token, command.args or "", await now(desk.pool))
     except InvalidArgument:
         await desk.tell(message.chat.id, say(spoken, "bad link"))
         return

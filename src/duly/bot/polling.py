@@ -1,13 +1,17 @@
 """Long polling: updates are asked for, taken, and confirmed afterwards, by asking for what comes after them.
 
-    ask from `offset` ---> take each, a person's in order, different people's side by side ---> offset behind the last
+    ask from `offset` ---> new ones join their line ---> look how far the lines came ---> offset at the first not done
+                               |
+                    one person's messages, or taps, in their order; different lines side by side
 
-Whoever is killed in between asks from the same place again. An update that must wait is where the next question begins;
-those behind it that are done already are remembered for as long.
+Whoever is killed in between asks from the same place again. An update that must wait is tried again by its line, while
+the others go on; those behind it that are done already are remembered for as long. Telegram shows a hundred updates at
+a time: when all of these were seen and the first one still waits, it is given up sooner, and its person is told.
 """
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from math import ceil
 from typing import Any, TypeVar, cast
@@ -26,6 +30,7 @@ from aiogram.types import Update
 from duly.bot.reception import UPDATES, NotNow, Reception
 from duly.delivery.telegram.client import words_of
 from duly.errors import Misconfigured
+from duly.kernel.backoff import Backoff
 from duly.kernel.crashpoint import crashpoint
 from duly.logs import get_log
 
@@ -33,11 +38,16 @@ __all__ = ["Poller"]
 
 MOST_UPDATES = 100
 AT_ONCE = 8
+LOOK_SECONDS = 1.0
+CROWDED_SECONDS = 60.0  # how long one that meets trouble is waited for while a hundred others stand behind it
+LONGEST_WAIT_SECONDS = 60.0
+RETRY = Backoff(base_seconds=0.5, cap_seconds=15.0)
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 REFUSED = "TELEGRAM_BOT_TOKEN: the Bot API refuses it; get a new one from BotFather, or see TELEGRAM_API_URL"
 TWO_POLLERS = "another program asks for this bot's updates, or a webhook takes them; one of the two must end"
 
+Line = tuple[int, bool]
 T = TypeVar("T")
 log = get_log("duly.bot")
 
@@ -49,7 +59,12 @@ class Poller:
         self.reception = reception
         self.poll_seconds = poll_seconds
         self.offset: int | None = None
-        self.done: set[int] = set()  # behind one that must wait
+        self.behind: int | None = None  # all that we have seen
+        self.lines: dict[Line, deque[Update]] = {}  # what is not done yet
+        self.serving: set[asyncio.Task[None]] = set()  # a task for each line
+        self.done: set[int] = set()  # behind one that is not
+        self.is_crowded = False
+        self.crowded_seconds = CROWDED_SECONDS
         self.pause = FIRST_PAUSE_SECONDS
         self.side_by_side = asyncio.Semaphore(AT_ONCE)
 
@@ -63,11 +78,14 @@ class Poller:
                     is_introduced = True
                 if (updates := await unless(stop, self.ask(self.poll_seconds))) is None:
                     break
-                await self.take(updates)
                 self.pause = FIRST_PAUSE_SECONDS
+                self.take(updates, stop)
+                await self.look(LOOK_SECONDS)
             except (TelegramUnauthorizedError, TelegramNotFound):
+                for task in self.serving:
+                    task.cancel()
                 raise Misconfigured(REFUSED) from None
-            except (NotNow, AiogramError) as error:
+            except AiogramError as error:
                 await unless(stop, asyncio.sleep(self.rest_after(error)))
         await self.end()
 
@@ -93,32 +111,56 @@ class Poller:
             found = cast("Mapping[str, Any]", given).get("result")
             return [self.reception.read(each) for each in cast("list[Mapping[str, Any]]", found)]
 
-    async def take(self, updates: Sequence[Update]) -> None:
-        """Take each that is new to us; from the first that must wait we ask again."""
-        lines: dict[int, list[Update]] = {}
-        for update in updates:
-            if update.update_id not in self.done:
-                lines.setdefault(person_of(update), []).append(update)
-        await asyncio.gather(*map(self.take_line, lines.values()))
-        waiting = [update.update_id for update in updates if update.update_id not in self.done]
-        if updates:
-            self.offset = min(waiting, default=updates[-1].update_id + 1)
-            self.done = {each for each in self.done if each > self.offset}
-        if waiting:
-            raise NotNow
+    def take(self, updates: Sequence[Update], stop: asyncio.Event) -> None:
+        """Let those that are new to us join their lines."""
+        seen = self.done | self.waiting()
+        new = [update for update in updates if update.update_id not in seen]
+        self.is_crowded = len(updates) == MOST_UPDATES and not new
+        for update in new:
+            self.behind = update.update_id + 1
+            line = line_of(update)
+            if line in self.lines:
+                self.lines[line].append(update)
+            else:
+                self.lines[line] = deque([update])
+                self.serving.add(asyncio.create_task(self.serve(line, stop)))
 
-    async def take_line(self, updates: Sequence[Update]) -> None:
-        """One person's updates, in their order, up to the first that must wait."""
-        async with self.side_by_side:
-            for update in updates:
-                try:
-                    await self.reception.take(update)
-                except NotNow:
-                    return
-                self.done.add(update.update_id)
+    async def serve(self, line: Line, stop: asyncio.Event) -> None:
+        """Take one after another, each as often as it must come again."""
+        updates, failures = self.lines[line], 0
+        while updates and not stop.is_set():
+            try:
+                async with self.side_by_side:
+                    await self.reception.take(updates[0], self.crowded_seconds if self.is_crowded else None)
+            except NotNow as wait:
+                seconds = min(max(wait.seconds, RETRY.delay_seconds(failures)), LONGEST_WAIT_SECONDS)
+                failures = min(failures + 1, 10)
+                await unless(stop, asyncio.sleep(seconds))
+            else:
+                self.done.add(updates.popleft().update_id)
+                failures = 0
+        if not updates:
+            del self.lines[line]
+
+    async def look(self, seconds: float | None) -> None:
+        """Give the lines a moment; then the first that is not done is where we ask from."""
+        if self.serving:
+            over, self.serving = await asyncio.wait(self.serving, timeout=seconds)
+            for task in over:
+                task.result()
+        self.offset = min(self.waiting(), default=self.behind)
+        self.done = {each for each in self.done if self.offset and each > self.offset}
+
+    def waiting(self) -> set[int]:
+        """The updates that we have seen and are not done with."""
+        return {update.update_id for line in self.lines.values() for update in line}
 
     async def end(self) -> None:
-        """Confirm what is done, so that it does not come again; if nobody answers, it does, and that is well too."""
+        """Bring to its end what is under way, and confirm what is done, so that it does not come again.
+
+        If nobody answers, it does, and that is well too.
+        """
+        await self.look(None)
         try:
             if self.offset is not None:
                 await self.ask(0, most=1)
@@ -131,16 +173,16 @@ class Poller:
             return float(error.retry_after)
         if isinstance(error, TelegramConflictError):
             log.warning(TWO_POLLERS, why=words_of(error))
-        elif not isinstance(error, NotNow):
+        else:
             log.warning("the Bot API does not answer", why=words_of(error))
         pause, self.pause = self.pause, min(self.pause * 2, LONGEST_PAUSE_SECONDS)
         return pause * random.uniform(0.5, 1.0)  # noqa: S311
 
 
-def person_of(update: Update) -> int:
-    """Whose line an update stands in."""
+def line_of(update: Update) -> Line:
+    """Whose line an update stands in; a tap does not wait for a photograph."""
     event = update.message or update.callback_query
-    return event.from_user.id if event and event.from_user else 0
+    return event.from_user.id if event and event.from_user else 0, update.callback_query is not None
 
 
 async def unless(stop: asyncio.Event, question: Coroutine[Any, Any, T]) -> T | None:

@@ -1,12 +1,15 @@
 """The reception: takes every update, by whichever way it comes, and says when it is done with it.
 
-An update that meets a trouble of the moment (the database, the Bot API) is not done, and comes again. One that fails
-for a reason nobody foresaw comes again a few times; then it is written down, its person is told, and it is over.
+An update that meets a trouble of the moment (the database, the Bot API, its files, the store) is not done, and comes
+again: as long as it takes while the database is away, for an hour otherwise. One that fails for a reason nobody foresaw
+comes again a few times. Then it is written down, its person is told, and it is over.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from aiogram import Bot, Dispatcher
@@ -30,16 +33,17 @@ from duly.kernel.crashpoint import crashpoint
 from duly.logs import get_log
 from duly.objects import Objects
 from duly.settings import Settings
+from duly.worker.pictures import a_child
 
 __all__ = ["UPDATES", "NotNow", "Reception", "open_reception"]
 
 UPDATES = ["message", "callback_query"]
 MOST_TRIES = 3
 MOST_REMEMBERED = 1000
+PATIENCE_SECONDS = 3600.0
+OURS = (Unavailable, OperationalError, InterfaceError)  # nobody is served before it is back
 OF_THE_MOMENT = (
-    Unavailable,
-    OperationalError,
-    InterfaceError,
+    captures.OutOfReach,
     TelegramNetworkError,
     TelegramServerError,
     TelegramRetryAfter,
@@ -50,7 +54,19 @@ log = get_log("duly.bot")
 
 
 class NotNow(Exception):
-    """We are not done with an update: it is to come again."""
+    """We are not done with an update: it is to come again, after so many seconds at the soonest."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+@dataclass
+class Trouble:
+    """Since when an update meets trouble, and how often in a way nobody foresaw."""
+
+    since: float
+    failures: int = 0
 
 
 class Reception:
@@ -59,30 +75,48 @@ class Reception:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.dispatcher = dispatcher_of(desk)
-        self.tries: OrderedDict[int, int] = OrderedDict()
+        self.troubles: OrderedDict[int, Trouble] = OrderedDict()
+        self.patience_seconds = PATIENCE_SECONDS
 
     @property
     def bot(self) -> Bot:
         """The bot that they are for."""
         return self.desk.bot
 
-    async def take(self, update: Update) -> None:
+    async def take(self, update: Update, patience_seconds: float | None = None) -> None:
         """Return when its effects are committed, or there will never be any; NotNow when it is to come again."""
         if update.message is None and update.callback_query is None:
             return  # nothing that we asked for
         try:
             crashpoint("before_work")
             await self.dispatcher.feed_update(self.bot, update)
-        except OF_THE_MOMENT as error:
+        except OURS as error:
             log.warning("an update must wait", update=update.update_id, why=words_of(error))
             raise NotNow from None
-        except Exception:
-            tries = self.count(update.update_id)
-            log.exception("an update failed", update=update.update_id, tries=tries)
-            if tries < MOST_TRIES:
-                raise NotNow from None
+        except Exception as error:
+            await self.put_off(update, error, self.patience_seconds if patience_seconds is None else patience_seconds)
+        self.troubles.pop(update.update_id, None)
+
+    async def put_off(self, update: Update, error: Exception, patience_seconds: float) -> None:
+        """NotNow as long as something may still come of it; then whoever sent it is told that nothing did."""
+        trouble = self.trouble_of(update.update_id)
+        waited = time.monotonic() - trouble.since
+        if isinstance(error, OF_THE_MOMENT):
+            log.warning("an update must wait", update=update.update_id, why=words_of(error))
+            is_over = waited >= patience_seconds
+        else:
+            trouble.failures += 1
+            log.exception("an update failed", update=update.update_id, tries=trouble.failures)
+            is_over = trouble.failures >= MOST_TRIES
+        if not is_over:
+            raise NotNow(error.retry_after if isinstance(error, TelegramRetryAfter) else 0.0) from None
+        try:
             await self.apologize(update)
-        self.tries.pop(update.update_id, None)
+        except Exception as unsaid:
+            if waited < patience_seconds:
+                raise NotNow from None
+            log.warning("nobody was told", update=update.update_id, why=words_of(unsaid))
+        log.error("an update was given up", update=update.update_id, seconds=round(waited), why=words_of(error))
 
     async def take_raw(self, given: Mapping[str, Any]) -> None:
         """The same, for an update as Telegram posts it; Unavailable when it is to come again."""
@@ -100,25 +134,22 @@ class Reception:
             log.warning("an update cannot be read", update=number, mistakes=error.error_count())
             return Update(update_id=number if isinstance(number, int) else 0)
 
-    def count(self, update_id: int) -> int:
-        """How often an update has failed by now."""
-        tries = self.tries.pop(update_id, 0) + 1
-        self.tries[update_id] = tries
-        while len(self.tries) > MOST_REMEMBERED:
-            self.tries.popitem(last=False)
-        return tries
+    def trouble_of(self, update_id: int) -> Trouble:
+        """What is known of the trouble that an update meets."""
+        trouble = self.troubles.setdefault(update_id, Trouble(time.monotonic()))
+        while len(self.troubles) > MOST_REMEMBERED:
+            self.troubles.popitem(last=False)
+        return trouble
 
     async def apologize(self, update: Update) -> None:
         """Tell whoever sent it that nothing came of it."""
         event = update.message or update.callback_query
         if event is None or event.from_user is None:
             return
-        text = say(language_of(event.from_user.language_code), "failed")
-        with suppress(Exception):
-            if update.callback_query:
-                await self.desk.explain(update.callback_query.id, text, loudly=True)
-            else:
-                await self.desk.tell(event.from_user.id, text)
+        language = language_of(event.from_user.language_code)
+        with suppress(*OURS):
+            language = await people.spoken_by(self.desk, event.from_user)
+        await people.refuse(self.desk, event, say(language, "failed"))
 
     async def introduce(self) -> None:
         """Let Telegram's apps show what can be asked, in each language."""
@@ -146,16 +177,19 @@ async def open_reception(settings: Settings, pool: Pool, objects: Objects) -> As
     assert settings.telegram_token, "who opens it has a token"
     token = settings.telegram_token.get_secret_value()
     bot = open_bot(token, settings.telegram_api_url, settings.telegram_seconds)
-    desk = Desk(
-        bot=bot,
-        pool=pool,
-        objects=objects,
-        schema=settings.db_schema,
-        token=token,
-        allowed=frozenset(map(int, filter(None, settings.telegram_allowed.split(",")))),
-        takes_newcomers=settings.telegram_newcomers,
-    )
     try:
-        yield Reception(desk)
+        async with a_child() as children:
+            yield Reception(
+                Desk(
+                    bot=bot,
+                    pool=pool,
+                    objects=objects,
+                    children=children,
+                    schema=settings.db_schema,
+                    token=token,
+                    allowed=frozenset(map(int, filter(None, settings.telegram_allowed.split(",")))),
+                    takes_newcomers=settings.telegram_newcomers,
+                )
+            )
     finally:
         await bot.session.close()

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-__all__ = ["COMMANDS", "LANGUAGES", "counted", "language_of", "say"]
+__all__ = ["COMMANDS", "counted", "language_of", "say"]
 
 WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
@@ -11,7 +11,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "linked": "You are {uid} now. I will write to you here.",
         "known": "You are {uid}.\n\n{help}",
         "help": "/today - your day\n/upcoming - what is coming\n/start_session - begin to send screenshots\n"
-        "/done - all screenshots are sent\n/help - this list\n\nSend screenshots as files: PNG or JPEG.",
+        "/done - all screenshots are sent\n/help - this list\n\nSend screenshots as files: PNG, JPEG or WebP.",
         "private": "This bot is private.",
         "stranger": "I do not know you yet. Ask for a link, and open it here.",
         "bad link": "This link does not work: it has expired, was used, or was not made by me. Ask for a new one.",
@@ -31,8 +31,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "not yet done": "Your session is open and has {images}. /done closes it.",
         "compressed": "Telegram has compressed this photograph, and small letters are lost in it. Please send it as a "
         "file (attach, then File).",
-        "foreign": "I cannot read this. Send screenshots as files: whole PNG or JPEG, at most {megabytes} MB and 40 "
-        "million pixels.",
+        "foreign": "I cannot read this. Send screenshots as files: whole PNG, JPEG or WebP, at most {megabytes} MB "
+        "and 40 million pixels.",
         "too large": "This file is too large. At most {megabytes} MB, please.",
         "too many": "This session has {images}, and takes no more. /done closes it.",
         "gone": "Telegram does not give me this file any more. Please send it again.",
@@ -44,6 +44,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "answered": "It was answered already: {receipt}",
         "closed": "It is over, and takes no answer: {reason}",
         "another answer": "This button stands for another answer already.",
+        "reminded again": "You have been reminded again since. Answer the newer message, please.",
         "today": "Today, {day}",
         "no day": "No schedule is known for this day.",
         "free day": "Nothing is on the schedule.",
@@ -62,7 +63,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "linked": "Du är {uid} nu. Jag skriver till dig här.",
         "known": "Du är {uid}.\n\n{help}",
         "help": "/today - din dag\n/upcoming - det som kommer\n/start_session - börja skicka skärmbilder\n"
-        "/done - alla skärmbilder är skickade\n/help - denna lista\n\nSkicka skärmbilder som filer: PNG eller JPEG.",
+        "/done - alla skärmbilder är skickade\n/help - denna lista\n\n"
+        "Skicka skärmbilder som filer: PNG, JPEG eller WebP.",
         "private": "Den här boten är privat.",
         "stranger": "Jag känner dig inte än. Be om en länk och öppna den här.",
         "bad link": "Länken fungerar inte: den har gått ut, är använd eller kommer inte från mig. Be om en ny.",
@@ -82,8 +84,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "not yet done": "Din session är öppen och har {images}. /done stänger den.",
         "compressed": "Telegram har komprimerat fotot, och små bokstäver går förlorade. Skicka det som fil (bifoga, "
         "sedan Fil).",
-        "foreign": "Det här kan jag inte läsa. Skicka skärmbilder som filer: hela PNG eller JPEG, högst {megabytes} MB "
-        "och 40 miljoner bildpunkter.",
+        "foreign": "Det här kan jag inte läsa. Skicka skärmbilder som filer: hela PNG, JPEG eller WebP, högst "
+        "{megabytes} MB och 40 miljoner bildpunkter.",
         "too large": "Filen är för stor. Högst {megabytes} MB.",
         "too many": "Sessionen har {images} och tar inte fler. /done stänger den.",
         "gone": "Telegram ger mig inte filen längre. Skicka den igen.",
@@ -95,6 +97,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "answered": "Den är redan besvarad: {receipt}",
         "closed": "Den är över och tar inget svar: {reason}",
         "another answer": "Knappen står redan för ett annat svar.",
+        "reminded again": "Du har påmints igen sedan dess. Svara på det nyare meddelandet.",
         "today": "I dag, {day}",
         "no day": "Inget schema är känt för dagen.",
         "free day": "Inget står på schemat.",
@@ -113,7 +116,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "linked": "您现在是 {uid}。我会在这里给您发消息。",
         "known": "您是 {uid}。\n\n{help}",
         "help": "/today - 今天\n/upcoming - 即将到期\n/start_session - 开始发送截图\n/done - 截图发送完毕\n"
-        "/help - 本列表\n\n请以文件形式发送截图：PNG 或 JPEG。",
+        "/help - 本列表\n\n请以文件形式发送截图：PNG、JPEG 或 WebP。",
         "private": "这是私人机器人。",
         "stranger": "我还不认识您。请索取链接并在这里打开。",
         "bad link": "此链接无效：已过期、已使用，或不是我生成的。请索取新的链接。",
@@ -131,7 +134,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "empty session": "您的会话还没有截图。请以文件形式发送，然后 /done。",
         "not yet done": "您的会话已有{images}。/done 可关闭它。",
         "compressed": "Telegram 压缩了这张照片，小字会丢失。请以文件形式发送（附件，然后选“文件”）。",
-        "foreign": "无法识别此内容。请以文件形式发送完整的 PNG 或 JPEG 截图，最大 {megabytes} MB、4000 万像素。",
+        "foreign": "无法识别此内容。请以文件形式发送完整的 PNG、JPEG 或 WebP 截图，最大 {megabytes} MB、4000 万像素。",
         "too large": "文件太大，最大 {megabytes} MB。",
         "too many": "此会话已有{images}，不能再加。/done 可关闭它。",
         "gone": "Telegram 已不再提供此文件，请重新发送。",
@@ -143,6 +146,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "answered": "已回复过：{receipt}",
         "closed": "已结束，不再接受回复：{reason}",
         "another answer": "此按钮已对应另一个回复。",
+        "reminded again": "之后已再次提醒您，请回复较新的消息。",
         "today": "今天，{day}",
         "no day": "没有这一天的日程。",
         "free day": "日程为空。",
@@ -157,7 +161,6 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "cancelled": "已取消",
     },
 }
-LANGUAGES = tuple(WORDS)
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "en": {
         "today": "Your day",

@@ -20,11 +20,11 @@ class Rate:
     per_second: float = 2.0
     buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict[str, tuple[float, float]])
 
-    def take(self, who: str) -> None:
-        """One more for this person, or RateLimited."""
-        now = time.monotonic()
+    def take(self, who: str, at: float | None = None) -> None:
+        """One more for this person, or RateLimited; `at` is when it was asked, where that is known, by one clock."""
+        now = time.monotonic() if at is None else at
         left, since = self.buckets.pop(who, (float(self.burst), now))
-        left = min(self.burst, left + (now - since) * self.per_second)
+        left, now = min(self.burst, left + max(0.0, now - since) * self.per_second), max(now, since)
         self.buckets[who] = (left - 1 if left >= 1 else left, now)
         while len(self.buckets) > MOST_PEOPLE:
             self.buckets.popitem(last=False)

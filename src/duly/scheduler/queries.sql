@@ -160,14 +160,18 @@ limit %(most)s;
 select is_new, receipt from scheduler.answer(%(user_id)s, %(run_id)s, %(action)s, %(key)s, %(given)s);
 
 -- name: list_receipts
--- What was answered to a run, in order.
-select scheduler.receipt_of(c.id) as receipt
-from scheduler.confirmations as c
-join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
-join scheduler.jobs as j on j.id = k.job_id
-where c.job_run_id = %(run_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
-order by c.id
-limit %(most)s;
+-- What was answered to a run, in order; of very many the latest, so that the one that ended it is among them.
+select scheduler.receipt_of(latest.id) as receipt
+from (
+    select c.id
+    from scheduler.confirmations as c
+    join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
+    join scheduler.jobs as j on j.id = k.job_id
+    where c.job_run_id = %(run_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+    order by c.id desc
+    limit %(most)s
+) as latest
+order by latest.id;
 
 -- name: undo
 -- Take back what was booked, by an entry of its own.

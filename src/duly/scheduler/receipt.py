@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from duly.scheduler.model import Action, Receipt, Run
 from duly.scheduler.reminder import words_of
 
-__all__ = ["closed_text", "first_of", "receipt_line", "receipt_text"]
+__all__ = ["closed_text", "first_of", "reason_of", "receipt_line", "receipt_text"]
 
 WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
@@ -18,6 +18,12 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "cancel": "✖️ Cancelled this time, {at}",
         "booked": "Booked: {amount} {currency}",
         "closed": "✖️ Over without an answer: {reason}",
+        "it was closed": "it was closed",
+        "the schedule was archived": "the schedule was archived",
+        "missed: the schedule was paused": "missed: the schedule was paused",
+        "missed: nobody was there to remind of it": "missed: nobody was there to remind of it",
+        "missed: a later one has come": "missed: a later one has come",
+        "missed: a hundred later ones have come": "missed: a hundred later ones have come",
     },
     "sv": {
         "complete": "✅ Klart, {at}",
@@ -26,6 +32,12 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "cancel": "✖️ Avbruten denna gång, {at}",
         "booked": "Bokfört: {amount} {currency}",
         "closed": "✖️ Avslutad utan svar: {reason}",
+        "it was closed": "den stängdes",
+        "the schedule was archived": "schemat arkiverades",
+        "missed: the schedule was paused": "missad: schemat var pausat",
+        "missed: nobody was there to remind of it": "missad: ingen var där som kunde påminna",
+        "missed: a later one has come": "missad: en senare har kommit",
+        "missed: a hundred later ones have come": "missad: hundra senare har kommit",
     },
     "zh": {
         "complete": "✅ 已完成，{at}",
@@ -34,6 +46,12 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "cancel": "✖️ 本期已取消，{at}",
         "booked": "已记账：{amount} {currency}",
         "closed": "✖️ 未回复即结束：{reason}",
+        "it was closed": "已被关闭",
+        "the schedule was archived": "该计划已归档",
+        "missed: the schedule was paused": "已错过：计划当时已暂停",
+        "missed: nobody was there to remind of it": "已错过：当时无法提醒",
+        "missed: a later one has come": "已错过：后一期已到",
+        "missed: a hundred later ones have come": "已错过：之后已有一百期",
     },
 }
 
@@ -57,7 +75,13 @@ def receipt_line(receipt: Receipt, zone: str, language: str) -> str:
 def closed_text(run: Run, zone: str, language: str) -> str:
     """A run that ended without an answer, and why."""
     words = WORDS.get(language, WORDS["en"])
-    return "\n".join([*head_of(run, zone, language), words["closed"].format(reason=run.reason or run.status)])
+    return "\n".join([*head_of(run, zone, language), words["closed"].format(reason=reason_of(run, language))])
+
+
+def reason_of(run: Run, language: str) -> str:
+    """Why a run ended without an answer; what somebody wrote in words of their own is told in these."""
+    reason = run.reason or "it was closed"
+    return WORDS.get(language, WORDS["en"]).get(reason, reason)
 
 
 def first_of(receipts: Sequence[Receipt]) -> Receipt | None:
