@@ -379,7 +379,7 @@ class Settings(BaseSettings):
         Section.WORKER,
         "DULY_WORKER_SLOTS",
         default=50,
-        description="How many rows of one kind a worker works on at once.",
+        description="How many rows of one kind a worker works on at once; of sessions with photographs, 8 at most.",
     )
     worker_children: Count = setting(
         Section.WORKER,

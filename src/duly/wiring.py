@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WORKS", "eyes", "load_app", "photographs", "works_of"]
 
+READ_AHEAD = 8  # sessions; the rest are left to other workers
+
 
 def ledger(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """The jobs that this app has handlers for; without any, what dead workers held still comes back."""
@@ -85,7 +87,7 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
         heartbeat_seconds=settings.lease_heartbeat_seconds if settings.enable_lease_heartbeat else None,
         poll_seconds=settings.ingest_poll_seconds,
         sweep_seconds=settings.sweep_seconds,
-        slots=1 if once else settings.worker_slots,
+        slots=1 if once else settings.worker_slots if reads_file else reading_slots(settings),
     )
     rules = Rules(
         schema=settings.db_schema,
@@ -99,6 +101,14 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     return CaptureWork(
         NoiseReader(reader, settings.chaos_seed) if settings.enable_chaos_parser else reader, pace, rules
     )
+
+
+def reading_slots(settings: Settings) -> int:
+    """How many sessions a worker holds that reads photographs: few, for only one is read at a time.
+
+    More than one, so that data goes past the photographs; without a heartbeat nobody would renew those that wait.
+    """
+    return min(settings.worker_slots, READ_AHEAD) if settings.enable_lease_heartbeat else 1
 
 
 def photographs(settings: Settings) -> "PhotographReader":

@@ -14,7 +14,7 @@ from duly.delivery.machine import OUTBOX
 from duly.delivery.work import SendWork
 from duly.kernel.backoff import Backoff
 from duly.kernel.lease import LeaseTable
-from duly.kernel.work import Pace
+from duly.kernel.work import Pace, Work
 from duly.settings import Settings
 from duly.worker.runtime import Worker
 
@@ -94,7 +94,7 @@ def send_work(*channels: Channel, of: LeaseTable = OUTBOX, pace: Pace = PACE, **
 
 
 @asynccontextmanager
-async def working(dsn: str, *works: SendWork, stop_seconds: float = 5) -> AsyncGenerator[Worker, None]:
+async def working(dsn: str, *works: Work, stop_seconds: float = 5) -> AsyncGenerator[Worker, None]:
     """A worker in this process, stopped politely at the end."""
     worker = Worker(works, Settings(DULY_STOP_SECONDS=stop_seconds), dsn=dsn)  # type: ignore[call-arg]
     running = asyncio.create_task(worker.run())

@@ -34,6 +34,7 @@ from duly.testing import TestDatabases, install_test_clock, move_clock
 from duly.verify import check
 from duly.worker.runtime import Worker
 from tests.support.api import api_of, as_owner, client_of, key_for, objects_here
+from tests.support.deadly import die_of
 
 Json = dict[str, Any]
 Admin = psycopg.Connection[Any]
@@ -107,6 +108,12 @@ def opened(database: str) -> Generator[House, None, None]:
         install_test_clock(admin)
         objects = stack.enter_context(objects_here())
         yield House(admin, objects, stack.enter_context(api_of(database, objects)), stack)
+
+
+@pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
 
 
 @pytest.fixture
@@ -444,6 +451,16 @@ def test_an_image_of_just_so_many_bytes_is_looked_at_and_a_larger_one_is_not(qui
         problem(send(quiet, key, jpeg + bytes(size - len(jpeg))), 413, "TOO_LARGE")
     huge = picture(size=(7000, 6000))
     assert "million pixels" in problem(send(quiet, key, huge), 422, "INVALID_ARGUMENT")
+
+
+def test_an_image_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
+    quiet: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = made(quiet.post(SESSIONS))["id"]
+    with monkeypatch.context() as patched:
+        patched.setattr("duly.api.ingest.clean_screenshot", die_of)
+        assert "no photograph that we can read" in problem(send(quiet, key, picture()), 422, "INVALID_ARGUMENT")
+    added(send(quiet, key, picture()))
 
 
 # Saying no ------------------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from duly.testing.clock import read_clock
 from duly.verify import check
 from duly.worker.runtime import Worker
 from tests.support.api import SECONDS, api_of, as_owner, client_of, key_for, objects_here
+from tests.support.deadly import die_of
 from tests.support.locks import wait_until_blocked
 
 Json = dict[str, Any]
@@ -151,6 +152,12 @@ def opened(database: str, objects: Objects | None = None) -> Generator[House, No
         set_time(admin, "12:00")
         kept = objects or stack.enter_context(objects_here())
         yield House(admin, kept, stack.enter_context(api_of(database, kept)), stack)
+
+
+@pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
 
 
 @pytest.fixture
@@ -687,6 +694,19 @@ def test_what_is_no_photograph_that_we_take_is_refused(image: Any, words: str, q
     for kind in ("image/jpeg", "text/plain"):
         answer = quiet.post("/v1/posts/images", content=image(), headers={"Content-Type": kind})
         assert words in problem(answer, 422, "INVALID_ARGUMENT")
+
+
+def test_a_photograph_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
+    quiet: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("duly.api.posts.clean_photo", die_of)
+        problem(
+            quiet.post("/v1/posts/images", content=PHOTO, headers={"Content-Type": "image/jpeg"}),
+            422,
+            "INVALID_ARGUMENT",
+        )
+    assert quiet.post("/v1/posts/images", content=PHOTO, headers={"Content-Type": "image/jpeg"}).is_success
 
 
 # Looking --------------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from duly.ingest.machine import DEFAULT_SCHEMA
 from duly.kernel.rate import Rate
 from duly.objects import Objects
 from duly.scheduler.service import DEFAULT_UNDO_SECONDS
+from duly.worker.pictures import a_child
 
 __all__ = ["build_app"]
 
@@ -76,11 +77,13 @@ def build_app(
             open_pool(dsn, size=pool_size, role=role, name="duly-api") as pool,
             IntentCounts(pool).kept() as intents,
             hook.open(pool, objects) if hook else nullcontext() as reception,
+            a_child() as children,
         ):
             yield {
                 "pool": pool,
                 "keyring": Keyring(pool),
                 "objects": objects,
+                "children": children,
                 "intents": intents,
                 "rate": Rate(),
                 "ingest_schema": ingest_schema,

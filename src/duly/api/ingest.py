@@ -4,7 +4,6 @@ Sessions and days belong to the person whose key came with the request, and are 
 Another person's session is not there.
 """
 
-import asyncio
 from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, TypeAlias
@@ -17,7 +16,7 @@ from duly.api.guard import GuardedRoute
 from duly.api.keys import bringer_of_days, reader_of_days
 from duly.api.kinds import Asked, Instant, PageQuery, Shown
 from duly.api.multipart import OVERHEAD_BYTES, file_in
-from duly.api.opened import Kept, Opened, Schema
+from duly.api.opened import Decoders, Kept, Opened, Schema
 from duly.api.problems import refusals
 from duly.api.shapes import Payload
 from duly.db.pool import Pool
@@ -38,6 +37,7 @@ from duly.ingest.model import Session
 from duly.ingest.spelling import read_date
 from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_screenshot
 from duly.people.service import find_person
+from duly.worker.pictures import clean
 
 __all__ = ["routers"]
 
@@ -325,12 +325,18 @@ async def list_session_events(
     },
 )
 async def add_session_image(
-    request: Request, session_id: SessionId, user_id: Writer, pool: Opened, objects: Kept, schema: Schema
+    request: Request,
+    session_id: SessionId,
+    user_id: Writer,
+    pool: Opened,
+    objects: Kept,
+    schema: Schema,
+    children: Decoders,
 ) -> ShownImage:
     """While it is not closed; needs the scope `ingest:write`."""
     data = file_in(request.headers.get("content-type"), await request.body(), FIELD)
-    clean = await asyncio.to_thread(clean_screenshot, data)
-    image = await service.add_image(pool, schema, objects, user_id, session_id, clean.data, clean.kind)
+    screenshot = await clean(children, clean_screenshot, data)
+    image = await service.add_image(pool, schema, objects, user_id, session_id, screenshot.data, screenshot.kind)
     return ShownImage.model_validate(image)
 
 

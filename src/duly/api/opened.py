@@ -6,8 +6,9 @@ from fastapi import Depends, Request
 
 from duly.db.pool import Pool
 from duly.objects import Objects
+from duly.worker.children import Children
 
-__all__ = ["Kept", "Opened", "Schema"]
+__all__ = ["Decoders", "Kept", "Opened", "Schema"]
 
 
 async def pool_of(request: Request) -> Pool:
@@ -20,6 +21,11 @@ async def objects_of(request: Request) -> Objects:
     return request.state.objects
 
 
+async def children_of(request: Request) -> Children:
+    """Who decode the pictures of strangers."""
+    return request.state.children
+
+
 async def schema_of(request: Request) -> str:
     """The schema that holds the ingest tables."""
     return request.state.ingest_schema
@@ -28,3 +34,4 @@ async def schema_of(request: Request) -> str:
 Opened: TypeAlias = Annotated[Pool, Depends(pool_of)]
 Kept: TypeAlias = Annotated[Objects, Depends(objects_of)]
 Schema: TypeAlias = Annotated[str, Depends(schema_of)]
+Decoders: TypeAlias = Annotated[Children, Depends(children_of)]

@@ -4,7 +4,6 @@ A post belongs to the person whose key came with the request. What is released e
 is there for its author alone.
 """
 
-import asyncio
 from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 
@@ -15,7 +14,7 @@ from duly.api.envelope import EnvelopedRoute, envelopes
 from duly.api.guard import GuardedRoute
 from duly.api.keys import author_of_posts, operator, reader_of_posts
 from duly.api.kinds import Asked, Instant, PageQuery, Shown
-from duly.api.opened import Kept, Opened
+from duly.api.opened import Decoders, Kept, Opened
 from duly.api.problems import refusals
 from duly.errors import (
     AlreadyPosted,
@@ -36,6 +35,7 @@ from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_photo
 from duly.posts import service
 from duly.posts.model import LONGEST_CAPTION, Intent, Status
 from duly.posts.slo import Objective, measure
+from duly.worker.pictures import clean
 
 __all__ = ["routers"]
 
@@ -214,9 +214,11 @@ async def create_post_intent(
         }
     },
 )
-async def upload_image(request: Request, author: Author, pool: Opened, objects: Kept) -> UploadedImage:
+async def upload_image(
+    request: Request, author: Author, pool: Opened, objects: Kept, children: Decoders
+) -> UploadedImage:
     """It waits a day to become a post; needs the scope `posts:write` and a person's key."""
-    photo = await asyncio.to_thread(clean_photo, await request.body())
+    photo = await clean(children, clean_photo, await request.body())
     return UploadedImage(imagePath=await service.upload_image(pool, objects, author, photo))
 
 

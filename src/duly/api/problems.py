@@ -229,5 +229,5 @@ def with_problems(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown_path(path: str) -> str:
-    """The path as a log may have it: the address of a calendar is a secret."""
-    return "/ics/..." if path.startswith("/ics/") else path
+    """The path as a log may have it: who holds the address of a calendar or of an answer may use it."""
+    return next((f"{secret}..." for secret in ("/ics/", "/c/") if path.startswith(secret)), path)

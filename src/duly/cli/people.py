@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from duly.cli import asking
@@ -13,6 +12,7 @@ from duly.db.pool import Pool
 from duly.errors import Conflict, InvalidArgument, Misconfigured
 from duly.extras import require
 from duly.kernel.outcome import Created, Creation
+from duly.ledger.service import now
 from duly.people import ApiKey, Org, User, service
 from duly.people.link import new_link
 from duly.people.model import Webhook, new_webhook_secret, read_quiet
@@ -173,7 +173,7 @@ def link_user(uid: str, minutes: float, as_json: bool) -> None:
         raise Conflict(
             f"{uid} has the Telegram id {person.telegram_id}; take it off them with: duly users unlink {uid}"
         )
-    link = new_link(settings.telegram_token.get_secret_value(), person.id, datetime.now(UTC), minutes)
+    link = new_link(settings.telegram_token.get_secret_value(), person.id, ask(now), minutes)
     name = asyncio.run(bot_name(settings))
     address = f"https://t.me/{name}?start={link}" if name else None
     if as_json:

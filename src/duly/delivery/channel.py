@@ -44,8 +44,8 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Its words; a message without any is told by what it is about."""
-        return str(self.payload.get("text") or f"{self.kind}: {dict(self.payload)}")
+        """Its words; of a message without any, that there is something of its kind."""
+        return str(self.payload.get("text") or f"There is news for you: {self.kind}.")
 
 
 class WhenUncertain(StrEnum):

@@ -37,7 +37,8 @@ async def tell_post(stage: Stage) -> None:
     stage.tell.command("posts", "show", str(key))
     stage.tell.command("posts", "timeline", str(key))
     message = await stage.until_sent("post.released", lambda: why(stage, key))
-    stage.tell.say("Anna is told that it is out:")
+    stage.tell.say("Anna is told so, on the console:")
+    stage.tell.quote(stage.printed(message.id))
     stage.tell.command("notifications", "show", str(message.id))
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "plain_photo",
     "small_jpeg",
     "small_photo",
+    "unreadable",
 ]
 
 LARGEST_PHOTO_BYTES = 20 * 1024 * 1024

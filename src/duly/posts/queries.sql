@@ -48,11 +48,14 @@ limit %(most)s;
 -- Releasing -------------------------------------------------------------------------------------------------------------
 
 -- name: write_notices
--- Whoever posted is told once, in the transaction that releases: by Telegram where they are known there.
+-- Whoever posted is told once, in the transaction that releases, in their language: by Telegram where they are known there.
 insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
 select
     case when u.telegram_id is null then 'console' else 'telegram' end, p.author_id, 'post.released',
-    jsonb_build_object('postId', p.id, 'releasedAt', posts.iso(p.released_at), 'mood', p.ai -> 'mood'),
+    jsonb_build_object(
+        'text', coalesce(%(texts)s::jsonb ->> u.language, %(texts)s::jsonb ->> 'en'),
+        'postId', p.id, 'releasedAt', posts.iso(p.released_at), 'mood', p.ai -> 'mood'
+    ),
     'post.released:' || p.id
 from unnest((select %(keys)s::uuid[])) as given (key)
 cross join lateral (select * from posts.posts as t where t.id = given.key limit 1) as p

@@ -112,9 +112,9 @@ def post_of(row: Row) -> Post:
 # Releasing ------------------------------------------------------------------------------------------------------------
 
 
-async def write_notices(connection: Connection, keys: Sequence[UUID]) -> int:
-    """Tell the authors of released posts, once each; how many messages were written."""
-    return await change(connection, SQL.write_notices, keys=list(keys))
+async def write_notices(connection: Connection, keys: Sequence[UUID], texts: Mapping[str, str]) -> int:
+    """Tell the authors of released posts, once each, in these words by language; how many messages were written."""
+    return await change(connection, SQL.write_notices, keys=list(keys), texts=orjson.dumps(texts).decode())
 
 
 # Tidying --------------------------------------------------------------------------------------------------------------

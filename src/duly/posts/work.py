@@ -28,7 +28,7 @@ from duly.posts.model import MOST_ATTEMPTS, Status
 from duly.posts.reading import Analyzer, Mood, NoReading, Reading, error_code_of
 from duly.posts.rules import MUSIC, PROVIDER, RULES_VERSION, fallback_reading
 
-__all__ = ["PostWork", "Read"]
+__all__ = ["IT_IS_OUT", "PostWork", "Read"]
 
 TIDIED_AT_ONCE = 500
 TOGETHER = 3  # so many starts a post has in any company; the rest without another that had them
@@ -36,6 +36,11 @@ TOO_MANY_ATTEMPTS = "TOO_MANY_ATTEMPTS"
 IMAGE_MISSING = "IMAGE_MISSING"
 IMAGE_UNREADABLE = "IMAGE_UNREADABLE"
 STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+IT_IS_OUT = {
+    "en": "Your post is out: everybody can see it now.",
+    "sv": "Ditt inlägg är ute: alla kan se det nu.",
+    "zh": "您的帖子已发布，大家现在都能看到。",  # noqa: RUF001 (a comma of Chinese)
+}
 
 log = get_log("duly.posts")
 
@@ -122,7 +127,7 @@ class PostWork(Work):
         }
         released = await settle_many(connection, [lease for lease, _ in finished], Status.RELEASED, columns)
         if released:
-            await store.write_notices(connection, sorted(released))
+            await store.write_notices(connection, sorted(released), IT_IS_OUT)
         self.suspects.forget([lease.key for lease, _ in finished])
         for (lease, _), read in zip(finished, reads, strict=True):
             if read.error:

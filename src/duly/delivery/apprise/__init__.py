@@ -1,7 +1,7 @@
 """Apprise: a message goes to whatever service a person's own address names, mail and more than a hundred others.
 
 These have no buttons: where the API can be reached from outside, the text carries a link for each. They do not dedupe
-either, and do not say why they failed: what was not taken is tried again, and of what was cut off nobody knows.
+either, and do not say why they failed: what was refused is tried again, and of what was cut off nobody knows.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ __all__ = ["AppriseChannel"]
 
 AT_ONCE = 16
 STATUS = re.compile(r"error=(\d{3})\b")
+MAIL = ("mailto", "mailtos")  # whose servers take a letter or refuse it, in words that apprise keeps to itself
 ALLOW = "DULY_WEBHOOK_ALLOW_PRIVATE=true lets messages go to addresses that are not public"
 
 
@@ -100,7 +101,11 @@ def receipt_of(result: Any, leash: Leash, service: str) -> str:
     if result is None or result.status == AppriseResultStatus.NOMATCH:
         raise WillNeverWork(f"{service}: apprise does not know this service, or lacks something in the address")
     said = [found[1] for entry in result.logs() if (found := STATUS.search(entry.message))]
-    raise NotSent(", ".join([f"{service}: it was not taken", *(f"HTTP {each}" for each in said[-1:])]))
+    if said:
+        raise NotSent(f"{service}: it was not taken, HTTP {said[-1]}")
+    if leash.was_heard and service not in MAIL:
+        raise Unknown(f"{service}: the connection ended before an answer came")
+    raise NotSent(f"{service}: it was not taken")
 
 
 def words_of(message: Message) -> tuple[str, str]:

@@ -37,6 +37,7 @@ class Leash:
         self.refused: str | None = None  # why it cannot work
         self.file: str | None = None  # likewise, if it did not: some look for a file that they do not need
         self.was_out = False  # something left this machine, or may have
+        self.was_heard = False  # somebody at the other end took the connection
         self.is_cut = False
         self.connections: list[socket.socket] = []
         self.turn = threading.Lock()
@@ -78,10 +79,11 @@ class Leash:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go of our handles."""
+        """Let go of our handles; a connection that was taken still knows by whom."""
         with self.turn:
             while self.connections:
-                self.connections.pop().close()
+                with self.connections.pop() as connection, contextlib.suppress(OSError):
+                    self.was_heard = bool(connection.getpeername()) or self.was_heard
 
 
 HELD: ContextVar[Leash | None] = ContextVar("leash", default=None)

@@ -24,15 +24,14 @@ from aiogram.exceptions import (
     TelegramNetworkError,
     TelegramRetryAfter,
 )
-from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions
+from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
 
 from duly.delivery.channel import Message, NotSent, Unknown, WhenUncertain, WillNeverWork
 from duly.delivery.telegram.buttons import sealed_key
-from duly.delivery.telegram.client import cut, never_left, open_bot, words_of
+from duly.delivery.telegram.client import NO_PREVIEW, cut, never_left, open_bot, words_of
 
 __all__ = ["Telegram"]
 
-NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 A_ROW = 2  # buttons beside each other
 FINAL = (TelegramForbiddenError, TelegramBadRequest, TelegramMigrateToChat, TelegramEntityTooLarge)
 

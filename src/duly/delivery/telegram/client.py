@@ -4,13 +4,15 @@ from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.exceptions import TelegramNetworkError
+from aiogram.types import LinkPreviewOptions
 from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
 from duly.logs import masked
 
-__all__ = ["LONGEST_TEXT", "cut", "never_left", "open_bot", "words_of"]
+__all__ = ["LONGEST_TEXT", "NO_PREVIEW", "cut", "never_left", "open_bot", "words_of"]
 
 LONGEST_TEXT = 4096  # of a message, as Telegram counts: in units of UTF-16
+NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
 def open_bot(token: str, api_url: str, seconds: float) -> Bot:
