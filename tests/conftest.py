@@ -30,6 +30,7 @@ from duly.testing.databases import prefix_of, remove_home, remove_run, shared_di
 from tests.faults.budget import GATE, say_what_the_gate_took
 from tests.support.lawful import broken_in, changed_in, is_lawful, is_story
 from tests.support.lending import Lender
+from tests.support.turns import Turns
 
 if TYPE_CHECKING:
     from tests.support.telegram import FakeTelegram
@@ -38,6 +39,7 @@ hypothesis.settings.register_profile("duly", deadline=None)  # the machine may b
 hypothesis.settings.load_profile("duly")
 
 RUN_HOME = "DULY_TEST_RUN_HOME"
+TURNS = pytest.StashKey[Turns]()
 MAJORS = (18, 16, 15)
 
 
@@ -60,10 +62,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(plugin, "duly")
     if not hasattr(config, "workerinput"):
         os.environ[RUN_HOME] = str(open_directory("duly-tests-"))
+    config.stash[TURNS] = Turns(Path(os.environ[RUN_HOME]))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """The first process of a run removes what the run left behind."""
+    config.stash[TURNS].close()
     if hasattr(config, "workerinput"):
         return
     remove_run(Path(os.environ.pop(RUN_HOME)))
@@ -71,8 +75,21 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes turns comes first, one after the other in one process, so that nobody waits for it at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(GATE))
+    """Worlds of faults come first, one after the other in one process, so that nobody waits for them at the end."""
+    items.sort(key=lambda item: not is_world(item))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before the time of a test is counted
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """A world of faults has the machine for itself: starved by other tests it shows only that it starves."""
+    turns = item.config.stash[TURNS]
+    with turns.alone(stays=is_world(nextitem)) if is_world(item) else turns.beside_others():
+        return (yield)
+
+
+def is_world(item: pytest.Item | None) -> bool:
+    """Whether a test is one of the gate's."""
+    return item is not None and item.nodeid.startswith(GATE)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -74,7 +74,7 @@ def run_episode(
 def hold_to_account(world: World) -> list[str]:
     """Mend everything, let a last storm pass, let workers finish; then every promise that is broken, in words."""
     world.mend()
-    world.fill_up()
+    world.calm_down()
     storm_of_answers(world)
     found = [*world.settle_down(), *violations(world)]
     of_zombies = world.counts["refused writes of zombies"] + world.counts["losses that zombies noticed"]

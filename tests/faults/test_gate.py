@@ -3,14 +3,12 @@
 The long tier is `duly chaos`. Each test draws a seed, and says it when it fails; DULY_CHAOS_SEED repeats it.
 """
 
-import fcntl
 import os
 import random
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
@@ -31,14 +29,6 @@ REACH_SECONDS = 40.0
 ENOUGH = 20
 
 pytestmark = pytest.mark.timeout(2400)
-
-
-@pytest.fixture(autouse=True)
-def alone(run_home: Path) -> Generator[None, None, None]:
-    """One world at a time: several at once starve each other, and show only that."""
-    with (run_home / "gate.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.fixture
