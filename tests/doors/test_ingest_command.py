@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from typer.testing import CliRunner, Result
 
+from duly import extras
 from duly.cli import app
-from duly.errors import DulyError, InvalidArgument, NotFound, NotMigrated
+from duly.errors import DulyError, InvalidArgument, MissingExtra, NotFound, NotMigrated
 from duly.ingest.diff import replay
 from duly.ingest.shift import read_shift
 from duly.launcher import ROOT
@@ -220,6 +222,21 @@ def test_what_is_no_photograph_is_refused_before_anything_is_given(admin: Admin,
         assert refused.exit_code == 2
     ((rows,),) = admin.execute("select count(*) from schedule_ingest.capture_session").fetchall()
     assert rows == 0
+
+
+def test_who_waits_for_a_photograph_where_nothing_can_read_it_is_told_so_at_once(
+    admin: Admin, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "in_checkout", lambda: False)
+    for module in extras.MODULES["ocr"]:
+        monkeypatch.setitem(sys.modules, module, None)
+    refusal = door.refuse("capture", PICTURES / "before.jpg", "--user", 42)
+    assert isinstance(refusal, MissingExtra)
+    assert "pip install 'duly[ocr]'; or, where a worker on another machine reads" in str(refusal)
+    asked = "select count(*) from schedule_ingest.capture_session"
+    assert admin.execute(asked).fetchone() == (0,)
+    assert door.say("capture", PICTURES / "before.jpg", "--user", 42, "--wait", 0).startswith("given ")
+    assert admin.execute(asked).fetchone() == (1,)
 
 
 @pytest.mark.timeout(600)

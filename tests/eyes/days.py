@@ -18,7 +18,7 @@ AFTER = [
 
 
 def picture(name: str) -> bytes:
-    """One of them: before (a list), after (cards) or grid, which shows what after does."""
+    """One of them: before (a list), after (cards), grid, which shows what after does, or ring, a small one."""
     return (HERE / "pictures" / f"{name}.jpg").read_bytes()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from duly.errors import MissingExtra
-from duly.ingest.eyes.engine import Engine, Equipment, build_engine, find_language
+from duly.ingest.eyes.engine import Engine, Equipment, RapidEngine, build_engine, find_language
 from duly.ingest.eyes.page import read_page
 from duly.objects.photo import plain_photo
 from tests.eyes.days import AFTER, picture, shows
@@ -34,6 +34,13 @@ def test_a_picture_without_text_has_no_marks(engine: Engine) -> None:
     from PIL import Image
 
     assert engine.read(Image.new("RGB", (300, 200), "white")) == []
+
+
+def test_rapidocr_looks_again_at_a_capital_whose_ring_it_cut_off() -> None:
+    rapid = RapidEngine(None)
+    image = plain_photo(picture("ring"))
+    assert "Atgärdsmöte" in [mark.text for mark in rapid.find(image)], "else nothing is shown"
+    assert "Åtgärdsmöte" in [mark.text for mark in rapid.read(image)]
 
 
 @needs_swedish

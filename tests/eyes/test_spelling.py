@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.ingest.eyes.spelling import bare, may_bear_a_mark, spelled
+from duly.ingest.eyes.spelling import bare, has_bare_capital, may_bear_a_mark, spelled, with_lost_marks
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,26 @@ def test_what_both_engines_read_alike_is_believed() -> None:
 )
 def test_words_that_stand_too_near_are_parted(text: str, right: str) -> None:
     assert spelled(text) == right
+
+
+@pytest.mark.parametrize(
+    ("text", "again", "right"),
+    [
+        ("Atgärdsmöte", "Åtgärdsmöte", "Åtgärdsmöte"),
+        ("Per-Anund Ohman", "Per-Ånund Öhman", "Per-Ånund Öhman"),
+        ("Atgärdsmöte", "Âtgardsmote", "Åtgärdsmöte"),
+        ("Åby", "Aby", "Åby"),
+        ("Alm", "Ålme", "Alm"),
+        ("anna Alm", "ånna Alm", "anna Alm"),
+    ],
+)
+def test_a_second_look_gives_bare_capitals_their_marks_and_nothing_else(text: str, again: str, right: str) -> None:
+    assert with_lost_marks(text, again) == right
+
+
+def test_a_second_look_is_for_bare_capitals() -> None:
+    assert has_bare_capital("Hisings Backa, Onsala")
+    assert not has_bare_capital("Åby, Östad, backa 11:30")
 
 
 def test_letters_are_compared_without_marks_and_case() -> None:

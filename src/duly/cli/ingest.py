@@ -18,11 +18,12 @@ from duly.cli.shown import on_one_line, print_table, text_of, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import teller
 from duly.db.pool import Pool
-from duly.errors import InvalidArgument, NotFound, TooLarge
+from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge
 from duly.ingest import service
 from duly.ingest.canonical import observe
 from duly.ingest.diff import Change, EventType
 from duly.ingest.explain import House, explain, result_in_words
+from duly.ingest.eyes.engine import EngineName, must_have_engine
 from duly.ingest.machine import States
 from duly.ingest.model import PastEvent, Session
 from duly.ingest.notices import sentence_of
@@ -90,7 +91,10 @@ def capture_photographs(images: Sequence[Path], user: str, wait: float | None, a
     if len(images) > service.MOST_IMAGES:
         raise InvalidArgument(f"{len(images)} photographs: a session takes at most {service.MOST_IMAGES}")
     cleaned = [cleaned_image(path) for path in images]
-    objects = open_objects(load_settings())
+    settings = load_settings()
+    if wait != 0:
+        must_read(settings.ocr_engine)
+    objects = open_objects(settings)
 
     async def give(pool: Pool, schema: str, user_id: int, tell: Tell) -> Session:
         session = await service.create_session(pool, schema, user_id)
@@ -101,6 +105,14 @@ def capture_photographs(images: Sequence[Path], user: str, wait: float | None, a
 
     seconds = WAIT_SECONDS + len(images) * WAIT_SECONDS_PER_IMAGE if wait is None else wait
     capture(give, len(images), user, seconds, as_json)
+
+
+def must_read(engine: EngineName) -> None:
+    """Whoever waits for what a photograph shows has the engine here, or gets it, as its worker does."""
+    try:
+        must_have_engine(engine)
+    except MissingExtra as error:
+        raise MissingExtra(f"{error}; or, where a worker on another machine reads, do not wait: --wait 0") from None
 
 
 def cleaned_image(path: Path) -> Screenshot:

@@ -1,7 +1,9 @@
 """Engines: what finds and reads the text of a picture. The only file that meets an OCR library.
 
-    RapidOCR     finds lines and reads them; its weights are in the package. Where Tesseract has the language, every
-                 line with a letter that could bear a mark is read by it too, and `spelling` weighs the two.
+    RapidOCR     finds lines and reads them; its weights are in the package. It finds them so tight that the ring of a
+                 capital may be cut off, so lines with a bare A or O are read once more with some room around them.
+                 Where Tesseract has the language, every line with a letter that could bear a mark is read by it too,
+                 and `spelling` weighs the two.
     Tesseract    alone, where RapidOCR cannot be had: lighter, and less sure of what is no text.
 
 An engine is built once for a process and kept: its models take a second to load. It reads one picture at a time.
@@ -20,9 +22,9 @@ from PIL import Image, ImageOps, ImageStat
 from duly.errors import MissingExtra
 from duly.extras import require
 from duly.ingest.eyes.mark import Mark, Point
-from duly.ingest.eyes.spelling import may_bear_a_mark
+from duly.ingest.eyes.spelling import has_bare_capital, may_bear_a_mark, with_lost_marks
 
-__all__ = ["Engine", "EngineName", "Equipment", "build_engine", "find_language", "must_have_engine"]
+__all__ = ["Engine", "EngineName", "Equipment", "RapidEngine", "build_engine", "find_language", "must_have_engine"]
 
 EngineName = Literal["auto", "rapidocr", "tesseract"]
 
@@ -125,25 +127,38 @@ class RapidEngine:
 
     def read(self, picture: Image.Image) -> list[Mark]:
         """Every line, with what the second reader makes of it."""
-        import numpy as np
+        grey = picture.convert("L")
+        return [self.checked(self.looked_at_again(mark, grey), grey) for mark in self.find(picture)]
 
-        found = self.engine(np.asarray(picture)[:, :, ::-1])
+    def find(self, picture: Image.Image) -> list[Mark]:
+        """Every line, as it is read at first."""
+        found = self.run(picture, finds=True)
         if found.boxes is None:
             return []
-        marks = [
+        return [
             Mark(str(text), cast("Any", tuple((float(x), float(y)) for x, y in box)), float(score))
             for box, text, score in zip(found.boxes, found.txts, found.scores, strict=True)
         ]
-        if self.checker is None:
-            return marks
-        grey = picture.convert("L")
-        return [self.checked(mark, grey) for mark in marks]
+
+    def looked_at_again(self, mark: Mark, grey: Image.Image) -> Mark:
+        """The mark, whose bare capitals may have lost something that is seen with some room around them."""
+        if len(mark.text) < SHORTEST_LINE or not has_bare_capital(mark.text):
+            return mark
+        again = "".join(self.run(line_of(mark, grey), finds=False).txts or ())
+        return replace(mark, text=with_lost_marks(mark.text, again))
 
     def checked(self, mark: Mark, grey: Image.Image) -> Mark:
         """The mark with a second reading, where a letter of it could bear a mark."""
         if self.checker is None or len(mark.text) < SHORTEST_LINE or not may_bear_a_mark(mark.text):
             return mark
         return replace(mark, second=self.checker.read(line_of(mark, grey)))
+
+    def run(self, picture: Image.Image, *, finds: bool) -> Any:
+        """RapidOCR over a picture, or over one line; whether it finds is said each time, for it remembers."""
+        import numpy as np
+
+        blue_first = np.asarray(picture.convert("RGB"))[:, :, ::-1]
+        return self.engine(blue_first, use_det=finds, use_cls=False, use_rec=True)
 
 
 # Tesseract ------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-__all__ = ["SHAPED_ALIKE", "bare", "may_bear_a_mark", "spelled"]
+__all__ = ["SHAPED_ALIKE", "bare", "has_bare_capital", "may_bear_a_mark", "spelled", "with_lost_marks"]
 
 WORDS = Path(__file__).with_name("words.txt")
 LETTERS = re.compile(r"[^\W\d_]+")
@@ -23,6 +23,7 @@ TOO_NEAR = re.compile(
     r"(?<=\b[^\W\d_]\.)(?=[^\W\d_]{2})|(?<=[a-zåäöé]{2})(?=[A-ZÅÄÖ][a-zåäö])|(?<=[^\W_])(?=\()|(?<=[^\W\d_],)(?=[^\W\d_])"
 )
 BEARERS = frozenset("ao")
+BARE_CAPITALS = frozenset("AO")
 SHORTEST_KNOWN = 3
 SHORTEST_SURE = 6
 SHORTEST_WITH_LOSS = 6
@@ -48,6 +49,22 @@ def bare_letter(letter: str) -> str:
 def may_bear_a_mark(text: str) -> bool:
     """Is there a letter that could be å, ä or ö?"""
     return any(letter in BEARERS for letter in bare(text))
+
+
+def has_bare_capital(text: str) -> bool:
+    """Is there a capital that could be Å, Ä or Ö, and bears nothing?"""
+    return any(letter in BARE_CAPITALS for letter in text)
+
+
+def with_lost_marks(text: str, again: str) -> str:
+    """The text with what its bare capitals bear in another reading of the same letters; nothing else changes."""
+    again = unicodedata.normalize("NFC", again).translate(NOT_SWEDISH)
+    if bare(text) != bare(again):
+        return text
+    return "".join(
+        like.upper() if letter in BARE_CAPITALS and like in MARKED else letter
+        for letter, like in zip(unicodedata.normalize("NFC", text), again, strict=True)
+    )
 
 
 def spelled(text: str, second: str | None = None) -> str:
