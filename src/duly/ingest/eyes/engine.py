@@ -1,9 +1,9 @@
 """Engines: what finds and reads the text of a picture. The only file that meets an OCR library.
 
-    RapidOCR     finds lines and reads them; its weights are in the package. It finds them so tight that the ring of a
-                 capital may be cut off, so lines with a bare A or O are read once more with some room around them.
-                 Where Tesseract has the language, every line with a letter that could bear a mark is read by it too,
-                 and `spelling` weighs the two.
+    RapidOCR     finds lines and reads them; its weights are in the package. It finds them so tight that rings are cut
+                 off, above all in small pictures, so lines with a letter that could bear a mark are read again with
+                 some room around them, as they are and with more contrast. Where Tesseract
+                 has the language, such lines are read by it too, and `spelling` weighs the two.
     Tesseract    alone, where RapidOCR cannot be had: lighter, and less sure of what is no text.
 
 An engine is built once for a process and kept: its models take a second to load. It reads one picture at a time.
@@ -22,7 +22,7 @@ from PIL import Image, ImageOps, ImageStat
 from duly.errors import MissingExtra
 from duly.extras import require
 from duly.ingest.eyes.mark import Mark, Point
-from duly.ingest.eyes.spelling import has_bare_capital, may_bear_a_mark, with_lost_marks
+from duly.ingest.eyes.spelling import may_bear_a_mark, with_lost_marks
 
 __all__ = ["Engine", "EngineName", "Equipment", "RapidEngine", "build_engine", "find_language", "must_have_engine"]
 
@@ -141,11 +141,13 @@ class RapidEngine:
         ]
 
     def looked_at_again(self, mark: Mark, grey: Image.Image) -> Mark:
-        """The mark, whose bare capitals may have lost something that is seen with some room around them."""
-        if len(mark.text) < SHORTEST_LINE or not has_bare_capital(mark.text):
+        """The mark, whose letters may have lost something that is seen with some room around them."""
+        if len(mark.text) < SHORTEST_LINE or not may_bear_a_mark(mark.text):
             return mark
-        again = "".join(self.run(line_of(mark, grey), finds=False).txts or ())
-        return replace(mark, text=with_lost_marks(mark.text, again))
+        line, text = line_of(mark, grey), mark.text
+        for look in (line, ImageOps.autocontrast(line, cutoff=1)):
+            text = with_lost_marks(text, "".join(self.run(look, finds=False).txts or ()))
+        return replace(mark, text=text)
 
     def checked(self, mark: Mark, grey: Image.Image) -> Mark:
         """The mark with a second reading, where a letter of it could bear a mark."""

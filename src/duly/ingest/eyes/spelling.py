@@ -12,10 +12,11 @@ that, and change nothing else: neither letters nor their case.
 import re
 import unicodedata
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-__all__ = ["SHAPED_ALIKE", "bare", "has_bare_capital", "may_bear_a_mark", "spelled", "with_lost_marks"]
+__all__ = ["SHAPED_ALIKE", "bare", "may_bear_a_mark", "spelled", "with_lost_marks"]
 
 WORDS = Path(__file__).with_name("words.txt")
 LETTERS = re.compile(r"[^\W\d_]+")
@@ -23,12 +24,12 @@ TOO_NEAR = re.compile(
     r"(?<=\b[^\W\d_]\.)(?=[^\W\d_]{2})|(?<=[a-zåäöé]{2})(?=[A-ZÅÄÖ][a-zåäö])|(?<=[^\W_])(?=\()|(?<=[^\W\d_],)(?=[^\W\d_])"
 )
 BEARERS = frozenset("ao")
-BARE_CAPITALS = frozenset("AO")
+Mend = Callable[[str, str, bool], str]  # a letter, the same in another reading, and whether it begins the line
 SHORTEST_KNOWN = 3
 SHORTEST_SURE = 6
 SHORTEST_WITH_LOSS = 6
 MARKED = frozenset("åäöÅÄÖ")
-NOT_SWEDISH = str.maketrans("àâãāăÀÂÃĀĂòôõōŏÒÔÕŌŎ", "åååååÅÅÅÅÅöööööÖÖÖÖÖ")  # as engines see a ring or dots
+NOT_SWEDISH = str.maketrans("àâãāăÀÁÂÃĀĂòôõōŏÒÔÕŌŎ", "åååååÅÅÅÅÅÅöööööÖÖÖÖÖ")  # as engines see a ring or dots
 SHAPED_ALIKE = frozenset("cosuvwxzö")  # a capital that is a small letter, larger
 
 
@@ -51,22 +52,6 @@ def may_bear_a_mark(text: str) -> bool:
     return any(letter in BEARERS for letter in bare(text))
 
 
-def has_bare_capital(text: str) -> bool:
-    """Is there a capital that could be Å, Ä or Ö, and bears nothing?"""
-    return any(letter in BARE_CAPITALS for letter in text)
-
-
-def with_lost_marks(text: str, again: str) -> str:
-    """The text with what its bare capitals bear in another reading of the same letters; nothing else changes."""
-    again = unicodedata.normalize("NFC", again).translate(NOT_SWEDISH)
-    if bare(text) != bare(again):
-        return text
-    return "".join(
-        like.upper() if letter in BARE_CAPITALS and like in MARKED else letter
-        for letter, like in zip(unicodedata.normalize("NFC", text), again, strict=True)
-    )
-
-
 def spelled(text: str, second: str | None = None) -> str:
     """The text with the marks that its witnesses agree on."""
     text = unicodedata.normalize("NFC", text).translate(NOT_SWEDISH)
@@ -74,7 +59,7 @@ def spelled(text: str, second: str | None = None) -> str:
     if second:
         second = unicodedata.normalize("NFC", second).translate(NOT_SWEDISH)
         agreed = frozenset(LETTERS.findall(text.casefold())) & frozenset(LETTERS.findall(second.casefold()))
-        text = with_marks_of(text, second)
+        text = with_marks_of(text, second, weighed)
     return LETTERS.sub(lambda found: found[0] if found[0].casefold() in agreed else known(found[0]), spaced(text))
 
 
@@ -86,7 +71,13 @@ def spaced(text: str) -> str:
 # The second engine ----------------------------------------------------------------------------------------------------
 
 
-def with_marks_of(text: str, second: str) -> str:
+def with_lost_marks(text: str, again: str) -> str:
+    """The text with what its bare letters bear in another reading by the same engine; it makes no marks up."""
+    text, again = (unicodedata.normalize("NFC", each).translate(NOT_SWEDISH) for each in (text, again))
+    return with_marks_of(text, again, gained)
+
+
+def with_marks_of(text: str, second: str, marked: Mend) -> str:
     """The text with the marks of a second reading, as far as both have the same letters."""
     if bare(text.replace(" ", "")) == bare(second.replace(" ", "")):
         letters = iter(second.replace(" ", ""))
@@ -107,7 +98,14 @@ def with_marks_of(text: str, second: str) -> str:
     return LETTERS.sub(from_second, text)
 
 
-def marked(letter: str, like: str, is_first: bool) -> str:
+def gained(letter: str, like: str, is_first: bool) -> str:  # noqa: ARG001
+    """A letter with the mark that its like has, if it has none."""
+    if has_mark(letter) or like not in MARKED:
+        return letter
+    return like.upper() if letter.isupper() else like.lower()
+
+
+def weighed(letter: str, like: str, is_first: bool) -> str:
     """A letter with the mark that it or its like has, and its own case. Marks are lost more often than made up; where
     both have one, the second engine knows Swedish. Of a line's first letter a capital wins, where it only looks larger.
     """
