@@ -6,10 +6,12 @@ follow after a colon. Each is one text of statements, run in one transaction.
 
 __all__ = ["BLINDING", "PLANTED_OFFENCES", "SEEN", "law_of", "laws_of"]
 
+ASLEEP = "set session_replication_role = replica;"  # no guard fires, and the catalogue stays as it is
+AWAKE = "set session_replication_role = origin;"
+
 LOG = "insert into duly.transition (machine, key, seq, prev_status, next_status) values "
 MESSAGE = "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'reminder', '{}');"
 JOB = "select ledger.enqueue('00000000-0000-0000-0000-000000000001', 'work', run_at => '2020-01-01Z');"
-QUIETLY = "alter table ledger.job disable trigger user;"
 RUN = "select ledger.claim('{default}', '{work}', 'me/1', 60, 1);"
 SUCCEED = (
     "update ledger.job set status = 'succeeded', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
@@ -19,8 +21,6 @@ POST = (
     " insert into posts.uploads (name, author_id) values ('temp/00000000-0000-0000-0000-000000000001.jpg', 'anna');"
     " select posts.create_intent('anna', gen_random_uuid(), sha256(''), '', name, true) from posts.uploads;"
 )
-AWAKE = "alter table posts.posts enable trigger user;"
-ASLEEP = "alter table posts.posts disable trigger user;"
 DUE = (
     ASLEEP + "update posts.posts set created_at = created_at - interval '7 hours',"
     " release_time = release_time - interval '7 hours';"
@@ -46,7 +46,6 @@ SCHEDULED = (
     " insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
     " select id, '2026-11', now() from scheduler.jobs;"
 )
-RUNS_ASLEEP = "alter table scheduler.job_runs disable trigger user;"
 CAPTURE = "00000000-0000-0000-0000-000000000001"
 OTHER = "00000000-0000-0000-0000-000000000002"
 OPEN = f"insert into schedule_ingest.capture_session (id, user_id) values ('{CAPTURE}', 42);"
@@ -71,7 +70,7 @@ FINISH = (
     " locked_at = null, lease_seconds = null,"
     ' result = \'{"outcome": "changed", "version": 1, "schedule_date": "2026-02-10"}\';'
 )
-SEEN = OPEN + LOOK + WRITE + FINISH + "set session_replication_role = replica;"
+SEEN = OPEN + LOOK + WRITE + FINISH + ASLEEP
 WORKER = (
     "insert into duly.workers (id, worker_id, host, pid, version, kinds, slots, started_at) select gen_random_uuid(),"
     " 'w', 'h', 1, 'v', '{ledger,ingest,scheduler,outbox,notifications}', '{}', duly.clock() - interval '1 hour';"
@@ -79,8 +78,6 @@ WORKER = (
 LONG_AGO = "duly.clock() - interval '1 hour'"
 PICK = "update duly.outbox set status = 'sending', lease_owner = 'me/1', lease_expires_at = duly.clock(), starts = 1;"
 SEND = "update duly.outbox set status = 'sent', settled_by = 'me/1', lease_owner = null, lease_expires_at = null;"
-MESSAGES_ASLEEP = "alter table duly.outbox disable trigger user;"
-SCHEDULES_ASLEEP = "alter table scheduler.jobs disable trigger user;"
 TEMPLATE = "insert into scheduler.expense_templates (job_id, amount, currency) select id, 5, 'EUR' from scheduler.jobs;"
 CONFIRM = (
     "update scheduler.job_runs set status = 'confirmed';"
@@ -92,14 +89,11 @@ BOOK = (
     " %s, 'EUR', c.confirmed_at, 'scheduler:' || j.id || ':2026-11' from scheduler.jobs as j, scheduler.confirmations"
     " as c;"
 )
-AWAKE_AGAIN = "set session_replication_role = origin;"
 NOTIFY = (
-    AWAKE_AGAIN + "update schedule_ingest.schedule_notification set delivery = 'sending', lease_owner = 'me/1',"
+    AWAKE + "update schedule_ingest.schedule_notification set delivery = 'sending', lease_owner = 'me/1',"
     " lease_expires_at = duly.clock(), starts = 1;"
 )
-REPLICA = "set session_replication_role = replica;"
-LOG_ASLEEP = "alter table duly.transition disable trigger user;"
-FORGET = LOG_ASLEEP + "delete from duly.transition where machine = '{}';"  # what happened, and nothing else
+FORGET = ASLEEP + "delete from duly.transition where machine = '{}';"  # what happened, and nothing else
 FAIL = (
     "update ledger.job set status = 'failed', settled_by = 'me/1', lease_expires_at = null, last_error_code = 'OOPS',"
     """ said = '{"actor": "me/1", "code": "OOPS"}';"""
@@ -136,16 +130,17 @@ NUMBERED = (
 )
 # A day of another person, which a session of theirs saw: an event by the first and its snapshot by the second of two.
 ANOTHERS = (
-    AWAKE_AGAIN + f"insert into schedule_ingest.capture_session (id, user_id) values ('{OTHER}', 43);" + REPLICA + ""
-    "insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type, location_fingerprint,"
+    AWAKE
+    + f"insert into schedule_ingest.capture_session (id, user_id) values ('{OTHER}', 43);"
+    + ASLEEP
+    + "insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type, location_fingerprint,"
     " customer_fingerprint, old_value_hash, new_value_hash, new_value, source_session_id, seq)"
     f" values ('{OTHER}', 43, '2026-02-10', 'shift_added', 'l', 'c', 'o', 'n', '{{\"start\": 1}}', '%s', 1);"
     " insert into schedule_ingest.day_snapshot (user_id, schedule_date, snapshot_payload, source_session_id, events)"
     " values (43, '2026-02-10', '[{\"start\": 1}]', '%s', 1)"
 )
 ENTRIES = (
-    SCHEDULED + "alter table expense.expenses disable trigger user;"
-    " insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
+    SCHEDULED + ASLEEP + " insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
     " select user_id, name, 5, 'EUR', now(), 'x' from scheduler.jobs;"
 )
 REVERSE = (
@@ -169,15 +164,13 @@ PLANTED_OFFENCES = {
         SEEN + "update schedule_ingest.schedule_notification set event_ids = '[\"another\"]'"
     ),
     "events_are_told_once": (
-        SEEN + "set session_replication_role = origin;"
-        " insert into schedule_ingest.schedule_notification select 'another', user_id, schedule_date,"
+        SEEN + AWAKE + " insert into schedule_ingest.schedule_notification select 'another', user_id, schedule_date,"
         " source_session_id, status, notification_type, message, event_ids from schedule_ingest.schedule_notification"
     ),
     "captures_say_why_they_failed": SEEN + "update schedule_ingest.capture_session set error = 'because'",
     "captures_tell_what_came_of_them": SEEN + "update schedule_ingest.capture_session set result = null",
     "captures_are_where_their_log_ends": (
-        OPEN + "set session_replication_role = replica;"
-        " update schedule_ingest.capture_session set state = 'failed', error = 'quietly'"
+        OPEN + ASLEEP + " update schedule_ingest.capture_session set state = 'failed', error = 'quietly'"
     ),
     "captures_are_finished_by_their_holder": (
         SEEN + "update schedule_ingest.capture_session set settled_by = 'a zombie'"
@@ -191,11 +184,11 @@ PLANTED_OFFENCES = {
         + "2, 'PENDING', 'RELEASED', '{\"version\": 2}' from posts.posts"
     ),
     "no_post_is_early: it was taken before its time": (
-        POST + DUE + TAKE + APPEAR + TELL + LOG_ASLEEP + "update duly.transition set ts = ts - interval '1 day'"
+        POST + DUE + TAKE + APPEAR + TELL + ASLEEP + "update duly.transition set ts = ts - interval '1 day'"
         " where next_status = 'PROCESSING'"
     ),
     "no_post_is_early: it appeared before its time": (
-        POST + DUE + TAKE + APPEAR + TELL + LOG_ASLEEP + "update duly.transition set ts = ts + interval '1 day'"
+        POST + DUE + TAKE + APPEAR + TELL + ASLEEP + "update duly.transition set ts = ts + interval '1 day'"
         " where next_status = 'PROCESSING';"
         + ASLEEP
         + "alter table posts.posts drop constraint ck_posts__release_time;"
@@ -220,19 +213,19 @@ PLANTED_OFFENCES = {
     "requests_stand_for_their_post": POST + "update posts.idempotency_keys set answer = '{}'",
     "authors_are_told": POST + DUE + TAKE + APPEAR,
     "job_events_are_without_a_gap_and_linked": (
-        JOB + QUIETLY + "update ledger.job set status = 'running', starts = 1, lease_owner = 'me/1',"
+        JOB + ASLEEP + "update ledger.job set status = 'running', starts = 1, lease_owner = 'me/1',"
         " lease_expires_at = duly.clock(), revision = 3;"
         " insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
         " select id, org_id, 3, 'queued', 'running' from ledger.job"
     ),
     "jobs_are_where_their_log_ends": (
         JOB
-        + QUIETLY
+        + ASLEEP
         + "update ledger.job set status = 'canceled', finished_at = duly.clock(), retain_until = duly.clock()"
     ),
     "job_events_are_legal": (
         JOB
-        + QUIETLY
+        + ASLEEP
         + "update ledger.job set status = 'canceled', finished_at = duly.clock(), retain_until = duly.clock(),"
         " revision = 3; insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
         " select id, org_id, 2, 'queued', 'dead_letter' from ledger.job"
@@ -245,10 +238,7 @@ PLANTED_OFFENCES = {
         JOB + JOB + "drop index ledger.idx_job__org_id_idempotency_key;"
         " update ledger.job set idempotency_key = 'k', request_digest = sha256('')"
     ),
-    "job_events_are_of_their_jobs_org": (
-        JOB
-        + "alter table ledger.job_event disable trigger user; update ledger.job_event set org_id = gen_random_uuid()"
-    ),
+    "job_events_are_of_their_jobs_org": (JOB + ASLEEP + "update ledger.job_event set org_id = gen_random_uuid()"),
     "transitions_are_without_a_gap": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 3, 'a', 'b')",
     "transitions_are_linked": LOG + "('m', 'k', 1, null, 'a'), ('m', 'k', 2, 'x', 'b')",
     "keys_have_a_live_holder": (
@@ -266,13 +256,12 @@ PLANTED_OFFENCES = {
         + "update duly.outbox set lease_owner = 'me'"
     ),
     "messages_are_where_their_log_ends": (
-        MESSAGE + "alter table duly.outbox disable trigger user;"
-        " update duly.outbox set status = 'failed', last_error = 'quietly'"
+        MESSAGE + ASLEEP + " update duly.outbox set status = 'failed', last_error = 'quietly'"
     ),
     "messages_have_their_log": "alter table duly.outbox disable trigger outbox_timeline_insert;" + MESSAGE,
     "runs_have_their_key": SCHEDULED + "update scheduler.job_run_keys set period_key = 'another'",
     "keys_have_their_run": SCHEDULED + "delete from scheduler.job_runs",
-    "runs_are_where_their_log_ends": SCHEDULED + RUNS_ASLEEP + "update scheduler.job_runs set status = 'skipped'",
+    "runs_are_where_their_log_ends": SCHEDULED + ASLEEP + "update scheduler.job_runs set status = 'skipped'",
     "schedules_are_planned": SCHEDULED + "delete from scheduler.job_plans",
     "answers_are_where_their_run_is": (
         SCHEDULED + "insert into scheduler.confirmations (job_run_id, action, idempotency_key)"
@@ -302,7 +291,7 @@ PLANTED_OFFENCES = {
     ),
     "messages_move_as_drawn": (
         MESSAGE
-        + MESSAGES_ASLEEP
+        + ASLEEP
         + "update duly.outbox set status = 'sent', revision = 2, sent_at = duly.clock();"
         + LOG[: -len("values ")]
         + "select 'outbox', id::text, 2, 'pending', 'sent' from duly.outbox"
@@ -312,7 +301,7 @@ PLANTED_OFFENCES = {
         MESSAGE + PICK.replace("starts = 1", "starts = 0")
     ),
     "messages_are_held_exactly_while_sending: by another than took it": (
-        MESSAGE + PICK + MESSAGES_ASLEEP + "update duly.outbox set lease_owner = 'another'"
+        MESSAGE + PICK + ASLEEP + "update duly.outbox set lease_owner = 'another'"
     ),
     "messages_are_where_their_log_ends: a message that is gone": (
         MESSAGE + LOG + f"('outbox', '{OTHER}', 1, null, 'pending')"
@@ -321,9 +310,9 @@ PLANTED_OFFENCES = {
     "messages_of_the_dead_are_taken_up": (
         MESSAGE + PICK + WORKER + f"update duly.outbox set lease_expires_at = {LONG_AGO}"
     ),
-    "jobs_are_held_exactly_while_running": JOB + QUIETLY + "update ledger.job set lease_owner = 'me'",
+    "jobs_are_held_exactly_while_running": JOB + ASLEEP + "update ledger.job set lease_owner = 'me'",
     "jobs_are_held_exactly_while_running: by another than started it": (
-        JOB + RUN + QUIETLY + "update ledger.job set lease_owner = 'another'"
+        JOB + RUN + ASLEEP + "update ledger.job set lease_owner = 'another'"
     ),
     "jobs_of_the_dead_are_taken_up": JOB + RUN + WORKER + f"update ledger.job set lease_expires_at = {LONG_AGO}",
     "posts_are_where_their_log_ends: a post that is gone": (POST + LOG + f"('post', '{OTHER}', 1, null, 'PENDING')"),
@@ -342,7 +331,7 @@ PLANTED_OFFENCES = {
     "captures_are_about_their_own_person: an event": SEEN + ANOTHERS % (CAPTURE, OTHER),
     "captures_are_about_their_own_person: a snapshot": SEEN + ANOTHERS % (OTHER, CAPTURE),
     "captures_are_about_their_own_person: a notification": (
-        SEEN + AWAKE_AGAIN + "insert into schedule_ingest.schedule_notification (notification_id, user_id,"
+        SEEN + AWAKE + "insert into schedule_ingest.schedule_notification (notification_id, user_id,"
         " schedule_date, source_session_id, notification_type, message, event_ids)"
         f" values ('another', 43, '2026-02-10', '{CAPTURE}', 'event', 'm', '[]')"
     ),
@@ -350,16 +339,15 @@ PLANTED_OFFENCES = {
         OPEN + LOG + f"('capture', '{OTHER}', 1, null, 'pending')"
     ),
     "captures_move_as_drawn": (
-        OPEN + "set session_replication_role = replica;"
-        " update schedule_ingest.capture_session set state = 'done', revision = 2;"
+        OPEN
+        + ASLEEP
+        + " update schedule_ingest.capture_session set state = 'done', revision = 2;"
         + LOG
         + f"('capture', '{CAPTURE}', 2, 'pending', 'done')"
     ),
     "captures_are_held_exactly_while_processing": SEEN + "update schedule_ingest.capture_session set locked_by = 'me'",
     "captures_are_held_exactly_while_processing: by another than took it": (
-        OPEN
-        + LOOK
-        + "set session_replication_role = replica; update schedule_ingest.capture_session set locked_by = 'another'"
+        OPEN + LOOK + ASLEEP + "update schedule_ingest.capture_session set locked_by = 'another'"
     ),
     "captures_started_as_often_as_their_log_tells": SEEN + "update schedule_ingest.capture_session set starts = 5",
     "captures_of_the_dead_are_taken_up": (
@@ -375,20 +363,18 @@ PLANTED_OFFENCES = {
     ),
     "runs_move_as_drawn": (
         SCHEDULED
-        + RUNS_ASLEEP
+        + ASLEEP
         + "update scheduler.job_runs set status = 'snoozed', revision = 2;"
         + LOG[: -len("values ")]
         + "select 'run', id::text, 2, 'pending', 'snoozed' from scheduler.job_runs"
     ),
-    "schedules_are_where_their_log_ends": (
-        SCHEDULED + SCHEDULES_ASLEEP + "update scheduler.jobs set rule = 'cron: 0 11 1 * *'"
-    ),
+    "schedules_are_where_their_log_ends": (SCHEDULED + ASLEEP + "update scheduler.jobs set rule = 'cron: 0 11 1 * *'"),
     "schedules_are_where_their_log_ends: a schedule that is gone": (
         SCHEDULED + LOG + "('schedule', '999', 1, null, 'active')"
     ),
     "schedules_move_as_drawn": (
         SCHEDULED
-        + SCHEDULES_ASLEEP
+        + ASLEEP
         + "update scheduler.jobs set revision = 3;"
         + "insert into duly.transition (machine, key, seq, prev_status, next_status, detail_json)"
         " select 'schedule', id::text, seq, before, after, jsonb_build_object('rule', rule) from scheduler.jobs,"
@@ -434,10 +420,7 @@ PLANTED_OFFENCES = {
         SEEN + "update schedule_ingest.schedule_notification set lease_owner = 'me'"
     ),
     "notifications_are_held_exactly_while_sending: by another than took it": (
-        SEEN
-        + NOTIFY
-        + "set session_replication_role = replica;"
-        + "update schedule_ingest.schedule_notification set lease_owner = 'another'"
+        SEEN + NOTIFY + ASLEEP + "update schedule_ingest.schedule_notification set lease_owner = 'another'"
     ),
     "notifications_started_as_often_as_their_log_tells": (
         SEEN + "update schedule_ingest.schedule_notification set starts = 2"
@@ -455,10 +438,10 @@ PLANTED_OFFENCES = {
         + "('m', 'k', 0, null, 'a'), ('m', 'k', 2, 'a', 'b')"
     ),
     "messages_are_where_their_log_ends: at another revision": (
-        MESSAGE + MESSAGES_ASLEEP + "update duly.outbox set revision = 2"
+        MESSAGE + ASLEEP + "update duly.outbox set revision = 2"
     ),
     "messages_are_where_their_log_ends: younger than their log": (
-        MESSAGE + MESSAGES_ASLEEP + "update duly.outbox set status = 'failed', last_error = 'quietly',"
+        MESSAGE + ASLEEP + "update duly.outbox set status = 'failed', last_error = 'quietly',"
         " created_at = created_at + interval '1 hour'"
     ),
     "messages_started_as_often_as_their_log_tells: a start that nobody made": MESSAGE + PICK + RETRY,
@@ -468,18 +451,18 @@ PLANTED_OFFENCES = {
         + SEND.replace("'sent', settled_by = 'me/1'", "'failed', settled_by = 'a zombie', last_error = 'x'")
     ),
     "job_events_are_without_a_gap_and_linked: of which one begins elsewhere": (
-        JOB + QUIETLY + "update ledger.job set status = 'running', lease_owner = 'me/1',"
+        JOB + ASLEEP + "update ledger.job set status = 'running', lease_owner = 'me/1',"
         " lease_expires_at = duly.clock(), revision = 2;"
         " insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status)"
         " select id, org_id, 2, 'running', 'running' from ledger.job"
     ),
-    "jobs_are_where_their_log_ends: at another revision": JOB + QUIETLY + "update ledger.job set revision = 2",
+    "jobs_are_where_their_log_ends: at another revision": JOB + ASLEEP + "update ledger.job set revision = 2",
     "jobs_are_held_exactly_while_running: a time without an owner": (
-        JOB + QUIETLY + "update ledger.job set lease_expires_at = duly.clock()"
+        JOB + ASLEEP + "update ledger.job set lease_expires_at = duly.clock()"
     ),
     "jobs_started_as_often_as_their_log_tells: too often": JOB
     + RUN
-    + QUIETLY
+    + ASLEEP
     + "update ledger.job set max_attempts = 0",
     "jobs_are_finished_by_their_holder: a dead letter": JOB
     + RUN
@@ -577,20 +560,20 @@ PLANTED_OFFENCES = {
         SCHEDULED + "update scheduler.job_run_keys set scheduled_at = '2001-01-01Z'"
     ),
     "runs_are_where_their_log_ends: at another revision": (
-        SCHEDULED + RUNS_ASLEEP + "update scheduler.job_runs set revision = 2"
+        SCHEDULED + ASLEEP + "update scheduler.job_runs set revision = 2"
     ),
     "runs_are_where_their_log_ends: sent by its log alone": (
         SCHEDULED
         + "update scheduler.job_runs set status = 'sent';"
-        + RUNS_ASLEEP
+        + ASLEEP
         + "update scheduler.job_runs set sent_at = null"
     ),
     "schedules_are_where_their_log_ends: in another state": (
-        SCHEDULED + SCHEDULES_ASLEEP + "update scheduler.jobs set status = 'paused';"
+        SCHEDULED + ASLEEP + "update scheduler.jobs set status = 'paused';"
         " update scheduler.job_plans set plan_at = null"
     ),
     "schedules_are_where_their_log_ends: at another revision": (
-        SCHEDULED + SCHEDULES_ASLEEP + "update scheduler.jobs set revision = 2"
+        SCHEDULED + ASLEEP + "update scheduler.jobs set revision = 2"
     ),
     "schedules_are_where_their_log_ends: without a log": SCHEDULED + FORGET.format("schedule"),
     "schedules_are_planned: although it is paused": (
