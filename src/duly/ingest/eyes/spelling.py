@@ -121,11 +121,17 @@ def has_mark(letter: str) -> bool:
 
 
 def without_one_marked(word: str) -> list[str]:
-    """The letters of a word of some length without one that bears a mark, which an engine may not see at all."""
+    """The letters of a word of some length without one that bears a mark, which an engine may not see at all; one that
+    stands twice is rather seen twice.
+    """
     if len(word) < SHORTEST_WITH_LOSS:
         return []
     letters = bare(word)
-    return [letters[:at] + letters[at + 1 :] for at, letter in enumerate(word) if letter in MARKED]
+    return [
+        letters[:at] + letters[at + 1 :]
+        for at, letter in enumerate(word)
+        if letter in MARKED and letters[at] not in (letters[at - 1 : at], letters[at + 1 : at + 2])
+    ]
 
 
 def with_lost_letter(word: str, fuller: str | None) -> str:
