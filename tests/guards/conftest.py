@@ -1,13 +1,17 @@
-"""A database with a row in every table, for every attack of a process: each is rolled back."""
+"""A database with a row in every table, for every attack of a process: each is rolled back; and such as laws have."""
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from duly.testing import TestDatabases
+from tests.conftest import lending
 from tests.guards.ground import lay_ground
+from tests.laws.conftest import build_laws
+from tests.support.lending import Lender
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +20,9 @@ def ground(databases: TestDatabases, worker_id: str) -> Generator[psycopg.Connec
     with databases.clone(worker_id) as dsn, psycopg.connect(dsn, autocommit=True) as connection:
         lay_ground(connection)
         yield connection
+
+
+@pytest.fixture(scope="session")
+def lawbooks(server: str, run_home: Path, worker_id: str) -> Generator[Lender, None, None]:
+    """Databases with the tables of the laws, and a clock that can be moved."""
+    yield from lending(server, run_home, worker_id, "laws", build_laws)

@@ -40,11 +40,11 @@ from duly.ledger.explain import find_situation
 from duly.ledger.model import DeadLetters
 from duly.posts.alerts import take_objectives
 from duly.scheduler import store as schedules
-from duly.testing import install_test_clock, move_clock
+from duly.testing import move_clock
 from tests.guards.held import HELD, Held
 from tests.guards.statements import mutations
-from tests.laws.tables import schema_sql
 from tests.ledger.hands import ORG, Hands
+from tests.support.lending import Lender
 
 Admin = psycopg.Connection[Any]
 Connection = AsyncConnection[Any]
@@ -111,11 +111,9 @@ def test_every_guard_in_the_golden_sql_is_one_of_these() -> None:
 
 
 @pytest.fixture
-def admin(database: str) -> Generator[Admin, None, None]:
+def admin(lawbooks: Lender) -> Generator[Admin, None, None]:
     """The test's own hand, with a clock that it can move, and the tables of the laws."""
-    with psycopg.connect(database, autocommit=True) as connection:
-        install_test_clock(connection)
-        connection.execute(schema_sql().encode())
+    with lawbooks.lend() as dsn, psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("insert into \"user\".users (uid, telegram_id) values ('anna', 42)")
         yield connection
 
