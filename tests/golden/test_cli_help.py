@@ -5,11 +5,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from duly.cli import app
 from tests.support.golden import check_golden
 from tests.support.processes import PYTHON, plain_environment
 
 GOLDEN = Path(__file__).parent / "cli"
+TERMINAL = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
 PEOPLE = [
     *(f"{noun} {verb}" for noun in ("orgs", "users", "keys") for verb in ("create", "list", "revoke")),
     "users set",
@@ -102,11 +105,20 @@ def file_of(command: str) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_says_what_it_said(command: str) -> None:
-    environment = plain_environment(COLUMNS="100", TERM="dumb", NO_COLOR="1")
-    words = [*PYTHON, "-m", "duly", *command.split(), "--help"]
-    shown = subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
-    shown = "\n".join(line.rstrip() for line in shown.splitlines()).strip() + "\n"
-    check_golden(file_of(command), shown)
+    shown = CliRunner().invoke(app, [*command.split(), "--help"], env=TERMINAL, prog_name="duly")
+    assert shown.exit_code == 0
+    check_golden(file_of(command), without_margins(shown.stdout))
+
+
+def test_a_process_of_its_own_says_the_same() -> None:
+    words = [*PYTHON, "-m", "duly", "--help"]
+    shown = subprocess.run(words, env=plain_environment(**TERMINAL), check=True, capture_output=True, text=True)
+    assert without_margins(shown.stdout) == file_of("").read_text()
+
+
+def without_margins(shown: str) -> str:
+    """What is shown, without blanks at the ends of lines and around it."""
+    return "\n".join(line.rstrip() for line in shown.splitlines()).strip() + "\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS[1:])
