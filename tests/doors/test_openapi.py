@@ -3,7 +3,9 @@
 import json
 import re
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +23,7 @@ from schemathesis.checks import load_all_checks
 from duly.api.app import build_app
 from duly.api.problems import MEDIA_TYPE
 from duly.errors import DulyError
+from duly.kernel.rate import Rate
 from duly.people import NewKey
 from duly.testing import TestDatabases
 from tests.support.api import SECONDS, api_on, client_of, key_for
@@ -59,6 +62,7 @@ CASES = [
 EXAMPLES = 30
 WANTED = {GenerationMode.POSITIVE: {200, 201, 409}, GenerationMode.NEGATIVE: {400, 422}}
 JOBS = 8
+MANY = 1_000_000
 NOWHERE = UUID(int=7)
 SLOW = [hypothesis.HealthCheck.too_slow]  # the machine may be busy
 
@@ -105,7 +109,7 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
         for change, first in ((held, 2), (failed, 4), ("status = 'dead_letter', lease_owner = null", 4)):
             admin.execute(f"update ledger.job set {change} where id = any (%s::uuid[])".encode(), [jobs[first:]])
         key_for(dsn, None, ["posts:read"], uid="bo")
-        with api_on(dsn) as address, client_of(address, key.secret) as anna:
+        with hurried(), api_on(dsn) as address, client_of(address, key.secret) as anna:
             image, *images = [
                 anna.post("/v1/posts/images", content=photo(), headers={"Duly-User": uid}).json()["imagePath"]
                 for uid in ("anna", "bo", "bo")
@@ -122,6 +126,14 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
             with client_of(address, key_for(dsn, None, ["scheduler:write"], uid="cleo").secret) as cleo:
                 token = cleo.post("/v1/calendar").json()["token"]
             yield Api(address, key, jobs, post, released, images, session, know_day(admin), schedule, run, token)
+
+
+@contextmanager
+def hurried() -> Generator[None, None, None]:
+    """What is asked here by one person in a minute is more than anybody may."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("duly.api.app.Rate", partial(Rate, burst=MANY))
+        yield
 
 
 def know_day(admin: psycopg.Connection[Any]) -> str:
