@@ -26,9 +26,10 @@ def faults() -> str:
     """What was survived."""
     told: dict[str, Any] = json.loads((FIGURES / "chaos.data.json").read_text())
     totals: dict[str, int] = told["totals"]
+    lost = sum(totals[f"commits of {whose} whose answer was lost"] for whose in ("clients", "workers"))
     return (
         f"**{totals['workers killed']:,}** workers and **{totals['postmaster kills']}** servers killed,"
-        f" **{totals['commits whose answer was lost']:,}** answers to commits lost,"
+        f" **{lost:,}** answers to commits lost,"
         f" in {told['seconds'] / 60:.0f} minutes of faults: "
         f"**{len(told['violations'])}** violations ([chaos.md](docs/figures/chaos.md))."
     )
