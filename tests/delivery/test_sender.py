@@ -18,7 +18,7 @@ from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.kernel.lease import Lease
 from duly.settings import Settings
 from duly.testing import move_clock
-from duly.wiring import channels_of
+from duly.wiring import channels_of, works_of
 from tests.delivery.hands import PACE, Admin, Told, know, look, put, send_work, until, working
 
 LEASE = 30.0
@@ -39,6 +39,20 @@ async def call(dsn: str, leases: list[Lease]) -> None:
     """Note that their transport is called, as a sender does that ends right after."""
     async with await connect(dsn) as connection:
         assert await store.note_called(connection, OUTBOX, leases) == {lease.key for lease in leases}
+
+
+async def test_a_new_message_wakes_the_sender(admin: Admin, dsn: str) -> None:
+    channel = Told()
+    asleep = replace(PACE, poll_seconds=3600)
+    know(admin)
+    (wired,) = works_of(Settings(), ["outbox"])
+    async with working(dsn, send_work(channel, pace=asleep, wakes=wired.wakes)):
+        put(admin, "first")  # seen by the look that every worker begins with, if not by being woken
+        await until(admin, lambda: look(admin) == ["sent"])
+        await asyncio.sleep(0.3)  # past the time for which a worker that was just woken looks by itself
+        put(admin, "second")
+        await until(admin, lambda: look(admin) == ["sent", "sent"])
+    assert channel.words() == ["first", "second"]
 
 
 async def test_what_is_due_is_sent_and_says_so(admin: Admin, dsn: str) -> None:

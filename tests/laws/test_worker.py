@@ -294,7 +294,7 @@ async def test_a_wake_up_is_heard_long_before_the_next_poll(shape: Shape, laws: 
     dsn = laws  # a pooler would pass no word on
     async with working(dsn, shape, poll_seconds=3600.0):
         put(admin, shape, "say early")
-        admin.execute("select pg_notify(%s, '')", [f"laws_{shape}"])
+        admin.execute("select pg_notify(%s, '')", [f"duly_laws_{shape}"])
         await until(admin, lambda: all_ended(admin, shape))
 
 

@@ -193,7 +193,7 @@ class LawWork(Work):
         self.name = str(shape)
         self.of = shape.of
         self.pace = replace(PACE, **pace)
-        self.channel = f"laws_{shape}"
+        self.wakes = f"laws_{shape}"
 
     def call(self, lease: Lease, sign: StopSign) -> Call:
         """The verb of the note, with its words; `verb@seconds` has a time limit."""

@@ -89,7 +89,7 @@ class SendWork(Work):
         self.of = of
         self.channels = channels
         self.pace = pace
-        self.channel = wakes
+        self.wakes = wakes
         self.most_starts = most_starts
         self.backoff = backoff
         self.seconds = seconds

@@ -91,7 +91,7 @@ class Work(ABC):
     name: str  # what `--only`, logs and metrics call it
     of: LeaseTable
     pace: Pace
-    channel: str | None = None  # where new rows are announced, if they are
+    wakes: str | None = None  # what `duly.wake` calls the rows that are announced, if they are
 
     @property
     def kinds(self) -> Sequence[str]:

@@ -23,9 +23,8 @@ from duly.ledger.context import Context, Desk
 from duly.ledger.machine import JOB
 from duly.ledger.model import Floor, Kind, floors_after
 
-__all__ = ["CHANNEL", "Handler", "JobWork"]
+__all__ = ["Handler", "JobWork"]
 
-CHANNEL = "duly_ledger"
 API_ROLE = "duly_api"
 FLOOR_SECONDS = 1.0  # then a claim looks below the floors again, where a late commit may have put something
 REMOVED_AT_ONCE = 1000
@@ -64,7 +63,7 @@ class JobWork(Work):
 
     name = "ledger"
     of = JOB
-    channel = CHANNEL
+    wakes = "ledger"
 
     def __init__(self, handlers: Sequence[Handler], pace: Pace, *, api_role: str = API_ROLE) -> None:
         self.pace = pace

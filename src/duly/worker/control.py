@@ -140,8 +140,8 @@ class Control:
         """What goes on until we stop; none of it ends by itself."""
         hearers: dict[str, list[Callable[[], None]]] = {}
         for each in self.lanes:
-            if each.work.channel:
-                hearers.setdefault(each.work.channel, []).append(each.wake)
+            if each.work.wakes:
+                hearers.setdefault(f"duly_{each.work.wakes}", []).append(each.wake)  # as `duly.wake` says it
         loops = [lanes.run() for lanes in self.lanes]
         return [asyncio.create_task(each) for each in (*loops, self.tick(), self.be_seen(pool), self.hear(hearers))]
 
