@@ -38,7 +38,7 @@ async def hold(dsn: str, *channels: str, most: int = 100) -> list[Lease]:
 async def call(dsn: str, leases: list[Lease]) -> None:
     """Note that their transport is called, as a sender does that ends right after."""
     async with await connect(dsn) as connection:
-        assert await store.note_called(connection, OUTBOX, leases) == {lease.key for lease in leases}
+        assert await store.note_called(connection, OUTBOX, leases) == {lease.claim for lease in leases}
 
 
 async def test_a_new_message_wakes_the_sender(admin: Admin, dsn: str) -> None:

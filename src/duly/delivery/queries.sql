@@ -88,7 +88,7 @@ ours as (
 )
 update {schema}.{table} as t set called_at = duly.clock()
 where t.{key} = any (array(select key from ours))
-returning t.{key} as key;
+returning t.{key} as key, t.lease_owner as owner;
 
 -- name: release_messages
 -- What we hold and have not called the transport for waits again, unblamed. What was called is left to lapse: nobody knows.

@@ -86,15 +86,15 @@ async def find_people_of_days(connection: Connection, telegram_ids: Sequence[int
     return nobody | {str(row["telegram_id"]): Person(**row) for row in rows}
 
 
-async def note_called(connection: Connection, of: LeaseTable, leases: Sequence[Lease]) -> frozenset[Any]:
-    """Note that the transport is about to be called; the keys of messages that are still ours."""
+async def note_called(connection: Connection, of: LeaseTable, leases: Sequence[Lease]) -> frozenset[tuple[Any, str]]:
+    """Note that the transport is about to be called; which messages, by which claim, are still ours."""
     rows = await get_rows(
         connection,
         SQL.using(**names_of(of)).note_called,
         keys=[lease.key for lease in leases],
         owners=[lease.owner for lease in leases],
     )
-    return frozenset(row["key"] for row in rows)
+    return frozenset((row["key"], row["owner"]) for row in rows)
 
 
 async def release_messages(connection: Connection, of: LeaseTable, leases: Sequence[Lease]) -> None:
