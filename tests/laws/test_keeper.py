@@ -9,7 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
+from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import LeaseLost
 from duly.kernel.keeper import Keeper
@@ -60,6 +62,24 @@ async def lapsed(connection: Connection, shape: Shape) -> list[Any]:
         return [row[shape.of.key] for row in await sweep(connection, shape.of)]
     taken = await claim_lapsed(connection, shape.of, "thief", lease_seconds=SHORT, most_starts=99, most=99)
     return [lease.key for lease in taken]
+
+
+async def test_a_beat_reads_what_is_committed_whatever_the_server_does_unasked(
+    shape: Shape, connection: Connection, laws: str, admin: Admin
+) -> None:
+    """Under a stricter level one row that somebody changed would fail the beat of all."""
+    (lease,) = await hold(connection, admin, shape)
+    level = "check (current_setting('transaction_isolation') = 'read committed') not valid"
+    admin.execute(f"alter table {shape.of} add constraint level {level}".encode())
+    strict = make_conninfo(laws, user=Names().worker, options="-c default_transaction_isolation=serializable")
+    keeper = Keeper(lambda: connect(strict), lease_seconds=30.0, heartbeat_seconds=5.0)
+    keeper.keep(lease, on_lost=lambda: None)
+    try:
+        await keeper.beat()
+    finally:
+        assert keeper.connection
+        await keeper.connection.close()
+    assert keeper.beats == 1
 
 
 @short_lease

@@ -1,6 +1,7 @@
 """The laws of holding a row, over every lease table and every PostgreSQL version."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,6 +17,7 @@ from duly.kernel.lease import (
     claim,
     claim_lapsed,
     fence,
+    fence_many,
     quarantine,
     release,
     renew,
@@ -127,6 +129,33 @@ async def test_batches_that_overlap_in_any_order_never_deadlock(
             await asyncio.gather(renew(one, order, lease_seconds=LEASE), renew(two, order[::-1], lease_seconds=LEASE))
         answers = await asyncio.gather(settle_many(one, leases, shape.end), settle_many(two, leases[::-1], shape.end))
     assert answers[0] == answers[1] == {lease.key for lease in leases}
+
+
+@pytest.mark.parametrize("act", ["settle", "release", "fence"])
+async def test_two_batches_that_meet_in_the_middle_from_both_ends_never_deadlock(
+    shape: Shape, connection: Connection, other: Connection, workers: str, laws: str, admin: Admin, act: str
+) -> None:
+    """One lock in the middle holds both up: whoever took its rows as they came would have half of them by now."""
+    acts: dict[str, Callable[[Connection, list[Lease]], Awaitable[object]]] = {
+        "settle": lambda conn, leases: settle_many(conn, leases, shape.end),
+        "release": release,
+        "fence": fence_many,
+    }
+    put(admin, shape, 11)
+    leases = sorted(await hold(connection, shape, most=11), key=lambda lease: lease.key)
+    async with await connect(workers) as one, await connect(workers) as two:
+
+        async def at_once(conn: Connection, batch: list[Lease]) -> object:
+            async with conn.transaction():
+                return await acts[act](conn, batch)
+
+        async with other.transaction():
+            await fence(other, leases[5])
+            both = [asyncio.create_task(at_once(one, leases)), asyncio.create_task(at_once(two, leases[::-1]))]
+            await asyncio.to_thread(wait_until_blocked, laws, 2)
+        answers = await asyncio.gather(*both)
+    if act != "release":
+        assert answers == [{lease.key for lease in leases}] * 2
 
 
 async def test_one_locked_row_delays_no_other_and_is_not_lost(

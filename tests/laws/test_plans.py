@@ -20,7 +20,7 @@ VALUES = {"most": "500", "most_starts": "3", "lease_seconds": "60", "owner": "'w
 
 def statements(shape: Shape) -> dict[str, sql.Composed]:
     """Every statement of this table."""
-    names = ["claim", "renew", "fence", "find_settled", "release"]
+    names = ["claim", "find_due", "find_lapsed", "renew", "fence", "find_settled", "release"]
     names += ["sweep"] if shape.of.lapsed == "returned" else ["claim_lapsed"]
     names += ["quarantine"] if shape.of.poisoned else []
     return {name: render(shape.of, name) for name in names} | {"settle": render_settle(shape.of, shape.end)}
@@ -30,10 +30,15 @@ def plan(admin: Admin, shape: Shape, statement: sql.Composed) -> str:
     """The plan of a prepared statement, as a worker's connection has it."""
     text = statement.as_string(admin)
     names = list(dict.fromkeys(PLACE.findall(text)))
-    keys = {"key": shape.of.key_type, "keys": f"{shape.of.key_type}[]", "owners": "text[]"}
+    several = f"{shape.of.key_type}[]"
+    keys = {"key": shape.of.key_type, "keys": several, "besides": several, "owners": "text[]"}
     some = f"(select array_agg({shape.of.key}) from (select * from {shape.of} limit 500) as few)"
     array = admin.execute(f"select {some}::text".encode()).fetchone() or ("{}",)
-    values = {"keys": f"'{array[0]}'", "owners": "array_fill('worker-1/token'::text, array[500])"}
+    values = {
+        "keys": f"'{array[0]}'",
+        "besides": f"'{array[0]}'",
+        "owners": "array_fill('worker-1/token'::text, array[500])",
+    }
     values |= {"key": "'" + array[0].strip("{}").split(",")[0] + "'"}
     numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text)
     kinds = ", ".join({**TYPES, **keys}[name] for name in names)

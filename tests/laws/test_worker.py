@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -12,6 +12,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from duly.db.pool import connect
+from duly.kernel.lease import claim
+from duly.kernel.work import Finished
 from duly.settings import Settings
 from duly.worker.control import Control
 from duly.worker.handlers import Handlers
@@ -92,9 +95,9 @@ def child_of(worker: Program) -> int:
 
 
 @asynccontextmanager
-async def working(dsn: str, shape: Shape, **pace: Any) -> AsyncGenerator[Worker, None]:
+async def working(dsn: str, shape: Shape, *, work: LawWork | None = None, **pace: Any) -> AsyncGenerator[Worker, None]:
     """A worker in this process, stopped politely at the end."""
-    worker = Worker([LawWork(shape, **pace)], Settings(DULY_STOP_SECONDS=5, DULY_WORKER_CHILDREN=2), dsn=dsn)  # type: ignore[call-arg]
+    worker = Worker([work or LawWork(shape, **pace)], Settings(DULY_STOP_SECONDS=5, DULY_WORKER_CHILDREN=2), dsn=dsn)  # type: ignore[call-arg]
     running = asyncio.create_task(worker.run())
     try:
         yield worker
@@ -290,6 +293,43 @@ async def test_a_lapsed_row_that_refuses_to_be_swept_keeps_no_other_from_coming_
         await until(admin, lambda: sum(row[0] == PARCEL.end for row in rows(admin, PARCEL)) == 4)
 
 
+async def test_many_lapsed_rows_come_back_at_one_sweep_though_one_of_them_refuses(workers: str, admin: Admin) -> None:
+    (bad, *_) = sorted(put(admin, PARCEL, *["say back"] * 300))
+    async with await connect(workers) as connection:
+        assert len(await claim(connection, PARCEL.of, "gone", lease_seconds=30, most=300)) == 300
+    let_lapse(admin, PARCEL)
+    refuse(admin, PARCEL, f"new.id = '{bad}' and new.status = 'WAITING'", "23514")
+    async with working(workers, PARCEL, sweep_seconds=3600.0):
+        await until(admin, lambda: sum(row[0] == PARCEL.end for row in rows(admin, PARCEL)) == 299)
+
+
+async def test_a_row_that_refuses_to_be_claimed_keeps_no_other_waiting(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    (bad, *_) = put(admin, shape, *["say done"] * 5)
+    is_bad = f"new.{shape.of.key}::text = '{bad}' and new.{shape.of.state}::text = '{shape.of.held}'"
+    refuse(admin, shape, is_bad, "23514")
+    async with working(workers, shape):
+        await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 4)
+        put(admin, shape, "say later")
+        await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 5)
+    assert [row[0] for row in rows(admin, shape)].count(shape.of.ready) == 1
+
+
+async def test_a_row_that_cannot_be_read_keeps_no_other_waiting(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *["say done"] * 5)
+    long_ago = sql.SQL("update {} set {} = '-infinity' where {key} = (select min({key}::text)::{} from {})").format(
+        sql.Identifier(*shape.of.table),
+        sql.Identifier(shape.of.due),
+        sql.SQL(shape.of.key_type),  # type: ignore[arg-type]
+        sql.Identifier(*shape.of.table),
+        key=sql.Identifier(shape.of.key),
+    )
+    admin.execute(long_ago)
+    async with working(workers, shape):
+        await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 4)
+
+
 async def test_a_wake_up_is_heard_long_before_the_next_poll(shape: Shape, laws: str, admin: Admin) -> None:
     dsn = laws  # a pooler would pass no word on
     async with working(dsn, shape, poll_seconds=3600.0):
@@ -391,6 +431,70 @@ async def test_a_stopped_and_resumed_worker_writes_nothing(shape: Shape, workers
     assert refused == 5
     assert (rows(admin, shape), sorted(settled_by(admin, shape))) == before
     assert {starts for _, _, starts in before[0]} == {2}
+
+
+async def test_a_settle_under_way_when_its_worker_was_stopped_is_refused_when_it_goes_on(
+    shape: Shape, workers: str, laws: str, admin: Admin
+) -> None:
+    put(admin, shape, *["pause 1"] * 5)
+    with worker_process(workers, shape, SHORT_LEASE) as zombie:
+        with psycopg.connect(laws) as in_the_way:
+            for _ in range(5):
+                assert zombie.line().startswith("pausing")
+            in_the_way.execute(sql.SQL("select from {} for update").format(sql.Identifier(*shape.of.table)))
+            wait_until_blocked(laws)  # by now its handlers have ended, and their outcomes wait for the lock
+            os.kill(zombie.pid, signal.SIGSTOP)
+            admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'")
+        with worker_process(workers, shape) as heir:
+            wait_until(admin, lambda: all_ended(admin, shape), "taking over")
+            before = (rows(admin, shape), settled_by(admin, shape))
+            os.kill(zombie.pid, signal.SIGCONT)
+            for _ in range(5):
+                zombie.wait_for_error("its settle found another owner")
+            assert zombie.finish(signal.SIGTERM) == heir.finish(signal.SIGTERM) == 0
+    assert zombie.said().count("its settle found another owner") == 5
+    assert (rows(admin, shape), settled_by(admin, shape)) == before
+
+
+class Hesitant(LawWork):
+    """Work whose outcomes cannot be written at first; after the first try the lease of its row is over."""
+
+    def __init__(self, shape: Shape, admin: Admin) -> None:
+        super().__init__(shape, sweep_seconds=0.05)
+        self.admin = admin
+        self.asked: list[str] = []  # whose outcome was to be written, one after another
+
+    async def settle(self, connection: Any, finished: Sequence[Finished]) -> frozenset[Any]:
+        """Write the outcome of the second claim, when it is tried for the third time."""
+        owners = [lease.owner for lease, _ in finished]
+        if not self.asked:
+            let_lapse(self.admin, self.shape)
+        self.asked += owners
+        if len(set(self.asked)) == 2 and self.asked.count(self.asked[-1]) >= 3 and owners != self.asked[:1]:
+            return await super().settle(connection, finished)
+        raise psycopg.errors.LockNotAvailable("somebody is at this row")
+
+
+async def test_of_two_claims_of_one_row_a_worker_writes_down_the_later_one_only(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, "say once")
+    work = Hesitant(shape, admin)
+    async with working(workers, shape, work=work):
+        await until(admin, lambda: all_ended(admin, shape))
+    first, second = dict.fromkeys(work.asked)
+    assert first not in work.asked[work.asked.index(second) :]
+    assert settled_by(admin, shape) == [second]
+
+
+def let_lapse(admin: Admin, shape: Shape) -> None:
+    """The lease of every row that is held is over."""
+    clock = shape.of.until or shape.of.since
+    assert clock
+    statement = sql.SQL("update {} set {clock} = {clock} - interval '1 hour' where {} = {}").format(
+        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.state), shape.of.held, clock=sql.Identifier(clock)
+    )
+    admin.execute(statement)
 
 
 async def test_a_worker_that_cannot_reach_the_database_stops_its_handlers_in_time(

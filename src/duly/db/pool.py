@@ -23,7 +23,17 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from duly.errors import Misconfigured, NotMigrated, Unavailable
 
-__all__ = ["KEEPALIVE", "SET_ROLE", "Pool", "connect", "is_behind_pooler", "open_pool", "take_role", "with_keepalive"]
+__all__ = [
+    "KEEPALIVE",
+    "SET_ROLE",
+    "Pool",
+    "connect",
+    "is_behind_pooler",
+    "open_pool",
+    "reads_committed",
+    "take_role",
+    "with_keepalive",
+]
 
 KEEPALIVE = {
     "keepalives": 1,
@@ -201,6 +211,12 @@ async def is_behind_pooler(connection: AsyncConnection[Any]) -> bool:
     """Is this a pooler?"""
     pid, _ = await ask_server(connection)
     return pid != connection.info.backend_pid
+
+
+async def reads_committed(connection: AsyncConnection[Any]) -> bool:
+    """Is a statement without a transaction READ COMMITTED here?"""
+    _, isolation = await ask_server(connection)
+    return isolation == "read committed"
 
 
 async def ask_server(connection: AsyncConnection[Any]) -> tuple[int, str]:

@@ -120,8 +120,15 @@ class SendWork(Work):
         for channel in set(self.channels.values()):
             await channel.close()
 
-    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+    async def find_due(self, connection: Connection, most: int, besides: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
+        """None: whose turn it is in a line, only the claim itself can tell."""
+        return []
+
+    async def claim(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+    ) -> list[Lease]:
         """Hold due messages, with whom they are for."""
+        assert keys is None, "messages are not claimed by their keys"
         if not self.is_here or not self.channels:
             return []
         held = await store.claim_messages(
@@ -151,9 +158,9 @@ class SendWork(Work):
             return await store.find_people(connection, recipients)
         return await store.find_people_of_days(connection, [int(each) for each in recipients])
 
-    async def find_lapsed(self, connection: Connection) -> list[Any]:
-        """The keys of what nobody holds any more."""
-        return await super().find_lapsed(connection) if self.is_here else []
+    async def find_lapsed(self, connection: Connection, most: int = 100, besides: Sequence[Any] = ()) -> list[Any]:
+        """The keys of what nobody holds any more, but for these."""
+        return await super().find_lapsed(connection, most, besides) if self.is_here else []
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
         """What dead senders held waits again, is set aside, or is uncertain; and that is sent again where it may be."""
@@ -237,7 +244,7 @@ class SendWork(Work):
             return
         for lease, answer in several:
             if not answer.done():
-                answer.set_result(lease.key in ours)
+                answer.set_result(lease.claim in ours)
 
     # Settling ---------------------------------------------------------------------------------------------------------
 

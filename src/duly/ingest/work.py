@@ -122,7 +122,9 @@ class CaptureWork(Work):
 
     # Claiming ---------------------------------------------------------------------------------------------------------
 
-    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+    async def claim(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
+    ) -> list[Lease]:
         """Close what is idle, and hold what is closed."""
         if self.rules.due == "closed_at" and time.monotonic() >= self.look_at:
             self.look_at = time.monotonic() + min(self.pace.poll_seconds, LOOK_SECONDS)
@@ -133,13 +135,15 @@ class CaptureWork(Work):
                 idle_seconds=self.rules.idle_seconds,
                 most=MOST_CLOSED,
             )
-        leases = await super().claim(connection, worker_id, most)
+        leases = await super().claim(connection, worker_id, most, keys)
         self.begin_iteration(leases)
         return leases
 
-    async def claim_lapsed(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+    async def claim_lapsed(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
+    ) -> list[Lease]:
         """Take over what another worker let lapse; of what was started often one at a time, for one may be to blame."""
-        kept, back = self.suspects.choose(await super().claim_lapsed(connection, worker_id, most))
+        kept, back = self.suspects.choose(await super().claim_lapsed(connection, worker_id, most, keys))
         if back:
             await release(connection, back)
         if kept:

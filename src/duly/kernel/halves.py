@@ -17,7 +17,8 @@ __all__ = ["in_halves", "is_the_databases_fault", "will_pass"]
 NO_CONNECTION, NO_RESOURCES, SYSTEM, NOT_AS_MIGRATED = "08", "53", "58", "42"  # classes of SQLSTATE
 SHUTDOWN = "57P"
 READ_ONLY = "25006"  # a standby after a failover
-CANCELLED, LOCKED, RETRY = "57014", "55P03", "40"  # a time limit, a lock, a deadlock
+ASLEEP = "25P03"  # we were stopped in the middle of a transaction, for longer than it may be idle
+CANCELLED, TOO_LONG, LOCKED, RETRY = "57014", "25P04", "55P03", "40"  # a limit of time, another, a lock, a deadlock
 
 Item = TypeVar("Item")
 
@@ -28,14 +29,14 @@ def is_the_databases_fault(error: BaseException) -> bool:
         state = error.sqlstate
         if state is None:  # the client's own word: no connection, or one whose two ends no longer agree
             return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError)
-        return state.startswith((NO_CONNECTION, NO_RESOURCES, SYSTEM, NOT_AS_MIGRATED, SHUTDOWN, READ_ONLY))
+        return state.startswith((NO_CONNECTION, NO_RESOURCES, SYSTEM, NOT_AS_MIGRATED, SHUTDOWN, READ_ONLY, ASLEEP))
     return isinstance(error, Unavailable | Misconfigured | OSError | TimeoutError)
 
 
 def will_pass(error: BaseException) -> bool:
     """Was somebody else at this row, so that trying again later is all it needs?"""
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
-    return state is not None and state.startswith((CANCELLED, LOCKED, RETRY))
+    return state is not None and state.startswith((CANCELLED, TOO_LONG, LOCKED, RETRY))
 
 
 async def in_halves(items: Sequence[Item], act: Callable[[Sequence[Item]], Awaitable[object]]) -> dict[int, Exception]:

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from duly.db.pool import take_role
+from duly.db.pool import reads_committed, take_role
 from duly.errors import DulyError, LeaseLost
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.lease import Lease, LeaseTable, Renewal, renew
@@ -81,6 +81,7 @@ class Keeper:
         self.beats = 0
         self.beaten = asyncio.Condition()
         self.connection: AsyncConnection[Any] | None = None
+        self.reads_committed = False  # does a statement without a transaction?
 
     @asynccontextmanager
     async def holding(self, lease: Lease) -> AsyncGenerator[Held, None]:
@@ -191,9 +192,9 @@ class Keeper:
             self.beaten.notify_all()
 
     async def renew(self, leases: Sequence[Lease]) -> Renewal:
-        """One statement; where one login serves several components, as the role that this one is."""
+        """One statement; in a transaction where a role must be taken first, or it would not be READ COMMITTED."""
         connection = await self.connected()
-        if not self.role:
+        if not self.role and self.reads_committed:
             return await renew(connection, leases, lease_seconds=self.lease_seconds)
         async with connection.transaction():
             await take_role(connection, self.role)
@@ -225,7 +226,9 @@ class Keeper:
     async def connected(self) -> AsyncConnection[Any]:
         """Our connection, opened when there is none."""
         if self.connection is None or self.connection.closed:
-            self.connection = await self.connect()
+            connection = await self.connect()
+            self.reads_committed = await reads_committed(connection)
+            self.connection = connection
         return self.connection
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "claim_lapsed",
     "fence",
     "fence_many",
+    "find_due",
     "find_lapsed",
     "find_settled",
     "quarantine",
@@ -115,19 +116,42 @@ class Renewal:
 
 
 async def claim(
-    connection: Connection, of: LeaseTable, worker_id: str, *, lease_seconds: float, most: int = 1
+    connection: Connection,
+    of: LeaseTable,
+    worker_id: str,
+    *,
+    lease_seconds: float,
+    most: int = 1,
+    keys: Sequence[Any] | None = None,
 ) -> list[Lease]:
-    """Hold up to `most` due rows, under one fresh owner."""
+    """Hold up to `most` due rows, or those of them with these keys, under one fresh owner."""
     owner, sent_at = new_owner(worker_id), time.monotonic()
-    rows = await get_rows(connection, render(of, "claim"), owner=owner, lease_seconds=lease_seconds, most=most)
+    rows = await get_rows(
+        connection, render(of, "claim"), owner=owner, lease_seconds=lease_seconds, most=most, keys=keys
+    )
     crashpoint("after_claim")
     return [Lease(of, owner, row, sent_at) for row in rows]
 
 
+async def find_due(
+    connection: Connection, of: LeaseTable, *, besides: Sequence[Any] = (), most: int = 100
+) -> list[Any]:
+    """The keys of what a claim would take next, but for these; only looks."""
+    rows = await get_rows(connection, render(of, "find_due"), besides=list(besides), most=most)
+    return [row["key"] for row in rows]
+
+
 async def claim_lapsed(
-    connection: Connection, of: LeaseTable, worker_id: str, *, lease_seconds: float, most_starts: int, most: int = 1
+    connection: Connection,
+    of: LeaseTable,
+    worker_id: str,
+    *,
+    lease_seconds: float,
+    most_starts: int,
+    most: int = 1,
+    keys: Sequence[Any] | None = None,
 ) -> list[Lease]:
-    """Take over up to `most` rows whose holders let them lapse."""
+    """Take over up to `most` rows, or those of them with these keys, whose holders let them lapse."""
     assert of.lapsed == "reclaimed", f"lapsed rows of {of} are swept, not reclaimed"
     owner, sent_at = new_owner(worker_id), time.monotonic()
     rows = await get_rows(
@@ -137,6 +161,7 @@ async def claim_lapsed(
         lease_seconds=lease_seconds,
         most_starts=most_starts,
         most=most,
+        keys=keys,
     )
     crashpoint("after_claim")
     return [Lease(of, owner, row, sent_at) for row in rows]
@@ -150,9 +175,12 @@ async def quarantine(
     return await get_rows(connection, render(of, "quarantine"), most_starts=most_starts, keys=keys, most=most)
 
 
-async def find_lapsed(connection: Connection, of: LeaseTable, *, most: int = 100) -> list[Any]:
-    """The keys of rows that nobody holds any more; only looks."""
-    return [row["key"] for row in await get_rows(connection, render(of, "find_lapsed"), most=most)]
+async def find_lapsed(
+    connection: Connection, of: LeaseTable, *, besides: Sequence[Any] = (), most: int = 100
+) -> list[Any]:
+    """The keys of rows that nobody holds any more, but for these; only looks."""
+    rows = await get_rows(connection, render(of, "find_lapsed"), besides=list(besides), most=most)
+    return [row["key"] for row in rows]
 
 
 async def sweep(
@@ -190,7 +218,7 @@ async def fence(connection: Connection, lease: Lease) -> None:
 
 async def fence_many(connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
     """The same for many rows of one table; returns the keys that are ours."""
-    rows = await get_rows(connection, render(table_of(leases), "fence_many"), **keys_and_owners(leases))
+    rows = await get_rows(connection, render(table_of_rows(leases), "fence_many"), **keys_and_owners(leases))
     return frozenset(row["key"] for row in rows)
 
 
@@ -240,7 +268,7 @@ async def settle_and(
     kinds = tuple((name, kind) for name, (kind, _) in columns.items())
     others = tuple((name, kind) for name, (kind, _) in beside.items())
     values = {f"column_{name}": list(each) for name, (_, each) in (*columns.items(), *beside.items())}
-    statement = render_settle(table_of(leases), to, kinds, others, then)
+    statement = render_settle(table_of_rows(leases), to, kinds, others, then)
     rows = await get_rows(connection, statement, **keys_and_owners(leases), **values, **parameters)
     crashpoint("after_settle")
     return rows
@@ -253,7 +281,7 @@ async def write_settled(
     crashpoint("before_settle")
     kinds = tuple((name, kind) for name, (kind, _) in columns.items())
     values = {f"column_{name}": list(each) for name, (_, each) in columns.items()}
-    statement = render_settle(table_of(leases), to, kinds)
+    statement = render_settle(table_of_rows(leases), to, kinds)
     rows = await get_rows(connection, statement, **keys_and_owners(leases), **values)
     crashpoint("after_settle")
     return frozenset(row["key"] for row in rows)
@@ -261,7 +289,7 @@ async def write_settled(
 
 async def find_settled(connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
     """The keys of what we had finished before."""
-    rows = await get_rows(connection, render(table_of(leases), "find_settled"), **keys_and_owners(leases))
+    rows = await get_rows(connection, render(table_of_rows(leases), "find_settled"), **keys_and_owners(leases))
     return frozenset(row["key"] for row in rows)
 
 
@@ -277,6 +305,12 @@ def table_of(leases: Sequence[Lease]) -> LeaseTable:
     tables = {lease.of.table: lease.of for lease in leases}
     assert len(tables) == 1, "a batch is of one table, and not empty"
     return next(iter(tables.values()))
+
+
+def table_of_rows(leases: Sequence[Lease]) -> LeaseTable:
+    """The same, of a batch with each row once: what is answered by keys must leave no doubt which claim is meant."""
+    assert len({lease.key for lease in leases}) == len(leases), "a batch has one claim of each row"
+    return table_of(leases)
 
 
 def keys_and_owners(leases: Sequence[Lease]) -> dict[str, list[Any]]:

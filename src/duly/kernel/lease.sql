@@ -16,6 +16,7 @@ with due as (
     select {key}
     from {table}
     where {state} = {ready} and {due} <= duly.now()
+        and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
     order by {order}
     limit %(most)s
     for no key update skip locked
@@ -25,12 +26,21 @@ set {state} = {held}, {owner} = %(owner)s, {starts} = t.{starts} + 1, {stamp}
 where t.{key} = any (array(select {key} from due))
 returning t.*;
 
+-- name: find_due
+-- What a claim would take next, but for these; seen and not touched: for the day when a row refuses to be claimed.
+select {key} as key
+from {table}
+where {state} = {ready} and {due} <= duly.now() and not ({key} = any (%(besides)s::{key_type}[]))
+order by {order}
+limit %(most)s;
+
 -- name: claim_lapsed
 -- A row whose holder let its lease lapse changes hands; one that was started too often already is left for quarantine.
 with lapsed as (
     select {key}
     from {table}
     where {state} = {held} and {lapse} and {starts} < %(most_starts)s
+        and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
     order by {key}
     limit %(most)s
     for no key update skip locked
@@ -58,8 +68,13 @@ where t.{key} = any (array(select {key} from poison))
 returning t.*;
 
 -- name: find_lapsed
--- Rows that nobody holds any more, seen but not touched: for the day when one of them refuses to be swept.
-select {key} as key from {table} where {state} = {held} and {lapse} order by {key} limit %(most)s;
+-- Rows that nobody holds any more, but for these; seen and not touched: for the day when one of them refuses to be swept
+-- or taken over.
+select {key} as key
+from {table}
+where {state} = {held} and {lapse} and not ({key} = any (%(besides)s::{key_type}[]))
+order by {key}
+limit %(most)s;
 
 -- name: sweep
 -- Lapsed rows go back to where they can be claimed again, with the due time they had.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from psycopg import AsyncConnection
 
 from duly.db.pool import Pool
-from duly.kernel.lease import Lease, LeaseTable, claim, claim_lapsed, find_lapsed, quarantine, release, sweep
+from duly.kernel.lease import Lease, LeaseTable, claim, claim_lapsed, find_due, find_lapsed, quarantine, release, sweep
 
 __all__ = ["Call", "Finished", "Pace", "Stop", "StopSign", "Where", "Work", "where_to_run"]
 
@@ -118,12 +118,21 @@ class Work(ABC):
         An outcome is what the function of `call` returned, or one of `outcome.py` that the worker made of its end.
         """
 
-    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
-        """Hold up to `most` due rows."""
-        return await claim(connection, self.of, worker_id, lease_seconds=self.pace.lease_seconds, most=most)
+    async def claim(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+    ) -> list[Lease]:
+        """Hold up to `most` due rows, or these of them."""
+        pace = self.pace
+        return await claim(connection, self.of, worker_id, lease_seconds=pace.lease_seconds, most=most, keys=keys)
 
-    async def claim_lapsed(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
-        """Take over up to `most` rows of holders that are gone."""
+    async def find_due(self, connection: Connection, most: int, besides: Sequence[Any] = ()) -> list[Any]:
+        """The keys of what `claim` would hold next, but for these; none where rows are not claimed by their keys."""
+        return await find_due(connection, self.of, besides=besides, most=most)
+
+    async def claim_lapsed(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+    ) -> list[Lease]:
+        """Take over up to `most` rows of holders that are gone, or these of them."""
         return await claim_lapsed(
             connection,
             self.of,
@@ -131,11 +140,12 @@ class Work(ABC):
             lease_seconds=self.pace.lease_seconds,
             most_starts=self.pace.most_starts,
             most=most,
+            keys=keys,
         )
 
-    async def find_lapsed(self, connection: Connection) -> list[Any]:
-        """The keys of what nobody holds any more."""
-        return await find_lapsed(connection, self.of)
+    async def find_lapsed(self, connection: Connection, most: int = 100, besides: Sequence[Any] = ()) -> list[Any]:
+        """The keys of what nobody holds any more, but for these."""
+        return await find_lapsed(connection, self.of, besides=besides, most=most)
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
         """Bring back, or set aside, what nobody holds any more, or these of it; returns how many rows there were."""

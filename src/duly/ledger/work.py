@@ -101,8 +101,15 @@ class JobWork(Work):
         """A handler's way to the database, where there is one."""
         return Desk(lease, self.pool, self.api_role, self.loop) if self.pool and self.loop else None
 
-    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+    async def find_due(self, connection: Connection, most: int, besides: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
+        """None: which jobs there is room for, only the claim itself can tell."""
+        return []
+
+    async def claim(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+    ) -> list[Lease]:
         """Hold due jobs of the kinds we have handlers for; unknown work is left alone."""
+        assert keys is None, "jobs are not claimed by their keys"
         if not self.handlers:
             return []
         now = time.monotonic()

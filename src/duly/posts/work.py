@@ -76,9 +76,11 @@ class PostWork(Work):
         self.alerts = alerts  # without, nobody is told of broken promises
         self.suspects = Suspects(together=TOGETHER, most=MOST_ATTEMPTS, seconds=pace.lease_seconds + analyzer_seconds)
 
-    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+    async def claim(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
+    ) -> list[Lease]:
         """Hold due posts; of those that were started often one at a time, the others handed back unblamed."""
-        kept, back = self.suspects.choose(await super().claim(connection, worker_id, most))
+        kept, back = self.suspects.choose(await super().claim(connection, worker_id, most, keys))
         if back:
             await release(connection, back)
         return kept

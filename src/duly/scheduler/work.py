@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from duly.kernel.lease import Lease, claim, claim_lapsed, settle_many
+from duly.kernel.lease import Lease, settle_many
 from duly.kernel.outcome import Failed, GiveUp
 from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
 from duly.logs import get_log
@@ -38,22 +38,17 @@ class ScheduleWork(Work):
         self.pace = pace
         self.horizon = horizon
 
-    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+    async def claim(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+    ) -> list[Lease]:
         """Hold plans that are due, with all there is to know of their schedules."""
-        held = await claim(connection, self.of, worker_id, lease_seconds=self.pace.lease_seconds, most=most)
-        return await with_schedules(connection, held)
+        return await with_schedules(connection, await super().claim(connection, worker_id, most, keys))
 
-    async def claim_lapsed(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+    async def claim_lapsed(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+    ) -> list[Lease]:
         """Take over plans of planners that are gone."""
-        held = await claim_lapsed(
-            connection,
-            self.of,
-            worker_id,
-            lease_seconds=self.pace.lease_seconds,
-            most_starts=self.pace.most_starts,
-            most=most,
-        )
-        return await with_schedules(connection, held)
+        return await with_schedules(connection, await super().claim_lapsed(connection, worker_id, most, keys))
 
     def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
         """Work out which runs come next."""

@@ -331,9 +331,11 @@ class Noting(JobWork):
         super().__init__(app.handlers(), PACE, api_role=api_role)
         self.orgs: dict[UUID, UUID] = {}
 
-    async def claim(self, connection: Connection, worker_id: str, most: int) -> list[Lease]:
+    async def claim(
+        self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
+    ) -> list[Lease]:
         """Hold due jobs, let them begin in the order they were due, and note whose they are."""
-        leases = await super().claim(connection, worker_id, most)
+        leases = await super().claim(connection, worker_id, most, keys)
         leases.sort(key=lambda lease: (-lease.row["priority"], lease.row["run_at"], lease.key))
         self.orgs |= {lease.key: lease.row["org_id"] for lease in leases}
         return leases

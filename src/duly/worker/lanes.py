@@ -34,10 +34,13 @@ EAGER_SECONDS = 0.002  # how often a worker that was just woken looks again
 AWAKE_SECONDS = 0.1  # and for how long: two windows of the wake-up, whose later rows come unannounced
 MOST_SWEEPS = 100  # in a row
 TIDY_SECONDS = 60.0  # how often a worker looks for what may leave
+REFUSED_SECONDS = 60.0  # for how long a row that refused to be claimed is left alone
 SOON_SECONDS = 0.2  # when a row that somebody else is at is tried again
 RETRY = Backoff(base_seconds=0.1, cap_seconds=5.0)
 
 log = get_log("duly.worker")
+
+Claim = Callable[..., Awaitable[list[Lease]]]
 
 
 class Lanes:
@@ -65,6 +68,8 @@ class Lanes:
         self.idle.set()
         self.finished: list[tuple[Running, object]] = []
         self.running: dict[Running, None] = {}  # everything we hold, in the order of claiming
+        self.by_key: dict[Any, Running] = {}  # the same, each row once: by its latest claim
+        self.refusing: dict[Any, float] = {}  # rows that refused to be claimed, and until when they are left alone
         self.busy = 0  # slots taken, or spoken for by a claim under way
         self.claims_under_way = 0
         self.claimed_rows = 0
@@ -202,7 +207,7 @@ class Lanes:
         """Not while we stop, and not while the handlers' loop stands still: nobody would begin what we held."""
         return not self.is_stopping and self.handlers.is_turning()
 
-    async def claim(self, claim: Callable[..., Awaitable[list[Lease]]], wanted: int) -> int:
+    async def claim(self, claim: Claim, wanted: int) -> int:
         """Hold up to `wanted` rows and hand them to the handlers; how many there were."""
         self.busy += wanted
         self.claims_under_way += 1
@@ -210,8 +215,7 @@ class Lanes:
         leases: list[Lease] = []
         began = time.monotonic()
         try:
-            async with self.pool.transaction() as connection:
-                leases = await claim(connection, self.worker_id, wanted)
+            leases = await self.claim_around(claim, wanted)
             self.metrics.claimed(self.work.name, len(leases), time.monotonic() - began)
             if leases and not self.may_claim():  # we are to stop, or the handlers' loop stands still, by now
                 await self.hand_back(leases)
@@ -227,10 +231,44 @@ class Lanes:
         self.answered_at = time.monotonic()
         return len(leases)
 
+    async def claim_around(self, claim: Claim, wanted: int) -> list[Lease]:
+        """Hold rows; when one of them refuses, the others do not wait for it, and it is left alone for a while."""
+        self.refusing = {key: end for key, end in self.refusing.items() if end > time.monotonic()}
+        refusal: Exception | None = None
+        if not self.refusing:
+            try:
+                return await self.claim_these(claim, wanted, None)
+            except Exception as error:
+                if is_the_databases_fault(error) or will_pass(error):
+                    raise
+                refusal = error
+        find = self.work.find_due if claim == self.work.claim else self.work.find_lapsed
+        async with self.pool.transaction() as connection:
+            keys = await find(connection, wanted, list(self.refusing))
+        if refusal and not keys:
+            raise refusal
+        held: list[Lease] = []
+
+        async def act(piece: Sequence[Any]) -> None:
+            held.extend(await self.claim_these(claim, len(piece), piece))
+
+        for place, error in (await in_halves(keys, act)).items():
+            log.error("a row cannot be claimed", kind=self.work.name, key=str(keys[place]), exc_info=error)
+            self.refusing[keys[place]] = time.monotonic() + REFUSED_SECONDS
+        return held
+
+    async def claim_these(self, claim: Claim, most: int, keys: Sequence[Any] | None) -> list[Lease]:
+        """Hold rows, or some with these keys, in a transaction."""
+        async with self.pool.transaction() as connection:
+            return await claim(connection, self.worker_id, most, keys)
+
     def begin(self, leases: Sequence[Lease]) -> None:
         """Take the leases into care and hand the batch over, whole."""
         batch = [Running(lease, self.work.call) for lease in leases]
         for running in batch:
+            if older := self.by_key.get(running.lease.key):
+                self.give_up(older)
+            self.by_key[running.lease.key] = running
             running.held = self.keeper.keep(running.lease, self.on_lost(running), self.on_cancel(running))
             self.running[running] = None
         self.claimed_rows += len(batch)
@@ -238,6 +276,13 @@ class Lanes:
             self.awake_until = max(self.awake_until, time.monotonic() + AWAKE_SECONDS)
             self.handlers.start(batch, self.deliver)
         self.note_idle()
+
+    def give_up(self, older: Running) -> None:
+        """We hold its row by a later claim: whatever comes of the earlier one is nobody's, and goes into no batch."""
+        self.note_lost(older, "we have claimed it again since")
+        if not older.ended:
+            self.handlers.stop([older], Stop.LOST, self.deliver)
+        self.forget(older)
 
     def on_lost(self, running: Running) -> Callable[[], None]:
         """What the keeper calls when this row is no longer ours; once the handler has ended, its settle will tell."""
@@ -270,6 +315,8 @@ class Lanes:
         back: list[tuple[Running, object]] = []
         rest: list[tuple[Running, object]] = []
         for running, outcome in finished:
+            if running not in self.running:  # given up meanwhile
+                continue
             if isinstance(outcome, Settled) or self.is_left_to_lapse(running, outcome):
                 self.forget(running)
             else:
@@ -347,6 +394,8 @@ class Lanes:
     def forget(self, running: Running) -> None:
         """We no longer hold this row."""
         self.running.pop(running, None)
+        if self.by_key.get(running.lease.key) is running:
+            del self.by_key[running.lease.key]
         if running.held:
             self.keeper.drop(running.held)
         self.note_idle()
@@ -400,17 +449,27 @@ class Lanes:
             log.info("removed what had been kept long enough", kind=self.work.name, rows=gone)
 
     async def sweep_some(self) -> int:
-        """Sweep a number of lapsed rows; when one of them refuses, the others do not wait for it."""
+        """Sweep a number of lapsed rows; when one of them refuses, all the others do not wait for it."""
         try:
             return await self.sweep_these(None)
         except Exception as error:
             if is_the_databases_fault(error):
                 raise
-        async with self.pool.transaction() as connection:
-            keys = await self.work.find_lapsed(connection)
-        for place, error in (await in_halves(keys, self.sweep_these)).items():
-            log.error("a lapsed row cannot be swept", kind=self.work.name, key=str(keys[place]), exc_info=error)
-        return 0
+        swept, seen = 0, list[Any]()
+
+        async def act(piece: Sequence[Any]) -> None:
+            nonlocal swept
+            swept += await self.sweep_these(piece)
+
+        for _ in range(MOST_SWEEPS):
+            async with self.pool.transaction() as connection:
+                keys = await self.work.find_lapsed(connection, besides=seen)
+            for place, error in (await in_halves(keys, act)).items():
+                log.error("a lapsed row cannot be swept", kind=self.work.name, key=str(keys[place]), exc_info=error)
+            if not keys:
+                break
+            seen += keys
+        return swept
 
     async def sweep_these(self, keys: Sequence[Any] | None) -> int:
         """Sweep lapsed rows, or those of them with these keys, in a transaction."""

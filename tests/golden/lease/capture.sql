@@ -3,6 +3,7 @@ with due as (
     select "id"
     from "schedule_ingest"."capture_session"
     where "state" = 'pending' and "closed_at" <= duly.now()
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "closed_at", "id"
     limit %(most)s
     for no key update skip locked
@@ -17,6 +18,7 @@ with due as (
     select "id"
     from "schedule_ingest"."capture_session"
     where "state" = 'pending' and "created_at" <= duly.now()
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "created_at", "id"
     limit %(most)s
     for no key update skip locked
@@ -31,6 +33,7 @@ with due as (
     select "id"
     from "schedule_ingest"."capture_session"
     where "state" = 'pending' and "given_at" <= duly.now()
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "given_at", "id"
     limit %(most)s
     for no key update skip locked
@@ -45,6 +48,7 @@ with lapsed as (
     select "id"
     from "schedule_ingest"."capture_session"
     where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and "starts" < %(most_starts)s
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(most)s
     for no key update skip locked
@@ -70,8 +74,19 @@ cross join lateral (
     for no key update
 ) as held;
 
+-- find_due
+select "id" as key
+from "schedule_ingest"."capture_session"
+where "state" = 'pending' and "closed_at" <= duly.now() and not ("id" = any (%(besides)s::uuid[]))
+order by "closed_at", "id"
+limit %(most)s;
+
 -- find_lapsed
-select "id" as key from "schedule_ingest"."capture_session" where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) order by "id" limit %(most)s;
+select "id" as key
+from "schedule_ingest"."capture_session"
+where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and not ("id" = any (%(besides)s::uuid[]))
+order by "id"
+limit %(most)s;
 
 -- find_settled
 select given.key

@@ -3,6 +3,7 @@ with due as (
     select "id"
     from "ledger"."job"
     where "status" = 'queued' and "run_at" <= duly.now()
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "run_at", "id"
     limit %(most)s
     for no key update skip locked
@@ -17,6 +18,7 @@ with lapsed as (
     select "id"
     from "ledger"."job"
     where "status" = 'running' and "lease_expires_at" < duly.now() and "starts" < %(most_starts)s
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(most)s
     for no key update skip locked
@@ -42,8 +44,19 @@ cross join lateral (
     for no key update
 ) as held;
 
+-- find_due
+select "id" as key
+from "ledger"."job"
+where "status" = 'queued' and "run_at" <= duly.now() and not ("id" = any (%(besides)s::uuid[]))
+order by "run_at", "id"
+limit %(most)s;
+
 -- find_lapsed
-select "id" as key from "ledger"."job" where "status" = 'running' and "lease_expires_at" < duly.now() order by "id" limit %(most)s;
+select "id" as key
+from "ledger"."job"
+where "status" = 'running' and "lease_expires_at" < duly.now() and not ("id" = any (%(besides)s::uuid[]))
+order by "id"
+limit %(most)s;
 
 -- find_settled
 select given.key

@@ -3,6 +3,7 @@ with due as (
     select "id"
     from "posts"."posts"
     where "status" = 'PENDING' and "release_time" <= duly.now()
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "release_time", "id"
     limit %(most)s
     for no key update skip locked
@@ -17,6 +18,7 @@ with lapsed as (
     select "id"
     from "posts"."posts"
     where "status" = 'PROCESSING' and "lease_expires_at" < duly.now() and "process_attempts" < %(most_starts)s
+        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(most)s
     for no key update skip locked
@@ -42,8 +44,19 @@ cross join lateral (
     for no key update
 ) as held;
 
+-- find_due
+select "id" as key
+from "posts"."posts"
+where "status" = 'PENDING' and "release_time" <= duly.now() and not ("id" = any (%(besides)s::uuid[]))
+order by "release_time", "id"
+limit %(most)s;
+
 -- find_lapsed
-select "id" as key from "posts"."posts" where "status" = 'PROCESSING' and "lease_expires_at" < duly.now() order by "id" limit %(most)s;
+select "id" as key
+from "posts"."posts"
+where "status" = 'PROCESSING' and "lease_expires_at" < duly.now() and not ("id" = any (%(besides)s::uuid[]))
+order by "id"
+limit %(most)s;
 
 -- find_settled
 select given.key

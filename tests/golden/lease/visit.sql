@@ -3,6 +3,7 @@ with due as (
     select "number"
     from "laws"."visit"
     where "state" = 'pending' and "created_at" <= duly.now()
+        and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
     order by "created_at", "number"
     limit %(most)s
     for no key update skip locked
@@ -17,6 +18,7 @@ with lapsed as (
     select "number"
     from "laws"."visit"
     where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and "starts" < %(most_starts)s
+        and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
     order by "number"
     limit %(most)s
     for no key update skip locked
@@ -42,8 +44,19 @@ cross join lateral (
     for no key update
 ) as held;
 
+-- find_due
+select "number" as key
+from "laws"."visit"
+where "state" = 'pending' and "created_at" <= duly.now() and not ("number" = any (%(besides)s::bigint[]))
+order by "created_at", "number"
+limit %(most)s;
+
 -- find_lapsed
-select "number" as key from "laws"."visit" where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") order by "number" limit %(most)s;
+select "number" as key
+from "laws"."visit"
+where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and not ("number" = any (%(besides)s::bigint[]))
+order by "number"
+limit %(most)s;
 
 -- find_settled
 select given.key
