@@ -33,10 +33,11 @@ from duly.kernel.outcome import Failed
 from duly.kernel.work import Call, Where
 from duly.objects import LARGEST_PHOTO_BYTES, Objects
 
-__all__ = ["Eyes", "PhotographReader", "coverage_of", "entry_of", "page_of"]
+__all__ = ["NO_DATE", "Eyes", "PhotographReader", "coverage_of", "entry_of", "page_of"]
 
 FETCH_SECONDS = 120.0  # more than any store of ours lets pass before it gives up by itself
 MOST_PROBLEMS = 5  # told in one sentence
+NO_DATE = "schedule_date: none of the photographs shows a date; send one with the head of the day in it"
 Perform = Callable[[Call], Awaitable[object]]
 
 
@@ -137,9 +138,7 @@ def check(seen: Sequence[Seen]) -> None:
             "no shift was recognised in the photographs, and nothing was changed; send one that shows the day's list"
         )
     if not any(page.schedule_date for page in seen):
-        raise InvalidArgument(
-            "schedule_date: none of the photographs shows a date; send one with the head of the day in it"
-        )
+        raise InvalidArgument(NO_DATE)
 
 
 def page_of(seen: Seen) -> Page:
