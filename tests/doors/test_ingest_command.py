@@ -248,6 +248,7 @@ def test_photographs_are_read_without_a_database(tmp_path: Path) -> None:
     read = subprocess.run([str(word) for word in words], env=environment, capture_output=True, text=True)
     assert read.returncode == 1, read.stderr
     picture, sample = json.loads(read.stdout)
+    assert list(picture) == list(sample) == ["file", "schedule_date", "shifts", "problems"]
     assert (picture["file"], picture["schedule_date"], picture["problems"]) == (
         str(PICTURES / "after.jpg"),
         "2026-03-17",

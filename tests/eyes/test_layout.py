@@ -74,7 +74,21 @@ def test_a_line_that_nearly_touches_the_next_column_ends_there() -> None:
 
 def test_times_below_each_other_are_one_range() -> None:
     marks = [*HEAD, mark("08:00", 48, 317), mark("09:00", 48, 377), mark("Städning", 404, 313), mark("Anna", 404, 378)]
-    assert shifts_of(page(marks)) == [("08:00", "09:00", "Städning", "Anna", "")]
+    found = page(marks)
+    assert (shifts_of(found), found.problems) == ([("08:00", "09:00", "Städning", "Anna", "")], ())
+
+
+@pytest.mark.parametrize("times", ["1:00 PM - 3:00 PM", "1:00 - 3:00 PM", "1:00PM-3:00PM"])
+def test_a_clock_with_two_halves_is_converted_and_its_halves_are_no_title(times: str) -> None:
+    marks = [mark("8:00 AM - 9:00 AM", 80, 343), *as_cards(ANNA, BO)[1:]]
+    marks[4] = mark(times, 80, 683)
+    found = page([*HEAD, *marks, *FOOT])
+    assert (shifts_of(found), found.problems) == ([ANNA, ("13:00", "15:00", *BO[2:])], ())
+
+
+def test_halves_of_the_day_in_two_lines_are_converted_too() -> None:
+    marks = [*HEAD, mark("1:00 PM", 48, 317), mark("3:00 PM", 48, 377), *as_list(ANNA)[1:]]
+    assert shifts_of(page(marks)) == [("13:00", "15:00", *ANNA[2:])]
 
 
 def test_a_missing_place_is_missing_and_a_pin_tells_a_place_from_a_customer() -> None:
@@ -117,8 +131,10 @@ def test_an_address_in_a_fourth_row_is_kept_beside_the_place() -> None:
     [
         (as_list(ANNA, ("10:00", "10:75", *BO[2:])), "'10:00-10:75' is no range of times"),
         (as_list(ANNA, ("10:00", "09:45", *BO[2:])), "would be a shift of 23.75 hours"),
-        ([*as_list(ANNA), mark("10:0-11:30", 48, 557), *as_list(BO)[1:]], "looks like times and cannot be read"),
-        ([*as_list(ANNA), mark("q0:00-11:30", 48, 557), *as_list(BO)[1:]], "looks like times and cannot be read"),
+        ([*as_list(ANNA), mark("10:0-11:30", 48, 557), *as_list(ANNA, BO)[5:]], "looks like times and cannot be read"),
+        ([*as_list(ANNA), mark("q0:00-11:30", 48, 557), *as_list(ANNA, BO)[5:]], "looks like times and cannot be read"),
+        (as_list(ANNA, ("10:00", "11:30 PM", *BO[2:])), "'08:00-09:00' does not say in which half of the day"),
+        (as_list(ANNA, ("11:00", "1:30 PM", *BO[2:]))[4:], "'11:00-1:30 PM' does not say in which half of the day"),
         ([mark("08:00-09:00", 48, 317), *as_list(ANNA, BO)[4:]], "'08:00-09:00' has no title"),
         ([mark("08:00-09:00", 48, 317, confidence=0.52), *as_list(ANNA)[1:]], "hardly legible"),
         (

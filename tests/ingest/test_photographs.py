@@ -12,7 +12,7 @@ from duly.errors import InvalidArgument, Unavailable
 from duly.ingest.eyes.engine import Equipment
 from duly.ingest.eyes.layout import Card
 from duly.ingest.eyes.page import Page as Seen
-from duly.ingest.photographs import Eyes, PhotographReader, entry_of
+from duly.ingest.photographs import Eyes, PhotographReader, coverage_of, entry_of
 from duly.ingest.reading import Captured, Observed, Span, observed
 from duly.kernel.outcome import Failed
 from duly.kernel.work import Call, Where
@@ -85,6 +85,29 @@ async def test_photographs_that_overlap_are_one_day_and_one_without_a_date_inher
     found = await read(objects, seen(MORNING, NOON, ends=False), seen(NOON, EVENING, day=None, begins=False))
     assert [shift.start for shift in found.seen.shifts] == ["07:00", "12:00", "18:00"]
     assert found.covers == (Span(0, 720), Span(720, 1440))
+
+
+@pytest.mark.parametrize(
+    ("starts", "begins", "ends", "covers"),
+    [
+        ("07:00 12:00 18:00", False, False, [(420, 1080)]),
+        ("07:00 12:00 18:00", True, False, [(0, 1080)]),
+        ("07:00 12:00 18:00", False, True, [(420, 1440)]),
+        ("18:00 22:00 00:30", False, True, [(1080, 1440), (30, 30)]),  # a night's list: a known 07:00 was not seen
+        ("18:00 22:00 00:30 02:00", True, False, [(1080, 1440), (30, 30), (120, 120)]),
+        ("18:00 22:00 00:30", False, False, [(1080, 1440), (30, 30)]),
+        ("18:00 22:00 00:30", True, True, [(0, 1440)]),
+        ("08:00 07:00 12:15", True, False, [(420, 420), (480, 480), (735, 735)]),  # in no order: what is hidden?
+        ("20:00 16:00 08:00", False, True, [(480, 480), (960, 960), (1200, 1200)]),
+        ("08:00 07:00 12:15", True, True, [(0, 1440)]),
+        ("", True, True, []),
+    ],
+)
+def test_a_page_covers_from_its_uppermost_shift_on_and_no_more_than_its_order_tells(
+    starts: str, begins: bool, ends: bool, covers: list[tuple[int, int]]
+) -> None:
+    page = seen(*(card(start, "23:59") for start in starts.split()), begins=begins, ends=ends)
+    assert [(span.first, span.last) for span in coverage_of(page)] == covers
 
 
 @pytest.mark.parametrize(

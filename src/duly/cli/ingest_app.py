@@ -21,7 +21,7 @@ Place = Annotated[str | None, typer.Option(help="Go on here: what the page befor
 
 
 Images = Annotated[
-    list[Path], typer.Argument(metavar="IMAGE", help="Photographs of one day.", exists=True, dir_okay=False)
+    list[Path], typer.Argument(metavar="IMAGE", help="Photographs, of one day or several.", exists=True, dir_okay=False)
 ]
 
 

@@ -11,7 +11,7 @@ from duly.cli.shown import on_one_line, to_json
 from duly.cli.watching import teller
 from duly.errors import InvalidArgument, TooLarge
 from duly.ingest.eyes.page import Page
-from duly.ingest.photographs import Eyes
+from duly.ingest.photographs import NO_DATE, Eyes
 from duly.settings import load_settings
 from duly.wiring import eyes
 from duly.worker.children import Children
@@ -39,25 +39,43 @@ async def read_all(images: Sequence[Path]) -> list[dict[str, Any]]:
     children = Children(1)
     try:
         looking = eyes(load_settings(), children)
-        told: list[dict[str, Any]] = []
+        pages: list[Page] = []
         with teller(len(images)) as tell_progress:
             for nth, image in enumerate(images):
                 tell_progress(nth, image.name)
-                told.append(await read_one(looking, image))
-        return told
+                pages.append(await read_one(looking, image))
+        return told_of(images, pages)
     finally:
         await children.close()
 
 
-async def read_one(looking: Eyes, image: Path) -> dict[str, Any]:
+async def read_one(looking: Eyes, image: Path) -> Page:
     """What a photograph shows, or why it cannot be read."""
     try:
-        page = await looking.look(image_in(image))
+        return await looking.look(image_in(image))
     except (InvalidArgument, TooLarge) as error:
-        page = Page(None, (), (str(error),), begins=False, ends=False)
-    shifts = [{name: getattr(card, name) for name in SHOWN} for card in page.shifts]
-    problems = list(page.problems) or ([] if shifts else ["no shift was recognised"])
-    return {"file": str(image), "schedule_date": page.schedule_date, "shifts": shifts, "problems": problems}
+        return Page(None, (), (str(error),), begins=False, ends=False)
+
+
+def told_of(images: Sequence[Path], pages: Sequence[Page]) -> list[dict[str, Any]]:
+    """What is told of every photograph; they may be of several days, and one with a date is enough for all."""
+    has_date = any(page.schedule_date for page in pages)
+    return [
+        {
+            "file": str(image),
+            "schedule_date": page.schedule_date,
+            "shifts": [{name: getattr(card, name) for name in SHOWN} for card in page.shifts],
+            "problems": problems_of(page, has_date),
+        }
+        for image, page in zip(images, pages, strict=True)
+    ]
+
+
+def problems_of(page: Page, has_date: bool) -> list[str]:
+    """Why a photograph cannot be relied on, also for what a session of such photographs would lack."""
+    if not page.shifts:
+        return list(page.problems) or ["no shift was recognised"]
+    return [*page.problems, *([] if has_date else [NO_DATE])]
 
 
 def tell(read: dict[str, Any]) -> None:

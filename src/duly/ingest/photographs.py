@@ -8,15 +8,18 @@ in a sentence. What the store or the machine refuses is no photograph's fault, a
 Sessions are read one after another, the one that came first to its end, so that a line of them is served from its
 front. Time is counted while a child looks, and never while a session waits.
 
-Which part of the day was seen is told as well. A page covers the starts from its first shift to its last one; from the
-beginning of the day when the head of the day stands above the first, and to the end of the day when there is room for
-another below the last. A known shift that begins outside of what all pages cover was not seen, and stays as it is.
+Which part of the day was seen is told as well. A page covers the starts from its uppermost shift to its last one; from
+the beginning of the day when the head of the day stands above the first, and to the end of the day when there is room
+for another below the last. A list that goes on after midnight and is not seen as a whole covers its evening, and of the
+night what it shows; one in no order covers what it shows. A known shift that begins outside of what all pages cover was
+not seen, and stays as it is.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge, Unavailable
 from duly.ingest.eyes.engine import Equipment, must_have_engine
@@ -30,10 +33,11 @@ from duly.kernel.outcome import Failed
 from duly.kernel.work import Call, Where
 from duly.objects import LARGEST_PHOTO_BYTES, Objects
 
-__all__ = ["Eyes", "PhotographReader", "entry_of", "page_of"]
+__all__ = ["NO_DATE", "Eyes", "PhotographReader", "coverage_of", "entry_of", "page_of"]
 
 FETCH_SECONDS = 120.0  # more than any store of ours lets pass before it gives up by itself
 MOST_PROBLEMS = 5  # told in one sentence
+NO_DATE = "schedule_date: none of the photographs shows a date; send one with the head of the day in it"
 Perform = Callable[[Call], Awaitable[object]]
 
 
@@ -134,9 +138,7 @@ def check(seen: Sequence[Seen]) -> None:
             "no shift was recognised in the photographs, and nothing was changed; send one that shows the day's list"
         )
     if not any(page.schedule_date for page in seen):
-        raise InvalidArgument(
-            "schedule_date: none of the photographs shows a date; send one with the head of the day in it"
-        )
+        raise InvalidArgument(NO_DATE)
 
 
 def page_of(seen: Seen) -> Page:
@@ -159,9 +161,20 @@ def entry_of(card: Card) -> dict[str, Json]:
 
 
 def coverage_of(seen: Seen) -> Coverage:
-    """The part of the day that a page shows."""
-    if not seen.shifts:
+    """The part of the day that a page shows, as far as the order of its shifts tells."""
+    starts = [minutes(card.start) for card in seen.shifts]
+    if not starts:
         return ()
-    first = 0 if seen.begins else min(minutes(card.start) for card in seen.shifts)
-    last = MINUTES_OF_DAY if seen.ends else max(minutes(card.start) for card in seen.shifts)
-    return (Span(first, last),)
+    if seen.begins and seen.ends:
+        return (Span(0, MINUTES_OF_DAY),)
+    back = [nth for nth, (earlier, later) in enumerate(pairwise(starts), 1) if later < earlier]
+    if not back:
+        return (Span(0 if seen.begins else starts[0], MINUTES_OF_DAY if seen.ends else starts[-1]),)
+    if len(back) == 1 and is_over_midnight(starts, back[0]):
+        return (Span(starts[0], MINUTES_OF_DAY), *(Span(start, start) for start in starts[back[0] :]))
+    return tuple(Span(start, start) for start in sorted(set(starts)))
+
+
+def is_over_midnight(starts: Sequence[int], nth: int) -> bool:
+    """Is a step back one into the next day? It is long, and what follows stays before the first start."""
+    return starts[nth - 1] - starts[nth] > MINUTES_OF_DAY // 2 and starts[-1] < starts[0]
