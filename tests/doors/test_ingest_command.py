@@ -84,9 +84,7 @@ class Door:
 
     def worker(self) -> Program:
         """A worker for sessions, which says on its output what it does."""
-        environment = plain_environment(
-            **self.environment, WORKER_INPUT_MODE="ocr", WORKER_POLL_SECONDS="0.1", OCR_IMAGE_SECONDS="500"
-        )
+        environment = plain_environment(**self.environment, WORKER_POLL_SECONDS="0.1", OCR_IMAGE_SECONDS="500")
         return Program([*DULY, "worker", "--only", "ingest"], environment=environment)
 
     def write(self, *entries: Mapping[str, Any], on: str = DAY) -> Path:
