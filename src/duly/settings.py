@@ -151,7 +151,7 @@ Switch = Annotated[bool, Accepts("1, true, yes or on, or else 0, false, no or of
 Port = Annotated[int | None, Field(ge=0, le=65535), Accepts("an integer from 0 to 65535")]
 PoolSize = Annotated[int, Field(ge=1, le=200), Accepts("an integer from 1 to 200")]
 Count = Annotated[int, Field(ge=1, le=10_000), Accepts("an integer from 1 to 10000")]
-InputMode = Annotated[Literal["fixture", "ocr"], Accepts("fixture or ocr")]
+InputMode = Annotated[Literal["fixture", "ocr"] | None, Accepts("fixture or ocr")]
 OcrEngine = Annotated[Literal["auto", "rapidocr", "tesseract"], Accepts("auto, rapidocr or tesseract")]
 Language = Annotated[str, Field(pattern=r"\A[a-z]{2,3}\Z"), Accepts("two or three of a-z, such as sv")]
 Year = Annotated[int | None, Field(ge=2000, le=2199), Accepts("an integer from 2000 to 2199")]
@@ -255,7 +255,7 @@ class Settings(BaseSettings):
     worker_input_mode: InputMode = setting(
         Section.INGEST,
         "WORKER_INPUT_MODE",
-        default="fixture",
+        unset="`ocr`; `fixture` for one cycle (`main.py`, `--once`)",
         description="What a worker takes for what it has read: the file of `FIXTURE_PAYLOAD_PATH` for every session, "
         "or with `ocr` the session's photographs.",
     )

@@ -75,12 +75,15 @@ def analyzer_of(settings: Settings) -> Analyzer:
 
 
 def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
-    """Capture sessions: for one cycle one of them, complete or not; otherwise those that are complete."""
+    """Capture sessions: for one cycle one of them, complete or not; otherwise those that are complete.
+
+    One cycle takes the sample, as its contract says. Whoever goes on reads photographs, unless told: people send them.
+    """
     from duly.ingest.machine import States
     from duly.ingest.reading import FixtureReader, NoiseReader
     from duly.ingest.work import CaptureWork, Rules
 
-    reads_file = settings.worker_input_mode == "fixture"
+    reads_file = (settings.worker_input_mode or ("fixture" if once else "ocr")) == "fixture"
     reader = FixtureReader(settings.fixture_payload_path) if reads_file else photographs(settings)
     pace = Pace(
         lease_seconds=settings.lease_timeout_seconds,

@@ -154,6 +154,19 @@ async def test_a_file_that_telegram_does_not_give_is_waited_for_and_taps_go_on_m
     assert house.sessions() == [(True, 1)]
 
 
+async def test_however_often_a_file_is_tried_it_was_sent_once_and_is_never_too_much(house: House) -> None:
+    anna = house.telegram.person(42)
+    house.telegram.is_shut = True
+    async with house.listening() as poller:
+        poller.reception.desk.rate.burst = 2
+        anna.send_file(PNG)
+        await house.wait(lambda: len(house.telegram.called("getFile")) > MOST_TRIES)
+        house.telegram.is_shut = False
+        await house.wait(lambda: not house.telegram.waiting())
+    assert anna.read() == ["I have it, and tell you what changed once it is read."]
+    assert house.sessions() == [(True, 1)]
+
+
 async def test_a_screenshot_that_cannot_be_kept_is_waited_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     anna = house.telegram.person(42)
     put, tries = Directory.put, iter(range(10))

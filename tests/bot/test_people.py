@@ -7,7 +7,7 @@ import pytest
 
 from duly.people.link import new_link
 from tests.bot.hands import House
-from tests.support.telegram import TOKEN, Refusal
+from tests.support.telegram import TOKEN, ForeignPage, Refusal
 
 
 def people(house: House) -> list[tuple[str, int | None, str]]:
@@ -118,10 +118,11 @@ async def test_groups_are_passed_over_and_confirmed(house: House) -> None:
 
 async def test_too_much_at_once_is_told_so(house: House) -> None:
     anna = house.telegram.person(42)
+    at = int(time.time())
     async with house.listening() as poller:
         poller.reception.desk.rate.burst = 1
         for _ in range(3):
-            anna.say("/help")
+            anna.say("/help", date=at)
         await house.wait(lambda: len(anna.read()) == 3)
     assert "a lot at once" in anna.read()[-1]
 
@@ -140,16 +141,30 @@ async def test_what_waited_for_the_bot_is_not_too_much_at_once(house: House) -> 
 async def test_whoever_is_turned_away_is_told_in_their_language_and_waited_for_by_nobody(house: House) -> None:
     anna = house.telegram.person(42, "en")
     house.hands.know("anna", telegram_id=42, language="sv")
+    at = int(time.time())
     async with house.listening() as poller:
         poller.reception.desk.rate.burst = 1
-        anna.say("/help")
+        anna.say("/help", date=at)
         await house.wait(anna.read)
-        anna.say("/help")
+        anna.say("/help", date=at)
         await house.wait(lambda: len(anna.read()) == 2)
         house.telegram.troubles[42] = Refusal(429, "Too Many Requests: retry after 60", retry_after=60)
-        anna.say("/help")
+        anna.say("/help", date=at)
         await house.wait(lambda: not house.telegram.waiting())
     assert anna.read()[1] == "Det var mycket på en gång. Vänta lite och skicka igen."
+
+
+async def test_whoever_comes_too_often_is_turned_away_however_telegram_takes_it(house: House) -> None:
+    anna = house.telegram.person(42)
+    at = int(time.time())
+    async with house.listening() as poller:
+        poller.reception.desk.rate.burst = 1
+        anna.say("/help", date=at)
+        await house.wait(anna.read)
+        house.telegram.refusals += [("sendMessage", ForeignPage(502, {"message": "Bad Gateway"}))]
+        anna.say("/help", date=at)
+        await house.wait(lambda: not house.telegram.waiting())
+    assert len(anna.read()) == 1
 
 
 async def test_words_that_are_no_command_get_the_list_of_commands(house: House) -> None:

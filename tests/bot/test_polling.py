@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from duly.bot.polling import MOST_UPDATES, Poller
 from duly.bot.reception import MOST_TRIES, open_reception
 from duly.errors import Misconfigured
 from tests.bot.hands import House
-from tests.support.telegram import TOKEN, Json, Refusal
+from tests.support.telegram import TOKEN, ForeignPage, Json, Refusal
 
 
 async def test_an_update_is_confirmed_after_it_was_taken_and_not_before(house: House) -> None:
@@ -149,6 +150,19 @@ async def test_while_the_bot_api_is_away_the_bot_waits_and_goes_on(house: House)
     async with house.listening():
         await house.wait(anna.read)
     assert [call.status for call in house.telegram.called("getUpdates")][:3] == [502, 502, 429]
+
+
+@pytest.mark.parametrize("page", [{"message": "Bad Gateway"}, {"result": None}, {"result": ["what"]}, ["no", "answer"]])
+async def test_a_page_of_a_proxy_is_no_answer_and_the_bot_asks_again(page: Any, house: House) -> None:
+    anna = house.telegram.person(42)
+    house.telegram.refusals += [("getUpdates", ForeignPage(502, page))]
+    anna.say("/help")
+    async with house.listening():
+        await house.wait(anna.read)
+        await house.wait(lambda: not house.telegram.waiting())
+        house.telegram.refusals += [("getUpdates", ForeignPage(502, page))] * 2  # at the last question too
+    assert [call.status for call in house.telegram.called("getUpdates")][:1] == [502]
+    assert len(anna.read()) == 1
 
 
 async def test_a_stop_confirms_what_is_done(house: House) -> None:

@@ -10,6 +10,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.api.app import build_app
+from duly.bot.reception import MOST_TRIES
 from duly.bot.webhook import Hook
 from duly.db.migrations import Names
 from tests.bot.hands import House
@@ -128,3 +129,22 @@ async def test_an_update_whose_effects_are_not_committed_is_sent_again(
         house.hands.admin.execute("rollback")
         await house.wait(lambda: not house.telegram.waiting())
     assert house.answers() == ["complete"]
+
+
+async def test_however_often_a_message_is_posted_while_the_database_is_away_it_is_never_too_much(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna = house.telegram.person(42)
+    house.hands.know("anna", telegram_id=42)
+    house.hands.admin.execute("begin")
+    house.hands.admin.execute('lock table "user".users in access exclusive mode')
+    monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=100ms")
+    monkeypatch.setattr("duly.bot.desk.BURST", 2)
+    with hooked(house) as client:
+        address = f"{str(client.base_url).rstrip('/')}/telegram/hook"
+        anna.say("/upcoming")
+        house.telegram.on_loop(house.telegram.do_set_webhook, {"url": address, "secret_token": SECRET})
+        await house.wait(lambda: [status for _, status in house.telegram.posted] == [503] * (MOST_TRIES + 1))
+        house.hands.admin.execute("rollback")
+        await house.wait(lambda: not house.telegram.waiting())
+    assert anna.read() == ["Nothing is coming."]

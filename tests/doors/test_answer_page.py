@@ -152,6 +152,29 @@ def test_a_run_that_is_closed_takes_no_answer(house: House) -> None:
     assert anna.counts() == (0, 0)
 
 
+def test_a_run_that_is_closed_after_a_snooze_promises_no_reminder(house: House) -> None:
+    anna = Reminded(house)
+    paths = anna.paths()
+    assert anna.client.post(paths["In 1 hour"]).status_code == 200
+    house.admin.execute("update scheduler.jobs set status = 'archived'")
+    for path in (paths["Done"], paths["In 1 hour"]):
+        for answer, status in ((anna.client.get(path), 200), (anna.client.post(path), 409)):
+            assert answer.status_code == status
+            assert "This one is closed" in answer.text
+            assert "Next reminder" not in answer.text
+
+
+def test_the_link_of_a_snooze_tells_the_answer_that_came_after_it(house: House) -> None:
+    anna = Reminded(house)
+    paths = anna.paths()
+    for label in ("In 1 hour", "Done"):
+        assert anna.client.post(paths[label]).status_code == 200
+    for answer, status in ((anna.client.get(paths["In 1 hour"]), 200), (anna.client.post(paths["In 1 hour"]), 409)):
+        assert answer.status_code == status
+        assert "It is done." in answer.text
+        assert "Next reminder" not in answer.text
+
+
 def test_what_a_person_wrote_is_shown_and_never_run(house: House) -> None:
     anna = Reminded(house, name="<script>alert(1)</script>")
     page = anna.client.get(anna.paths()["Done"])

@@ -1,6 +1,7 @@
 """`duly ingest` through its door: give a day, look, compare, rebuild; and what it says when nobody works."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from duly.testing import install_test_clock
 from duly.verify import check
 from tests.eyes.days import AFTER
 from tests.support.processes import PYTHON, Program, plain_environment
+from tests.support.terminal import Watched
 
 Json = dict[str, Any]
 Admin = psycopg.Connection[Any]
@@ -82,11 +84,9 @@ class Door:
         environment = plain_environment(**self.environment, TERM="dumb")
         return subprocess.run([*DULY, *map(str, words)], env=environment, capture_output=True, text=True)
 
-    def worker(self) -> Program:
+    def worker(self, **more: str) -> Program:
         """A worker for sessions, which says on its output what it does."""
-        environment = plain_environment(
-            **self.environment, WORKER_INPUT_MODE="ocr", WORKER_POLL_SECONDS="0.1", OCR_IMAGE_SECONDS="500"
-        )
+        environment = plain_environment(**self.environment, WORKER_POLL_SECONDS="0.1", OCR_IMAGE_SECONDS="500", **more)
         return Program([*DULY, "worker", "--only", "ingest"], environment=environment)
 
     def write(self, *entries: Mapping[str, Any], on: str = DAY) -> Path:
@@ -210,6 +210,26 @@ def test_a_photograph_is_given_read_by_a_worker_and_told(door: Door) -> None:
     shown = door.tell("show", given.split()[1])
     assert shown["result"]["input"] == "ocr"
     assert [image["sequence"] for image in shown["images"]] == [1]
+
+
+@pytest.mark.timeout(600)
+def test_whoever_watches_sees_the_uploads_the_wait_the_reading_and_the_outcome(door: Door) -> None:
+    day = door.directory / "day.json"
+    os.mkfifo(day)  # who reads it waits until somebody writes
+    images = [str(PICTURES / name) for name in ("before.jpg", "after.jpg")]
+    environment = plain_environment(**door.environment, TERM="xterm", NO_COLOR="1", COLUMNS="160")
+    with Watched([*DULY, "ingest", "capture", *images, "--user", "42", "--wait", "500"], environment) as watched:
+        for words in ("uploading before.jpg", "uploading after.jpg", "given ", "waiting for a worker"):
+            watched.read_until(words)
+        with door.worker(WORKER_INPUT_MODE="fixture", FIXTURE_PAYLOAD_PATH=str(day)):
+            watched.read_until("a worker reads it")
+            assert "done  " not in watched.said
+            day.write_text(SAMPLE.read_text())
+            told = watched.read_until("New shift on 2026-02-10: 10:00")
+            assert watched.process.wait(60) == 0
+    places = [told.index(f"{nth}/4") for nth in range(4)]
+    assert places == sorted(places)
+    assert "done      2026-02-10 has version 1, 1 event and 1 message" in told
 
 
 def test_what_is_no_photograph_is_refused_before_anything_is_given(admin: Admin, door: Door) -> None:

@@ -295,7 +295,9 @@ def test_the_endless_worker_takes_what_is_complete(backend: Site) -> None:
             "insert into schedule_ingest.capture_image (session_id, sequence, r2_key) values (%s, 1, 'one')", [key]
         )
     backend.fixture.write_text(json.dumps(A))
-    environment = backend.environment(SESSION_IDLE_TIMEOUT_SECONDS="0", WORKER_POLL_SECONDS="0.1")
+    environment = backend.environment(
+        WORKER_INPUT_MODE="fixture", SESSION_IDLE_TIMEOUT_SECONDS="0", WORKER_POLL_SECONDS="0.1"
+    )
     with Program([*PYTHON, "-m", "duly", "worker", "--only", "ingest"], environment=environment) as worker:
         while not ("worker.iteration.end" in (line := worker.line()) and json.loads(line)["sessions"]):
             pass

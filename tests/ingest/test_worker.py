@@ -12,7 +12,11 @@ from uuid import UUID
 import pytest
 
 from duly.ingest.machine import TOO_MANY_STARTS
+from duly.ingest.reading import Input
+from duly.ingest.work import CaptureWork
 from duly.launcher import ROOT
+from duly.settings import load_settings
+from duly.wiring import works_of
 from tests.ingest.hands import ANNA, SCHEMA, Admin, Hands
 from tests.ingest.strategies import payload
 from tests.support.processes import PYTHON, Program, plain_environment
@@ -30,7 +34,7 @@ class CaptureWorker(Program):
     """A worker over sessions that goes on, and what it says."""
 
     def __init__(self, admin: Admin, **environment: str) -> None:
-        given = {"DATABASE_URL": admin.info.dsn, **QUICK, **SAYS, **environment}
+        given = {"DATABASE_URL": admin.info.dsn, "WORKER_INPUT_MODE": "fixture", **QUICK, **SAYS, **environment}
         super().__init__(WORKER, environment=plain_environment(**given), directory=ROOT)
 
     def hear(self, event: str, **values: object) -> Line:
@@ -115,6 +119,35 @@ async def test_what_goes_wrong_stands_on_standard_output_and_it_goes_on(hands: H
         worker.hear("session.processed", session_id=str(key))
         assert worker.finish(signal.SIGTERM) == 0
     assert (state(hands, bad), state(hands, key)) == (("failed", 1), ("done", 1))
+
+
+async def test_unless_it_is_told_to_it_takes_nobodys_photograph_for_the_sample(hands: Hands) -> None:
+    with CaptureWorker(hands.admin, WORKER_INPUT_MODE="", SESSION_IDLE_TIMEOUT_SECONDS="0") as worker:
+        key = await hands.open()
+        add_image(hands, key)  # of which the store knows nothing
+        failed = worker.hear_any(lambda line: line["event"].startswith("session."))
+        assert (failed["event"], failed["session_id"]) == ("session.failed", str(key))
+        assert failed["why"].startswith("photograph 1 of 1: ")
+        assert worker.finish(signal.SIGTERM) == 0
+    assert hands.counts() == dict.fromkeys(hands.counts(), 0)
+
+
+@pytest.mark.parametrize(
+    ("told", "once", "takes"),
+    [
+        ("", False, Input.PHOTOGRAPHS),
+        ("", True, Input.FIXTURE),  # as its contract says
+        ("fixture", False, Input.FIXTURE),
+        ("ocr", True, Input.PHOTOGRAPHS),
+    ],
+)
+def test_one_cycle_takes_the_file_and_whoever_goes_on_reads_unless_told(
+    told: str, once: bool, takes: Input, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKER_INPUT_MODE", told)
+    (work,) = works_of(load_settings(), ["ingest"], once=once)
+    assert isinstance(work, CaptureWork)
+    assert work.reader.input is takes
 
 
 async def test_it_opens_no_port(hands: Hands) -> None:

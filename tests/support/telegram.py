@@ -24,7 +24,7 @@ from typing import Any, Self, TypeVar
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
-__all__ = ["TOKEN", "Call", "FakeTelegram", "Json", "Query", "Refusal", "Someone"]
+__all__ = ["TOKEN", "Call", "FakeTelegram", "ForeignPage", "Json", "Query", "Refusal", "Someone"]
 
 TOKEN = "123456:AAE_0123456789abcdefghijklmnopqrstu"  # noqa: S105 (of nobody)
 BOT_ID = 123456
@@ -43,6 +43,14 @@ class Refusal(Exception):
         self.body: Json = {"ok": False, "error_code": status, "description": description}
         if parameters:
             self.body["parameters"] = parameters
+
+
+class ForeignPage(Refusal):
+    """What a proxy before the Bot API answers in its place: JSON, and none of its."""
+
+    def __init__(self, status: int, body: Any) -> None:
+        super().__init__(status, "")
+        self.body = body
 
 
 @dataclass(frozen=True)

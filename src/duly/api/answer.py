@@ -31,6 +31,7 @@ from duly.people.model import User
 from duly.people.service import find_person
 from duly.scheduler import service
 from duly.scheduler.model import Action, Answer, Receipt, Run, RunStatus
+from duly.scheduler.receipt import first_of
 from duly.scheduler.store import receipt_of
 
 __all__ = ["router"]
@@ -69,7 +70,8 @@ async def show_answer(request: Request, token: Token, pool: Opened) -> Response:
     if not isinstance(found, Found):
         return found
     link, person, run = found.link, found.person, found.run
-    if mine := await receipt_under(pool, person, run, link.key):
+    mine = await receipt_under(pool, person, run, link.key)
+    if mine and is_still_so(mine, run):
         return page(person, run, said(person, mine), more=told(person, mine))
     if run.status not in OPEN:
         return await ended(pool, person, run, status.HTTP_200_OK)
@@ -101,6 +103,8 @@ async def give_answer(request: Request, token: Token, pool: Opened) -> Response:
         return await ended(pool, person, run, status.HTTP_409_CONFLICT)
     except Refused:
         return no_page("unknown", status.HTTP_404_NOT_FOUND, person.language)
+    if not is_still_so(receipt, run):
+        return await ended(pool, person, run, status.HTTP_409_CONFLICT)
     return page(person, run, said(person, receipt), more=told(person, receipt))
 
 
@@ -130,6 +134,11 @@ async def receipt_under(pool: Pool, person: User, run: Run, key: str) -> Receipt
     return next((each for each in receipts if each.idempotency_key == key), None)
 
 
+def is_still_so(receipt: Receipt, run: Run) -> bool:
+    """Is what an answer did still so? A snooze is not, once its run has come to its end."""
+    return receipt.action is not Action.SNOOZE or run.status in OPEN
+
+
 async def booking_of(pool: Pool, person: User, run: Run, link: Link) -> Mapping[str, Any] | None:
     """What an answer would book."""
     if link.action != Action.COMPLETE:
@@ -141,9 +150,8 @@ async def booking_of(pool: Pool, person: User, run: Run, link: Link) -> Mapping[
 
 
 async def ended(pool: Pool, person: User, run: Run, code: int) -> Response:
-    """The page of a run that takes no more answers: what was answered, if anything was."""
-    receipts = await service.list_receipts(pool, person.id, run.id)
-    return answered(person, run, receipts[-1] if receipts else None, code)
+    """The page of a run that takes no more answers: the one that ended it, if any did."""
+    return answered(person, run, first_of(await service.list_receipts(pool, person.id, run.id)), code)
 
 
 def answered(person: User, run: Run, first: Receipt | None, code: int) -> Response:

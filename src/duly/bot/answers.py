@@ -15,14 +15,13 @@ from duly.kernel.crashpoint import crashpoint
 from duly.logs import get_log
 from duly.people import User
 from duly.scheduler import service
-from duly.scheduler.model import Action, Answer, Receipt, Reminder, RunStatus
+from duly.scheduler.model import Action, Answer, Receipt, Reminder, Run, RunStatus
 from duly.scheduler.receipt import closed_text, first_of, reason_of, receipt_line, receipt_text
 
 __all__ = ["Tap", "read_tap", "router"]
 
 KEY = re.compile(r"(\d{1,19}):\d{1,12}:(?:(complete|skip|cancel)|(snooze):(\d{1,5}))", re.ASCII)
 RECEIPT = re.compile(r"(-?\d{1,19}):(\d{1,19})", re.ASCII)
-ENDED = (RunStatus.CONFIRMED, RunStatus.SKIPPED, RunStatus.CANCELLED)
 MOST_LOOKS = 3
 
 log = get_log("duly.bot")
@@ -100,28 +99,33 @@ async def look(desk: Desk, person: User, run_id: int, receipt: Receipt | None, p
     Its messages are looked up before its state: so none of them is newer than what is said of it. A run that waits for
     an answer again has a newer message, which is left alone; the one that was tapped says what became of it.
     """
-    language = person.language
     try:
         places = places_of(await service.list_reminders(desk.pool, person.id, run_id))
         run = await service.get_run(desk.pool, person.id, run_id)
         receipts = await service.list_receipts(desk.pool, person.id, run_id)
     except NotFound:  # its month was archived
-        return Standing(say(language, "no such run"))
+        return Standing(say(person.language, "no such run"))
     everywhere = tuple(dict.fromkeys([pressed, *places] if pressed else places))
-    if run.status in ENDED:
-        last = first_of(receipts)
-    elif run.status is RunStatus.SNOOZED:
-        last = receipts[-1]
-    else:
-        assert receipt, "only an answer that was taken leaves it open"
-        text = receipt_text(run, receipt, person.zone, language)
-        return Standing(say(language, "reminded again"), text, (pressed,) if pressed else ())
-    if last is None:
-        why = reason_of(run, language)
-        return Standing(say(language, "closed", reason=why), closed_text(run, person.zone, language), everywhere)
-    line, text = receipt_line(last, person.zone, language), receipt_text(run, last, person.zone, language)
-    is_mine = receipt is not None and (last == receipt or last.action is Action.SNOOZE)
-    return Standing(line if is_mine else say(language, "answered", receipt=line), text, everywhere, is_mine)
+    match run.status:
+        case RunStatus.PENDING | RunStatus.SENT:
+            assert receipt, "only an answer that was taken leaves it open"
+            text = receipt_text(run, receipt, person.zone, person.language)
+            return Standing(say(person.language, "reminded again"), text, (pressed,) if pressed else ())
+        case RunStatus.SNOOZED:
+            return answered(person, run, receipts[-1], receipt, everywhere)
+        case RunStatus.CONFIRMED | RunStatus.SKIPPED | RunStatus.CANCELLED if first := first_of(receipts):
+            return answered(person, run, first, receipt, everywhere)
+        case _:
+            words = say(person.language, "closed", reason=reason_of(run, person.language))
+            return Standing(words, closed_text(run, person.zone, person.language), everywhere)
+
+
+def answered(person: User, run: Run, counts: Receipt, mine: Receipt | None, places: tuple[Place, ...]) -> Standing:
+    """Where a run is that has an answer which counts, for somebody who got a receipt of their own."""
+    line = receipt_line(counts, person.zone, person.language)
+    is_mine = mine is not None and (counts == mine or counts.action is Action.SNOOZE)
+    words = line if is_mine else say(person.language, "answered", receipt=line)
+    return Standing(words, receipt_text(run, counts, person.zone, person.language), places, is_mine)
 
 
 def places_of(reminders: Sequence[Reminder]) -> list[Place]:

@@ -16,6 +16,7 @@ from duly.worker.children import Children
 
 __all__ = ["Desk"]
 
+BURST = 60  # messages, or taps, of one person
 LONGEST_CALLBACK_TEXT = 200
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class Desk:
     token: str = field(repr=False)  # seals buttons and links
     allowed: frozenset[int] = frozenset()  # nobody named: everybody
     takes_newcomers: bool = True
-    rate: Rate = field(default_factory=lambda: Rate(burst=60, per_second=1.0))
+    rate: Rate = field(default_factory=lambda: Rate(BURST, per_second=1.0))
 
     async def tell(self, chat: int, text: str) -> None:
         """Write to somebody. Who blocked us is told nothing, and that is no error."""

@@ -6,12 +6,13 @@ from typing import Any
 
 from aiogram import BaseMiddleware, Router
 from aiogram.enums import ChatType
-from aiogram.exceptions import TelegramAPIError
+from aiogram.exceptions import AiogramError
 from aiogram.filters import Command, CommandObject, CommandStart
 from aiogram.types import CallbackQuery, Message, TelegramObject
 from aiogram.types import User as Someone
 
 from duly.bot.desk import Desk
+from duly.bot.visits import Visit
 from duly.bot.words import language_of, say
 from duly.errors import Conflict, InvalidArgument, RateLimited
 from duly.kernel.crashpoint import crashpoint
@@ -25,26 +26,32 @@ Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 
 
 class LetIn(BaseMiddleware):
-    """Lets people in who write to us in private, may do so, and not too much at once; others are told why not."""
+    """Lets people in who write to us in private, may do so, and not too much at once; others are told why not.
+
+    What was let in stays so: it was sent once, however often it is tried.
+    """
 
     async def __call__(self, handler: Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
         """Hand the event on, with the language that its app speaks."""
         desk: Desk = data["desk"]
+        visit: Visit = data["visit"]
         if not isinstance(event, Message | CallbackQuery) or event.from_user is None or event.from_user.is_bot:
             return None
         if isinstance(event, Message) and event.chat.type != ChatType.PRIVATE:
             return None  # in a group we have nothing to say
         if desk.allowed and event.from_user.id not in desk.allowed:
             return await self.turn_away(desk, event, event.from_user, "private")
-        try:
-            take_one(desk, event, event.from_user.id)
-        except RateLimited:
-            return await self.turn_away(desk, event, event.from_user, "slowly")
+        if not visit.is_let_in:
+            try:
+                take_one(desk, event, event.from_user.id)
+            except RateLimited:
+                return await self.turn_away(desk, event, event.from_user, "slowly")
+            visit.is_let_in = True
         return await handler(event, {**data, "language": language_of(event.from_user.language_code)})
 
     async def turn_away(self, desk: Desk, event: Message | CallbackQuery, who: Someone, why: str) -> None:
         """Say why, if it can be said at once: whoever comes too often is not worth waiting for."""
-        with suppress(TelegramAPIError):
+        with suppress(AiogramError):
             await refuse(desk, event, say(await spoken_by(desk, who), why))
 
 

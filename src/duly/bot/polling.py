@@ -12,20 +12,20 @@ a time: when all of these were seen and the first one still waits, it is given u
 import asyncio
 import random
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from math import ceil
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from aiogram.exceptions import (
     AiogramError,
     ClientDecodeError,
-    TelegramAPIError,
     TelegramConflictError,
     TelegramNotFound,
     TelegramRetryAfter,
     TelegramUnauthorizedError,
 )
 from aiogram.types import Update
+from pydantic import BaseModel, ValidationError
 
 from duly.bot.reception import UPDATES, NotNow, Reception
 from duly.delivery.telegram.client import words_of
@@ -50,6 +50,13 @@ TWO_POLLERS = "another program asks for this bot's updates, or a webhook takes t
 Line = tuple[int, bool]
 T = TypeVar("T")
 log = get_log("duly.bot")
+
+
+class Answer(BaseModel):
+    """Updates as the Bot API gives them, though one of them may be none."""
+
+    ok: Literal[True]
+    result: list[dict[str, Any]]
 
 
 class Poller:
@@ -105,11 +112,11 @@ class Poller:
                 self.offset, most, ceil(seconds), UPDATES, request_timeout=ceil(seconds + bot.session.timeout)
             )
         except ClientDecodeError as error:
-            given = cast("object", error.data)
-            if not isinstance(given, dict):  # no answer of the Bot API at all
-                raise
-            found = cast("Mapping[str, Any]", given).get("result")
-            return [self.reception.read(each) for each in cast("list[Mapping[str, Any]]", found)]
+            try:
+                found = Answer.model_validate(error.data).result
+            except ValidationError:  # nor is it one of the Bot API: something in between gave it
+                raise error from None
+            return [self.reception.read(each) for each in found]
 
     def take(self, updates: Sequence[Update], stop: asyncio.Event) -> None:
         """Let those that are new to us join their lines."""
@@ -164,7 +171,7 @@ class Poller:
         try:
             if self.offset is not None:
                 await self.ask(0, most=1)
-        except TelegramAPIError as error:
+        except AiogramError as error:
             log.info("the last updates were not confirmed", why=words_of(error))
 
     def rest_after(self, error: Exception) -> float:

@@ -5,11 +5,8 @@ again: as long as it takes while the database is away, for an hour otherwise. On
 comes again a few times. Then it is written down, its person is told, and it is over.
 """
 
-import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from aiogram import Bot, Dispatcher
@@ -25,6 +22,7 @@ from pydantic import ValidationError
 
 from duly.bot import answers, captures, days, people
 from duly.bot.desk import Desk
+from duly.bot.visits import Visit, Visits
 from duly.bot.words import COMMANDS, language_of, say
 from duly.db.pool import Pool
 from duly.delivery.telegram.client import open_bot, words_of
@@ -39,7 +37,6 @@ __all__ = ["UPDATES", "NotNow", "Reception", "open_reception"]
 
 UPDATES = ["message", "callback_query"]
 MOST_TRIES = 3
-MOST_REMEMBERED = 1000
 PATIENCE_SECONDS = 3600.0
 OURS = (Unavailable, OperationalError, InterfaceError)  # nobody is served before it is back
 OF_THE_MOMENT = (
@@ -61,21 +58,13 @@ class NotNow(Exception):
         self.seconds = seconds
 
 
-@dataclass
-class Trouble:
-    """Since when an update meets trouble, and how often in a way nobody foresaw."""
-
-    since: float
-    failures: int = 0
-
-
 class Reception:
     """Where updates are handed in."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.dispatcher = dispatcher_of(desk)
-        self.troubles: OrderedDict[int, Trouble] = OrderedDict()
+        self.visits = Visits()
         self.patience_seconds = PATIENCE_SECONDS
 
     @property
@@ -87,27 +76,28 @@ class Reception:
         """Return when its effects are committed, or there will never be any; NotNow when it is to come again."""
         if update.message is None and update.callback_query is None:
             return  # nothing that we asked for
+        visit = self.visits.of(update.update_id)
         try:
             crashpoint("before_work")
-            await self.dispatcher.feed_update(self.bot, update)
+            await self.dispatcher.feed_update(self.bot, update, visit=visit)
         except OURS as error:
             log.warning("an update must wait", update=update.update_id, why=words_of(error))
             raise NotNow from None
         except Exception as error:
-            await self.put_off(update, error, self.patience_seconds if patience_seconds is None else patience_seconds)
-        self.troubles.pop(update.update_id, None)
+            patience = self.patience_seconds if patience_seconds is None else patience_seconds
+            await self.put_off(update, visit, error, patience)
+        self.visits.end(update.update_id)
 
-    async def put_off(self, update: Update, error: Exception, patience_seconds: float) -> None:
+    async def put_off(self, update: Update, visit: Visit, error: Exception, patience_seconds: float) -> None:
         """NotNow as long as something may still come of it; then whoever sent it is told that nothing did."""
-        trouble = self.trouble_of(update.update_id)
-        waited = time.monotonic() - trouble.since
+        waited = visit.waited_seconds()
         if isinstance(error, OF_THE_MOMENT):
             log.warning("an update must wait", update=update.update_id, why=words_of(error))
             is_over = waited >= patience_seconds
         else:
-            trouble.failures += 1
-            log.exception("an update failed", update=update.update_id, tries=trouble.failures)
-            is_over = trouble.failures >= MOST_TRIES
+            visit.failures += 1
+            log.exception("an update failed", update=update.update_id, tries=visit.failures)
+            is_over = visit.failures >= MOST_TRIES
         if not is_over:
             raise NotNow(error.retry_after if isinstance(error, TelegramRetryAfter) else 0.0) from None
         try:
@@ -133,13 +123,6 @@ class Reception:
             number = given.get("update_id")
             log.warning("an update cannot be read", update=number, mistakes=error.error_count())
             return Update(update_id=number if isinstance(number, int) else 0)
-
-    def trouble_of(self, update_id: int) -> Trouble:
-        """What is known of the trouble that an update meets."""
-        trouble = self.troubles.setdefault(update_id, Trouble(time.monotonic()))
-        while len(self.troubles) > MOST_REMEMBERED:
-            self.troubles.popitem(last=False)
-        return trouble
 
     async def apologize(self, update: Update) -> None:
         """Tell whoever sent it that nothing came of it."""

@@ -130,9 +130,6 @@ def components(
             arguments=("worker", *(("--app", app_name) if app_name else ())),
             environment={
                 "DATABASE_URL": database.dsn_as(settings.worker_role),
-                "WORKER_INPUT_MODE": os.environ.get(
-                    "WORKER_INPUT_MODE", "ocr"
-                ),  # a real person's session is never taken for the sample
                 "WORKER_POLL_SECONDS": os.environ.get("WORKER_POLL_SECONDS", "1"),
                 "DULY_LOG_LEVEL": os.environ.get("DULY_LOG_LEVEL", "warning"),  # here people look, not programs
             },

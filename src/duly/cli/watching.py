@@ -58,7 +58,7 @@ def teller(total: int) -> Generator[Callable[[int, str], None], None, None]:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bars:
         bar = bars.add_task("", total=total)
-        yield lambda done, words: bars.update(bar, completed=done, description=words)
+        yield lambda done, words: bars.update(bar, completed=done, description=words, refresh=True)  # however short
 
 
 def stage_of(job: Job) -> str:

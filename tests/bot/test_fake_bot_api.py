@@ -1,0 +1,179 @@
+"""The Bot API of the tests is as strict as the real one, so that what passes here passes there."""
+
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support.telegram import FakeTelegram, Json
+
+ANNA = 42
+
+
+class Caller:
+    """A bot that knows nothing but HTTP."""
+
+    def __init__(self, telegram: FakeTelegram) -> None:
+        self.telegram = telegram
+        self.client = httpx2.Client(base_url=telegram.url, timeout=60, trust_env=False)
+
+    def ask(self, method: str, token: str | None = None, **given: Any) -> tuple[int, Json]:
+        """The status and the body that a method is answered with."""
+        answer = self.client.post(f"/bot{token or self.telegram.token}/{method}", data=given)
+        return answer.status_code, answer.json()
+
+    def do(self, method: str, **given: Any) -> Any:
+        """The result of a method that is not refused."""
+        status, body = self.ask(method, **given)
+        assert (status, body["ok"]) == (200, True), body
+        return body["result"]
+
+    def refused(self, method: str, **given: Any) -> tuple[int, str]:
+        """The status and the words with which a method is refused."""
+        status, body = self.ask(method, **given)
+        assert (body["ok"], body["error_code"]) == (False, status), body
+        return status, body["description"]
+
+
+@pytest.fixture
+def caller(telegram: FakeTelegram) -> Generator[Caller, None, None]:
+    """Somebody who calls, and Anna, who has written to the bot."""
+    telegram.person(ANNA)
+    caller = Caller(telegram)
+    with caller.client:
+        yield caller
+
+
+def keyboard(data: str) -> str:
+    """One button, as JSON that needs no escapes."""
+    return f'{{"inline_keyboard": [[{{"text": "Done", "callback_data": "{data}"}}]]}}'
+
+
+@pytest.mark.parametrize("data", ["x" * 64, "å" * 32, "x"])
+def test_a_button_carries_one_to_sixty_four_bytes(data: str, caller: Caller) -> None:
+    sent = caller.do("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard(data))
+    assert sent["reply_markup"]["inline_keyboard"][0][0]["callback_data"] == data
+
+
+@pytest.mark.parametrize("data", ["x" * 65, "å" * 33, ""])
+def test_a_button_that_carries_more_or_nothing_is_refused_wherever_it_stands(data: str, caller: Caller) -> None:
+    sent = caller.do("sendMessage", chat_id=ANNA, text="due")
+    refusal = (400, "Bad Request: BUTTON_DATA_INVALID")
+    assert caller.refused("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard(data)) == refusal
+    edit = {"chat_id": ANNA, "message_id": sent["message_id"], "text": "other", "reply_markup": keyboard(data)}
+    assert caller.refused("editMessageText", **edit) == refusal
+    assert caller.telegram.people[ANNA].read() == ["due"]
+
+
+def test_an_edit_that_changes_nothing_is_refused_and_one_that_takes_the_buttons_is_not(caller: Caller) -> None:
+    sent = caller.do("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard("key"))
+    edit = {"chat_id": ANNA, "message_id": sent["message_id"], "text": "due"}
+    status, words = caller.refused("editMessageText", **edit, reply_markup=keyboard("key"))
+    assert (status, "message is not modified" in words) == (400, True)
+    assert "reply_markup" not in caller.do("editMessageText", **edit)
+    status, words = caller.refused("editMessageText", **edit)
+    assert (status, "message is not modified" in words) == (400, True)
+    assert caller.refused("editMessageText", **edit | {"message_id": 99}) == (
+        400,
+        "Bad Request: message to edit not found",
+    )
+
+
+def test_a_tap_is_answered_once_and_not_when_it_is_too_old(caller: Caller) -> None:
+    sent = caller.do("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard("key"))
+    anna = caller.telegram.people[ANNA]
+    first, second = (anna.press(sent, "Done") for _ in range(2))
+    assert caller.do("answerCallbackQuery", callback_query_id=first.id, text="done") is True
+    caller.telegram.expire_queries()
+    for query in (first.id, second.id, "never"):
+        status, words = caller.refused("answerCallbackQuery", callback_query_id=query)
+        assert (status, "query is too old" in words) == (400, True)
+    assert (first.answered, second.answered) == (["done"], [])
+
+
+def test_an_answer_to_a_tap_has_two_hundred_characters(caller: Caller) -> None:
+    sent = caller.do("sendMessage", chat_id=ANNA, text="due", reply_markup=keyboard("key"))
+    query = caller.telegram.people[ANNA].press(sent, "Done").id
+    assert caller.refused("answerCallbackQuery", callback_query_id=query, text="x" * 201)[0] == 400
+    assert caller.do("answerCallbackQuery", callback_query_id=query, text="x" * 200) is True
+
+
+@pytest.mark.parametrize("text", ["", "  ", "x" * 4097, "🙂" * 2049])
+def test_a_text_that_is_empty_or_too_long_is_refused(text: str, caller: Caller) -> None:
+    assert caller.refused("sendMessage", chat_id=ANNA, text=text)[0] == 400
+    assert caller.do("sendMessage", chat_id=ANNA, text="🙂" * 2048)
+
+
+def test_a_flood_is_429_with_how_long_to_wait_and_then_over(caller: Caller) -> None:
+    caller.telegram.flood(7, "sendMessage")
+    status, body = caller.ask("sendMessage", chat_id=ANNA, text="due")
+    assert (status, body["error_code"], body["parameters"]) == (429, 429, {"retry_after": 7})
+    assert body["description"] == "Too Many Requests: retry after 7"
+    assert caller.do("sendMessage", chat_id=ANNA, text="due")
+
+
+def test_whoever_blocked_the_bot_is_403_for_messages_and_edits(caller: Caller) -> None:
+    sent = caller.do("sendMessage", chat_id=ANNA, text="due")
+    caller.telegram.people[ANNA].block()
+    refusal = (403, "Forbidden: bot was blocked by the user")
+    assert caller.refused("sendMessage", chat_id=ANNA, text="due") == refusal
+    edit = {"chat_id": ANNA, "message_id": sent["message_id"], "text": "other"}
+    assert caller.refused("editMessageText", **edit) == refusal
+    caller.telegram.people[ANNA].block(is_blocked=False)
+    assert caller.do("editMessageText", **edit)["text"] == "other"
+
+
+def test_whoever_never_wrote_is_403_and_who_is_nobody_400(caller: Caller) -> None:
+    caller.telegram.person(43, has_started=False)
+    assert caller.refused("sendMessage", chat_id=43, text="due")[0] == 403
+    assert caller.refused("sendMessage", chat_id=44, text="due") == (400, "Bad Request: chat not found")
+
+
+def test_a_token_that_nobody_has_is_401(caller: Caller) -> None:
+    assert caller.ask("getMe", token="1:other")[0] == 401  # noqa: S106
+    assert caller.ask("getMe", token="other")[0] == 404  # noqa: S106
+
+
+def test_updates_stay_until_somebody_asks_from_behind_them(caller: Caller) -> None:
+    first, second, third = (caller.telegram.people[ANNA].say(f"/{word}")["update_id"] for word in ("a", "b", "c"))
+
+    def ids(**given: int) -> list[int]:
+        return [update["update_id"] for update in caller.do("getUpdates", **given)]
+
+    assert ids() == ids() == [first, second, third]  # asking alone confirms nothing
+    assert ids(limit=1) == [first]
+    assert ids(offset=second) == [second, third]
+    assert ids() == [second, third]  # and what was confirmed is gone
+    assert ids(offset=third + 1) == []
+    assert caller.telegram.waiting() == []
+
+
+def test_of_two_that_ask_for_updates_the_first_is_ended_with_409(caller: Caller) -> None:
+    with ThreadPoolExecutor() as others:
+        first = others.submit(caller.ask, "getUpdates", timeout=50)
+        caller.telegram.wait(lambda: caller.telegram.poller)
+        second = others.submit(caller.ask, "getUpdates", timeout=50)
+        status, body = first.result(60)
+        assert (status, "terminated by other getUpdates request" in body["description"]) == (409, True)
+        said = caller.telegram.people[ANNA].say("/help")
+        status, body = second.result(60)
+    assert (status, [update["update_id"] for update in body["result"]]) == (200, [said["update_id"]])
+
+
+def test_while_a_webhook_is_set_nobody_may_ask_for_updates(caller: Caller) -> None:
+    caller.do("setWebhook", url="https://127.0.0.1:9/hook", secret_token="a_secret")  # noqa: S106
+    assert caller.refused("getUpdates")[0] == 409
+    caller.do("deleteWebhook")
+    assert caller.do("getUpdates") == []
+    assert caller.refused("setWebhook", url="nowhere")[0] == 400
+    assert caller.refused("setWebhook", url="https://a.example", secret_token="not ours!")[0] == 400  # noqa: S106
+
+
+def test_a_file_of_more_than_twenty_megabytes_is_not_given(caller: Caller) -> None:
+    anna = caller.telegram.people[ANNA]
+    small, large = (anna.send_file(bytes(several))["message"]["document"] for several in (20_000_000, 20_000_001))
+    assert caller.do("getFile", file_id=small["file_id"])["file_path"]
+    assert caller.refused("getFile", file_id=large["file_id"]) == (400, "Bad Request: file is too big")
+    assert caller.refused("getFile", file_id="never")[0] == 400

@@ -1,0 +1,59 @@
+"""A program on a terminal: it believes that somebody watches, and a test reads what they would see."""
+
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Watched"]
+
+SECONDS = 240.0  # on a machine that does much else
+
+
+class Watched:
+    """A program whose input and output are a terminal; killed with its whole group when the test is over."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], directory: Path | None = None) -> None:
+        self.ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            command,
+            cwd=directory,
+            env=environment,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.said = ""
+
+    def read_until(self, words: str) -> str:
+        """What it said up to these words."""
+        while words not in self.said:
+            try:
+                piece = os.read(self.ours, 65536)
+            except OSError:  # nobody is at the other end any more
+                piece = b""
+            assert piece, f"it ended with {self.process.wait(SECONDS)} and had said:\n{self.said}"
+            self.said += piece.decode(errors="replace").replace("\r\n", "\n")
+        return self.said
+
+    def close(self) -> None:
+        """Kill it, and wait until it is gone."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(SECONDS)
+        os.close(self.ours)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
