@@ -65,10 +65,13 @@ class Pool:
     async def transaction(self) -> AsyncGenerator[AsyncConnection[Any], None]:
         """One short transaction as the component's role; Unavailable when no connection can be had."""
         try:
-            async with self.connections.connection() as connection, left_when_read_only(connection):
-                async with connection.transaction():
-                    await take_role(connection, self.role)
-                    yield connection
+            async with (
+                self.connections.connection() as connection,
+                left_when_read_only(connection),
+                connection.transaction(),
+            ):
+                await take_role(connection, self.role)
+                yield connection
         except PoolTimeout:
             raise Unavailable(f"no connection to the database within {WAIT_SECONDS:.0f} s") from None
 
