@@ -44,6 +44,7 @@ def run_verify(contract: str | None, as_json: bool) -> None:
                         ingest=settings.db_schema,
                         done=settings.done_state,
                         failed=settings.failed_state,
+                        reader=settings.owner_role,
                         watch=lambda done: tell(done, next_of(invariants, done)),
                     )
         except psycopg.OperationalError as error:
