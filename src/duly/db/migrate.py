@@ -85,7 +85,12 @@ def direction(current: str | None, to: str) -> Callable[[Config, str], None]:
     if to not in ("head", "base", *order):
         raise Misconfigured(f"--to {to}: there is no such revision; there are {', '.join(order)}, base and head")
     place = {"base": -1, "head": len(order) - 1} | {revision: nth for nth, revision in enumerate(order)}
-    here = place.get(current or "base", -1)
+    if current and current not in place:
+        raise Misconfigured(
+            f"the database is at the revision {current}, which this duly does not know; the newest it knows is "
+            f"{order[-1]}: the database was made by a newer one, so update duly"
+        )
+    here = place[current or "base"]
     return command.downgrade if place[to] < here else command.upgrade
 
 
