@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -22,6 +22,7 @@ from duly.errors import Misconfigured
 __all__ = [
     "DATABASE_VARIABLES",
     "DEFAULT_PORT",
+    "LONGEST_WORKER_ID",
     "OPENAI_RETRIES",
     "OPENAI_WAIT_SECONDS",
     "OUR_SCHEMAS",
@@ -30,6 +31,7 @@ __all__ = [
     "Settings",
     "accepted_by",
     "is_for_tests",
+    "is_worker_id",
     "load_settings",
     "parse_address",
     "variables_of",
@@ -44,6 +46,7 @@ WEEK_SECONDS = 604_800
 OPENAI_RETRIES, OPENAI_WAIT_SECONDS = 1, 2.0  # how often a model is asked again, and how long is waited before
 STUCK_SECONDS = 900  # the posts contract: 0 documents in PROCESSING for longer
 SHOWN_CHARACTERS = 100
+LONGEST_WORKER_ID = 200
 
 
 class Section(StrEnum):
@@ -88,6 +91,18 @@ def name_other_than(*taken: str) -> str:
     return rf"\A(?!pg_)(?!(?:{'|'.join(taken)})\Z)[a-z_][a-z0-9_]{{0,62}}\Z"
 
 
+def is_worker_id(name: str) -> bool:
+    """May a worker be called so? What a line cannot show is no name; every claim asks again."""
+    return 0 < len(name) <= LONGEST_WORKER_ID and name.isprintable() and not name.isspace()
+
+
+def checked_worker_name(name: str) -> str:
+    """A worker's name as the environment may give it: what we append begins with a slash."""
+    if "/" in name or not is_worker_id(name):
+        raise ValueError(f"must be 1 to {LONGEST_WORKER_ID} printable characters without /, and not only blanks")
+    return name
+
+
 NAME_WORDS = "1 to 63 of a-z, 0-9 and _, not beginning with a digit or pg_"
 
 Address = Annotated[SecretStr | None, Accepts("a PostgreSQL address")]
@@ -108,8 +123,8 @@ StateName = Annotated[
 ]
 WorkerName = Annotated[
     str,
-    Field(pattern=r"\A[^/\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}\Z"),  # what we append begins with /
-    Accepts("1 to 200 characters without / and without control characters"),
+    AfterValidator(checked_worker_name),
+    Accepts(f"1 to {LONGEST_WORKER_ID} printable characters without /, and not only blanks"),
 ]
 Seconds = Annotated[
     float,
@@ -178,7 +193,8 @@ class Settings(BaseSettings):
         Section.DATABASE,
         *DATABASE_VARIABLES,
         unset="an embedded server",
-        description="The PostgreSQL to use; the first of these that is set wins.",
+        description="The PostgreSQL to use; the first of these that is set wins. Of several hosts, with commas "
+        "between, the one that takes writes is taken, unless the address has a `target_session_attrs` of its own.",
     )
     database_direct_url: Address = setting(
         Section.DATABASE,

@@ -329,12 +329,13 @@ begin
         from pg_catalog.pg_roles as r
         cross join pg_catalog.pg_namespace as n
         where r.rolname in ('anon', 'authenticated')
-            and n.nspname in ('duly', 'user', 'ledger', 'posts', 'schedule_ingest')
+            and n.nspname in ('duly', 'ledger', 'posts', 'scheduler', 'expense', 'user', 'schedule_ingest')
             and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
     loop
         execute format('revoke all on schema %I from %I', found.home, found.guest);
         execute format('revoke all on all tables in schema %I from %I', found.home, found.guest);
-        execute format('revoke all on all functions in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all sequences in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all routines in schema %I from %I', found.home, found.guest);
     end loop;
 end
 $closing$;

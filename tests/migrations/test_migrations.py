@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 import psycopg
@@ -139,6 +140,17 @@ def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:
         migrate(empty, Names(), to="9999")
 
 
+@pytest.mark.parametrize("to", ["head", "base", "0001_foundation"])
+def test_a_database_of_a_newer_duly_is_left_alone(to: str, empty: str) -> None:
+    migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute("update duly.alembic_version set version_num = '9999_future'")
+    before = lines_of(empty)
+    with pytest.raises(Misconfigured, match=r"revision 9999_future, which this duly does not know.*update duly"):
+        migrate(empty, Names(), to=to)
+    assert (revision_of(empty), lines_of(empty)) == ("9999_future", before)
+
+
 def test_a_table_in_use_is_waited_for_without_standing_in_the_way(empty: str) -> None:
     migrate(empty, Names())
     told: list[str] = []
@@ -193,7 +205,7 @@ def test_the_compiled_files_pass_the_linter() -> None:
 
 @pytest.fixture
 def supabase(empty: str, server_of_each_major: EmbeddedServer, worker_id: str) -> Generator[str, None, None]:
-    """A database as Supabase gives it: its administrator may make roles but is no superuser, and guests exist."""
+    """A database as Supabase gives it: its administrator is no superuser, and guests may do anything by default."""
     name = f"supabase_{worker_id}"
     guests = ("anon", "authenticated")
     with (
@@ -207,6 +219,12 @@ def supabase(empty: str, server_of_each_major: EmbeddedServer, worker_id: str) -
         )
         for guest in guests:
             admin.execute(sql.SQL("create role {}").format(sql.Identifier(guest)))
+        owner = sql.Identifier(SUPABASE_ROLES[0])
+        admin.execute(sql.SQL("create role {} nologin noinherit").format(owner))
+        admin.execute(sql.SQL("grant {} to {} with admin option").format(owner, sql.Identifier(name)))
+        for maker, kind in product((owner, sql.Identifier(name)), ("tables", "sequences", "functions", "schemas")):
+            grant = sql.SQL("alter default privileges for role {} grant all on {} to anon, authenticated")
+            admin.execute(grant.format(maker, sql.SQL(kind)))
         yield make_conninfo(empty, user=name)
         admin.execute(sql.SQL("alter database {} owner to postgres").format(sql.Identifier(admin.info.dbname)))
         for role in (*guests, *SUPABASE_ROLES, name):
@@ -227,6 +245,35 @@ def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str)
     assert sorted(tables) == sorted(
         line for line in committed() if line.startswith(("table", "column", "constraint", "trigger", "function"))
     )
+
+
+GUESTS_MAY = """
+select guest || ': ' || found.thing from unnest('{anon,authenticated}'::text[]) as guest, lateral (
+    select 'schema ' || nspname from pg_namespace
+    where nspname = any(%(schemas)s) and has_schema_privilege(guest, oid, 'usage, create')
+    union all
+    select 'table ' || c.oid::regclass from pg_class c
+    where relnamespace::regnamespace::text = any(%(quoted)s) and relkind in ('r', 'p', 'v')
+        and (has_table_privilege(guest, c.oid, 'select, insert, update, delete, truncate, references, trigger')
+            or has_any_column_privilege(guest, c.oid, 'select, insert, update, references'))
+    union all
+    select 'sequence ' || c.oid::regclass from pg_class c
+    where relnamespace::regnamespace::text = any(%(quoted)s) and relkind = 'S'
+        and has_sequence_privilege(guest, c.oid, 'usage, select, update')
+    union all
+    select 'function ' || f.oid::regprocedure from pg_proc f, aclexplode(proacl) as g
+    where pronamespace::regnamespace::text = any(%(quoted)s) and g.grantee = guest::regrole
+) as found (thing) order by 1
+"""
+
+
+def test_guests_of_supabase_may_do_nothing_with_what_we_make(supabase: str) -> None:
+    schemas = [schema for several in CONTRACTS.values() for schema in several]
+    asked = {"schemas": schemas, "quoted": [*schemas, '"user"']}
+    with psycopg.connect(supabase, autocommit=True) as connection:
+        for text in compile_migrations(Names(*SUPABASE_ROLES)).values():
+            connection.execute(text.encode())
+            assert connection.execute(GUESTS_MAY.encode(), asked).fetchall() == []
 
 
 JWT = """

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from duly.db.pool import Pool, open_pool
 from duly.db.rows import Row, find_row
-from duly.errors import KeyReused
+from duly.errors import KeyReused, Unavailable
 from duly.kernel.canonical import digest
 from duly.kernel.idempotency import create_once
 from duly.kernel.outcome import Created, Creation, Existing
@@ -82,3 +82,17 @@ async def test_a_row_that_vanishes_between_insert_and_look_is_made_anew() -> Non
         return None
 
     assert await create_once(insert, find, lambda _: True, "") == Created("made")
+
+
+async def test_a_row_that_comes_and_goes_at_every_look_is_the_databases_trouble() -> None:
+    looks: list[str] = []
+
+    async def lose() -> None:
+        looks.append("insert")
+
+    async def miss() -> None:
+        looks.append("find")
+
+    with pytest.raises(Unavailable, match="nothing was made: ask again"):
+        await create_once(insert=lose, find=miss, is_same=lambda _: True, refusal="")
+    assert looks == ["insert", "find"] * 3

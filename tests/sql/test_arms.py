@@ -10,14 +10,14 @@ from duly.db.migrations import Names
 from duly.testing import TestDatabases
 from duly.verify import INVARIANTS, Invariant
 from duly.verify.contract import CONTRACTS
-from duly.verify.invariants import spelled_out
+from duly.verify.invariants import SEEING, spelled_out
 from tests.support.arms import Arm, arms_of
 from tests.support.plants import BLINDING, PLANTED_OFFENCES, law_of
 
 Ground = psycopg.Connection[Any]
 SCHEMAS = [schema for several in CONTRACTS.values() for schema in several]
 ARMS = {invariant.name: (invariant, arms) for invariant in INVARIANTS if (arms := arms_of(invariant.statement))}
-BLIND = "every_role_sees_every_row"  # is about who asks, and is asked by somebody who does not see every row
+BLIND = SEEING  # is about who asks, and is asked by somebody who does not see every row
 
 
 @pytest.fixture(scope="module")

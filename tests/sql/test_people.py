@@ -37,6 +37,21 @@ async def test_making_an_org_twice_is_making_it_once_and_says_so(people: Pool) -
     assert [org.name for org in await service.list_orgs(people)] == ["acme"]
 
 
+async def test_a_list_is_whole_however_long(people: Pool, database: str) -> None:
+    many = 2001
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("insert into duly.orgs (name) select 'org ' || n from generate_series(1, %s) as n", [many])
+        admin.execute("insert into \"user\".users (uid) select 'u' || n from generate_series(1, %s) as n", [many])
+        admin.execute(
+            "insert into duly.api_keys (name, prefix, secret_sha256, scopes, org_id)"
+            " select 'key ' || n, 'duly_' || lpad(n::text, 12, '0'), sha256(n::text::bytea), '{jobs:read}', o.id"
+            " from generate_series(1, %s) as n, duly.orgs as o where o.name = 'org 1'",
+            [many],
+        )
+    for whole in (await service.list_orgs(people), await service.list_users(people), await service.list_keys(people)):
+        assert (len(whole), len({row.id for row in whole})) == (many, many)
+
+
 @pytest.mark.parametrize("name", ["", " acme", "acme ", "a" * 201])
 async def test_a_name_that_breaks_the_rule_is_refused_with_the_rule(name: str, people: Pool) -> None:
     with pytest.raises(InvalidArgument, match="1 to 200 characters"):

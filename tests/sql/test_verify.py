@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.delivery import OUTBOX_MACHINE
-from duly.errors import InvalidArgument
+from duly.errors import InvalidArgument, Misconfigured
 from duly.launcher import ROOT
 from duly.verify import INVARIANTS, Invariant, check, compare, invariants_of
 from duly.verify.contract import CONTRACTS, contract_lines
@@ -78,6 +78,28 @@ PLANTED_DIFFERENCES = {
         "missing",
         "begin duly.outbox.status pending",
     ),
+    "an enum with another value": (
+        "alter type ledger.job_status add value 'lost'",
+        "unexpected",
+        "enum ledger.job_status",
+    ),
+    "a policy that is gone": (
+        "drop policy job_of_tenant on ledger.job",
+        "missing",
+        "policy ledger.job.job_of_tenant *",
+    ),
+    "a policy that lets nobody pass": (
+        "drop policy job_of_any_tenant on ledger.job; create policy job_of_any_tenant on ledger.job as restrictive"
+        " to duly_owner, duly_worker using (true) with check (true)",
+        "unexpected",
+        "policy ledger.job.job_of_any_tenant restrictive *",
+    ),
+    "a view that shows something else": (
+        "create or replace view posts.documents with (security_invoker = true) as"
+        " select id, author_id, status, created_at, '{}'::jsonb as document from posts.posts as p",
+        "unexpected",
+        "security_invoker=true as SELECT id, author_id, status, created_at, '{}'::jsonb AS document",
+    ),
     "another owner": ("alter table duly.orgs owner to postgres", "unexpected", "table duly.orgs owner postgres"),
 }
 
@@ -98,7 +120,7 @@ def test_a_database_in_order_has_no_difference_and_no_offence(admin: Admin) -> N
 def test_a_planted_difference_is_found(planted: str, admin: Admin) -> None:
     statement, kind, words = PLANTED_DIFFERENCES[planted]
     admin.execute(statement.encode())
-    differences = compare(admin, "duly")
+    differences = [each for contract in CONTRACTS for each in compare(admin, contract)]
     assert [each for each in differences if each.kind == kind and words in each.line], differences
 
 
@@ -176,9 +198,33 @@ def test_a_law_about_what_is_not_there_is_told_as_unasked(admin: Admin) -> None:
 def test_a_verifier_that_cannot_see_every_row_says_so(admin: Admin) -> None:
     admin.execute("alter table duly.orgs enable row level security")
     blind = psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True)
-    with blind:
-        offences = check(blind, SCHEMAS, [each for each in INVARIANTS if each.name == "every_role_sees_every_row"])
-    assert "duly.orgs is under row security" in offences[0].offender
+    looked: list[int] = []
+    with blind, pytest.raises(Misconfigured) as refusal:
+        check(blind, SCHEMAS, watch=looked.append)
+    for words in ("duly_api does not see", "duly.orgs is under row security", "run: grant duly_owner to duly_api"):
+        assert words in str(refusal.value)
+    assert looked == [0], "others were looked at by somebody blind"
+
+
+def test_a_verifier_that_may_not_read_a_table_is_told_which_grant_helps(admin: Admin) -> None:
+    admin.execute("revoke select on posts.posts from duly_worker, duly_readonly")
+    with (
+        psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as worker,
+        pytest.raises(Misconfigured) as refusal,
+    ):
+        check(worker, CONTRACTS["posts"], invariants_of(["posts"]), reader=Names().worker)
+    assert "duly_worker may not read posts.posts" in str(refusal.value)
+    assert str(refusal.value).endswith("run: grant select on posts.posts to duly_worker")
+    with (
+        psycopg.connect(make_conninfo(admin.info.dsn, user=Names().readonly), autocommit=True) as other,
+        pytest.raises(Misconfigured, match="run: grant duly_owner to duly_readonly"),
+    ):
+        check(other, CONTRACTS["posts"], invariants_of(["posts"]))
+
+
+def test_the_owner_of_the_tables_may_read_all_that_laws_are_about(admin: Admin) -> None:
+    admin.execute("set role duly_owner")
+    assert check(admin, SCHEMAS) == []
 
 
 def test_every_invariant_has_a_planted_violation() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.errors import InvalidArgument
-from duly.kernel.identity import LONGEST_WORKER_ID, new_id, new_owner, worker_of
+from duly.kernel.identity import new_id, new_owner, worker_of
+from duly.settings import LONGEST_WORKER_ID
 from tests.support.processes import PYTHON, plain_environment
 
 WORKER_IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=LONGEST_WORKER_ID)
@@ -54,7 +55,8 @@ def test_an_owner_written_by_somebody_else_is_its_own_worker(owner: str) -> None
 
 
 @pytest.mark.parametrize(
-    "worker_id", ["", " ", "a\0b", "a\nb", "\ud800", "x" * (LONGEST_WORKER_ID + 1), "x" * 1_000_000]
+    "worker_id",
+    ["", " ", "a\0b", "a\nb", "\ud800", "b\u00fcro\u00a01", "a\u200b", "x" * (LONGEST_WORKER_ID + 1), "x" * 1_000_000],
 )
 def test_a_worker_id_that_no_line_could_show_is_refused_with_its_name(worker_id: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^WORKER_ID=") as refusal:

@@ -22,7 +22,7 @@ from duly.api.problems import tell_problems, with_problems
 from duly.api.scheduler import routers as scheduler
 from duly.api.telegram import Receives
 from duly.api.telegram import router as telegram
-from duly.db.pool import open_pool
+from duly.db.pool import open_pool, with_keepalive
 from duly.ingest.machine import DEFAULT_SCHEMA
 from duly.kernel.rate import Rate
 from duly.objects import Objects
@@ -116,7 +116,10 @@ def build_app(
     )
     async def readyz(response: Response) -> Readiness:
         try:
-            async with asyncio.timeout(READY_SECONDS), await AsyncConnection.connect(dsn) as connection:
+            async with (
+                asyncio.timeout(READY_SECONDS),
+                await AsyncConnection.connect(with_keepalive(dsn, "duly-api")) as connection,
+            ):
                 await connection.execute("select 1")
         except (OperationalError, TimeoutError):
             response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE

@@ -9,6 +9,7 @@ import sys
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from duly.db.location import open_database
+from duly.db.pool import with_keepalive
 from duly.errors import NoBinaries
 from duly.settings import load_settings
 
@@ -22,7 +23,7 @@ def run_psql(arguments: list[str]) -> None:
         program = beside_server if beside_server and beside_server.exists() else shutil.which("psql")
         if not program:
             raise NoBinaries("no psql found; install one (Debian: apt install postgresql-client)")
-        parts = conninfo_to_dict(database.dsn)
+        parts = conninfo_to_dict(with_keepalive(database.dsn, "psql"))
         password = parts.pop("password", None)  # on a command line everybody could read it
         environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
         with subprocess.Popen([program, "-d", make_conninfo("", **parts), *arguments], env=environment) as psql:

@@ -11,6 +11,7 @@ from duly.cli.watching import teller
 from duly.db.location import open_database
 from duly.db.migrate import direct_dsn
 from duly.db.migrations import Names, names_of
+from duly.db.pool import with_keepalive
 from duly.errors import NotMigrated, Unavailable
 from duly.settings import load_settings
 from duly.verify import Invariant, check, compare, invariants_of
@@ -31,7 +32,7 @@ def run_verify(contract: str | None, as_json: bool) -> None:
     invariants = invariants_of(wanted)
     with open_database(settings) as database:
         try:
-            with psycopg.connect(direct_dsn(settings, database), autocommit=True) as connection:
+            with psycopg.connect(with_keepalive(direct_dsn(settings, database)), autocommit=True) as connection:
                 if not all(has_tables(connection, name, roles) for name in wanted):
                     raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate")
                 differences = [difference for name in wanted for difference in compare(connection, name, roles)]
@@ -43,6 +44,7 @@ def run_verify(contract: str | None, as_json: bool) -> None:
                         ingest=settings.db_schema,
                         done=settings.done_state,
                         failed=settings.failed_state,
+                        reader=settings.owner_role,
                         watch=lambda done: tell(done, next_of(invariants, done)),
                     )
         except psycopg.OperationalError as error:

@@ -7,6 +7,7 @@ from psycopg import Connection, OperationalError, connect, errors
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import scalar_row
 
+from duly.db.pool import with_keepalive
 from duly.db.queries import load_queries
 from duly.errors import Unavailable
 
@@ -26,7 +27,7 @@ SQL = load_queries(__file__, "admin.sql")
 def create_database(dsn: str, name: str) -> str:
     """Create a database on the server behind `dsn` unless it exists; returns its own address."""
     there_already = errors.DuplicateDatabase, errors.UniqueViolation  # the latter: made this instant by another
-    with connect(dsn, autocommit=True) as connection, suppress(*there_already):
+    with connect(with_keepalive(dsn), autocommit=True) as connection, suppress(*there_already):
         connection.execute(SQL.using(name=name).create_database)
     return make_conninfo(dsn, dbname=name)
 
@@ -59,7 +60,7 @@ def list_databases(admin: Connection[Any], prefix: str) -> list[str]:
 def may_use(dsn: str, role: str, schema: str) -> bool:
     """Is there such a role, and may it use this schema? Not where somebody else made the schema."""
     try:
-        with connect(dsn, autocommit=True) as connection:
+        with connect(with_keepalive(dsn), autocommit=True) as connection:
             asked = {"role": role, "schema": schema}
             return connection.cursor(row_factory=scalar_row).execute(SQL.may_use, asked).fetchone() is True
     except OperationalError as error:

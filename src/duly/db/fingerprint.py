@@ -1,4 +1,4 @@
-"""The catalogue as text: every table, constraint, index, trigger, function, policy, enum and grant, a line each.
+"""The catalogue as text: every table, view, constraint, index, trigger, function, policy, enum and grant, a line each.
 
 Two databases with the same fingerprint behave the same. The one the migrations lead to is committed, so a change of it
 is seen in review; partitions are left out, for they come and go.

@@ -26,13 +26,21 @@ select line from (
     select format('schema %%I owner %%I', nspname, pg_get_userbyid(nspowner)) as line
     from pg_catalog.pg_namespace where oid in (select oid from ours)
     union all
-    select format('%%s %%I.%%I owner %%I%%s%%s%%s',
+    select format('%%s %%I.%%I owner %%I%%s%%s%%s%%s',
         case relkind when 'r' then 'table' when 'p' then 'partitioned table' when 'v' then 'view' else 'sequence' end,
         nspname, relname, pg_get_userbyid(relowner),
         case when relrowsecurity then ' row security' else '' end,
         case when relforcerowsecurity then ' forced' else '' end,
-        ' ' || array_to_string(reloptions, ' '))
-    from relation where relkind in ('r', 'p', 'v', 'S')
+        ' ' || array_to_string(reloptions, ' '),
+        ' as ' || case
+            when body ~ ' JOIN ' then body
+            else regexp_replace(body, '\m[a-z]\.', '', 'g')  -- the alias of a lone table, which PostgreSQL 15 still prints
+        end)
+    from relation,
+    lateral (
+        select case relkind when 'v' then btrim(regexp_replace(pg_get_viewdef(oid), '\s+', ' ', 'g'), ' ;') end as body
+    ) as shown
+    where relkind in ('r', 'p', 'v', 'S')
     union all
     select format('column %%I.%%I.%%I %%s%%s%%s%%s', r.nspname, r.relname, a.attname,
         format_type(a.atttypid, a.atttypmod),
@@ -72,7 +80,8 @@ select line from (
     lateral regexp_matches(drawn[3], '''((?:[^'']|'''')*)''', 'g') as state
     where tgtype & 16 = 16  -- update
     union all
-    select format('policy %%I.%%I.%%I %%s to %%s using %%s check %%s', r.nspname, r.relname, p.polname, p.polcmd,
+    select format('policy %%I.%%I.%%I%%s %%s to %%s using %%s check %%s', r.nspname, r.relname, p.polname,
+        case when p.polpermissive then '' else ' restrictive' end, p.polcmd,
         (select string_agg(case when role = 0 then 'public' else pg_get_userbyid(role)::text end, ', ')
             from unnest(p.polroles) as role),
         coalesce(pg_get_expr(p.polqual, p.polrelid), '-'), coalesce(pg_get_expr(p.polwithcheck, p.polrelid), '-'))

@@ -12,13 +12,13 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
+from duly.db.pool import with_keepalive
 from duly.errors import Unavailable
 from duly.settings import Settings, parse_address
 
 __all__ = ["EMBEDDED_DATABASE", "Database", "open_database", "place_of"]
 
 EMBEDDED_DATABASE = "duly"
-CONNECT_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Database:
         """On the embedded server, which only we can reach: let components log in as their roles."""
         if not self.server:
             return
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
+        with psycopg.connect(with_keepalive(self.dsn), autocommit=True) as connection:
             for role in roles:
                 connection.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
 
@@ -73,7 +73,7 @@ def open_database(settings: Settings) -> Database:
 def version_of(dsn: str) -> str:
     """The version of the server at this address, or Unavailable with where we looked."""
     try:
-        with psycopg.connect(dsn, connect_timeout=CONNECT_SECONDS) as connection:
+        with psycopg.connect(with_keepalive(dsn)) as connection:
             return connection.info.parameter_status("server_version") or "?"
     except psycopg.OperationalError as error:
         raise Unavailable(f"DATABASE_URL: no PostgreSQL at {place_of(dsn)}: {error}") from None

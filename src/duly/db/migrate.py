@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool
 
 from duly.db.location import Database
 from duly.db.migrations import DIRECTORY, Names
+from duly.db.pool import READ_ONLY, with_keepalive
 from duly.errors import Misconfigured, Unavailable
 from duly.settings import Settings
 
@@ -40,7 +41,9 @@ def direct_dsn(settings: Settings, database: Database) -> str:
 @contextmanager
 def connected(dsn: str) -> Generator[Connection, None, None]:
     """One connection with one transaction, committed at the end."""
-    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool)
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: psycopg.connect(with_keepalive(dsn)), poolclass=NullPool
+    )
     with engine.begin() as connection:
         yield connection
 
@@ -68,6 +71,8 @@ def refusal(error: DBAPIError) -> Exception:
         return Unavailable(f"a table stayed in use for {TRIES} tries; look for long transactions and run it again")
     if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
         return Unavailable(f"the database did not answer: {cause}")
+    if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
+        return Unavailable(f"nothing was changed: {READ_ONLY}")
     if isinstance(cause, psycopg.errors.InsufficientPrivilege):
         hint = cause.diag.message_hint
         return Misconfigured(f"nothing was changed: {cause.diag.message_primary}" + (f"; {hint}" if hint else ""))
@@ -80,7 +85,12 @@ def direction(current: str | None, to: str) -> Callable[[Config, str], None]:
     if to not in ("head", "base", *order):
         raise Misconfigured(f"--to {to}: there is no such revision; there are {', '.join(order)}, base and head")
     place = {"base": -1, "head": len(order) - 1} | {revision: nth for nth, revision in enumerate(order)}
-    here = place.get(current or "base", -1)
+    if current and current not in place:
+        raise Misconfigured(
+            f"the database is at the revision {current}, which this duly does not know; the newest it knows is "
+            f"{order[-1]}: the database was made by a newer one, so update duly"
+        )
+    here = place[current or "base"]
     return command.downgrade if place[to] < here else command.upgrade
 
 

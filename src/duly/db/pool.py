@@ -2,13 +2,15 @@
 
 Every transaction opened here is READ COMMITTED, stated explicitly: uniqueness decides races, never isolation levels.
 Where one login serves several components, a transaction opens with `SET LOCAL ROLE`, which is the form that a pooler in
-transaction mode cannot leak to somebody else.
+transaction mode cannot leak to somebody else. Of several hosts we want the one that takes writes; a connection on which
+nothing may be written is let go of, so that the next one looks for it anew.
 """
 
 import asyncio
+import os
 import select
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +27,7 @@ from duly.errors import Misconfigured, NotMigrated, Unavailable
 
 __all__ = [
     "KEEPALIVE",
+    "READ_ONLY",
     "SET_ROLE",
     "Pool",
     "connect",
@@ -46,6 +49,7 @@ KEEPALIVE = {
 WAIT_SECONDS = 10.0
 RECONNECT_SECONDS = 8.0  # then the pool tries again on demand; delays between tries double, with jitter
 IDLE_SECONDS = 300.0
+READ_ONLY = "the server takes no writes now: it is a standby, or default_transaction_read_only is on"
 CHECK_SECONDS = 1.0  # a connection that lived so lately is not asked again whether it does
 
 
@@ -62,7 +66,11 @@ class Pool:
     async def transaction(self) -> AsyncGenerator[AsyncConnection[Any], None]:
         """One short transaction as the component's role; Unavailable when no connection can be had."""
         try:
-            async with self.connections.connection() as connection, connection.transaction():
+            async with (
+                self.connections.connection() as connection,
+                left_when_read_only(connection),
+                connection.transaction(),
+            ):
                 await take_role(connection, self.role)
                 yield connection
         except PoolTimeout:
@@ -79,7 +87,7 @@ class Pool:
                 yield connection
             return
         try:
-            async with self.connections.connection() as connection:
+            async with self.connections.connection() as connection, left_when_read_only(connection):
                 await connection.set_autocommit(True)
                 try:
                     yield connection
@@ -157,9 +165,33 @@ async def take_role(connection: AsyncConnection[Any], role: str | None) -> None:
         raise Misconfigured(f"{login} may not act as {role}; run: grant {role} to {login}") from None
 
 
-def with_keepalive(dsn: str, name: str) -> str:
-    """The address with our name and our patience in it; what the user wrote there stays."""
-    return make_conninfo(dsn, **({"application_name": name} | KEEPALIVE | conninfo_to_dict(dsn)))
+def with_keepalive(dsn: str, name: str = "duly") -> str:
+    """The address with our name and our patience in it, for every connection we make; what the user wrote there stays.
+
+    Several hosts are asked for the one that takes writes: the first that answers may be a standby.
+    """
+    given = conninfo_to_dict(dsn)
+    ours: dict[str, Any] = {"application_name": name} | KEEPALIVE
+    if has_several_hosts(given) and "PGTARGETSESSIONATTRS" not in os.environ:
+        ours["target_session_attrs"] = "read-write"
+    return make_conninfo(dsn, **(ours | given))
+
+
+def has_several_hosts(given: Mapping[str, Any]) -> bool:
+    """Are there hosts to choose from, in the address or, where it names none, in libpq's variables?"""
+    hosts = given.get("host") or os.environ.get("PGHOST", "")
+    addresses = given.get("hostaddr") or os.environ.get("PGHOSTADDR", "")
+    return "," in f"{hosts}{addresses}"
+
+
+@asynccontextmanager
+async def left_when_read_only(connection: AsyncConnection[Any]) -> AsyncGenerator[None, None]:
+    """Close a connection on which nothing may be written: it is well, and of no use, and would be lent for ever."""
+    try:
+        yield
+    except errors.ReadOnlySqlTransaction:
+        await connection.close()
+        raise Unavailable(READ_ONLY) from None
 
 
 def check_now_and_then() -> Callable[[AsyncConnection[Any]], Awaitable[None]]:

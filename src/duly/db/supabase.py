@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from duly.db.migrate import scripts
 from duly.db.migrations import DIRECTORY, Names, fill, prelude
+from duly.settings import OUR_SCHEMAS
 
 __all__ = ["compile_migrations"]
 
@@ -25,12 +26,13 @@ begin
         from pg_catalog.pg_roles as r
         cross join pg_catalog.pg_namespace as n
         where r.rolname in ('anon', 'authenticated')
-            and n.nspname in ('duly', 'user', 'ledger', 'posts', {'ingest'})
+            and n.nspname in ({schemas}, {'ingest'})
             and pg_get_userbyid(n.nspowner) = current_user  -- a backend's schema is a backend's
     loop
         execute format('revoke all on schema %I from %I', found.home, found.guest);
         execute format('revoke all on all tables in schema %I from %I', found.home, found.guest);
-        execute format('revoke all on all functions in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all sequences in schema %I from %I', found.home, found.guest);
+        execute format('revoke all on all routines in schema %I from %I', found.home, found.guest);
     end loop;
 end
 $closing$;
@@ -39,6 +41,7 @@ reset role;
 reset lock_timeout;
 reset client_min_messages;
 """
+OURS = ", ".join(f"'{schema}'" for schema in OUR_SCHEMAS)  # the one list of them
 
 
 def compile_migrations(roles: Names | None = None) -> dict[str, str]:
@@ -54,4 +57,10 @@ def compile_one(revision: str, roles: Names) -> str:
     """One revision as a file that stands alone."""
     opening = prelude(roles).replace("set local ", "set ")
     body = fill((DIRECTORY / "sql" / f"{revision}.up.sql").read_text(), asdict(roles))
-    return HEADER.format(revision=revision) + opening + ";\n\n" + body + fill(FOOTER, asdict(roles))
+    return (
+        HEADER.format(revision=revision)
+        + opening
+        + ";\n\n"
+        + body
+        + fill(FOOTER.replace("{schemas}", OURS), asdict(roles))
+    )

@@ -7,7 +7,7 @@ is the row read, and it must be of the same request: a key that stands for somet
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from duly.errors import KeyReused
+from duly.errors import KeyReused, Unavailable
 from duly.kernel.outcome import Created, Creation, Existing
 
 __all__ = ["create_once"]
@@ -25,7 +25,7 @@ async def create_once(
     """`Created` when the insert made the row, `Existing` when the same request had; `KeyReused` when another had.
 
     `insert` answers None when the key is taken; `find` reads the row that has it. A row that vanishes in between
-    (retention took it) leaves its key free, so the insert is tried again, a few times.
+    (retention took it) leaves its key free, so the insert is tried again, a few times; then `Unavailable`.
     """
     for _ in range(TRIES):
         if (made := await insert()) is not None:
@@ -34,4 +34,6 @@ async def create_once(
             if is_same(found):
                 return Existing(found)
             raise KeyReused(refusal)
-    raise AssertionError("a row was there for every insert and gone for every look")
+    raise Unavailable(
+        f"a row was there for each of {TRIES} inserts and gone for every look; nothing was made: ask again"
+    )

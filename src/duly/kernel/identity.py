@@ -10,25 +10,25 @@ import sys
 from uuid import UUID
 
 from duly.errors import InvalidArgument
+from duly.settings import LONGEST_WORKER_ID, is_worker_id
 
 if sys.version_info >= (3, 14):
     from uuid import uuid7
 else:
     from uuid_utils.compat import uuid7
 
-__all__ = ["LONGEST_WORKER_ID", "new_id", "new_owner", "worker_of"]
+__all__ = ["new_id", "new_owner", "worker_of"]
 
-LONGEST_WORKER_ID = 200
 TOKEN_BYTES = 16  # 128 random bits: 22 url-safe characters, among which "/" is none
 OWNER = re.compile(r"(.+)/[A-Za-z0-9_-]{22}")
 
 
 def new_owner(worker_id: str) -> str:
     """A name for one claim that nobody had before and nobody can guess."""
-    if not 0 < len(worker_id) <= LONGEST_WORKER_ID or not worker_id.isprintable() or worker_id.isspace():
+    if not is_worker_id(worker_id):
         raise InvalidArgument(
             f"WORKER_ID={worker_id[:LONGEST_WORKER_ID]!a}: "
-            f"must be 1 to {LONGEST_WORKER_ID} printable characters and not blank"
+            f"must be 1 to {LONGEST_WORKER_ID} printable characters, and not only blanks"
         )
     return f"{worker_id}/{secrets.token_urlsafe(TOKEN_BYTES)}"
 

@@ -1,8 +1,9 @@
 """The verbs that doors call: make orgs, people, keys and calendars, list them, revoke them, and say whose they are."""
 
 import secrets
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from psycopg import errors as database_errors
 
@@ -54,6 +55,8 @@ __all__ = [
     "unlink_telegram",
 ]
 
+P = TypeVar("P")
+T = TypeVar("T")
 RULES = {
     "ck_orgs__name": "an org's name has 1 to 200 characters and no blanks at its ends",
     "ck_users__uid": "a uid has 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and begins with a letter or digit",
@@ -77,9 +80,11 @@ async def create_org(pool: Pool, name: str) -> Creation[Org]:
 
 
 async def list_orgs(pool: Pool) -> Sequence[Org]:
-    """Orgs, oldest first."""
+    """Every org, oldest first."""
     async with pool.transaction() as connection:
-        return await store.list_orgs(connection)
+        return await every(
+            lambda place: store.list_orgs(connection, place), store.START, lambda org: (org.created_at, org.id)
+        )
 
 
 async def create_user(
@@ -161,9 +166,9 @@ async def unlink_telegram(pool: Pool, uid: str) -> User:
 
 
 async def list_users(pool: Pool) -> Sequence[User]:
-    """People, in the order they came."""
+    """Everybody, in the order they came."""
     async with pool.transaction() as connection:
-        return await store.list_users(connection)
+        return await every(lambda place: store.list_users(connection, place), 0, lambda user: user.id)
 
 
 async def create_calendar(pool: Pool, user_id: int) -> str:
@@ -210,9 +215,11 @@ async def create_key(
 
 
 async def list_keys(pool: Pool) -> Sequence[ApiKey]:
-    """Keys, oldest first, without their secrets."""
+    """Every key, oldest first, without their secrets."""
     async with pool.transaction() as connection:
-        return await store.list_keys(connection)
+        return await every(
+            lambda place: store.list_keys(connection, place), store.START, lambda key: (key.created_at, key.id)
+        )
 
 
 async def revoke_key(pool: Pool, prefix: str) -> ApiKey:
@@ -250,6 +257,14 @@ async def has_keys(pool: Pool) -> bool:
     """Was a key ever made? Revoking the last one does not undo that."""
     async with pool.transaction() as connection:
         return await store.has_keys(connection)
+
+
+async def every(page: Callable[[P], Awaitable[Sequence[T]]], start: P, place_of: Callable[[T], P]) -> Sequence[T]:
+    """A whole list, read a page at a time: each begins behind the last of the one before."""
+    found: list[T] = []
+    while rows := await page(place_of(found[-1]) if found else start):
+        found += rows
+    return found
 
 
 async def get_org(connection: store.Connection, name: str) -> Org:

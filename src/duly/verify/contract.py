@@ -24,7 +24,9 @@ CONTRACTS = {
     "scheduler": ("scheduler", "expense"),
     "ingest": (STANDARD.ingest,),
 }
-OPTIONAL = re.compile(r"policy ledger\.\w+\.\w+_of_jwt ")  # made where there is an auth.jwt() to ask: on Supabase
+OPTIONAL = re.compile(
+    r"policy ledger\.\w+\.\w+_of_jwt (?!restrictive)"
+)  # made where there is an auth.jwt() to ask: on Supabase
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ from psycopg import errors, sql
 
 from duly.db.migrations import Names, fill
 from duly.db.queries import parse_queries
-from duly.verify.looking import take_room
+from duly.verify.looking import refusal_of_the_blind, refusal_of_the_shut_out, take_room
 from duly.verify.machines import drawn_steps
 
-__all__ = ["INVARIANTS", "Invariant", "Offence", "check", "invariants_of", "load_invariants", "spelled_out"]
+__all__ = ["INVARIANTS", "SEEING", "Invariant", "Offence", "check", "invariants_of", "load_invariants", "spelled_out"]
 
 MOST_OFFENDERS = 100
+SEEING = "every_role_sees_every_row"  # the first, and the last where it does not hold: the others would be blind
 OF_CONTRACT = "-- contract: "
 STANDARD = Names()
 VALUE = re.compile(r"%%|%\((\w+)\)s")
@@ -70,13 +71,14 @@ def check(
     ingest: str = STANDARD.ingest,
     done: str = "done",
     failed: str = "failed",
+    reader: str = STANDARD.owner,
     watch: Callable[[int], None] = lambda _: None,
 ) -> Sequence[Offence]:
     """Every offender against every law, at most a hundred a law; reads only, in one snapshot.
 
     The schema of the ingest tables, and two of their states, are called differently here and there. A law about what
     this database does not have at all is told as unasked. `watch` hears how many laws were looked at, before
-    the first and after each.
+    the first and after each. A login that may not read everything, as `reader` may, is refused: it would be blind.
     """
     values = values_of(schemas, done=done, failed=failed)
     offences: list[Offence] = []
@@ -92,8 +94,13 @@ def check(
             except NOT_HERE as error:
                 reason = error.diag.message_primary or str(error)
                 offences.append(Offence(invariant.name, f"cannot be looked at: {reason}", "unasked"))
+            except errors.InsufficientPrivilege as error:
+                raise refusal_of_the_shut_out(connection, schemas, reader, error) from None
             else:
-                offences += [Offence(invariant.name, offender) for (offender,) in rows]
+                found = [Offence(invariant.name, offender) for (offender,) in rows]
+                if found and invariant.name == SEEING:
+                    raise refusal_of_the_blind(connection, [each.offender for each in found], reader)
+                offences += found
         watch(len(invariants))
     return offences
 

@@ -8,3 +8,16 @@ select
     set_config('work_mem', greatest(pg_size_bytes(current_setting('work_mem')), %(bytes)s) / 1024 || 'kB', true),
     set_config('enable_nestloop', 'off', true),
     set_config('jit', 'off', true);
+
+-- name: list_unreadable
+-- What this login may not read, of these schemas.
+select format('%%I.%%I', n.nspname, c.relname)
+from pg_catalog.pg_class as c
+join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+where n.nspname = any(%(schemas)s) and c.relkind in ('r', 'p', 'v') and not c.relispartition
+    and not (has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select'))
+order by 1;
+
+-- name: is_member
+-- May this login do all that a role may? Nobody may do what a role may that is not there.
+select exists (select from pg_catalog.pg_roles where rolname = %(role)s and pg_has_role(oid, 'usage'));
