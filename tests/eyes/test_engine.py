@@ -9,7 +9,7 @@ from duly.errors import MissingExtra
 from duly.ingest.eyes.engine import Engine, Equipment, RapidEngine, build_engine, find_language
 from duly.ingest.eyes.page import read_page
 from duly.objects.photo import plain_photo
-from tests.eyes.days import AFTER, picture, shows
+from tests.eyes.days import AFTER, BEFORE, picture, shows
 
 pytestmark = pytest.mark.timeout(600)
 HAS_SWEDISH = find_language("swe", None) is not None
@@ -44,12 +44,12 @@ def test_rapidocr_looks_again_at_a_capital_whose_ring_it_cut_off() -> None:
 
 
 @needs_swedish
-def test_tesseract_alone_reads_a_screen_too() -> None:
+@pytest.mark.parametrize(("name", "shifts"), [("before", BEFORE), ("after", AFTER), ("grid", AFTER)])
+def test_tesseract_alone_reads_a_screen_completely_too(name: str, shifts: list[tuple[str, str, str, str, str]]) -> None:
     alone = build_engine(Equipment("tesseract"))
     assert alone.name == "tesseract"
-    image = plain_photo(picture("after"))
-    page = read_page(alone.read(image), image.width, image.height, 2026)
-    assert [(each.start, each.end) for each in page.shifts] == [each[:2] for each in AFTER]
+    image = plain_photo(picture(name))
+    assert shows(read_page(alone.read(image), image.width, image.height, 2026), shifts)
 
 
 def test_a_language_is_found_in_its_directory_or_the_one_that_is_named(tmp_path: Path) -> None:

@@ -202,17 +202,23 @@ class PageReader:
         self.api.SetImage(grey)
         self.api.Recognize()
         marks: list[Mark] = []
-        words = cast("Iterable[Any]", iterate_level(self.api.GetIterator(), RIL.WORD))
-        for word in words:
-            text, box = (
-                str(word.GetUTF8Text(RIL.WORD) or ""),
-                cast("tuple[int, ...] | None", word.BoundingBox(RIL.WORD)),
-            )
-            if text.strip() and box:
+        for word in cast("Iterable[Any]", iterate_level(self.api.GetIterator(), RIL.WORD)):
+            text = str(word.GetUTF8Text(RIL.WORD) or "").strip()
+            if text and (box := box_of(word, RIL.WORD)):
                 left, top, right, bottom = (side / scale for side in box)
                 corners = ((left, top), (right, top), (right, bottom), (left, bottom))
-                marks.append(Mark(text.strip(), corners, word.Confidence(RIL.WORD) / 100))
+                marks.append(Mark(text, corners, word.Confidence(RIL.WORD) / 100))
         return marks
+
+
+def box_of(word: Any, level: int) -> tuple[float, float, float, float] | None:
+    """Where a word stands, as high as its row: else a dash or small letters seem too small for their neighbours."""
+    box, baseline = word.BoundingBox(level), word.Baseline(level)
+    if not box or not baseline:
+        return None
+    row = word.RowAttributes()
+    bottom = (baseline[0][1] + baseline[1][1]) / 2 - row["descenders"]
+    return box[0], bottom - row["row_height"], box[2], bottom
 
 
 # Pictures of lines ----------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ AS_DIGITS = str.maketrans(LOOK_ALIKES)
 DIGIT = rf"[0-9{''.join(LOOK_ALIKES)}]"
 CLOCK = rf"(?<![0-9A-Za-z])({DIGIT}{{1,2}})\s?[:.;\uff1a\uff0e]\s?({DIGIT}{{2}})(?![:.]?[0-9])"
 BARE = rf"(?<![0-9A-Za-z])({DIGIT}{{2}})({DIGIT}{{2}})(?!\s?[0-9])"
-DASH = r"\s*(?:[-\u2010-\u2015\u2212~_]+|\b(?i:till?|to)\b|→|>)\s*"
+DASH = r"\s*(?:[-\u2010-\u2015\u2212~_=]+|\b(?i:till?|to)\b|→|>)\s*"
 START = r"^\W*(?:(?i:kl)\.?\s*)?"
 HALF = r"(?:\s?([aApP]\.?\s?[mM]\.?|[ef]m)(?!\w|-[^\W\d]))?"
 RANGE = re.compile(rf"{CLOCK}{HALF}{DASH}{CLOCK}{HALF}")
