@@ -62,8 +62,8 @@ def drain() -> str:
     )
     return (
         f"Jobs drained at **{one}** times the rate of pgqueuer and **{other}** times that of procrastinate;"
-        f" with two workers **{two}** of pgqueuer, enqueued in bulk **{bulk}**: here every transition is logged. The median of {rounds[1]}"
-        f" rounds{where} ([ledger.md](docs/figures/ledger.md))."
+        f" with two workers **{two}** of pgqueuer, enqueued in bulk **{bulk}**: here every transition is logged."
+        f" The median of {rounds[1]} rounds{where} ([ledger.md](docs/figures/ledger.md))."
     )
 
 
