@@ -16,7 +16,7 @@ from bench.report import Measure, Need
 from duly import __version__
 from duly.launcher import ROOT
 
-__all__ = ["Record", "Start", "commit_here", "machine_here", "versions_here"]
+__all__ = ["Record", "Start", "commit_here", "kernel_release", "machine_here", "versions_here"]
 
 PACKAGES = ("psycopg", "uvloop", "asyncpg", "pgqueuer", "procrastinate")
 GIGABYTE = 1e9
@@ -129,8 +129,13 @@ def machine_here() -> dict[str, object]:
         "processors": os.cpu_count() or 0,
         "architecture": platform.machine(),
         "memory_gb": round(memory / GIGABYTE, 1),
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": f"{platform.system()} {kernel_release()}",
     }
+
+
+def kernel_release() -> str:
+    """Major and minor: the rest names a machine and not what a figure depends on."""
+    return ".".join(platform.release().split(".")[:2])
 
 
 def versions_here() -> dict[str, str]:

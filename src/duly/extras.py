@@ -17,7 +17,6 @@ __all__ = ["require"]
 MODULES = {
     "ai": ("openai", "vaderSentiment"),
     "apprise": ("apprise",),
-    "bench": ("asyncpg", "pgqueuer", "procrastinate"),
     "ocr": ("onnxruntime", "rapidocr", "tesserocr"),
     "telegram": ("aiogram",),
 }

@@ -1,6 +1,7 @@
 """The sender: what is due is sent once, in order for each recipient, tried again, given up, or uncertain."""
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,6 +17,7 @@ from duly.delivery.channel import Message, NotSent, Unknown, WhenUncertain, Will
 from duly.delivery.machine import OUTBOX, notification
 from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.kernel.lease import Lease
+from duly.launcher import ROOT
 from duly.settings import Settings
 from duly.testing import move_clock
 from duly.wiring import channels_of, works_of
@@ -441,3 +443,19 @@ def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
 def test_channels_are_switched_off_by_a_setting() -> None:
     assert set(channels_of(Settings())) == {"apprise", "console", "telegram", "webhook"}  # type: ignore[call-arg]
     assert set(channels_of(Settings(DULY_SENDER_OFF="telegram,webhook"))) == {"apprise", "console"}  # type: ignore[call-arg]
+
+
+def test_a_program_of_yours_sends_by_the_statements_of_the_page(admin: Admin, dsn: str) -> None:
+    (page,) = re.findall(r"```sql\n(.*?)```", (ROOT / "docs" / "delivery.md").read_text(), re.DOTALL)
+    take, settle = (each.replace("$1", "%s").replace("$2", "%s").encode() for each in page.split("\n\n"))
+    put(admin, "first", "second", channel="webhook")
+    with psycopg.connect(dsn, autocommit=True) as mailer:
+        with pytest.raises(psycopg.Error, match="cannot go from pending to sent"):
+            mailer.execute("update duly.outbox set status = 'sent'")
+        taken = [mailer.execute(take).fetchone() for _ in range(3)]
+        assert [each and each[3]["word"] for each in taken] == ["first", "second", None]
+        for each in taken[:2]:
+            assert each
+            assert mailer.execute(settle, each[:2]).rowcount == 1
+            assert mailer.execute(settle, each[:2]).rowcount == 0
+    assert look(admin, "status, starts") == [("sent", 1), ("sent", 1)]

@@ -220,7 +220,7 @@ class TestGroups:
     def test_an_ordinary_command_installs_the_core_only(self, prepared: SmallProject) -> None:
         assert set(said(prepared.run())) == {"arguments", "small_core"}
 
-    @pytest.mark.parametrize("command", ["test", "check", "lock"])
+    @pytest.mark.parametrize("command", ["test", "check", "chaos", "bench", "lock"])
     def test_commands_for_work_on_duly_install_everything(self, command: str, prepared: SmallProject) -> None:
         assert set(said(prepared.run(command))) == {"arguments", "small_core", "rapidocr", "small_dev"}
 

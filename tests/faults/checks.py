@@ -1,4 +1,4 @@
-"""What must be true when the dust has settled, whatever was done.
+"""What must be true when the dust has settled, whatever was done; the numbers are those of docs/verify.md.
 
 by the database          every invariant of `duly verify`, on the schema that its contracts ask for
 by the journals          nothing that a client was told is lost, and nothing was done twice (V20, V15, V21)

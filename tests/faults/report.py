@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.figures.record import kernel_release
 from bench.plot import Bar, bars
 from duly.db.embedded.binaries import find_binaries
 from duly.kernel.crashpoint import CRASHPOINTS
@@ -87,7 +88,7 @@ def about_this_machine(seed: int) -> dict[str, object]:
         "commit": commit,
         "when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "machine": f"{os.cpu_count()} processors, {memory:.0f} GiB, "
-        f"{platform.system()} {platform.release()} {platform.machine()}",
+        f"{platform.system()} {kernel_release()} {platform.machine()}",
         "versions": f"Python {platform.python_version()}, PostgreSQL {find_binaries().version}",
     }
 

@@ -1,4 +1,4 @@
-"""The rulings on the ledger, R6 to R11, R25 and R26, clause by clause: an index to what was decided.
+"""What docs/adr/0008 to 0014 decided about the ledger, clause by clause: an index.
 
 Other files here show more of most of them, and through more doors.
 """
@@ -55,10 +55,10 @@ async def waits_after_failing(hands: Hands, rows: int, starts: int, **options: A
     return [(run_at - at).total_seconds() for run_at, at in hands.look("run_at", "updated_at")]
 
 
-# R6: the log ----------------------------------------------------------------------------------------------------------
+# ADR 8: the log -------------------------------------------------------------------------------------------------------
 
 
-def test_r6_an_event_keeps_its_id_and_gains_a_number_and_an_org(admin: Admin) -> None:
+def test_an_event_keeps_its_id_and_gains_a_number_and_an_org(admin: Admin) -> None:
     asked = (
         "select conname, pg_get_constraintdef(oid) from pg_constraint"
         " where conrelid = 'ledger.job_event'::regclass and contype in ('p', 'u', 'f')"
@@ -73,7 +73,7 @@ def test_r6_an_event_keeps_its_id_and_gains_a_number_and_an_org(admin: Admin) ->
     assert admin.execute("select relkind from pg_class where oid = 'ledger.job_event'::regclass").fetchone() == ("r",)
 
 
-async def test_r6_events_of_one_transaction_have_an_order(hands: Hands) -> None:
+async def test_events_of_one_transaction_have_an_order(hands: Hands) -> None:
     (key,) = hands.put(rows=1)
     async with hands.worker.transaction():
         (lease,) = await hands.hold()
@@ -83,7 +83,7 @@ async def test_r6_events_of_one_transaction_have_an_order(hands: Hands) -> None:
     assert hands.admin.execute(asked, [key]).fetchall() == [(*each, ORG) for each in told]
 
 
-async def test_r6_only_retention_deletes_and_only_what_has_finished_in_batches(hands: Hands, admin: Admin) -> None:
+async def test_only_retention_deletes_and_only_what_has_finished_in_batches(hands: Hands, admin: Admin) -> None:
     hands.put(rows=4)
     (lease, *rest) = await hands.hold(most=3)
     await store.done(hands.worker, rest, [None, None])
@@ -98,16 +98,16 @@ async def test_r6_only_retention_deletes_and_only_what_has_finished_in_batches(h
     assert hands.path(lease.key) == ["queued", "running"]
 
 
-# R7: where a job may go -----------------------------------------------------------------------------------------------
+# ADR 9: where a job may go --------------------------------------------------------------------------------------------
 
 
-def test_r7_terminal_are_three_and_failed_is_none_of_them() -> None:
+def test_terminal_are_three_and_failed_is_none_of_them() -> None:
     assert {Status.SUCCEEDED, Status.CANCELED, Status.DEAD_LETTER} == TERMINAL
     added = {("queued", "canceled"), ("running", "canceled"), ("running", "queued"), ("dead_letter", "queued")}
     assert all(JOB_MACHINE.allows(before, after) for before, after in added)
 
 
-async def test_r7_only_what_has_ended_has_a_finish(hands: Hands, admin: Admin) -> None:
+async def test_only_what_has_ended_has_a_finish(hands: Hands, admin: Admin) -> None:
     hands.put(rows=5, max_attempts=1)
     done, dead, stopped, failing = await hands.hold(most=4)
     async with hands.worker.transaction():
@@ -124,7 +124,7 @@ async def test_r7_only_what_has_ended_has_a_finish(hands: Hands, admin: Admin) -
     assert set(found) - TERMINAL == {"queued", "failed"}
 
 
-async def test_r7_a_failure_is_two_updates_of_one_transaction_the_second_fenced_by_the_owner(
+async def test_a_failure_is_two_updates_of_one_transaction_the_second_fenced_by_the_owner(
     hands: Hands, other: Connection
 ) -> None:
     (key,) = hands.put(backoff_policy="none")
@@ -140,7 +140,7 @@ async def test_r7_a_failure_is_two_updates_of_one_transaction_the_second_fenced_
     assert hands.look("lease_owner") == [None]
 
 
-async def test_r7_a_lapsed_lease_is_crashed_and_on(hands: Hands) -> None:
+async def test_a_lapsed_lease_is_crashed_and_on(hands: Hands) -> None:
     (retried,) = hands.put(max_attempts=2)
     (buried,) = hands.put(max_attempts=1)
     await hands.hold(most=2)
@@ -152,7 +152,7 @@ async def test_r7_a_lapsed_lease_is_crashed_and_on(hands: Hands) -> None:
     assert [hands.log(key)[2][2]["code"] for key in (retried, buried)] == ["CRASHED", "CRASHED"]
 
 
-async def test_r7_running_goes_back_to_queued_as_handed_back_or_later(hands: Hands) -> None:
+async def test_running_goes_back_to_queued_as_handed_back_or_later(hands: Hands) -> None:
     (key,) = hands.put()
     (lease,) = await hands.hold()
     await store.handed_back(hands.worker, [lease])
@@ -162,7 +162,7 @@ async def test_r7_running_goes_back_to_queued_as_handed_back_or_later(hands: Han
     assert moves == [("running", "queued", "handed_back"), ("running", "queued", "later")]
 
 
-async def test_r7_redriven_means_starts_reset_finish_cleared_actor_named(hands: Hands) -> None:
+async def test_redriven_means_starts_reset_finish_cleared_actor_named(hands: Hands) -> None:
     first, second = hands.put(rows=2, max_attempts=2, backoff_policy="none")
     for _ in range(2):
         await hands.fail(*await hands.hold(most=2))
@@ -176,10 +176,10 @@ async def test_r7_redriven_means_starts_reset_finish_cleared_actor_named(hands: 
     hands.verify()
 
 
-# R8: counting ---------------------------------------------------------------------------------------------------------
+# ADR 9: counting ------------------------------------------------------------------------------------------------------
 
 
-async def test_r8_starts_are_counted_in_the_claim_and_attempt_is_one_less(hands: Hands) -> None:
+async def test_starts_are_counted_in_the_claim_and_attempt_is_one_less(hands: Hands) -> None:
     hands.put(max_attempts=3, backoff_policy="none")
     seen: list[Any] = [*hands.look("starts", "attempt", "status")]
     for _ in range(3):
@@ -200,7 +200,7 @@ async def test_r8_starts_are_counted_in_the_claim_and_attempt_is_one_less(hands:
 
 
 @pytest.mark.parametrize("max_attempts", [1, 2, 5])
-async def test_r8_it_dies_when_it_started_as_often_as_it_may_crashes_counted(max_attempts: int, hands: Hands) -> None:
+async def test_it_dies_when_it_started_as_often_as_it_may_crashes_counted(max_attempts: int, hands: Hands) -> None:
     (key,) = hands.put(max_attempts=max_attempts, backoff_policy="none")
     for start in range(max_attempts):
         assert hands.look("status") == ["queued"]
@@ -214,15 +214,15 @@ async def test_r8_it_dies_when_it_started_as_often_as_it_may_crashes_counted(max
     assert hands.path(key).count("running") == max_attempts
 
 
-# R9: what a job needs to run ------------------------------------------------------------------------------------------
+# ADR 10: what a job needs to run --------------------------------------------------------------------------------------
 
 
-def test_r9_our_columns_are_there(admin: Admin) -> None:
+def test_our_columns_are_there(admin: Admin) -> None:
     asked = "select attname from pg_attribute where attrelid = 'ledger.job'::regclass and attnum > 0"
     assert {name for (name,) in admin.execute(asked)} >= OURS
 
 
-async def test_r9_a_finished_job_is_kept_for_thirty_days_and_its_key_as_long(hands: Hands) -> None:
+async def test_a_finished_job_is_kept_for_thirty_days_and_its_key_as_long(hands: Hands) -> None:
     (first,) = hands.put(key="k")
     assert await store.retain(hands.worker) == 0
     await store.done(hands.worker, await hands.hold(), [None])
@@ -236,13 +236,13 @@ async def test_r9_a_finished_job_is_kept_for_thirty_days_and_its_key_as_long(han
     assert hands.put(key="k") != [first]
 
 
-def test_r9_no_key_is_kept_for_less_than_a_day(hands: Hands) -> None:
+def test_no_key_is_kept_for_less_than_a_day(hands: Hands) -> None:
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_job__retain_for"):
         hands.put(retain_for="23:59:59", key="k")
     hands.put(retain_for="24:00:00", key="k")
 
 
-async def test_r9_a_lease_lasts_a_minute_and_is_renewed_every_quarter_of_it(hands: Hands) -> None:
+async def test_a_lease_lasts_a_minute_and_is_renewed_every_quarter_of_it(hands: Hands) -> None:
     assert (Pace().lease_seconds, Pace().heartbeat_seconds) == (60.0, 15.0)
     hands.put()
     (lease,) = await hands.hold(seconds=Pace().lease_seconds)
@@ -255,18 +255,18 @@ async def test_r9_a_lease_lasts_a_minute_and_is_renewed_every_quarter_of_it(hand
     assert await hands.sweep() == 1
 
 
-# R10: waiting ---------------------------------------------------------------------------------------------------------
+# ADR 11: waiting ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.lawless
-async def test_r10_none_is_at_once(hands: Hands) -> None:
+async def test_none_is_at_once(hands: Hands) -> None:
     waits = await waits_after_failing(hands, 20, starts=5, backoff_policy="none", backoff_base_seconds=7.0)
     assert all(abs(wait) < 1.0 for wait in waits)
     assert len(await hands.hold(most=20)) == 20
 
 
 @pytest.mark.lawless
-async def test_r10_fixed_is_the_base(hands: Hands) -> None:
+async def test_fixed_is_the_base(hands: Hands) -> None:
     waits = await waits_after_failing(hands, 20, starts=5, backoff_policy="fixed", backoff_base_seconds=7.0)
     assert all(abs(wait - 7.0) < 1.0 for wait in waits)
 
@@ -276,7 +276,7 @@ async def test_r10_fixed_is_the_base(hands: Hands) -> None:
     ("starts", "base", "cap", "ceiling"),
     [(1, 100.0, 1e6, 100.0), (2, 100.0, 1e6, 200.0), (4, 100.0, 1e6, 800.0), (8, 100.0, 500.0, 500.0)],
 )
-async def test_r10_exp_is_anything_up_to_base_times_two_to_the_attempt_capped(
+async def test_exp_is_anything_up_to_base_times_two_to_the_attempt_capped(
     starts: int, base: float, cap: float, ceiling: float, hands: Hands
 ) -> None:
     """200 of them: that none is in the lowest or none in the highest quarter is a chance of 10^-24."""
@@ -288,7 +288,7 @@ async def test_r10_exp_is_anything_up_to_base_times_two_to_the_attempt_capped(
     assert len(set(waits)) > 190
 
 
-def test_r10_the_base_is_a_second_and_the_cap_ten_minutes_unless_the_job_says_otherwise(hands: Hands) -> None:
+def test_the_base_is_a_second_and_the_cap_ten_minutes_unless_the_job_says_otherwise(hands: Hands) -> None:
     hands.put()
     hands.put(backoff_policy="fixed", backoff_base_seconds=2.0, backoff_cap_seconds=3.0)
     told = hands.look("backoff_policy", "backoff_base_seconds", "backoff_cap_seconds")
@@ -296,7 +296,7 @@ def test_r10_the_base_is_a_second_and_the_cap_ten_minutes_unless_the_job_says_ot
     assert (Backoff().policy, Backoff().base_seconds, Backoff().cap_seconds) == told[0]
 
 
-async def test_r10_later_burns_no_start(hands: Hands) -> None:
+async def test_later_burns_no_start(hands: Hands) -> None:
     hands.put(max_attempts=1)
     for n in range(5):
         (lease,) = await hands.hold()
@@ -307,7 +307,7 @@ async def test_r10_later_burns_no_start(hands: Hands) -> None:
         hands.pass_time(31)
 
 
-async def test_r10_a_thousand_snoozes_and_then_it_is_a_failure(hands: Hands, admin: Admin) -> None:
+async def test_a_thousand_snoozes_and_then_it_is_a_failure(hands: Hands, admin: Admin) -> None:
     assert MOST_SNOOZES == 1000
     hands.put(max_attempts=2, backoff_policy="none")
     hands.admin.execute("update ledger.job set snoozes = 999")
@@ -323,16 +323,16 @@ async def test_r10_a_thousand_snoozes_and_then_it_is_a_failure(hands: Hands, adm
         admin.execute("update ledger.job set snoozes = 1001")
 
 
-# R11: cancelling ------------------------------------------------------------------------------------------------------
+# ADR 12: cancelling ---------------------------------------------------------------------------------------------------
 
 
-async def test_r11_a_queued_job_is_cancelled_at_once(hands: Hands) -> None:
+async def test_a_queued_job_is_cancelled_at_once(hands: Hands) -> None:
     (key,) = hands.put()
     assert await store.cancel_job(hands.worker, ORG, key, "anna") is Status.CANCELED
     assert hands.path(key) == ["queued", "canceled"]
 
 
-async def test_r11_a_running_job_hears_of_it_at_the_next_beat_and_its_holder_settles_it(hands: Hands) -> None:
+async def test_a_running_job_hears_of_it_at_the_next_beat_and_its_holder_settles_it(hands: Hands) -> None:
     (key,) = hands.put()
     (lease,) = await hands.hold()
     assert (await renew(hands.worker, [lease], lease_seconds=LEASE)).cancelled == frozenset()
@@ -343,7 +343,7 @@ async def test_r11_a_running_job_hears_of_it_at_the_next_beat_and_its_holder_set
     assert hands.look("status", "settled_by") == [("canceled", lease.owner)]
 
 
-async def test_r11_a_lapse_does_it_for_a_holder_that_never_hears(hands: Hands) -> None:
+async def test_a_lapse_does_it_for_a_holder_that_never_hears(hands: Hands) -> None:
     (key,) = hands.put()
     await hands.hold()
     await store.cancel_job(hands.worker, ORG, key, "anna")
@@ -352,7 +352,7 @@ async def test_r11_a_lapse_does_it_for_a_holder_that_never_hears(hands: Hands) -
     assert hands.path(key) == ["queued", "running", "running", "canceled"]
 
 
-async def test_r11_now_does_it_at_once_and_the_holder_has_lost_it(hands: Hands) -> None:
+async def test_now_does_it_at_once_and_the_holder_has_lost_it(hands: Hands) -> None:
     (key,) = hands.put()
     (lease,) = await hands.hold()
     assert await store.cancel_job(hands.worker, ORG, key, "anna", now=True) is Status.CANCELED
@@ -361,7 +361,7 @@ async def test_r11_now_does_it_at_once_and_the_holder_has_lost_it(hands: Hands) 
 
 
 @pytest.mark.parametrize("end", sorted(TERMINAL))
-async def test_r11_what_has_ended_refuses_and_stays(end: Status, hands: Hands) -> None:
+async def test_what_has_ended_refuses_and_stays(end: Status, hands: Hands) -> None:
     (key,) = hands.put()
     (lease,) = await hands.hold()
     async with hands.worker.transaction():
@@ -379,17 +379,17 @@ async def test_r11_what_has_ended_refuses_and_stays(end: Status, hands: Hands) -
     assert hands.log(key) == before
 
 
-# R25: names -----------------------------------------------------------------------------------------------------------
+# ADR 13: names --------------------------------------------------------------------------------------------------------
 
 
-def test_r25_names_printed_in_the_contract_win(admin: Admin) -> None:
+def test_names_printed_in_the_contract_win(admin: Admin) -> None:
     found = indexes(admin)
     assert {name: found.get(name) for name in INDEXES_OF_THE_CONTRACT} == INDEXES_OF_THE_CONTRACT
     asked = "select conname from pg_constraint where conname = 'ck_job__status_finished_at_consistency'"
     assert admin.execute(asked).fetchall() == [("ck_job__status_finished_at_consistency",)]
 
 
-def test_r25_all_others_have_the_double_underscore(admin: Admin) -> None:
+def test_all_others_have_the_double_underscore(admin: Admin) -> None:
     asked = (
         "select conname from pg_constraint where connamespace = 'ledger'::regnamespace and contype in ('u', 'c')"
         " and conrelid <> 0"
@@ -405,7 +405,7 @@ def indexes(admin: Admin) -> dict[str, str]:
     return dict(admin.execute(asked).fetchall())
 
 
-# R26: the table that is superseded ------------------------------------------------------------------------------------
+# ADR 14: the table that is superseded ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -418,7 +418,7 @@ def before(server: str, worker_id: str) -> Generator[Admin, None, None]:
             yield connection
 
 
-def test_r26_the_old_table_is_known_by_its_columns_carried_over_and_dropped(before: Admin) -> None:
+def test_the_old_table_is_known_by_its_columns_carried_over_and_dropped(before: Admin) -> None:
     make_old_jobs(before, "public")
     make_old_jobs(before, "scheduler")
     migrate(before.info.dsn, Names(), to="0003_ledger")
@@ -437,7 +437,7 @@ def test_r26_the_old_table_is_known_by_its_columns_carried_over_and_dropped(befo
     assert check(before, ("duly", "ledger")) == []
 
 
-def test_r26_a_table_of_the_same_name_and_other_columns_is_left_alone(before: Admin) -> None:
+def test_a_table_of_the_same_name_and_other_columns_is_left_alone(before: Admin) -> None:
     before.execute("create table public.jobs (id uuid, status text, salary integer)")
     migrate(before.info.dsn, Names())
     assert before.execute("select count(*) from public.jobs").fetchone() == (0,)

@@ -1,4 +1,4 @@
-"""Letting go of jobs: by their holder only, once, and to where the rulings say."""
+"""Letting go of jobs: by their holder only, once, and to where docs/adr/0009 says."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -111,7 +111,7 @@ async def test_a_result_is_kept_and_an_old_error_is_not(hands: Hands) -> None:
     assert hands.look("result", "last_error_code", "last_error_message") == [({"answer": [42, None]}, None, None)]
 
 
-async def test_r7_a_failure_is_two_events_with_error_and_actor(hands: Hands) -> None:
+async def test_a_failure_is_two_events_with_error_and_actor(hands: Hands) -> None:
     (key,) = hands.put(backoff_policy="fixed", backoff_base_seconds=2.0)
     (lease,) = await hands.hold()
     await hands.fail(lease)
@@ -121,7 +121,7 @@ async def test_r7_a_failure_is_two_events_with_error_and_actor(hands: Hands) -> 
     ]
 
 
-async def test_r7_nobody_else_can_finish_the_second_half(hands: Hands, other: Connection, admin: Admin) -> None:
+async def test_nobody_else_can_finish_the_second_half(hands: Hands, other: Connection, admin: Admin) -> None:
     (key,) = hands.put()
     (lease,) = await hands.hold()
     async with hands.worker.transaction():
@@ -131,7 +131,7 @@ async def test_r7_nobody_else_can_finish_the_second_half(hands: Hands, other: Co
     assert hands.look("status") == ["queued"]
 
 
-async def test_r8_max_attempts_is_how_often_it_starts(hands: Hands) -> None:
+async def test_max_attempts_is_how_often_it_starts(hands: Hands) -> None:
     (key,) = hands.put(max_attempts=3, backoff_policy="none")
     attempts: list[int] = []
     while leases := await hands.hold():
@@ -143,7 +143,7 @@ async def test_r8_max_attempts_is_how_often_it_starts(hands: Hands) -> None:
     hands.verify()
 
 
-async def test_r7_a_lapsed_lease_is_a_crash_that_counts(hands: Hands) -> None:
+async def test_a_lapsed_lease_is_a_crash_that_counts(hands: Hands) -> None:
     (key,) = hands.put(max_attempts=2, backoff_policy="none")
     for _ in range(2):
         await hands.hold()
@@ -172,7 +172,7 @@ async def test_a_sweep_is_bounded_passes_over_what_is_locked_and_can_be_told_whi
 
 @pytest.mark.lawless
 @pytest.mark.parametrize(("policy", "least", "most"), [("none", 0.0, 0.0), ("fixed", 3.0, 3.0), ("exp", 0.0, 24.0)])
-async def test_r10_the_wait_after_a_failure(policy: str, least: float, most: float, hands: Hands) -> None:
+async def test_the_wait_after_a_failure(policy: str, least: float, most: float, hands: Hands) -> None:
     """After the fourth start (attempt 3), base 3: exp waits up to 3 * 2^3."""
     hands.put(rows=60, backoff_policy=policy, backoff_base_seconds=3.0)
     hands.admin.execute("update ledger.job set starts = 3, attempt = 2")
@@ -185,7 +185,7 @@ async def test_r10_the_wait_after_a_failure(policy: str, least: float, most: flo
 
 
 @pytest.mark.lawless
-async def test_r10_the_wait_is_capped(hands: Hands) -> None:
+async def test_the_wait_is_capped(hands: Hands) -> None:
     hands.put(rows=40, backoff_base_seconds=1.0, backoff_cap_seconds=5.0, max_attempts=1000)
     hands.admin.execute("update ledger.job set starts = 900, attempt = 899")
     await hands.fail(*await hands.hold(most=40))
@@ -193,7 +193,7 @@ async def test_r10_the_wait_is_capped(hands: Hands) -> None:
     assert 3.0 < max(waits) <= 5.0
 
 
-async def test_r10_later_gives_the_start_back_and_has_a_cap_of_its_own(hands: Hands) -> None:
+async def test_later_gives_the_start_back_and_has_a_cap_of_its_own(hands: Hands) -> None:
     (key,) = hands.put(max_attempts=1)
     (lease,) = await hands.hold()
     assert await let_go(hands.worker, "later", [lease]) == {key}
@@ -220,7 +220,7 @@ async def test_handing_back_keeps_the_due_time_and_gives_the_start_back(hands: H
 
 
 @pytest.mark.parametrize("name", ["later", "handed_back", "failed", "gave_up"])
-async def test_r11_a_job_that_was_to_be_cancelled_never_waits_again(name: str, hands: Hands) -> None:
+async def test_a_job_that_was_to_be_cancelled_never_waits_again(name: str, hands: Hands) -> None:
     (key,) = hands.put()
     (lease,) = await hands.hold()
     assert await store.cancel_job(hands.worker, lease.row["org_id"], key, "anna") == "running"

@@ -18,7 +18,7 @@ async def bury(hands: Hands, rows: int = 1, **options: str) -> None:
     await hands.fail(*leases)
 
 
-async def test_r11_a_waiting_job_is_cancelled_at_once(hands: Hands) -> None:
+async def test_a_waiting_job_is_cancelled_at_once(hands: Hands) -> None:
     (key,) = hands.put()
     assert await store.cancel_job(hands.worker, ORG, key, "anna") == Status.CANCELED
     assert hands.log(key)[-1] == ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"})
@@ -26,7 +26,7 @@ async def test_r11_a_waiting_job_is_cancelled_at_once(hands: Hands) -> None:
     hands.verify()
 
 
-async def test_r11_a_running_job_is_asked_to_stop_by_the_next_beat(hands: Hands) -> None:
+async def test_a_running_job_is_asked_to_stop_by_the_next_beat(hands: Hands) -> None:
     (key,) = hands.put()
     (lease,) = await hands.hold()
     assert await store.cancel_job(hands.worker, ORG, key, "anna") == Status.RUNNING
@@ -40,7 +40,7 @@ async def test_r11_a_running_job_is_asked_to_stop_by_the_next_beat(hands: Hands)
     hands.verify()
 
 
-async def test_r11_a_job_that_is_done_before_it_stops_is_done(hands: Hands) -> None:
+async def test_a_job_that_is_done_before_it_stops_is_done(hands: Hands) -> None:
     (key,) = hands.put()
     (lease,) = await hands.hold()
     await store.cancel_job(hands.worker, ORG, key, "anna")
@@ -48,7 +48,7 @@ async def test_r11_a_job_that_is_done_before_it_stops_is_done(hands: Hands) -> N
     assert hands.look("status") == ["succeeded"]
 
 
-async def test_r11_now_means_at_once_and_the_holder_has_lost_it(hands: Hands) -> None:
+async def test_now_means_at_once_and_the_holder_has_lost_it(hands: Hands) -> None:
     (key,) = hands.put()
     (lease,) = await hands.hold()
     assert await store.cancel_job(hands.worker, ORG, key, "anna", now=True) == Status.CANCELED
@@ -58,7 +58,7 @@ async def test_r11_now_means_at_once_and_the_holder_has_lost_it(hands: Hands) ->
     hands.verify()
 
 
-async def test_r11_a_lapse_cancels_what_was_to_be_cancelled(hands: Hands) -> None:
+async def test_a_lapse_cancels_what_was_to_be_cancelled(hands: Hands) -> None:
     (key,) = hands.put()
     await hands.hold()
     await store.cancel_job(hands.worker, ORG, key, "anna")
@@ -67,7 +67,7 @@ async def test_r11_a_lapse_cancels_what_was_to_be_cancelled(hands: Hands) -> Non
     assert hands.path(key) == ["queued", "running", "running", "canceled"]
 
 
-async def test_r11_what_has_ended_and_what_is_anothers_is_not_cancelled(hands: Hands) -> None:
+async def test_what_has_ended_and_what_is_anothers_is_not_cancelled(hands: Hands) -> None:
     (key,) = hands.put()
     assert await store.cancel_job(hands.worker, OTHER_ORG, key, "anna") is None
     await store.cancel_job(hands.worker, ORG, key, "anna")
@@ -76,7 +76,7 @@ async def test_r11_what_has_ended_and_what_is_anothers_is_not_cancelled(hands: H
     assert hands.look("status", "revision") == [("canceled", 2)]
 
 
-async def test_r7_a_dead_letter_is_redriven_as_though_it_were_new(hands: Hands) -> None:
+async def test_a_dead_letter_is_redriven_as_though_it_were_new(hands: Hands) -> None:
     await bury(hands)
     (key,) = hands.look("id")
     assert not await store.retry_job(hands.worker, OTHER_ORG, key, "anna")
@@ -106,7 +106,7 @@ async def test_a_redrive_takes_what_matches_in_batches_after_a_count(hands: Hand
 
 
 @pytest.mark.parametrize("status", ["succeeded", "canceled", "dead_letter"])
-async def test_r9_finished_jobs_leave_with_their_events_when_their_time_is_over(status: str, hands: Hands) -> None:
+async def test_finished_jobs_leave_with_their_events_when_their_time_is_over(status: str, hands: Hands) -> None:
     hands.put(rows=3, max_attempts=1)
     hands.put("waits")
     leases = await hands.hold(most=3)

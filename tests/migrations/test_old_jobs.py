@@ -1,4 +1,4 @@
-"""R26: the table that the ledger replaces is recognised by its columns, carried over and dropped; no other is."""
+"""ADR 14: the table that the ledger replaces is recognised by its columns, carried over and dropped; no other is."""
 
 from collections.abc import Generator
 from datetime import UTC, datetime

@@ -180,4 +180,5 @@ def test_what_is_chosen_comes_in_its_own_order() -> None:
 def test_what_figures_depend_on_is_known_here() -> None:
     assert re.match(r"[0-9a-f]{12}\b|unknown", commit_here())
     assert machine_here()["processors"]
+    assert re.fullmatch(r"\w+ \d+\.\d+", str(machine_here()["kernel"]))
     assert versions_here()["duly"]

@@ -1,4 +1,4 @@
-"""The page of guarantees names tests and invariants that are there, and the sentences are those of the design."""
+"""The page of guarantees names tests and invariants that are there, and README leads to it."""
 
 import re
 from pathlib import Path

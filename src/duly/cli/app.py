@@ -152,9 +152,7 @@ def bot(as_json: Json = False) -> None:
 @app.command()
 def migrate(
     to: Annotated[str, typer.Option(help="The revision to go to, up or down; `base` is nothing at all.")] = "head",
-    as_sql: Annotated[
-        bool, typer.Option("--sql", help="Print the SQL that leads there from nothing; run none.")
-    ] = False,
+    as_sql: Annotated[bool, typer.Option("--sql", help="Print the SQL for an empty database; run none.")] = False,
     as_json: Json = False,
 ) -> None:
     """Bring the database to a revision: whole or not at all, and never long in anybody's way.

@@ -20,7 +20,6 @@ __all__ = [
 def run_bench_all(rounds: int | None, only: str | None, extent: str | None, out: Path | None, as_json: bool) -> None:
     """Become the program that measures everything in turn, and writes figures, pictures and their page."""
     in_checkout()
-    require("bench")
     become("bench.figures", {"rounds": rounds, "only": only, "out": out}, as_json, [f"--{extent}"] if extent else [])
 
 
@@ -29,7 +28,6 @@ def run_bench_ledger(
 ) -> None:
     """Become the program that compares the ledger with its peers."""
     in_checkout()
-    require("bench")
     become("bench.ledger", {"rounds": rounds, "only": only, "sides": sides, **sizes}, as_json)
 
 

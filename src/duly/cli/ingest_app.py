@@ -15,7 +15,7 @@ ingest_app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 Id = Annotated[UUID, typer.Argument(help="The session's id.")]
 Day = Annotated[str, typer.Argument(metavar="DATE", help="The day, such as 2026-02-10.")]
-User = Annotated[str, typer.Option("--user", metavar="U", help="Whose: a uid, or a Telegram id.")]
+User = Annotated[str, typer.Option("--user", metavar="UID|TELEGRAM_ID", help="Whose.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="So many at most.")]
 Place = Annotated[str | None, typer.Option(help="Go on here: what the page before gave as next.")]
 

@@ -228,7 +228,7 @@ def cancel_job(key: UUID, org: str, now: bool, as_json: bool) -> None:
 
 
 def retry_job(key: UUID, org: str, as_json: bool) -> None:
-    """Let a dead letter wait again."""
+    """Put a dead letter back in the queue."""
     tell(ask(org, lambda pool, org_id: service.retry(pool, org_id, key, actor())), "retried", as_json)
 
 

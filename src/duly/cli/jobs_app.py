@@ -115,7 +115,7 @@ def jobs_explain(job: Id, org: Org = "default", as_json: Json = False) -> None:
 @jobs_app.command("cancel")
 def jobs_cancel(
     job: Id,
-    now: Annotated[bool, typer.Option("--now", help="Take a running one from its holder, without asking it.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Cancel at once; its worker's later writes are refused.")] = False,
     org: Org = "default",
     as_json: Json = False,
 ) -> None:
@@ -130,7 +130,7 @@ def jobs_cancel(
 
 @jobs_app.command("retry")
 def jobs_retry(job: Id, org: Org = "default", as_json: Json = False) -> None:
-    """Let a dead letter wait again as though it were new.
+    """Put a dead letter back in the queue, as though it were new.
 
     Example: duly jobs retry 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77
     """
@@ -151,7 +151,7 @@ def jobs_redrive(
     org: Org = "default",
     as_json: Json = False,
 ) -> None:
-    """Let every dead letter that matches wait again; first says how many there are, and asks.
+    """Put every dead letter that matches back in the queue; first says how many there are, and asks.
 
     Example: duly jobs redrive --type thumbnail --code TIMEOUT --dry-run
     """
