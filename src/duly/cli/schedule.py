@@ -33,6 +33,7 @@ from duly.scheduler.model import (
 from duly.scheduler.plan import next_firings
 from duly.scheduler.seed import SAMPLE_UID, seed
 from duly.scheduler.wallclock import parse_zone
+from duly.settings import load_settings
 
 __all__ = [
     "Booking",
@@ -246,7 +247,8 @@ def answer_run(run_id: int, action: str, key: str | None, minutes: int | None, b
 
 def undo_answer(run_id: int, as_json: bool) -> None:
     """Take back what was booked for a run."""
-    made = ask(lambda pool: service.undo_answer(pool, None, run_id))
+    seconds = load_settings().scheduler_undo_seconds
+    made = ask(lambda pool: service.undo_answer(pool, None, run_id, seconds))
     outcome = outcome_of(made)
     if as_json:
         print(to_json({"outcome": outcome, **asdict(made.row)}))
