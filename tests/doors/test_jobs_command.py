@@ -286,6 +286,23 @@ async def test_an_org_is_named_or_given_by_its_id_and_sees_its_own_jobs_only(doo
     assert (await door.tell("enqueue", "work", "--org", DEFAULT_ORG))["org_id"] == str(DEFAULT_ORG)
 
 
+async def test_what_strangers_wrote_is_shown_and_not_obeyed(door: Door, hands: Hands) -> None:
+    red = "two\nlines \x1b[31m"
+    shown = "two lines \N{REPLACEMENT CHARACTER}[31m"
+    (key,) = hands.put(org=DEFAULT_ORG, requested_by=red, max_attempts=1)
+    (lease,) = await hands.hold()
+    await store.record_progress(hands.worker, lease, red, 40)
+    assert f"in stage '{shown}'" in await door.say("explain", key)
+    await hands.fail(lease, code="OOPS", message=red)
+    assert f"with OOPS ({shown});" in await door.say("explain", key)
+    told = (await door.say("show", key)).splitlines()
+    for name in ("requested_by", "stage", "last_error_message"):
+        assert [line.split(maxsplit=1) for line in told if line.startswith(f"{name} ")] == [[name, shown]]
+    for verb, ends in (("retry", "queued"), ("cancel", "canceled")):
+        assert (await door.say(verb, key)).endswith(f"{key}  work  {ends}  OOPS: {shown}\n")
+    assert "\x1b" not in await door.say("timeline", key)
+
+
 # Steering: every edge that a person can cause -------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from uuid import UUID
 import typer
 
 from duly.cli import asking
-from duly.cli.shown import print_table, text_of, to_json
+from duly.cli.shown import on_one_line, print_table, text_of, to_json
 from duly.cli.watching import counter, watcher
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
@@ -213,7 +213,7 @@ def explain_job(key: UUID, org: str, as_json: bool) -> None:
     found = asking.ask(
         in_org(org, lambda pool, org_id: explain(pool, org_id, key, zone=zone)), lambda settings: settings.worker_role
     )
-    print(to_json(asdict(found)) if as_json else found.sentence)
+    print(to_json(asdict(found)) if as_json else on_one_line(found.sentence))
 
 
 # Steering -------------------------------------------------------------------------------------------------------------
@@ -427,11 +427,11 @@ def tell(job: Job, word: str, as_json: bool, **more: object) -> None:
 
 def line_of(job: Job) -> str:
     """A job in one line."""
-    parts = [f"{job.id}  {job.type}  {job.status}"]
+    parts = [f"{job.id}  {text_of(job.type)}  {job.status}"]
     if job.status is Status.QUEUED and job.run_at > job.updated_at:
         parts.append(f"due {text_of(job.run_at)}")
     if job.last_error_code and job.status is not Status.SUCCEEDED:
-        parts.append(f"{job.last_error_code}: {' '.join((job.last_error_message or '').split())}")
+        parts.append(f"{text_of(job.last_error_code)}: {on_one_line(job.last_error_message or '')}")
     return "  ".join(parts)
 
 

@@ -102,7 +102,7 @@ def explain_post(key: UUID, as_json: bool) -> None:
     """Say why a post has not appeared."""
     zone = UTC if as_json else None
     found = ask(lambda pool: explain(pool, ANYBODY, key, zone=zone))
-    print(to_json(asdict(found)) if as_json else found.sentence)
+    print(to_json(asdict(found)) if as_json else on_one_line(found.sentence))
 
 
 def edit_post(key: UUID, uid: str, caption: str, as_json: bool) -> None:

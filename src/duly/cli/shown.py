@@ -20,18 +20,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
 
 def text_of(value: object) -> str:
-    """A cell."""
+    """A cell: in one line, and nothing that a terminal obeys, whoever wrote it."""
     match value:
         case None:
             return "-"
         case datetime():
             return f"{value.astimezone():%Y-%m-%d %H:%M:%S %Z}"
         case list():
-            return " ".join(map(str, cast("list[object]", value)))
+            return " ".join(map(text_of, cast("list[object]", value)))
         case Mapping():
             return to_json(cast("Mapping[str, object]", value))
         case _:
-            return str(value)
+            return on_one_line(str(value))
 
 
 def on_one_line(text: str) -> str:
