@@ -270,7 +270,7 @@ async def test_why_a_job_is_not_running_is_one_sentence_or_a_reason_for_programs
     (key,) = hands.put(org=DEFAULT_ORG, delay_seconds=3600)
     assert re.fullmatch(r"It waits until .*, as it was asked to\.\n", await door.say("explain", key))
     told = await door.tell("explain", key)
-    assert (told["reason"], told["status"], told["job_id"]) == ("delayed", "queued", str(key))
+    assert (told["reason"], told["status"], told["id"]) == ("delayed", "queued", str(key))
     assert re.search(r"\d UTC, for another", told["sentence"])
 
 

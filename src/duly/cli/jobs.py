@@ -32,10 +32,11 @@ from duly.db.pool import Pool
 from duly.errors import InvalidArgument
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.canonical import LARGEST_BYTES, Json, checked_json
+from duly.kernel.causes import Explanation
 from duly.kernel.paging import MOST_ROWS, Page
 from duly.ledger import service
 from duly.ledger.duration import seconds_of
-from duly.ledger.explain import Explanation, explain
+from duly.ledger.explain import Reason, explain
 from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Options, Request, Status
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.people.service import get_org
@@ -190,7 +191,7 @@ def explain_job(key: UUID, org: str, as_json: bool) -> None:
     """
     zone = UTC if as_json else None
 
-    async def question(pool: Pool) -> Explanation:
+    async def question(pool: Pool) -> Explanation[Reason]:
         return await explain(pool, await org_of(pool, org), key, zone=zone)
 
     tell_explanation(as_worker(question), as_json)

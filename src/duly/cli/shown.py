@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
+from duly.kernel.causes import Explanation
 from duly.kernel.outcome import Created, Creation
 from duly.kernel.paging import Page
 
@@ -61,7 +62,7 @@ def tell_fields(found: Mapping[str, object]) -> None:
             print(f"{name:{width}} {text_of(value)}")
 
 
-def tell_explanation(found: Any, as_json: bool) -> None:
+def tell_explanation(found: Explanation[Any], as_json: bool) -> None:
     """The sentence for people; with its reason, for programs."""
     print(to_json(whole(found)) if as_json else on_one_line(found.sentence))
 
