@@ -11,8 +11,8 @@ from duly.cli.shown import outcome_of, print_table, text_of, to_json
 from duly.db.pool import Pool
 from duly.errors import Conflict, InvalidArgument, Misconfigured
 from duly.extras import require
+from duly.kernel.clock import now
 from duly.kernel.outcome import Creation
-from duly.ledger.service import now
 from duly.people import ApiKey, Org, User, service
 from duly.people.link import new_link
 from duly.people.model import Webhook, new_webhook_secret, read_quiet

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +20,6 @@ __all__ = [
     "find_message",
     "find_people",
     "find_people_of_days",
-    "get_now",
     "is_here",
     "list_messages",
     "names_of",
@@ -107,11 +105,6 @@ async def release_messages(connection: Connection, of: LeaseTable, leases: Seque
         owners=[lease.owner for lease in leases],
     )
     crashpoint("after_release")
-
-
-async def get_now(connection: Connection) -> datetime:
-    """The database's time."""
-    return await get_value(connection, SQL.get_now)
 
 
 async def sweep_messages(

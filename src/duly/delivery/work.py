@@ -28,6 +28,7 @@ from duly.delivery.channel import (
 )
 from duly.delivery.links import Links
 from duly.kernel.backoff import Backoff
+from duly.kernel.clock import get_now
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.lease import Lease, LeaseTable, settle_many
 from duly.kernel.links import list_link_keys
@@ -279,7 +280,7 @@ class SendWork(Work):
 
     async def try_again(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
         """Let them wait: as long as the other side said, or longer every time."""
-        now = await store.get_now(connection)
+        now = await get_now(connection)
         due = [now + timedelta(seconds=self.delay_of(each)) for each in finished]
         columns = {
             **reasons_of(finished),

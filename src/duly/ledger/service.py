@@ -8,6 +8,7 @@ from uuid import UUID
 from duly.db.pool import Pool
 from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.kernel.canonical import checked_json
+from duly.kernel.clock import now
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import Page, checked_most, page_of, read_place
 from duly.ledger import store
@@ -180,12 +181,6 @@ async def get(connection: store.Connection, org: UUID, key: UUID) -> Job:
     if job := await store.find_job(connection, org, key):
         return job
     raise NotFound(f"there is no job {key}")
-
-
-async def now(pool: Pool) -> datetime:
-    """The database's time."""
-    async with pool.transaction() as connection:
-        return await store.clock(connection)
 
 
 def refuse_everything(queue: str, type: str) -> None:  # noqa: A002

@@ -48,7 +48,6 @@ __all__ = [
     "cancel_job",
     "cancelled",
     "claim",
-    "clock",
     "count_dead",
     "done",
     "enqueue",
@@ -366,11 +365,6 @@ async def retain(connection: Connection, most: int = 1000) -> int:
 async def act_for(connection: Connection, org: UUID) -> None:
     """See only this org's jobs until the transaction ends."""
     await get_value(connection, SQL.act_for, org=org)
-
-
-async def clock(connection: Connection) -> datetime:
-    """The database's time."""
-    return await get_value(connection, SQL.clock)
 
 
 # Looking --------------------------------------------------------------------------------------------------------------
