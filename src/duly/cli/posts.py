@@ -11,7 +11,7 @@ from duly.cli.asking import as_api, as_owner, as_worker
 from duly.cli.shown import outcome_of, tell_explanation, tell_page, tell_whole, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import counter
-from duly.db.location import open_database
+from duly.db.location import open_database, role_on
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, TooLarge
 from duly.kernel.lease import sweep
@@ -25,7 +25,7 @@ from duly.posts.legacy import Imported, import_legacy, lines_of
 from duly.posts.machine import POST
 from duly.posts.model import UID, Intent, checked_caption
 from duly.posts.store import ANYBODY
-from duly.settings import load_settings, parse_address
+from duly.settings import load_settings
 from duly.wiring import works_of
 from duly.worker.runtime import run_worker
 
@@ -105,7 +105,7 @@ def release_posts(as_json: bool) -> None:
     released = 0
     with open_database(settings) as database:
         dsn = database.dsn_as(settings.worker_role)
-        role = None if parse_address(dsn).get("user") == settings.worker_role else settings.worker_role
+        role = role_on(dsn, settings.worker_role)
         while rows := run_worker(works_of(settings, ["posts"]), settings, dsn=dsn, role=role, once=True):
             released += rows
     print(to_json({"released": released}) if as_json else f"released  {released}")
