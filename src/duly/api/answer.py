@@ -35,7 +35,7 @@ from duly.scheduler.store import receipt_of
 
 __all__ = ["router"]
 
-OPEN = (RunStatus.PENDING, RunStatus.SENT, RunStatus.SNOOZED)
+OPEN = tuple(each for each in RunStatus if each.is_open)
 STYLE = files("duly.api").joinpath("pages/answer.css").read_text("utf-8")
 HEADERS = {
     "Cache-Control": "no-store",

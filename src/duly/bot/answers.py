@@ -22,7 +22,7 @@ __all__ = ["Tap", "read_tap", "router"]
 
 KEY = re.compile(r"(\d{1,19}):\d{1,12}:(?:(complete|skip|cancel)|(snooze):(\d{1,5}))", re.ASCII)
 RECEIPT = re.compile(r"(-?\d{1,19}):(\d{1,19})", re.ASCII)
-ENDED = (RunStatus.CONFIRMED, RunStatus.SKIPPED, RunStatus.CANCELLED)
+ENDED = tuple(each for each in RunStatus if not each.is_open)
 MOST_LOOKS = 3
 
 log = get_log("duly.bot")

@@ -35,6 +35,7 @@ from duly.kernel.paging import MOST_ROWS
 from duly.kernel.words import counted
 from duly.objects import LARGEST_PHOTO_BYTES, Screenshot, clean_screenshot, open_objects
 from duly.settings import Settings, load_settings
+from duly.wiring import states_of
 
 __all__ = [
     "capture_data",
@@ -372,8 +373,7 @@ async def telegram_id_of(pool: Pool, user: str) -> int:
 
 def house_of(settings: Settings) -> House:
     """What the settings say of sessions."""
-    states = States(settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state)
-    return House(settings.db_schema, states, settings.session_idle_seconds, settings.lease_timeout_seconds)
+    return House(settings.db_schema, states_of(settings), settings.session_idle_seconds, settings.lease_timeout_seconds)
 
 
 def checked_day(day: str) -> date:

@@ -14,7 +14,6 @@ from duly.cli.watching import counter
 from duly.db.location import open_database, role_on
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, TooLarge
-from duly.kernel.lease import sweep
 from duly.kernel.paging import MOST_ROWS
 from duly.logs import configure_logs
 from duly.objects import open_objects
@@ -22,7 +21,6 @@ from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_photo
 from duly.posts import service
 from duly.posts.explain import explain
 from duly.posts.legacy import Imported, import_legacy, lines_of
-from duly.posts.machine import POST
 from duly.posts.model import UID, Intent, checked_caption
 from duly.posts.store import ANYBODY
 from duly.settings import load_settings
@@ -42,7 +40,6 @@ __all__ = [
 ]
 
 SOME_LINES_BAD = 1
-SWEPT_AT_ONCE = 100
 
 
 def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as_json: bool) -> None:
@@ -113,17 +110,7 @@ def release_posts(as_json: bool) -> None:
 
 def repair_posts(as_json: bool) -> None:
     """Let posts wait again whose holders are gone."""
-
-    async def question(pool: Pool) -> int:
-        repaired = 0
-        while True:
-            async with pool.transaction() as connection:
-                rows = await sweep(connection, POST, most=SWEPT_AT_ONCE)
-            repaired += len(rows)
-            if len(rows) < SWEPT_AT_ONCE:
-                return repaired
-
-    repaired = as_worker(question)
+    repaired = as_worker(service.repair)
     print(to_json({"repaired": repaired}) if as_json else f"repaired  {repaired}")
 
 

@@ -55,7 +55,6 @@ __all__ = [
 ]
 
 FIRINGS_OF_A_NEW_ONE, FIRINGS_SHOWN = 3, 5
-OPEN = (RunStatus.PENDING, RunStatus.SENT, RunStatus.SNOOZED)
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def show_schedule(job_id: int, as_json: bool) -> None:
     async def question(pool: Pool) -> tuple[Schedule, Sequence[Run]]:
         schedule = await service.get_schedule(pool, None, job_id)
         found: list[Run] = []
-        for status in OPEN:
+        for status in (each for each in RunStatus if each.is_open):
             found += (await service.list_runs(pool, None, job_id=job_id, status=status, most=MOST_ROWS)).items
         return schedule, sorted(found, key=lambda run: (run.scheduled_at, run.id))
 

@@ -72,7 +72,7 @@ class Situation:
     @property
     def is_closed(self) -> bool:
         """Has it come to its end?"""
-        return self.status in (RunStatus.CONFIRMED, RunStatus.SKIPPED, RunStatus.CANCELLED)
+        return not self.status.is_open
 
     @property
     def is_written(self) -> bool:
