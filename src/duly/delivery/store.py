@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection
-
 from duly.db.queries import load_queries
-from duly.db.rows import Row, change, find_row, find_value, get_rows, get_value
+from duly.db.rows import Connection, Row, change, find_row, find_value, get_rows, get_value
 from duly.delivery.channel import Person
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
@@ -35,7 +33,6 @@ __all__ = [
 SQL = load_queries(__file__)
 LOOKED_AT = 500  # messages at a time, so that a long line in the way is passed quickly
 MOST_LOOKS = 20
-Connection = AsyncConnection[Any]
 
 
 # Sending --------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.delivery import store
 from duly.delivery.channel import (
     AnswerLink,
@@ -33,7 +34,7 @@ from duly.kernel.crashpoint import crashpoint
 from duly.kernel.lease import Lease, LeaseTable, settle_many
 from duly.kernel.links import list_link_keys
 from duly.kernel.outcome import Done, Failed, GiveUp, HandedBack, clean_text
-from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 
 __all__ = ["MOST_STARTS", "SendWork"]

@@ -13,12 +13,11 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import find_row
+from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
 from duly.ingest.machine import DEFAULT_SCHEMA, States
 from duly.ingest.model import Outcome
 from duly.ingest.reading import Input
-from duly.ingest.store import Connection
 from duly.kernel.causes import (
     ALIVE_SECONDS,
     MOST_COUNTED,

@@ -4,8 +4,7 @@ from datetime import datetime
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import get_value
-from duly.kernel.lease import Connection
+from duly.db.rows import Connection, get_value
 
 __all__ = ["get_clock", "get_now", "now"]
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import find_row
+from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
 from duly.kernel.causes import (
     ALIVE_SECONDS,
@@ -31,7 +31,6 @@ from duly.kernel.words import counted, span, when
 from duly.ledger.model import ANY, Limit, Status
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.ledger.service import tenant
-from duly.ledger.store import Connection
 
 __all__ = ["CAUSES", "Reason", "Situation", "explain"]
 

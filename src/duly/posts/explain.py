@@ -12,7 +12,7 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import find_row
+from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
 from duly.kernel.causes import (
     ALIVE_SECONDS,
@@ -27,7 +27,6 @@ from duly.kernel.causes import (
 from duly.kernel.identity import worker_of
 from duly.kernel.words import counted, span, when
 from duly.posts.model import MOST_ATTEMPTS, Status
-from duly.posts.store import Connection
 
 __all__ = ["CAUSES", "Reason", "Situation", "explain"]
 

@@ -10,6 +10,7 @@ from psycopg import DatabaseError
 from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.errors import AlreadyPosted, DulyError, IllegalMove, InvalidArgument, NotFound, RequestIdReused
 from duly.kernel import timeline
 from duly.kernel.lease import sweep
@@ -156,7 +157,7 @@ async def list_transitions(
 # Within ---------------------------------------------------------------------------------------------------------------
 
 
-async def get(connection: store.Connection, key: UUID, viewer: str | None) -> Post:
+async def get(connection: Connection, key: UUID, viewer: str | None) -> Post:
     """A post that this viewer may see, or NotFound."""
     if post := await store.find_post(connection, key, viewer):
         return post

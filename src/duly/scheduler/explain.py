@@ -12,12 +12,12 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import find_row
+from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
 from duly.kernel.causes import ALIVE_SECONDS, Cause, Explanation, explained, in_zone
 from duly.kernel.words import span, when
 from duly.scheduler.model import RunStatus
-from duly.scheduler.store import Connection, Owner
+from duly.scheduler.store import Owner
 
 __all__ = ["CAUSES", "Reason", "Situation", "explain"]
 

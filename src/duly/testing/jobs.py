@@ -27,12 +27,12 @@ from psycopg.types.json import Jsonb
 from duly.db.location import role_on
 from duly.db.pool import Pool, open_pool
 from duly.db.queries import load_queries
-from duly.db.rows import Row, find_value
+from duly.db.rows import Connection, Row, find_value
 from duly.errors import InvalidArgument, Misconfigured
 from duly.kernel.canonical import Json, checked_json
 from duly.kernel.lease import Lease
 from duly.kernel.outcome import Done, Outcome
-from duly.kernel.work import Connection, Pace
+from duly.kernel.work import Pace
 from duly.ledger import store
 from duly.ledger.asking import AnyTransaction, AsyncTransaction, SyncTransaction, is_async, look, look_async
 from duly.ledger.context import Context, Desk, Nothing
