@@ -22,7 +22,7 @@ from fastapi import Depends, FastAPI
 from psycopg import AsyncConnection
 from starlette.requests import HTTPConnection
 
-from duly.db.location import Database, open_database
+from duly.db.location import Database, open_database, role_on
 from duly.db.migrate import direct_dsn, migrate
 from duly.db.migrations import names_of
 from duly.db.pool import Pool, open_pool
@@ -30,7 +30,7 @@ from duly.errors import DulyError, Misconfigured
 from duly.kernel.backoff import Backoff
 from duly.ledger.sdk import App
 from duly.logs import get_log
-from duly.settings import Settings, load_settings, parse_address
+from duly.settings import Settings, load_settings
 from duly.wiring import works_of
 from duly.worker.runtime import Worker
 
@@ -174,11 +174,9 @@ class Beside:
 
     async def work(self) -> None:
         """One worker, to its end."""
-        login, role = parse_address(self.dsn).get("user"), self.settings.worker_role
         works = works_of(self.settings, ["ledger"], self.app)
-        self.worker = Worker(
-            works, self.settings, dsn=self.dsn, direct_dsn=self.direct, role=None if login == role else role
-        )
+        role = role_on(self.dsn, self.settings.worker_role)
+        self.worker = Worker(works, self.settings, dsn=self.dsn, direct_dsn=self.direct, role=role)
         try:
             await self.worker.run()
         finally:

@@ -20,9 +20,10 @@ from duly.settings import Settings
 from duly.worker.children import Children
 
 if TYPE_CHECKING:
+    from duly.ingest.machine import States
     from duly.ingest.photographs import Eyes, PhotographReader
 
-__all__ = ["WORKS", "eyes", "load_app", "photographs", "works_of"]
+__all__ = ["WORKS", "eyes", "load_app", "photographs", "states_of", "works_of"]
 
 READ_AHEAD = 8  # sessions; the rest are left to other workers
 
@@ -79,7 +80,6 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
     One cycle takes the sample, as its contract says. Whoever goes on reads photographs, unless told: people send them.
     """
-    from duly.ingest.machine import States
     from duly.ingest.reading import FixtureReader, NoiseReader
     from duly.ingest.work import CaptureWork, Rules
 
@@ -94,7 +94,7 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     )
     rules = Rules(
         schema=settings.db_schema,
-        states=States(settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state),
+        states=states_of(settings),
         due="created_at" if once else "closed_at",
         idle_seconds=settings.session_idle_seconds,
         threshold=settings.summary_threshold,
@@ -104,6 +104,13 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     return CaptureWork(
         NoiseReader(reader, settings.chaos_seed) if settings.enable_chaos_parser else reader, pace, rules
     )
+
+
+def states_of(settings: Settings) -> "States":
+    """What a backend calls the states of a session."""
+    from duly.ingest.machine import States
+
+    return States(settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state)
 
 
 def reading_slots(settings: Settings) -> int:

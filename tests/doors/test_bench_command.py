@@ -22,23 +22,13 @@ from bench.verify import store as verify_store
 from duly.verify.invariants import check
 from duly.verify.machines import DRAWN
 from tests.eyes.days import BEFORE, picture
-from tests.support.golden import check_golden
 from tests.support.processes import PYTHON, plain_environment
-
-GOLDEN = Path(__file__).parent.parent / "golden" / "cli"
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [*PYTHON, "-m", "duly", "bench", *arguments]
     environment = plain_environment(COLUMNS="100", TERM="dumb", NO_COLOR="1", **variables)
     return subprocess.run(command, env=environment, capture_output=True, text=True)
-
-
-@pytest.mark.parametrize("name", ["ledger", "posts", "ingest", "ocr", "scheduler", "verify", "all"])
-def test_help_says_what_it_said_and_has_an_example(name: str) -> None:
-    shown = "\n".join(line.rstrip() for line in run(name, "--help").stdout.splitlines()).strip() + "\n"
-    check_golden(GOLDEN / f"bench-{name}.txt", shown)
-    assert f"Example: duly bench {name} " in shown
 
 
 @pytest.mark.parametrize(

@@ -222,20 +222,20 @@ async def test_what_an_option_cannot_be_is_refused_before_anything_is_asked(word
 async def test_jobs_are_listed_page_by_page_and_by_what_they_are(door: Door, hands: Hands) -> None:
     keys = [str(key) for key in hands.put(org=DEFAULT_ORG, rows=3)]
     first = await door.tell("list", "--limit", 2)
-    assert [job["id"] for job in first["jobs"]] == [keys[2], keys[1]]
+    assert [job["id"] for job in first["items"]] == [keys[2], keys[1]]
     rest = await door.tell("list", "--limit", 2, "--place", first["next"])
-    assert ([job["id"] for job in rest["jobs"]], rest["next"]) == ([keys[0]], None)
+    assert ([job["id"] for job in rest["items"]], rest["next"]) == ([keys[0]], None)
     await door.say("cancel", keys[0])
-    (only,) = (await door.tell("list", "--status", "canceled", "--type", "work", "--queue", "default"))["jobs"]
+    (only,) = (await door.tell("list", "--status", "canceled", "--type", "work", "--queue", "default"))["items"]
     assert only["id"] == keys[0]
-    assert (await door.tell("list", "--finished-from", only["finished_at"]))["jobs"] == [only]
-    assert (await door.tell("list", "--finished-before", only["finished_at"]))["jobs"] == []
+    assert (await door.tell("list", "--finished-from", only["finished_at"]))["items"] == [only]
+    assert (await door.tell("list", "--finished-before", only["finished_at"]))["items"] == []
     for nothing in (["--type", "other"], ["--queue", "other"], ["--status", "running"]):
-        assert (await door.tell("list", *nothing)) == {"jobs": [], "next": None}
+        assert (await door.tell("list", *nothing)) == {"items": [], "next": None}
     head, newest, more = (await door.say("list", "--limit", 1)).splitlines()
     assert head.split()[:5] == ["id", "type", "queue", "status", "starts"]
     assert newest.split()[:5] == [keys[2], "work", "default", "queued", "0/5"]
-    assert more.startswith("there are more: --place ")
+    assert more.startswith("more      --place ")
     assert isinstance(await door.refuse("list", "--place", "nonsense"), InvalidArgument)
 
 
@@ -253,7 +253,7 @@ async def test_a_job_is_shown_with_its_log(door: Door, hands: Hands) -> None:
         (3, "succeeded"),
     ]
     head, first, *_ = (await door.say("timeline", made["id"])).splitlines()
-    assert head.split() == ["seq", "at", "from", "to", "detail"]
+    assert head.split() == ["seq", "at", "from", "to", "by", "details"]
     assert first.split()[4:6] == ["-", "queued"]
 
 
@@ -270,7 +270,7 @@ async def test_why_a_job_is_not_running_is_one_sentence_or_a_reason_for_programs
     (key,) = hands.put(org=DEFAULT_ORG, delay_seconds=3600)
     assert re.fullmatch(r"It waits until .*, as it was asked to\.\n", await door.say("explain", key))
     told = await door.tell("explain", key)
-    assert (told["reason"], told["status"], told["job_id"]) == ("delayed", "queued", str(key))
+    assert (told["reason"], told["status"], told["id"]) == ("delayed", "queued", str(key))
     assert re.search(r"\d UTC, for another", told["sentence"])
 
 
@@ -280,10 +280,27 @@ async def test_an_org_is_named_or_given_by_its_id_and_sees_its_own_jobs_only(doo
     assert made["org_id"] == str(org)
     for words in (["show"], ["timeline"], ["explain"], ["cancel"], ["cancel", "--now"], ["retry"]):
         assert isinstance(await door.refuse(words[0], made["id"], *words[1:]), NotFound)
-    assert (await door.tell("list"))["jobs"] == []
+    assert (await door.tell("list"))["items"] == []
     assert (await door.tell("show", made["id"], "--org", org))["id"] == made["id"]
     assert (await door.tell("redrive", "--org", "acme"))["matched"] == 0
     assert (await door.tell("enqueue", "work", "--org", DEFAULT_ORG))["org_id"] == str(DEFAULT_ORG)
+
+
+async def test_what_strangers_wrote_is_shown_and_not_obeyed(door: Door, hands: Hands) -> None:
+    red = "two\nlines \x1b[31m"
+    shown = "two lines \N{REPLACEMENT CHARACTER}[31m"
+    (key,) = hands.put(org=DEFAULT_ORG, requested_by=red, max_attempts=1)
+    (lease,) = await hands.hold()
+    await store.record_progress(hands.worker, lease, red, 40)
+    assert f"in stage '{shown}'" in await door.say("explain", key)
+    await hands.fail(lease, code="OOPS", message=red)
+    assert f"with OOPS ({shown});" in await door.say("explain", key)
+    told = (await door.say("show", key)).splitlines()
+    for name in ("requested_by", "stage", "last_error_message"):
+        assert [line.split(maxsplit=1) for line in told if line.startswith(f"{name} ")] == [[name, shown]]
+    for verb, ends in (("retry", "queued"), ("cancel", "canceled")):
+        assert (await door.say(verb, key)).endswith(f"{key}  work  {ends}  OOPS: {shown}\n")
+    assert "\x1b" not in await door.say("timeline", key)
 
 
 # Steering: every edge that a person can cause -------------------------------------------------------------------------

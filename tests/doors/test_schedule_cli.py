@@ -328,6 +328,17 @@ def test_a_run_is_sent_answered_once_and_booked_and_taken_back(door: Door) -> No
     assert isinstance(door.refuse("schedule", "explain", 999), NotFound)
 
 
+def test_what_was_booked_can_be_taken_back_for_as_long_as_the_settings_say(door: Door, admin: Admin) -> None:
+    run = door.sent_run("--amount", "9.99")
+    door.say("schedule", "answer", run, "complete")
+    move_clock(admin, 30)
+    door.environment["DULY_SCHEDULER_UNDO_SECONDS"] = "20"
+    assert "can be undone for 00:00:20 and no longer" in str(door.refuse("schedule", "undo", run))
+    door.environment["DULY_SCHEDULER_UNDO_SECONDS"] = "3600"
+    move_clock(admin, 1800)
+    assert door.tell("schedule", "undo", run)["outcome"] == "created"
+
+
 def test_a_run_is_snoozed_and_skipped_in_words(door: Door) -> None:
     run = door.sent_run()
     said = door.say("schedule", "answer", run, "snooze", "--minutes", 10)

@@ -2,9 +2,13 @@
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+from typer.core import TyperGroup as Group
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from duly.cli import app
@@ -13,90 +17,18 @@ from tests.support.processes import PYTHON, plain_environment
 
 GOLDEN = Path(__file__).parent / "cli"
 TERMINAL = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
-PEOPLE = [
-    *(f"{noun} {verb}" for noun in ("orgs", "users", "keys") for verb in ("create", "list", "revoke")),
-    "users set",
-    "users link",
-    "users unlink",
-    "keys rotate-links",
-]
-JOBS = [
-    f"jobs {verb}"
-    for verb in (
-        "enqueue",
-        "list",
-        "show",
-        "timeline",
-        "explain",
-        "cancel",
-        "retry",
-        "redrive",
-        "pause",
-        "limits",
-        "resume",
-    )
-]
-POSTS = [
-    f"posts {verb}"
-    for verb in ("create", "list", "show", "timeline", "explain", "edit", "release", "repair", "import-legacy")
-]
-INGEST = [
-    f"ingest {verb}"
-    for verb in (
-        "capture",
-        "read",
-        "list",
-        "show",
-        "timeline",
-        "explain",
-        "day",
-        "versions",
-        "diff",
-        "events",
-        "notifications",
-        "replay",
-    )
-]
-SCHEDULE = [
-    f"schedule {verb}"
-    for verb in (
-        "add",
-        "edit",
-        "list",
-        "show",
-        "next",
-        "pause",
-        "resume",
-        "archive",
-        "fire",
-        "runs",
-        "upcoming",
-        "answer",
-        "undo",
-        "timeline",
-        "explain",
-        "seed",
-    )
-]
-NOTIFICATIONS = [f"notifications {verb}" for verb in ("list", "show", "resend", "resolve")]
-EXPENSES = [f"expenses {verb}" for verb in ("list", "export")]
-PARTITIONS = [f"partitions {verb}" for verb in ("list", "create", "archive", "drop")]
-DAILY = ("", "up", "serve", "bot", "migrate", "verify", "doctor", "slo", "psql")
-COMMANDS = (
-    *DAILY,
-    *PEOPLE,
-    *JOBS,
-    *POSTS,
-    *INGEST,
-    *SCHEDULE,
-    *NOTIFICATIONS,
-    *EXPENSES,
-    *PARTITIONS,
-    "test",
-    "check",
-    "chaos",
-    "lock",
-)
+
+
+def commands_of(group: Group, *words: str) -> Iterator[str]:
+    """Every command there is, as it is typed."""
+    for name, command in group.commands.items():
+        if isinstance(command, Group):
+            yield from commands_of(command, *words, name)
+        else:
+            yield " ".join((*words, name))
+
+
+COMMANDS = ("", *commands_of(cast("Group", get_command(app))))
 
 
 def file_of(command: str) -> Path:
@@ -108,6 +40,10 @@ def test_help_says_what_it_said(command: str) -> None:
     shown = CliRunner().invoke(app, [*command.split(), "--help"], env=TERMINAL, prog_name="duly")
     assert shown.exit_code == 0
     check_golden(file_of(command), without_margins(shown.stdout))
+
+
+def test_no_words_are_left_of_a_command_that_is_gone() -> None:
+    assert sorted(GOLDEN.iterdir()) == sorted(map(file_of, COMMANDS))
 
 
 def test_a_process_of_its_own_says_the_same() -> None:

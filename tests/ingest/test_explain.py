@@ -11,9 +11,10 @@ from duly.db.migrations import Names
 from duly.db.pool import Pool, open_pool
 from duly.errors import NotFound
 from duly.ingest import store
-from duly.ingest.explain import CAUSES, Explanation, House, Reason, explain, result_in_words
+from duly.ingest.explain import CAUSES, House, Reason, explain, result_in_words
 from duly.ingest.machine import States
 from duly.kernel.canonical import Json
+from duly.kernel.causes import Explanation
 from duly.worker.registry import Identity, register
 from tests.ingest.hands import ANNA, LEASE, SCHEMA, Hands
 
@@ -43,7 +44,7 @@ async def photograph(hands: Hands, key: UUID) -> None:
         assert await store.add_image(hands.api, SCHEMA, key, f"k/{uuid4()}")
 
 
-async def told(pool: Pool, key: UUID) -> Explanation:
+async def told(pool: Pool, key: UUID) -> Explanation[Reason]:
     """The reason, which the sentence fits."""
     return await explain(pool, None, key)
 
@@ -141,7 +142,7 @@ async def test_it_has_come_to_its_end(hands: Hands, pool: Pool) -> None:
         (key,) = await hands.bring(DAY)
         await hands.finish(await hands.hold())
         found = await told(pool, key)
-        assert (found.reason, found.state) == (Reason.DONE, "done")
+        assert (found.reason, found.status) == (Reason.DONE, "done")
         assert found.sentence == f"It is done: {words} the data that came with it."
 
 

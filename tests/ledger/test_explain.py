@@ -13,10 +13,10 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import NotFound
-from duly.kernel.causes import ALIVE_SECONDS
+from duly.kernel.causes import ALIVE_SECONDS, MOST_COUNTED
 from duly.kernel.work import Pace
 from duly.ledger import service, store
-from duly.ledger.explain import CAUSES, MOST_COUNTED, Reason, explain, names, span
+from duly.ledger.explain import CAUSES, Reason, explain, names, span
 from duly.ledger.model import Status
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.ledger.work import Handler, JobWork
@@ -342,7 +342,7 @@ async def test_every_reason_is_told_in_one_true_sentence(case: Case, hands: Hand
     assert found.reason is case.reason, found.sentence
     assert re.fullmatch(case.sentence, found.sentence), found.sentence
     job = await service.get_job(pool, ORG, key)
-    assert (found.job_id, found.status) == (key, job.status)
+    assert (found.id, found.status) == (key, job.status)
 
 
 @pytest.mark.lawless

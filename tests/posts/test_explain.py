@@ -10,7 +10,8 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import Pool, open_pool
 from duly.errors import NotFound
-from duly.posts.explain import CAUSES, Explanation, Reason, explain
+from duly.kernel.causes import Explanation
+from duly.posts.explain import CAUSES, Reason, explain
 from duly.posts.store import ANYBODY
 from duly.worker.registry import Identity, register
 from tests.posts.hands import HOURS, LEASE, Hands
@@ -28,7 +29,7 @@ async def hire(hands: Hands, slots: int = 2) -> None:
     await register(hands.worker, Identity("night", ["posts"], {"posts": slots}))
 
 
-async def told(pool: Pool, key: UUID) -> Explanation:
+async def told(pool: Pool, key: UUID) -> Explanation[Reason]:
     """The reason, which the sentence fits."""
     return await explain(pool, ANYBODY, key)
 

@@ -15,9 +15,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from duly.db.rows import Connection
 from duly.kernel.lease import Lease, settle_many
 from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp
-from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work, where_to_run
+from duly.kernel.work import Call, Finished, Pace, StopSign, Work, where_to_run
 from tests.laws.tables import Shape
 
 __all__ = ["AT_THE_GATE", "GATE", "PACE", "LawWork"]

@@ -25,8 +25,8 @@ from duly.api.answer_words import words_of
 from duly.api.opened import Opened
 from duly.db.pool import Pool
 from duly.errors import AlreadyAnswered, Conflict, NotFound, Refused
+from duly.kernel.clock import now
 from duly.kernel.links import Link, list_link_keys, read_link
-from duly.ledger.service import now
 from duly.people.model import User
 from duly.people.service import find_person
 from duly.scheduler import service
@@ -36,7 +36,7 @@ from duly.scheduler.store import receipt_of
 
 __all__ = ["router"]
 
-OPEN = (RunStatus.PENDING, RunStatus.SENT, RunStatus.SNOOZED)
+OPEN = tuple(each for each in RunStatus if each.is_open)
 STYLE = files("duly.api").joinpath("pages/answer.css").read_text("utf-8")
 HEADERS = {
     "Cache-Control": "no-store",

@@ -25,7 +25,7 @@ from duly.db.pool import Pool
 from duly.errors import InvalidArgument, NotFound, NotMigrated, RateLimited, Unavailable, Unexpected
 from duly.ingest.model import KnownDay
 from duly.ingest.service import list_days
-from duly.ledger.service import now
+from duly.kernel.clock import now
 from duly.people.model import User
 from duly.people.service import create_calendar, find_calendar, revoke_calendar
 from duly.scheduler import service

@@ -5,9 +5,9 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-__all__ = ["MOST_ROWS", "Asked", "Instant", "Most", "PageQuery", "Place", "Shown"]
+__all__ = ["MOST_SHOWN", "Asked", "Instant", "Most", "PageQuery", "Place", "Shown"]
 
-MOST_ROWS = 200
+MOST_SHOWN = 200
 
 
 def in_utc(at: datetime) -> datetime:
@@ -18,7 +18,7 @@ def in_utc(at: datetime) -> datetime:
 Place = Annotated[
     str, Field(max_length=512, pattern=r"^[A-Za-z0-9_-]+$", description="`next` of the page before this one.")
 ]
-Most = Annotated[int, Field(ge=1, le=MOST_ROWS, description="How many at most.")]
+Most = Annotated[int, Field(ge=1, le=MOST_SHOWN, description="How many at most.")]
 Instant: TypeAlias = Annotated[datetime, AfterValidator(in_utc)]
 
 

@@ -38,8 +38,8 @@ from duly.errors import (
     Unavailable,
     Unexpected,
 )
+from duly.kernel.clock import now
 from duly.kernel.outcome import Creation, Existing
-from duly.ledger.service import now
 from duly.people.service import find_person
 from duly.scheduler import service
 from duly.scheduler.calendar import firings_of

@@ -13,7 +13,7 @@ from duly.bot.desk import Desk
 from duly.bot.words import say
 from duly.errors import NotFound
 from duly.ingest import service as ingest
-from duly.ledger.service import now
+from duly.kernel.clock import now
 from duly.people import User
 from duly.scheduler import service as scheduler
 from duly.scheduler.model import Run, Upcoming

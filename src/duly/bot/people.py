@@ -15,8 +15,8 @@ from duly.bot.desk import Desk
 from duly.bot.visits import Visit
 from duly.bot.words import language_of, say
 from duly.errors import Conflict, InvalidArgument, RateLimited
+from duly.kernel.clock import now
 from duly.kernel.crashpoint import crashpoint
-from duly.ledger.service import now
 from duly.people import User, service
 from duly.people.link import read_link
 

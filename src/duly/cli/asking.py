@@ -11,18 +11,41 @@ from duly.db.pool import Pool, open_pool
 from duly.errors import NotMigrated, Unavailable
 from duly.settings import Settings, load_settings
 
-__all__ = ["ask"]
+__all__ = ["as_api", "as_owner", "as_reader", "as_worker"]
 
 Answer = TypeVar("Answer")
 NOT_THERE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.InvalidSchemaName)
 
 
-def ask(question: Callable[[Pool], Awaitable[Answer]], role: Callable[[Settings], str]) -> Answer:
-    """Ask on the database of the settings, acting as one of their roles in every transaction."""
+def as_api(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
+    """Ask with the rights of the API: what people may do by HTTP."""
     settings = load_settings()
+    return ask(question, settings, settings.api_role)
+
+
+def as_worker(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
+    """Ask with the rights of a worker, which sees every org."""
+    settings = load_settings()
+    return ask(question, settings, settings.worker_role)
+
+
+def as_owner(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
+    """Ask as the owner of the tables: the administrator's door."""
+    settings = load_settings()
+    return ask(question, settings, settings.owner_role)
+
+
+def as_reader(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
+    """Ask as one who only looks."""
+    settings = load_settings()
+    return ask(question, settings, settings.readonly_role)
+
+
+def ask(question: Callable[[Pool], Awaitable[Answer]], settings: Settings, role: str) -> Answer:
+    """Ask on the database of the settings, acting as this role in every transaction."""
 
     async def run(dsn: str) -> Answer:
-        async with open_pool(dsn, size=1, role=role(settings), name="duly-cli") as pool:
+        async with open_pool(dsn, size=1, role=role, name="duly-cli") as pool:
             return await question(pool)
 
     with open_database(settings) as database:

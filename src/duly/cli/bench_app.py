@@ -49,7 +49,7 @@ def ledger(
 
     Example: duly bench ledger --rounds 3 --only drain,bulk
     """
-    from duly.cli.bench import run_bench_ledger
+    from duly.cli.bench import run_bench
 
     sizes = {
         "jobs": jobs,
@@ -62,7 +62,7 @@ def ledger(
         "snapshot-jobs": snapshot_jobs,
         "warm-waves": warm_waves,
     }
-    run_bench_ledger(rounds=rounds, only=only, sides=sides, sizes=sizes, as_json=as_json)
+    run_bench("ledger", {"rounds": rounds, "only": only, "sides": sides, **sizes}, as_json, needs="bench")
 
 
 @bench_app.command()
@@ -91,7 +91,7 @@ def posts(
 
     Example: duly bench posts --rounds 1 --only release,intents --posts 20000
     """
-    from duly.cli.bench import run_bench_posts
+    from duly.cli.bench import run_bench
 
     sizes = {
         "posts": posts,
@@ -101,7 +101,7 @@ def posts(
         "minute-seconds": minute_seconds,
         "warm-waves": warm_waves,
     }
-    run_bench_posts(rounds=rounds, only=only, sizes=sizes, as_json=as_json)
+    run_bench("posts", {"rounds": rounds, "only": only, **sizes}, as_json)
 
 
 @bench_app.command()
@@ -121,10 +121,10 @@ def ingest(
 
     Example: duly bench ingest --rounds 1 --only drain --sessions 5000
     """
-    from duly.cli.bench import run_bench_ingest
+    from duly.cli.bench import run_bench
 
     sizes = {"sessions": sessions, "days": days, "warm-waves": warm_waves}
-    run_bench_ingest(rounds=rounds, only=only, sizes=sizes, as_json=as_json)
+    run_bench("ingest", {"rounds": rounds, "only": only, **sizes}, as_json)
 
 
 @bench_app.command()
@@ -147,10 +147,10 @@ def scheduler(
 
     Example: duly bench scheduler --rounds 1 --only pass --schedules 100000
     """
-    from duly.cli.bench import run_bench_scheduler
+    from duly.cli.bench import run_bench
 
     sizes = {"schedules": schedules, "due": due, "runs": runs, "messages": messages}
-    run_bench_scheduler(rounds=rounds, only=only, sizes=sizes, as_json=as_json)
+    run_bench("scheduler", {"rounds": rounds, "only": only, **sizes}, as_json)
 
 
 @bench_app.command()
@@ -166,9 +166,9 @@ def verify(
 
     Example: duly bench verify --events 1000000
     """
-    from duly.cli.bench import run_bench_verify
+    from duly.cli.bench import run_bench
 
-    run_bench_verify(rounds=rounds, only=only, events=events, as_json=as_json)
+    run_bench("verify", {"rounds": rounds, "only": only, "events": events}, as_json)
 
 
 @bench_app.command()
@@ -193,9 +193,10 @@ def ocr(
 
     Example: duly bench ocr --first 2000 --screens 10 --hard 5
     """
-    from duly.cli.bench import run_bench_ocr
+    from duly.cli.bench import run_bench
 
-    run_bench_ocr({"first": first, "screens": screens, "hard": hard, "images": images, "raw": raw}, as_json)
+    options = {"first": first, "screens": screens, "hard": hard, "images": images, "raw": raw}
+    run_bench("ocr", options, as_json, needs="ocr")
 
 
 @bench_app.command("all")
@@ -222,9 +223,9 @@ def all_benchmarks(
 
     Example: duly bench all --only ledger,posts --rounds 3
     """
-    from duly.cli.bench import run_bench_all
+    from duly.cli.bench import run_bench
 
     if is_quick and is_full:
         raise typer.BadParameter("choose one of --quick and --full")
-    extent = "quick" if is_quick else "full" if is_full else None
-    run_bench_all(rounds=rounds, only=only, extent=extent, out=out, as_json=as_json)
+    extent = ["--quick"] if is_quick else ["--full"] if is_full else []
+    run_bench("figures", {"rounds": rounds, "only": only, "out": out}, as_json, extent, needs="bench")

@@ -4,8 +4,7 @@ import asyncio
 import signal
 import sys
 
-from duly.cli.serve import role_on
-from duly.db.location import open_database
+from duly.db.location import open_database, role_on
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured
 from duly.extras import require
@@ -43,7 +42,7 @@ async def poll(settings: Settings, dsn: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with (
-        open_pool(dsn, size=settings.pool_size, role=role_on(dsn, settings), name="duly-bot") as pool,
+        open_pool(dsn, size=settings.pool_size, role=role_on(dsn, settings.api_role), name="duly-bot") as pool,
         open_reception(settings, pool, open_objects(settings)) as reception,
     ):
         await Poller(reception, settings.telegram_poll_seconds).run(stop)

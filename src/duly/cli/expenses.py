@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
-from duly.cli import asking
-from duly.cli.schedule import owner_of, tell_page
-from duly.cli.shown import to_json
+from duly.cli.asking import as_api
+from duly.cli.shown import tell_page, to_json
+from duly.cli.whose import owner_of
 from duly.cli.writing import whole_file, write_pages
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
@@ -40,7 +40,7 @@ def list_expenses(
         owner = await owner_of(pool, uid)
         return await service.list_expenses(pool, owner, between=bounds, place=place, most=limit)
 
-    tell_page(asking.ask(question, lambda settings: settings.api_role), COLUMNS, as_json)
+    tell_page(as_api(question), COLUMNS, as_json)
 
 
 def export_expenses(
@@ -58,11 +58,11 @@ def export_expenses(
         return await write_pages("exporting entries", pages, file)
 
     if out is None:
-        asking.ask(lambda pool: write(pool, sys.stdout.buffer), lambda settings: settings.api_role)
+        as_api(lambda pool: write(pool, sys.stdout.buffer))
         sys.stdout.buffer.flush()
         return
     with whole_file(out) as file:
-        entries = asking.ask(lambda pool: write(pool, file), lambda settings: settings.api_role)
+        entries = as_api(lambda pool: write(pool, file))
     print(
         to_json({"entries": entries, "file": str(out)})
         if as_json

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, date
 from pathlib import Path
@@ -13,10 +13,11 @@ from uuid import UUID
 from rich.console import Console
 from rich.text import Text
 
-from duly.cli import asking
-from duly.cli.shown import on_one_line, print_table, text_of, to_json
+from duly.cli.asking import as_api
+from duly.cli.shown import on_one_line, tell_explanation, tell_fields, tell_page, text_of, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import teller
+from duly.cli.whose import find_person
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge
 from duly.ingest import service
@@ -30,11 +31,11 @@ from duly.ingest.notices import sentence_of
 from duly.ingest.reading import read_payload
 from duly.ingest.shift import FIELDS, Shift, read_shift
 from duly.ingest.spelling import read_date
-from duly.kernel.paging import MOST_ROWS, Page
+from duly.kernel.paging import MOST_ROWS
 from duly.kernel.words import counted
 from duly.objects import LARGEST_PHOTO_BYTES, Screenshot, clean_screenshot, open_objects
-from duly.people.service import find_person
 from duly.settings import Settings, load_settings
+from duly.wiring import states_of
 
 __all__ = [
     "capture_data",
@@ -66,7 +67,6 @@ STEPS = ("waiting for a worker", "a worker reads it")
 Tell = Callable[[int, str], None]
 Give = Callable[[Pool, str, int, Tell], Awaitable[Session]]
 Answer = TypeVar("Answer")
-Item = TypeVar("Item")
 
 
 # Giving ---------------------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def capture(give: Give, images: int, user: str, wait: float, as_json: bool) -> N
         why = (await explain(pool, user_id, session.id, house, zone=None)).sentence
         return session, why, await events_of(pool, schema, session)
 
-    session, why, events = ask(question)
+    session, why, events = as_api(question)
     is_done, is_failed = session.state == house.states.done, session.state == house.states.failed
     if as_json:
         changes = [told_change(change_of(event), day_of(session)) for event in events]
@@ -198,11 +198,12 @@ def list_sessions(user: str, limit: int, place: str | None, as_json: bool) -> No
     """Show a page of sessions, and where the next begins."""
     page = ask_about(user, lambda pool, schema, who: service.list_sessions(pool, schema, who, place=place, most=limit))
     columns = ("id", "state", "created_at", "closed_at", "outcome", "schedule_date", "version", "error")
-    rows = [
-        [getattr(each, column) if hasattr(each, column) else (each.result or {}).get(column) for column in columns]
-        for each in page.items
-    ]
-    tell_page(page, columns, rows, as_json)
+
+    def row(session: Session) -> list[object]:
+        cells = {**(session.result or {}), **asdict(session)}
+        return [cells.get(column) for column in columns]
+
+    tell_page(page, columns, as_json, row=row)
 
 
 def show_session(key: UUID, as_json: bool) -> None:
@@ -214,7 +215,7 @@ def show_session(key: UUID, as_json: bool) -> None:
         images = await service.list_images(pool, schema, None, key)
         return {**asdict(session), "images": [asdict(image) for image in images]}
 
-    found = ask(question)
+    found = as_api(question)
     if as_json:
         print(to_json(found))
         return
@@ -235,8 +236,7 @@ def show_timeline(key: UUID, as_json: bool) -> None:
 def explain_session(key: UUID, as_json: bool) -> None:
     """Say why nothing happens to a session."""
     house, zone = house_of(load_settings()), UTC if as_json else None
-    found = ask(lambda pool: explain(pool, None, key, house, zone=zone))
-    print(to_json(asdict(found)) if as_json else on_one_line(found.sentence))
+    tell_explanation(as_api(lambda pool: explain(pool, None, key, house, zone=zone)), as_json)
 
 
 # Days -----------------------------------------------------------------------------------------------------------------
@@ -261,14 +261,13 @@ def list_versions(day: str, user: str, limit: int, place: str | None, as_json: b
     page = ask_about(
         user, lambda pool, schema, who: service.list_versions(pool, schema, who, when, place=place, most=limit)
     )
-    if as_json:
-        told = [{name: value for name, value in asdict(each).items() if name != "payload"} for each in page.items]
-        print(to_json({"items": told, "next": page.next}))
-        return
-    rows = [
-        (each.version, each.created_at, each.session_id, each.payload_hash[:FINGERPRINT_SHOWN]) for each in page.items
-    ]
-    tell_page(page, ("version", "created_at", "session_id", "payload_hash"), rows, as_json)
+    tell_page(
+        page,
+        ("version", "created_at", "session_id", "payload_hash"),
+        as_json,
+        row=lambda each: (each.version, each.created_at, each.session_id, each.payload_hash[:FINGERPRINT_SHOWN]),
+        told=lambda each: {name: value for name, value in asdict(each).items() if name != "payload"},
+    )
 
 
 def show_diff(day: str, before: int, after: int, user: str, as_json: bool) -> None:
@@ -290,11 +289,12 @@ def list_events(day: str, user: str, limit: int, place: str | None, as_json: boo
     page = ask_about(
         user, lambda pool, schema, who: service.list_events(pool, schema, who, when, place=place, most=limit)
     )
-    rows = [
-        (each.seq, each.detected_at, each.event_type, on_one_line(sentence_of(when, change_of(each))))
-        for each in page.items
-    ]
-    tell_page(page, ("seq", "detected_at", "event_type", "in words"), rows, as_json)
+    tell_page(
+        page,
+        ("seq", "detected_at", "event_type", "in words"),
+        as_json,
+        row=lambda each: (each.seq, each.detected_at, each.event_type, sentence_of(when, change_of(each))),
+    )
 
 
 def list_notifications(day: str, user: str, limit: int, place: str | None, as_json: bool) -> None:
@@ -303,11 +303,12 @@ def list_notifications(day: str, user: str, limit: int, place: str | None, as_js
     page = ask_about(
         user, lambda pool, schema, who: service.list_notifications(pool, schema, who, when, place=place, most=limit)
     )
-    rows = [
-        (each.created_at, each.status, each.sent_at, each.notification_type, on_one_line(each.message))
-        for each in page.items
-    ]
-    tell_page(page, ("created_at", "status", "sent_at", "type", "message"), rows, as_json)
+    tell_page(
+        page,
+        ("created_at", "status", "sent_at", "type", "message"),
+        as_json,
+        row=lambda each: (each.created_at, each.status, each.sent_at, each.notification_type, each.message),
+    )
 
 
 def replay_day(day: str, user: str, as_json: bool) -> None:
@@ -342,11 +343,6 @@ def replay_day(day: str, user: str, as_json: bool) -> None:
 # Within ---------------------------------------------------------------------------------------------------------------
 
 
-def ask(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
-    """Ask as the API does."""
-    return asking.ask(question, lambda settings: settings.api_role)
-
-
 def ask_about(user: str, question: Callable[[Pool, str, int], Awaitable[Answer]]) -> Answer:
     """Ask about a person's days."""
     schema = load_settings().db_schema
@@ -354,12 +350,12 @@ def ask_about(user: str, question: Callable[[Pool, str, int], Awaitable[Answer]]
     async def asked(pool: Pool) -> Answer:
         return await question(pool, schema, await telegram_id_of(pool, user))
 
-    return ask(asked)
+    return as_api(asked)
 
 
 async def telegram_id_of(pool: Pool, user: str) -> int:
     """The number under which a person's days are kept: the one of a uid that we know, or else the number itself."""
-    person = await find_person(pool, user) if user.isascii() and "\0" not in user else None
+    person = await find_person(pool, user)
     if person and person.telegram_id is None:
         raise InvalidArgument(
             f"days are kept under a Telegram id, and {user} has none; give them one with: duly users set {user} "
@@ -377,30 +373,12 @@ async def telegram_id_of(pool: Pool, user: str) -> int:
 
 def house_of(settings: Settings) -> House:
     """What the settings say of sessions."""
-    states = States(settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state)
-    return House(settings.db_schema, states, settings.session_idle_seconds, settings.lease_timeout_seconds)
+    return House(settings.db_schema, states_of(settings), settings.session_idle_seconds, settings.lease_timeout_seconds)
 
 
 def checked_day(day: str) -> date:
     """The day that was typed, or a refusal."""
     return read_date("DATE", day)
-
-
-def tell_page(page: Page[Any], columns: Sequence[str], rows: Sequence[Sequence[object]], as_json: bool) -> None:
-    """A page of a list, and where the next begins."""
-    if as_json:
-        print(to_json({"items": [asdict(each) for each in page.items], "next": page.next}))
-        return
-    print_table(columns, [[on_one_line(cell) if isinstance(cell, str) else cell for cell in row] for row in rows])
-    if page.next:
-        print(f"more      --place {page.next}")
-
-
-def tell_fields(found: Mapping[str, object]) -> None:
-    """Everything that is there, a line each."""
-    for name, value in found.items():
-        if value is not None:
-            print(f"{name:17} {text_of(on_one_line(value) if isinstance(value, str) else value)}")
 
 
 def change_of(event: PastEvent) -> Change:

@@ -15,17 +15,28 @@ from uuid import UUID
 
 import typer
 
-from duly.cli import asking
-from duly.cli.shown import print_table, text_of, to_json
+from duly.cli.asking import as_api, as_worker
+from duly.cli.shown import (
+    on_one_line,
+    outcome_of,
+    print_table,
+    tell_explanation,
+    tell_fields,
+    tell_page,
+    text_of,
+    to_json,
+)
+from duly.cli.timeline import tell_timeline
 from duly.cli.watching import counter, watcher
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.canonical import LARGEST_BYTES, Json, checked_json
-from duly.kernel.outcome import Created
+from duly.kernel.causes import Explanation
+from duly.kernel.paging import MOST_ROWS, Page
 from duly.ledger import service
 from duly.ledger.duration import seconds_of
-from duly.ledger.explain import explain
+from duly.ledger.explain import Reason, explain
 from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Options, Request, Status
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.people.service import get_org
@@ -48,7 +59,6 @@ __all__ = [
 DEFAULT = "default"  # the org of whoever has no tenants
 LONGEST_ACTOR = 255
 LONGEST_INPUT = 8 * LARGEST_BYTES  # blanks and escapes do not count, but we do not read for ever
-EVENTS_AT_ONCE = 1000
 FIRST_REST_SECONDS = 0.05
 LONGEST_REST_SECONDS = 1.0
 DID_NOT_SUCCEED = 1
@@ -102,7 +112,7 @@ def enqueue_job(wish: Wish, org: str, watch_for: str | None, as_json: bool) -> N
 
     async def question(pool: Pool, org_id: UUID) -> Job:
         made = await service.enqueue(pool, replace(request, org=org_id))
-        outcome = "created" if isinstance(made, Created) else "existing"
+        outcome = outcome_of(made)
         tell(made.row, outcome, as_json, outcome=outcome)
         return made.row if seconds is None else await follow(pool, made.row, seconds, as_json)
 
@@ -142,27 +152,8 @@ def list_jobs(
             most=limit,
         ),
     )
-    if as_json:
-        print(to_json({"jobs": [asdict(job) for job in page.items], "next": page.next}))
-        return
-    print_table(
-        ("id", "type", "queue", "status", "starts", "created_at", "finished_at", "last_error"),
-        [
-            (
-                job.id,
-                job.type,
-                job.queue,
-                job.status,
-                f"{job.starts}/{job.max_attempts}",
-                job.created_at,
-                job.finished_at,
-                job.last_error_code,
-            )
-            for job in page.items
-        ],
-    )
-    if page.next:
-        print(f"there are more: --place {page.next}")
+    columns = ("id", "type", "queue", "status", "starts", "created_at", "finished_at", "last_error")
+    tell_page(page, columns, as_json, row=row_of)
 
 
 def show_job(key: UUID, org: str, watch_for: str | None, as_json: bool) -> None:
@@ -174,7 +165,7 @@ def show_job(key: UUID, org: str, watch_for: str | None, as_json: bool) -> None:
         if as_json:
             print(to_json(asdict(job)), flush=True)
         else:
-            print_fields(job)
+            tell_fields({**asdict(job), "org_id": DEFAULT if job.org_id == DEFAULT_ORG else job.org_id})
         return job if seconds is None else await follow(pool, job, seconds, as_json)
 
     job = ask(org, question)
@@ -185,22 +176,11 @@ def show_job(key: UUID, org: str, watch_for: str | None, as_json: bool) -> None:
 def show_timeline(key: UUID, org: str, as_json: bool) -> None:
     """Show everything that happened to a job."""
 
-    async def question(pool: Pool, org_id: UUID) -> list[JobEvent]:
-        page = await service.list_events(pool, org_id, key, most=EVENTS_AT_ONCE)
-        events = list(page.items)
-        while page.next:
-            page = await service.list_events(pool, org_id, key, place=page.next, most=EVENTS_AT_ONCE)
-            events.extend(page.items)
-        return events
+    async def read(pool: Pool, place: str | None) -> Page[JobEvent]:
+        org_id = await org_of(pool, org)
+        return await service.list_events(pool, org_id, key, place=place, most=MOST_ROWS)
 
-    events = ask(org, question)
-    if as_json:
-        print(to_json([asdict(event) for event in events]))
-        return
-    print_table(
-        ("seq", "at", "from", "to", "detail"),
-        [(event.seq, event.ts, event.prev_status, event.next_status, event.detail_json) for event in events],
-    )
+    tell_timeline(read, as_json)
 
 
 def explain_job(key: UUID, org: str, as_json: bool) -> None:
@@ -210,10 +190,11 @@ def explain_job(key: UUID, org: str, as_json: bool) -> None:
     the sentence tells numbers, nothing else.
     """
     zone = UTC if as_json else None
-    found = asking.ask(
-        in_org(org, lambda pool, org_id: explain(pool, org_id, key, zone=zone)), lambda settings: settings.worker_role
-    )
-    print(to_json(asdict(found)) if as_json else found.sentence)
+
+    async def question(pool: Pool) -> Explanation[Reason]:
+        return await explain(pool, await org_of(pool, org), key, zone=zone)
+
+    tell_explanation(as_worker(question), as_json)
 
 
 # Steering -------------------------------------------------------------------------------------------------------------
@@ -276,7 +257,7 @@ def redrive_jobs(
 
 def pause_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:
     """Let a queue, a type, or a type within a queue rest."""
-    since = ask_for_all(lambda pool: service.pause(pool, actor(), queue=queue or ANY, type=job_type or ANY))
+    since = as_worker(lambda pool: service.pause(pool, actor(), queue=queue or ANY, type=job_type or ANY))
     if as_json:
         print(to_json({"queue": queue, "type": job_type, "paused_at": since}))
     else:
@@ -285,7 +266,7 @@ def pause_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:
 
 def list_limits(as_json: bool) -> None:
     """Show every pause and limit."""
-    limits = ask_for_all(service.list_limits)
+    limits = as_worker(service.list_limits)
     if as_json:
         print(to_json([asdict(each) for each in limits]))
         return
@@ -295,7 +276,7 @@ def list_limits(as_json: bool) -> None:
 
 def resume_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:
     """End a pause."""
-    is_resumed = ask_for_all(lambda pool: service.resume(pool, queue=queue or ANY, type=job_type or ANY))
+    is_resumed = as_worker(lambda pool: service.resume(pool, queue=queue or ANY, type=job_type or ANY))
     if as_json:
         print(to_json({"queue": queue, "type": job_type, "resumed": is_resumed}))
     else:
@@ -341,25 +322,19 @@ def end_like(job: Job, as_json: bool) -> None:
 
 def ask(org: str, question: Callable[[Pool, UUID], Awaitable[Answer]]) -> Answer:
     """Ask the service about an org's jobs, with the API's rights."""
-    return asking.ask(in_org(org, question), lambda settings: settings.api_role)
-
-
-def ask_for_all(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
-    """Ask what concerns every org, with a worker's rights: the API has none there."""
-    return asking.ask(question, lambda settings: settings.worker_role)
-
-
-def in_org(org: str, question: Callable[[Pool, UUID], Awaitable[Answer]]) -> Callable[[Pool], Awaitable[Answer]]:
-    """The question about the org of this name or id, or NotFound; `default` is that of whoever has no tenants."""
 
     async def asked(pool: Pool) -> Answer:
-        if org in (DEFAULT, str(DEFAULT_ORG)):
-            return await question(pool, DEFAULT_ORG)
-        async with pool.transaction() as connection:
-            org_id = (await get_org(connection, org)).id
-        return await question(pool, org_id)
+        return await question(pool, await org_of(pool, org))
 
-    return asked
+    return as_api(asked)
+
+
+async def org_of(pool: Pool, org: str) -> UUID:
+    """The org of this name or id, or NotFound; `default` is that of whoever has no tenants."""
+    if org in (DEFAULT, str(DEFAULT_ORG)):
+        return DEFAULT_ORG
+    async with pool.transaction() as connection:
+        return (await get_org(connection, org)).id
 
 
 def actor() -> str:
@@ -427,22 +402,19 @@ def tell(job: Job, word: str, as_json: bool, **more: object) -> None:
 
 def line_of(job: Job) -> str:
     """A job in one line."""
-    parts = [f"{job.id}  {job.type}  {job.status}"]
+    parts = [f"{job.id}  {text_of(job.type)}  {job.status}"]
     if job.status is Status.QUEUED and job.run_at > job.updated_at:
         parts.append(f"due {text_of(job.run_at)}")
     if job.last_error_code and job.status is not Status.SUCCEEDED:
-        parts.append(f"{job.last_error_code}: {' '.join((job.last_error_message or '').split())}")
+        parts.append(f"{text_of(job.last_error_code)}: {on_one_line(job.last_error_message or '')}")
     return "  ".join(parts)
 
 
-def print_fields(job: Job) -> None:
-    """Everything there is to say about a job, a line each."""
-    told = {name: value for name, value in asdict(job).items() if value is not None}
-    if told["org_id"] == DEFAULT_ORG:
-        told["org_id"] = DEFAULT
-    width = max(map(len, told))
-    for name, value in told.items():
-        print(f"{name:{width}}  {text_of(value)}")
+def row_of(job: Job) -> list[object]:
+    """A job as a row of a list."""
+    starts = f"{job.starts}/{job.max_attempts}"
+    ends = (job.created_at, job.finished_at, job.last_error_code)
+    return [job.id, job.type, job.queue, job.status, starts, *ends]
 
 
 def words_of(queue: str | None, job_type: str | None) -> str:

@@ -1,13 +1,10 @@
 """`duly notifications`: look at messages, have one sent again, say whether one arrived."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict
-from typing import TypeVar
 from uuid import UUID
 
-from duly.cli import asking
-from duly.cli.schedule import get_person, tell_fields, tell_page
-from duly.cli.shown import to_json
+from duly.cli.asking import as_api
+from duly.cli.shown import tell_page, tell_whole
+from duly.cli.whose import get_person
 from duly.db.pool import Pool
 from duly.delivery import service
 from duly.delivery.service import SentMessage
@@ -15,8 +12,6 @@ from duly.errors import InvalidArgument
 from duly.kernel.paging import Page
 
 __all__ = ["list_messages", "resend_message", "resolve_message", "show_message"]
-
-Answer = TypeVar("Answer")
 
 
 def list_messages(
@@ -33,37 +28,21 @@ def list_messages(
         )
 
     columns = ("id", "created_at", "channel", "recipient", "kind", "status", "sent_at", "last_error")
-    tell_page(ask(question), columns, as_json)
+    tell_page(as_api(question), columns, as_json)
 
 
 def show_message(key: UUID, as_json: bool) -> None:
     """Show a message."""
-    tell(ask(lambda pool: service.get_message(pool, key)), as_json)
+    tell_whole(as_api(lambda pool: service.get_message(pool, key)), as_json)
 
 
 def resend_message(key: UUID, as_json: bool) -> None:
     """Have a message sent again."""
-    tell(ask(lambda pool: service.resend_message(pool, key)), as_json)
+    tell_whole(as_api(lambda pool: service.resend_message(pool, key)), as_json)
 
 
 def resolve_message(key: UUID, was_sent: bool | None, as_json: bool) -> None:
     """Say whether a message arrived."""
     if was_sent is None:
         raise InvalidArgument("say what became of it: --sent when it arrived, --not-sent when it did not")
-    tell(ask(lambda pool: service.resolve_message(pool, key, was_sent=was_sent)), as_json)
-
-
-# Within ---------------------------------------------------------------------------------------------------------------
-
-
-def ask(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
-    """Ask as the API does."""
-    return asking.ask(question, lambda settings: settings.api_role)
-
-
-def tell(message: SentMessage, as_json: bool) -> None:
-    """A message, whole."""
-    if as_json:
-        print(to_json(asdict(message)))
-    else:
-        tell_fields(asdict(message))
+    tell_whole(as_api(lambda pool: service.resolve_message(pool, key, was_sent=was_sent)), as_json)

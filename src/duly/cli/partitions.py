@@ -1,11 +1,10 @@
 """`duly partitions`: the months of the scheduler's runs, looked at, made, archived and dropped."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
-from duly.cli import asking
+from duly.cli.asking import as_owner
 from duly.cli.shown import print_table, to_json
 from duly.cli.writing import whole_file, write_pages
 from duly.db.pool import Pool
@@ -17,12 +16,11 @@ from duly.scheduler.partitions import Part, read_month
 __all__ = ["archive_partition", "create_partitions", "drop_partition", "list_partitions"]
 
 DEFAULT_AHEAD = 3
-Answer = TypeVar("Answer")
 
 
 def list_partitions(as_json: bool) -> None:
     """Show the months and what lies in them."""
-    found = ask(partitions.list_months)
+    found = as_owner(partitions.list_months)
     if as_json:
         print(to_json([asdict(part) for part in found]))
         return
@@ -35,10 +33,10 @@ def create_partitions(month: str | None, ahead: int | None, as_json: bool) -> No
         raise InvalidArgument(f"{month} and --ahead {ahead}: say one of the two")
     if month is not None:
         wanted = read_month(month)
-        made = int(ask(lambda pool: partitions.create_month(pool, wanted)))
+        made = int(as_owner(lambda pool: partitions.create_month(pool, wanted)))
     else:
         months = DEFAULT_AHEAD if ahead is None else ahead
-        made = ask(lambda pool: partitions.create_ahead(pool, months))
+        made = as_owner(lambda pool: partitions.create_ahead(pool, months))
     print(to_json({"created": made}) if as_json else f"created   {counted(made, 'partition', 'partitions')}")
 
 
@@ -50,7 +48,7 @@ def archive_partition(month: str, out: Path, as_json: bool) -> None:
         return await write_pages("archiving runs", partitions.archive_month(pool, wanted), file)
 
     with whole_file(out, replace=False) as file:
-        runs = ask(lambda pool: write(pool, file))
+        runs = as_owner(lambda pool: write(pool, file))
     told = {"month": str(wanted), "runs": runs, "file": str(out)}
     print(to_json(told) if as_json else f"archived  {counted(runs, 'run', 'runs')} of {wanted} to {out}")
 
@@ -63,17 +61,12 @@ def drop_partition(month: str, yes: bool, as_json: bool) -> None:
             f"the runs of {wanted} would go for good: write them to a file with duly partitions archive {wanted} "
             f"--out runs-{wanted}.jsonl, then say --yes"
         )
-    runs = ask(lambda pool: partitions.drop_month(pool, wanted))
+    runs = as_owner(lambda pool: partitions.drop_month(pool, wanted))
     told = {"month": str(wanted), "runs": runs}
     print(to_json(told) if as_json else f"dropped   {wanted} with {counted(runs, 'run', 'runs')}; the keys stay")
 
 
 # Within ---------------------------------------------------------------------------------------------------------------
-
-
-def ask(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
-    """Ask as the owner of the tables: this is the administrator's door."""
-    return asking.ask(question, lambda settings: settings.owner_role)
 
 
 def row_of(part: Part) -> list[object]:

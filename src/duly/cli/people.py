@@ -2,17 +2,17 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
-from duly.cli import asking
-from duly.cli.shown import print_table, text_of, to_json
+from duly.cli.asking import as_owner
+from duly.cli.shown import outcome_of, print_table, text_of, to_json
 from duly.db.pool import Pool
 from duly.errors import Conflict, InvalidArgument, Misconfigured
 from duly.extras import require
-from duly.kernel.outcome import Created, Creation
-from duly.ledger.service import now
+from duly.kernel.clock import now
+from duly.kernel.outcome import Creation
 from duly.people import ApiKey, Org, User, service
 from duly.people.link import new_link
 from duly.people.model import Webhook, new_webhook_secret, read_quiet
@@ -37,33 +37,27 @@ __all__ = [
 SECONDS_A_DAY = 86_400
 NONE = "none"
 STDIN = "-"
-Answer = TypeVar("Answer")
 Shown = Org | User | ApiKey
-
-
-def ask(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
-    """Ask the service one question, as the owner of the tables: this is the administrator's door."""
-    return asking.ask(question, lambda settings: settings.owner_role)
 
 
 def create_org(name: str, as_json: bool) -> None:
     """Make an org."""
-    tell_creation(ask(lambda pool: service.create_org(pool, name)), as_json)
+    tell_creation(as_owner(lambda pool: service.create_org(pool, name)), as_json)
 
 
 def list_orgs(as_json: bool) -> None:
     """Show the orgs."""
-    tell_list(ask(service.list_orgs), ("name", "id", "created_at"), as_json)
+    tell_list(as_owner(service.list_orgs), ("name", "id", "created_at"), as_json)
 
 
 def revoke_org(name: str, as_json: bool) -> None:
     """End every key of an org."""
-    tell_revoked(ask(lambda pool: service.revoke_keys_of_org(pool, name)), as_json)
+    tell_revoked(as_owner(lambda pool: service.revoke_keys_of_org(pool, name)), as_json)
 
 
 def create_user(uid: str, telegram_id: int | None, zone: str, language: str, currency: str, as_json: bool) -> None:
     """Make a person."""
-    creation = ask(
+    creation = as_owner(
         lambda pool: service.create_user(
             pool, uid, telegram_id=telegram_id, zone=zone, language=language, currency=currency
         )
@@ -104,7 +98,7 @@ def change_user(
         assert user, "something is to change"
         return user
 
-    user = ask(question)
+    user = as_owner(question)
     secret = address.secret if address and webhook_secret is None else None
     if as_json:
         told: dict[str, Any] = {"webhook": address.url if address else None} if webhook is not None else {}
@@ -142,7 +136,7 @@ def list_users(as_json: bool) -> None:
         ids = [user.id for user in users]
         return users, await service.list_webhooks(pool, ids), await service.list_services(pool, ids)
 
-    users, addresses, services = ask(question)
+    users, addresses, services = as_owner(question)
     if as_json:
         print(
             to_json(
@@ -166,14 +160,14 @@ def link_user(uid: str, minutes: float, as_json: bool) -> None:
     settings = load_settings()
     if settings.telegram_token is None:
         raise Misconfigured("TELEGRAM_BOT_TOKEN is not set: there is no bot to link anybody to")
-    person = ask(lambda pool: service.find_person(pool, uid))
+    person = as_owner(lambda pool: service.find_person(pool, uid))
     if person is None:
         raise service.nobody(uid)
     if person.telegram_id is not None:
         raise Conflict(
             f"{uid} has the Telegram id {person.telegram_id}; take it off them with: duly users unlink {uid}"
         )
-    link = new_link(settings.telegram_token.get_secret_value(), person.id, ask(now), minutes)
+    link = new_link(settings.telegram_token.get_secret_value(), person.id, as_owner(now), minutes)
     name = asyncio.run(bot_name(settings))
     address = f"https://t.me/{name}?start={link}" if name else None
     if as_json:
@@ -204,13 +198,13 @@ async def bot_name(settings: Settings) -> str | None:
 
 def unlink_user(uid: str, as_json: bool) -> None:
     """Take the Telegram id off a person."""
-    user = ask(lambda pool: service.unlink_telegram(pool, uid))
+    user = as_owner(lambda pool: service.unlink_telegram(pool, uid))
     print(to_json(told_user(user)) if as_json else f"changed   {line_of(user)}")
 
 
 def revoke_user(uid: str, as_json: bool) -> None:
     """End every key of a person."""
-    tell_revoked(ask(lambda pool: service.revoke_keys_of_user(pool, uid)), as_json)
+    tell_revoked(as_owner(lambda pool: service.revoke_keys_of_user(pool, uid)), as_json)
 
 
 def create_key(
@@ -218,7 +212,7 @@ def create_key(
 ) -> None:
     """Make a key and show its secret, this once."""
     lifetime = None if days is None else days * SECONDS_A_DAY
-    made = ask(lambda pool: service.create_key(pool, name, scopes, org=org, uid=uid, lifetime_seconds=lifetime))
+    made = as_owner(lambda pool: service.create_key(pool, name, scopes, org=org, uid=uid, lifetime_seconds=lifetime))
     if as_json:
         print(to_json({**asdict(made.key), "secret": made.secret}))
         return
@@ -229,17 +223,17 @@ def create_key(
 
 def list_keys(as_json: bool) -> None:
     """Show the keys, without their secrets."""
-    tell_list(ask(service.list_keys), ("prefix", "name", "scopes", "expires_at", "revoked_at"), as_json)
+    tell_list(as_owner(service.list_keys), ("prefix", "name", "scopes", "expires_at", "revoked_at"), as_json)
 
 
 def revoke_key(prefix: str, as_json: bool) -> None:
     """End one key."""
-    tell_revoked([ask(lambda pool: service.revoke_key(pool, prefix))], as_json)
+    tell_revoked([as_owner(lambda pool: service.revoke_key(pool, prefix))], as_json)
 
 
 def rotate_links(at_once: bool, as_json: bool) -> None:
     """Have a new key sign the links in messages."""
-    gone = ask(lambda pool: service.rotate_links(pool, at_once=at_once))
+    gone = as_owner(lambda pool: service.rotate_links(pool, at_once=at_once))
     if as_json:
         print(to_json({"forgotten": gone}))
     else:
@@ -248,7 +242,7 @@ def rotate_links(at_once: bool, as_json: bool) -> None:
 
 def tell_creation(creation: Creation[Org] | Creation[User], as_json: bool) -> None:
     """What was made, or was there already."""
-    outcome = "created" if isinstance(creation, Created) else "existing"
+    outcome = outcome_of(creation)
     if as_json:
         print(to_json({"outcome": outcome, **told(creation.row)}))
     else:
@@ -281,7 +275,7 @@ def tell_revoked(keys: Sequence[ApiKey], as_json: bool) -> None:
     if as_json:
         print(to_json([asdict(key) for key in keys]))
     else:
-        print("\n".join(f"revoked   {key.prefix}  {key.name}" for key in keys) or "no key was alive")
+        print("\n".join(f"revoked   {key.prefix}  {text_of(key.name)}" for key in keys) or "no key was alive")
 
 
 def tell_list(rows: Sequence[Shown], columns: Sequence[str], as_json: bool) -> None:

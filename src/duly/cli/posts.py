@@ -1,23 +1,19 @@
 """`duly posts`: make the post of a day, look, change its words, release, repair, import."""
 
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Iterator
 from datetime import UTC
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
 from uuid import UUID, uuid4, uuid5
 
-from duly.cli import asking
-from duly.cli.shown import on_one_line, print_table, text_of, to_json
+from duly.cli.asking import as_api, as_owner, as_worker
+from duly.cli.shown import outcome_of, tell_explanation, tell_page, tell_whole, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import counter
-from duly.db.location import open_database
+from duly.db.location import open_database, role_on
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, TooLarge
-from duly.kernel.lease import sweep
-from duly.kernel.outcome import Created
 from duly.kernel.paging import MOST_ROWS
 from duly.logs import configure_logs
 from duly.objects import open_objects
@@ -25,10 +21,9 @@ from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_photo
 from duly.posts import service
 from duly.posts.explain import explain
 from duly.posts.legacy import Imported, import_legacy, lines_of
-from duly.posts.machine import POST
-from duly.posts.model import UID, Intent, Post, checked_caption
+from duly.posts.model import UID, Intent, checked_caption
 from duly.posts.store import ANYBODY
-from duly.settings import load_settings, parse_address
+from duly.settings import load_settings
 from duly.wiring import works_of
 from duly.worker.runtime import run_worker
 
@@ -45,9 +40,6 @@ __all__ = [
 ]
 
 SOME_LINES_BAD = 1
-SWEPT_AT_ONCE = 100
-LONGEST_CELL = 40
-Answer = TypeVar("Answer")
 
 
 def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as_json: bool) -> None:
@@ -64,9 +56,9 @@ def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as
     async def question(pool: Pool) -> tuple[str, dict[str, object]]:
         name = await service.upload_image(pool, objects, uid, photo, key)
         made = await service.create_intent(pool, objects, Intent(uid, name, caption, request))
-        return "created" if isinstance(made, Created) else "existing", dict(made.row)
+        return outcome_of(made), dict(made.row)
 
-    outcome, answer = ask(question)
+    outcome, answer = as_api(question)
     if as_json:
         print(to_json({"outcome": outcome, **answer}))
     else:
@@ -76,19 +68,13 @@ def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as
 def list_posts(author: str | None, limit: int, place: str | None, as_json: bool) -> None:
     """Show a page of posts, and where the next begins."""
     whose = None if author is None else checked_uid(author)
-    page = ask(lambda pool: service.list_posts(pool, ANYBODY, author=whose, place=place, most=limit))
-    if as_json:
-        print(to_json({"items": [asdict(post) for post in page.items], "next": page.next}))
-        return
-    columns = ("id", "author_id", "status", "created_at", "released_at", "ai_error", "caption")
-    print_table(columns, [[short(getattr(post, column)) for column in columns] for post in page.items])
-    if page.next:
-        print(f"more      --place {page.next}")
+    page = as_api(lambda pool: service.list_posts(pool, ANYBODY, author=whose, place=place, most=limit))
+    tell_page(page, ("id", "author_id", "status", "created_at", "released_at", "ai_error", "caption"), as_json)
 
 
 def show_post(key: UUID, as_json: bool) -> None:
     """Show a post."""
-    tell(ask(lambda pool: service.get_post(pool, ANYBODY, key)), as_json)
+    tell_whole(as_api(lambda pool: service.get_post(pool, ANYBODY, key)), as_json)
 
 
 def show_timeline(key: UUID, as_json: bool) -> None:
@@ -101,13 +87,12 @@ def show_timeline(key: UUID, as_json: bool) -> None:
 def explain_post(key: UUID, as_json: bool) -> None:
     """Say why a post has not appeared."""
     zone = UTC if as_json else None
-    found = ask(lambda pool: explain(pool, ANYBODY, key, zone=zone))
-    print(to_json(asdict(found)) if as_json else found.sentence)
+    tell_explanation(as_api(lambda pool: explain(pool, ANYBODY, key, zone=zone)), as_json)
 
 
 def edit_post(key: UUID, uid: str, caption: str, as_json: bool) -> None:
     """Change the caption of a post that waits."""
-    tell(ask(lambda pool: service.edit_caption(pool, checked_uid(uid), key, caption)), as_json)
+    tell_whole(as_api(lambda pool: service.edit_caption(pool, checked_uid(uid), key, caption)), as_json)
 
 
 def release_posts(as_json: bool) -> None:
@@ -117,7 +102,7 @@ def release_posts(as_json: bool) -> None:
     released = 0
     with open_database(settings) as database:
         dsn = database.dsn_as(settings.worker_role)
-        role = None if parse_address(dsn).get("user") == settings.worker_role else settings.worker_role
+        role = role_on(dsn, settings.worker_role)
         while rows := run_worker(works_of(settings, ["posts"]), settings, dsn=dsn, role=role, once=True):
             released += rows
     print(to_json({"released": released}) if as_json else f"released  {released}")
@@ -125,17 +110,7 @@ def release_posts(as_json: bool) -> None:
 
 def repair_posts(as_json: bool) -> None:
     """Let posts wait again whose holders are gone."""
-
-    async def question(pool: Pool) -> int:
-        repaired = 0
-        while True:
-            async with pool.transaction() as connection:
-                rows = await sweep(connection, POST, most=SWEPT_AT_ONCE)
-            repaired += len(rows)
-            if len(rows) < SWEPT_AT_ONCE:
-                return repaired
-
-    repaired = asking.ask(question, lambda settings: settings.worker_role)
+    repaired = as_worker(service.repair)
     print(to_json({"repaired": repaired}) if as_json else f"repaired  {repaired}")
 
 
@@ -154,7 +129,7 @@ def import_posts(file: Path, as_json: bool) -> None:
         with counter("importing, bytes", size) as tell_progress:
             return await import_legacy(pool, lines(), lambda _: tell_progress(read))
 
-    done = asking.ask(question, lambda settings: settings.owner_role)
+    done = as_owner(question)
     if as_json:
         bad = [{"line": line.number, "reason": line.reason} for line in done.bad_lines]
         print(to_json({"lines": done.lines, "added": done.added, "existing": done.existing, "bad": bad}))
@@ -167,26 +142,6 @@ def import_posts(file: Path, as_json: bool) -> None:
 
 
 # Within ---------------------------------------------------------------------------------------------------------------
-
-
-def ask(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
-    """Ask as the API does."""
-    return asking.ask(question, lambda settings: settings.api_role)
-
-
-def tell(post: Post, as_json: bool) -> None:
-    """A post, whole."""
-    if as_json:
-        print(to_json(asdict(post)))
-        return
-    for name, value in asdict(post).items():
-        if value is not None:
-            print(f"{name:17} {text_of(on_one_line(value) if isinstance(value, str) else value)}")
-
-
-def short(value: object) -> object:
-    """A cell that is not too wide."""
-    return on_one_line(value[:LONGEST_CELL]) if isinstance(value, str) else value
 
 
 def checked_uid(uid: str) -> str:

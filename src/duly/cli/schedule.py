@@ -1,21 +1,21 @@
 """`duly schedule`: make schedules, look at them and at their runs, answer; rules in words, and the times they mean."""
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from uuid import uuid4
 
-from duly.cli import asking
-from duly.cli.shown import on_one_line, print_table, text_of, to_json
+from duly.cli.asking import as_api, as_owner
+from duly.cli.shown import on_one_line, outcome_of, print_table, tell_explanation, tell_fields, tell_page, to_json
 from duly.cli.timeline import tell_timeline
+from duly.cli.whose import get_person, owner_of
 from duly.db.pool import Pool
-from duly.errors import AlreadyAnswered, InvalidArgument, NotFound
-from duly.kernel.outcome import Created, Creation
+from duly.errors import AlreadyAnswered, InvalidArgument
+from duly.kernel.outcome import Creation
 from duly.kernel.paging import MOST_ROWS, Page
-from duly.people import User
 from duly.people import service as people
 from duly.scheduler import parse_rule, service
 from duly.scheduler.explain import explain
@@ -33,6 +33,7 @@ from duly.scheduler.model import (
 from duly.scheduler.plan import next_firings
 from duly.scheduler.seed import SAMPLE_UID, seed
 from duly.scheduler.wallclock import parse_zone
+from duly.settings import load_settings
 
 __all__ = [
     "Booking",
@@ -41,26 +42,19 @@ __all__ = [
     "edit_schedule",
     "explain_run",
     "fire_schedule",
-    "get_person",
     "instant",
     "list_runs",
     "list_schedules",
     "list_upcoming",
     "move_schedule",
-    "owner_of",
     "run_next",
     "seed_sample",
     "show_schedule",
     "show_timeline",
-    "tell_fields",
-    "tell_page",
     "undo_answer",
 ]
 
 FIRINGS_OF_A_NEW_ONE, FIRINGS_SHOWN = 3, 5
-OPEN = (RunStatus.PENDING, RunStatus.SENT, RunStatus.SNOOZED)
-LONGEST_CELL = 40
-Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ def add_schedule(
         new = NewSchedule(**given, first_run_at=first_at, expense=expense)
         return await service.add_schedule(pool, person.id, new, key, begins_now=first_run_at is None)
 
-    made = ask(question)
+    made = as_api(question)
     tell_schedule(made.row, FIRINGS_OF_A_NEW_ONE, as_json, outcome=outcome_of(made))
 
 
@@ -126,7 +120,7 @@ def edit_schedule(
             expense = template_of(booking.given, known)
         return await service.change_schedule(pool, None, job_id, wanted, expense)
 
-    tell_schedule(ask(question), FIRINGS_OF_A_NEW_ONE, as_json, outcome="changed")
+    tell_schedule(as_api(question), FIRINGS_OF_A_NEW_ONE, as_json, outcome="changed")
 
 
 def list_schedules(uid: str | None, status: str | None, limit: int, place: str | None, as_json: bool) -> None:
@@ -136,7 +130,7 @@ def list_schedules(uid: str | None, status: str | None, limit: int, place: str |
     async def question(pool: Pool) -> Page[Schedule]:
         return await service.list_schedules(pool, await owner_of(pool, uid), status=of_status, place=place, most=limit)
 
-    tell_page(ask(question), ("id", "uid", "status", "name", "rule", "channel", "next_at"), as_json)
+    tell_page(as_api(question), ("id", "uid", "status", "name", "rule", "channel", "next_at"), as_json)
 
 
 def show_schedule(job_id: int, as_json: bool) -> None:
@@ -145,23 +139,24 @@ def show_schedule(job_id: int, as_json: bool) -> None:
     async def question(pool: Pool) -> tuple[Schedule, Sequence[Run]]:
         schedule = await service.get_schedule(pool, None, job_id)
         found: list[Run] = []
-        for status in OPEN:
+        for status in (each for each in RunStatus if each.is_open):
             found += (await service.list_runs(pool, None, job_id=job_id, status=status, most=MOST_ROWS)).items
         return schedule, sorted(found, key=lambda run: (run.scheduled_at, run.id))
 
-    schedule, runs = ask(question)
+    schedule, runs = as_api(question)
     tell_schedule(schedule, FIRINGS_SHOWN, as_json, open_runs=runs)
 
 
 def move_schedule(job_id: int, to: str, as_json: bool) -> None:
     """Pause, resume or archive a schedule."""
-    schedule = ask(lambda pool: service.move_schedule(pool, None, job_id, Status(to)))
-    tell_one(schedule, as_json, f"{schedule.status:9} {schedule.id}  {on_one_line(schedule.name)}")
+    schedule = as_api(lambda pool: service.move_schedule(pool, None, job_id, Status(to)))
+    words = f"{schedule.status:9} {schedule.id}  {on_one_line(schedule.name)}"
+    print(to_json(asdict(schedule)) if as_json else words)
 
 
 def fire_schedule(job_id: int, as_json: bool) -> None:
     """Make a run besides the rule."""
-    made = ask(lambda pool: service.fire_schedule(pool, None, job_id))
+    made = as_api(lambda pool: service.fire_schedule(pool, None, job_id))
     outcome, run = outcome_of(made), made.row
     words = f"{outcome:9} run {run.id} of {on_one_line(run.name)}, {run.period_key}"
     if as_json:
@@ -180,7 +175,7 @@ def seed_sample(as_json: bool) -> None:
             person = (await people.create_user(pool, SAMPLE_UID)).row
         return is_known, await seed(pool, person.id, datetime.now(UTC))
 
-    was_known, made = asking.ask(question, lambda settings: settings.owner_role)
+    was_known, made = as_owner(question)
     outcome = outcome_of(made)
     if as_json:
         who = "existing" if was_known else "created"
@@ -208,7 +203,7 @@ def list_runs(
         return await service.list_runs(pool, owner, job_id=job_id, status=of_status, place=place, most=limit)
 
     tell_page(
-        ask(question), ("id", "job_id", "name", "period_key", "scheduled_at", "status", "sent_at", "reason"), as_json
+        as_api(question), ("id", "job_id", "name", "period_key", "scheduled_at", "status", "sent_at", "reason"), as_json
     )
 
 
@@ -219,7 +214,7 @@ def list_upcoming(uid: str | None, limit: int, as_json: bool) -> None:
         return await service.list_upcoming(pool, await owner_of(pool, uid), most=limit)
 
     columns = ("scheduled_at", "remind_at", "job_id", "name", "channel", "job_run_id", "period_key", "status")
-    tell_page(Page(ask(question), None), columns, as_json)
+    tell_page(Page(as_api(question), None), columns, as_json)
 
 
 def answer_run(run_id: int, action: str, key: str | None, minutes: int | None, booking: Booking, as_json: bool) -> None:
@@ -227,7 +222,7 @@ def answer_run(run_id: int, action: str, key: str | None, minutes: int | None, b
     given: dict[str, Any] = {**booking.given, **({"minutes": minutes} if minutes is not None else {})}
     answer = Answer(Action(action), key if key is not None else str(uuid4()), given)
     try:
-        made = ask(lambda pool: service.answer_run(pool, None, run_id, answer))
+        made = as_api(lambda pool: service.answer_run(pool, None, run_id, answer))
     except AlreadyAnswered as refusal:
         told = refusal.receipt or {}
         if as_json:
@@ -246,7 +241,8 @@ def answer_run(run_id: int, action: str, key: str | None, minutes: int | None, b
 
 def undo_answer(run_id: int, as_json: bool) -> None:
     """Take back what was booked for a run."""
-    made = ask(lambda pool: service.undo_answer(pool, None, run_id))
+    seconds = load_settings().scheduler_undo_seconds
+    made = as_api(lambda pool: service.undo_answer(pool, None, run_id, seconds))
     outcome = outcome_of(made)
     if as_json:
         print(to_json({"outcome": outcome, **asdict(made.row)}))
@@ -265,8 +261,7 @@ def show_timeline(run_id: int, as_json: bool) -> None:
 def explain_run(run_id: int, as_json: bool) -> None:
     """Say why a run is where it is."""
     zone = UTC if as_json else None
-    found = ask(lambda pool: explain(pool, None, run_id, zone=zone))
-    print(to_json(asdict(found)) if as_json else on_one_line(found.sentence))
+    tell_explanation(as_api(lambda pool: explain(pool, None, run_id, zone=zone)), as_json)
 
 
 # Rules ----------------------------------------------------------------------------------------------------------------
@@ -307,26 +302,6 @@ def told_firing(at: datetime, zone: str) -> dict[str, str]:
 # Within ---------------------------------------------------------------------------------------------------------------
 
 
-def ask(question: Callable[[Pool], Awaitable[Reply]]) -> Reply:
-    """Ask as the API does."""
-    return asking.ask(question, lambda settings: settings.api_role)
-
-
-async def get_person(pool: Pool, uid: str) -> User:
-    """The person of a uid, or NotFound."""
-    person = await people.find_person(pool, uid) if uid.isascii() and "\0" not in uid else None
-    if person is None:
-        raise NotFound(
-            f"there is no person with the uid {uid[:200]!a}; see: duly users list, or make them with: duly users create"
-        )
-    return person
-
-
-async def owner_of(pool: Pool, uid: str | None) -> int | None:
-    """Whose things are asked for; None: everybody's."""
-    return None if uid is None else (await get_person(pool, uid)).id
-
-
 def template_of(given: Mapping[str, Any], known: Mapping[str, Any]) -> ExpenseTemplate | None:
     """What is to be booked: what was said, and for the rest what is known; None when nothing was said."""
     if not given:
@@ -337,11 +312,6 @@ def template_of(given: Mapping[str, Any], known: Mapping[str, Any]) -> ExpenseTe
             f"--{next(iter(given))} without --amount: say what is to be booked, such as --amount 9.99"
         )
     return ExpenseTemplate(**whole)
-
-
-def outcome_of(made: Creation[Any]) -> str:
-    """Was it made, or there?"""
-    return "created" if isinstance(made, Created) else "existing"
 
 
 def tell_schedule(
@@ -384,30 +354,3 @@ def words_of(schedule: Schedule, several: int) -> tuple[str, list[dict[str, str]
         return says, [told_firing(at, schedule.zone) for at in firings]
     except InvalidArgument as error:
         return f"cannot be read: {error}", []
-
-
-def tell_one(found: Any, as_json: bool, words: str) -> None:
-    """One thing: in a line for people, whole for programs."""
-    print(to_json(asdict(found)) if as_json else words)
-
-
-def tell_page(page: Page[Any], columns: Sequence[str], as_json: bool) -> None:
-    """A page of a list, and where the next begins."""
-    if as_json:
-        print(to_json({"items": [asdict(each) for each in page.items], "next": page.next}))
-        return
-    print_table(columns, [[short(getattr(each, column)) for column in columns] for each in page.items])
-    if page.next:
-        print(f"more      --place {page.next}")
-
-
-def tell_fields(found: Mapping[str, object]) -> None:
-    """Everything that is there, a line each."""
-    for name, value in found.items():
-        if value is not None:
-            print(f"{name:17} {text_of(on_one_line(value) if isinstance(value, str) else value)}")
-
-
-def short(value: object) -> object:
-    """A cell that is not too wide, and that a terminal only shows."""
-    return on_one_line(value)[:LONGEST_CELL] if isinstance(value, str) else value

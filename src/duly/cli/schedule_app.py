@@ -255,7 +255,7 @@ def schedule_answer(
 
 @schedule_app.command("undo")
 def schedule_undo(run: RunId, as_json: Json = False) -> None:
-    """Take back what was booked for a run, within ten minutes, by an entry of its own.
+    """Take back what was booked for a run by an entry of its own, while DULY_SCHEDULER_UNDO_SECONDS last.
 
     Example: duly schedule undo 31
     """

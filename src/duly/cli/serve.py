@@ -12,14 +12,14 @@ from duly.api.app import build_app
 from duly.api.keys import is_loopback
 from duly.api.telegram import Receives
 from duly.cli.listen import address_of, listen
-from duly.db.location import open_database, place_of
+from duly.db.location import open_database, place_of, role_on
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured, NotMigrated, Unavailable
 from duly.extras import require
 from duly.logs import configure_logs
 from duly.objects import open_objects
 from duly.people.service import has_keys
-from duly.settings import Settings, load_settings, parse_address
+from duly.settings import Settings, load_settings
 from duly.worker.lifeline import follow_parent
 
 __all__ = ["refuse_open_door", "run_serve"]
@@ -44,7 +44,7 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
         app = build_app(
             database.dsn,
             open_objects(settings),
-            role=role_on(database.dsn, settings),
+            role=role_on(database.dsn, settings.api_role),
             pool_size=settings.pool_size,
             ingest_schema=settings.db_schema,
             undo_seconds=settings.scheduler_undo_seconds,
@@ -71,11 +71,6 @@ def hook_of(settings: Settings) -> Receives | None:
     return Hook(settings)
 
 
-def role_on(dsn: str, settings: Settings) -> str | None:
-    """The role to act as; None where the login is that role already."""
-    return None if parse_address(dsn).get("user") == settings.api_role else settings.api_role
-
-
 def refuse_open_door(listener: socket.socket, settings: Settings, dsn: str) -> None:
     """Where others can reach us there must be a lock on the door: a key in the database, if only a revoked one."""
     host = listener.getsockname()[0]
@@ -91,7 +86,7 @@ def refuse_open_door(listener: socket.socket, settings: Settings, dsn: str) -> N
 async def is_locked(dsn: str, settings: Settings) -> bool:
     """Was a key ever made in this database?"""
     try:
-        async with open_pool(dsn, size=1, role=role_on(dsn, settings), name="duly-api") as pool:
+        async with open_pool(dsn, size=1, role=role_on(dsn, settings.api_role), name="duly-api") as pool:
             return await has_keys(pool)
     except (errors.UndefinedTable, errors.InvalidSchemaName):
         raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate") from None

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import asdict
 
-from duly.cli.asking import ask
+from duly.cli.asking import as_reader
 from duly.cli.shown import print_table, to_json
 from duly.posts.slo import Objective, measure
 
@@ -14,7 +14,7 @@ NOT_MET = 1
 
 def run_slo(as_json: bool) -> None:
     """Show each promise and how it stands; exit 1 when one is not kept."""
-    objectives = ask(measure, lambda settings: settings.readonly_role)
+    objectives = as_reader(measure)
     if as_json:
         print(to_json([asdict(each) for each in objectives]))
     else:

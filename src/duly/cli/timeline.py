@@ -2,20 +2,25 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from typing import TypeVar
 
-from duly.cli.asking import ask
+from duly.cli.asking import as_api
 from duly.cli.shown import print_table, to_json
 from duly.db.pool import Pool
 from duly.kernel.paging import Page
 from duly.kernel.timeline import Transition
+from duly.ledger.model import JobEvent
 
 __all__ = ["tell_timeline"]
 
+ACTOR = "actor"  # a job's log has it among the details
+Line = TypeVar("Line", Transition, JobEvent)
 
-def tell_timeline(read: Callable[[Pool, str | None], Awaitable[Page[Transition]]], as_json: bool) -> None:
+
+def tell_timeline(read: Callable[[Pool, str | None], Awaitable[Page[Line]]], as_json: bool) -> None:
     """Print every line of a log, which is read page by page."""
 
-    async def question(pool: Pool) -> list[Transition]:
+    async def question(pool: Pool) -> list[Line]:
         page = await read(pool, None)
         found = list(page.items)
         while page.next:
@@ -23,11 +28,16 @@ def tell_timeline(read: Callable[[Pool, str | None], Awaitable[Page[Transition]]
             found += page.items
         return found
 
-    log = ask(question, lambda settings: settings.api_role)
+    log = as_api(question)
     if as_json:
         print(to_json([asdict(each) for each in log]))
         return
     print_table(
         ("seq", "at", "from", "to", "by", "details"),
-        [[each.seq, each.ts, each.prev_status, each.next_status, each.actor, each.detail_json] for each in log],
+        [[each.seq, each.ts, each.prev_status, each.next_status, each.actor, details_of(each)] for each in log],
     )
+
+
+def details_of(line: Transition | JobEvent) -> dict[str, object] | None:
+    """What else there is to say."""
+    return {name: value for name, value in (line.detail_json or {}).items() if name != ACTOR} or None

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from duly.cli.shown import to_json
+from duly.cli.shown import on_one_line, to_json
 from duly.ledger.model import Job
 
 __all__ = ["counter", "teller", "watcher"]
@@ -31,13 +31,14 @@ def watcher(job: Job, as_json: bool) -> Generator[Callable[[Job], None], None, N
     elif not sys.stderr.isatty():
         yield lambda job: print(f"{job.status:9} {job.id}  {stage_of(job)}".rstrip(), flush=True)
     else:
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        words = TextColumn("{task.description}", markup=False)
+        columns = (words, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
             bar = bars.add_task("", total=WHOLE)
 
             def move(job: Job) -> None:
-                words = f"{job.status} {job.stage or ''}".rstrip()
-                bars.update(bar, description=words, completed=WHOLE if job.is_finished else job.progress or 0)
+                told = f"{job.status} {on_one_line(job.stage or '')}".rstrip()
+                bars.update(bar, description=told, completed=WHOLE if job.is_finished else job.progress or 0)
 
             move(job)
             yield move
@@ -64,4 +65,4 @@ def teller(total: int) -> Generator[Callable[[int, str], None], None, None]:
 def stage_of(job: Job) -> str:
     """How far it is, in a few words."""
     progress = f"{job.progress} %" if job.progress is not None else ""
-    return f"{progress}  {job.stage or ''}".strip()
+    return f"{progress}  {on_one_line(job.stage or '')}".strip()

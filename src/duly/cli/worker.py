@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 
 from duly.db.admin import may_use
-from duly.db.location import open_database
+from duly.db.location import open_database, role_on
 from duly.logs import configure_logs
-from duly.settings import Settings, load_settings, parse_address
+from duly.settings import Settings, load_settings
 from duly.wiring import load_app, works_of
 from duly.worker.lifeline import follow_parent
 from duly.worker.runtime import run_worker
@@ -42,7 +42,5 @@ def run_worker_command(only: str | None, app_name: str | None, once: bool, port:
 
 def role_to_take(dsn: str, settings: Settings, only: Sequence[str] | None) -> str | None:
     """The worker's role, unless the login is it, or the ingest tables are a backend's, which the role may not use."""
-    role = settings.worker_role
-    if parse_address(dsn).get("user") == role or (only == ["ingest"] and not may_use(dsn, role, settings.db_schema)):
-        return None
-    return role
+    role = role_on(dsn, settings.worker_role)
+    return None if role and only == ["ingest"] and not may_use(dsn, role, settings.db_schema) else role

@@ -16,7 +16,7 @@ from duly.db.pool import with_keepalive
 from duly.errors import Unavailable
 from duly.settings import Settings, parse_address
 
-__all__ = ["EMBEDDED_DATABASE", "Database", "open_database", "place_of"]
+__all__ = ["EMBEDDED_DATABASE", "Database", "open_database", "place_of", "role_on"]
 
 EMBEDDED_DATABASE = "duly"
 
@@ -83,3 +83,8 @@ def place_of(dsn: str) -> str:
     """Host and database of an address; never its password."""
     parts = parse_address(dsn)
     return f"{parts.get('host', 'the local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
+
+
+def role_on(dsn: str, role: str) -> str | None:
+    """The role to act as in every transaction; None where the login is that role already."""
+    return None if parse_address(dsn).get("user") == role else role

@@ -7,6 +7,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.rows import dict_row
 
 __all__ = [
+    "Connection",
     "Row",
     "Statement",
     "change",
@@ -20,50 +21,49 @@ __all__ = [
 
 Row = Mapping[str, Any]
 Statement = sql.SQL | sql.Composed
+Connection = AsyncConnection[Any]
 
 
-async def get_rows(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Sequence[Row]:
+async def get_rows(connection: Connection, statement: Statement, **parameters: object) -> Sequence[Row]:
     """Every row the statement returns."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(statement, parameters)
         return await cursor.fetchall()
 
 
-async def get_rows_planned_anew(
-    connection: AsyncConnection[Any], statement: Statement, **parameters: object
-) -> Sequence[Row]:
+async def get_rows_planned_anew(connection: Connection, statement: Statement, **parameters: object) -> Sequence[Row]:
     """Every row the statement returns, planned for just these values: for filters that only a partial index serves."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(statement, parameters, prepare=False)
         return await cursor.fetchall()
 
 
-async def find_row(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Row | None:
+async def find_row(connection: Connection, statement: Statement, **parameters: object) -> Row | None:
     """The one row, or None; more than one is our own mistake."""
     rows = await get_rows(connection, statement, **parameters)
     assert len(rows) < 2, "a statement for one row returned several"
     return rows[0] if rows else None
 
 
-async def get_row(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Row:
+async def get_row(connection: Connection, statement: Statement, **parameters: object) -> Row:
     """The one row there must be."""
     row = await find_row(connection, statement, **parameters)
     assert row is not None, "a statement that always returns a row returned none"
     return row
 
 
-async def find_value(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Any:
+async def find_value(connection: Connection, statement: Statement, **parameters: object) -> Any:
     """The first column of the one row, or None."""
     row = await find_row(connection, statement, **parameters)
     return next(iter(row.values())) if row else None
 
 
-async def get_value(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> Any:
+async def get_value(connection: Connection, statement: Statement, **parameters: object) -> Any:
     """The first column of the one row there must be."""
     return next(iter((await get_row(connection, statement, **parameters)).values()))
 
 
-async def change(connection: AsyncConnection[Any], statement: Statement, **parameters: object) -> int:
+async def change(connection: Connection, statement: Statement, **parameters: object) -> int:
     """Run a statement that changes rows; how many it changed."""
     cursor = await connection.execute(statement, parameters)
     return cursor.rowcount

@@ -113,10 +113,6 @@ set {state} = case when t.called_at is null then 'pending' else t.{state} end,
     starts = greatest(t.starts - 1, 0), settled_by = case when t.called_at is null then t.lease_owner else t.settled_by end
 where t.{key} = any (array(select key from ours));
 
--- name: get_now
--- The database's time: the next try is counted from it.
-select duly.now();
-
 -- name: sweep_messages
 -- What dead senders held: what never left the house waits again, or is set aside when it was started too often; of what
 -- was handed to a transport nobody can know.

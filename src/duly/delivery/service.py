@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.delivery import store
 from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.kernel.paging import Page, checked_most, page_of, read_place
@@ -85,7 +86,7 @@ async def resolve_message(pool: Pool, key: UUID, *, was_sent: bool) -> SentMessa
         return await get(connection, key)
 
 
-async def get(connection: store.Connection, key: UUID) -> SentMessage:
+async def get(connection: Connection, key: UUID) -> SentMessage:
     """A message, or NotFound."""
     if row := await store.find_message(connection, key):
         return SentMessage(**row)

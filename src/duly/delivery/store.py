@@ -2,14 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection
-
 from duly.db.queries import load_queries
-from duly.db.rows import Row, change, find_row, find_value, get_rows, get_value
+from duly.db.rows import Connection, Row, change, find_row, find_value, get_rows, get_value
 from duly.delivery.channel import Person
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
@@ -21,7 +18,6 @@ __all__ = [
     "find_message",
     "find_people",
     "find_people_of_days",
-    "get_now",
     "is_here",
     "list_messages",
     "names_of",
@@ -37,7 +33,6 @@ __all__ = [
 SQL = load_queries(__file__)
 LOOKED_AT = 500  # messages at a time, so that a long line in the way is passed quickly
 MOST_LOOKS = 20
-Connection = AsyncConnection[Any]
 
 
 # Sending --------------------------------------------------------------------------------------------------------------
@@ -107,11 +102,6 @@ async def release_messages(connection: Connection, of: LeaseTable, leases: Seque
         owners=[lease.owner for lease in leases],
     )
     crashpoint("after_release")
-
-
-async def get_now(connection: Connection) -> datetime:
-    """The database's time."""
-    return await get_value(connection, SQL.get_now)
 
 
 async def sweep_messages(

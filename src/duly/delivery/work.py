@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.delivery import store
 from duly.delivery.channel import (
     AnswerLink,
@@ -28,11 +29,12 @@ from duly.delivery.channel import (
 )
 from duly.delivery.links import Links
 from duly.kernel.backoff import Backoff
+from duly.kernel.clock import get_now
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.lease import Lease, LeaseTable, settle_many
 from duly.kernel.links import list_link_keys
 from duly.kernel.outcome import Done, Failed, GiveUp, HandedBack, clean_text
-from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 
 __all__ = ["MOST_STARTS", "SendWork"]
@@ -286,7 +288,7 @@ class SendWork(Work):
 
     async def try_again(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
         """Let them wait: as long as the other side said, or longer every time."""
-        now = await store.get_now(connection)
+        now = await get_now(connection)
         due = [now + timedelta(seconds=self.delay_of(each)) for each in finished]
         columns = {
             **reasons_of(finished),

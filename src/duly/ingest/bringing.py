@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.ingest import store
 from duly.ingest.model import Image
 from duly.ingest.service import MOST_IMAGES
@@ -139,7 +140,7 @@ async def finish(pool: Pool, schema: str, user_id: int, message_id: int) -> Begu
 
 
 async def session_for(
-    connection: store.Connection, schema: str, user_id: int, session_id: UUID, *, stays_open: bool
+    connection: Connection, schema: str, user_id: int, session_id: UUID, *, stays_open: bool
 ) -> tuple[UUID, bool]:
     """The session that a photograph goes into, and whether more may follow."""
     if found := await store.find_open_session(connection, schema, user_id, session_id):
@@ -151,9 +152,7 @@ async def session_for(
     return late, False
 
 
-async def taken_before(
-    connection: store.Connection, schema: str, user_id: int, name: str, message_id: int
-) -> Taken | None:
+async def taken_before(connection: Connection, schema: str, user_id: int, name: str, message_id: int) -> Taken | None:
     """What this message brought before."""
     image = await store.find_brought(connection, schema, user_id, message_id, names_of(name))
     if image is None:

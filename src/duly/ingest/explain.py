@@ -13,19 +13,26 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import find_row
+from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
 from duly.ingest.machine import DEFAULT_SCHEMA, States
 from duly.ingest.model import Outcome
 from duly.ingest.reading import Input
-from duly.ingest.store import Connection
-from duly.kernel.causes import ALIVE_SECONDS, Cause, find_cause, in_zone
+from duly.kernel.causes import (
+    ALIVE_SECONDS,
+    MOST_COUNTED,
+    Cause,
+    Explanation,
+    explained,
+    go_first,
+    in_zone,
+    live_workers,
+)
 from duly.kernel.identity import worker_of
 from duly.kernel.words import counted, span, when
 
-__all__ = ["CAUSES", "INPUTS", "Explanation", "House", "Reason", "Situation", "explain", "result_in_words"]
+__all__ = ["CAUSES", "INPUTS", "House", "Reason", "Situation", "explain", "result_in_words"]
 
-MOST_COUNTED = 10_000
 START = "start one: duly worker --only ingest"
 INPUTS = {
     Input.FIXTURE: "the file of FIXTURE_PAYLOAD_PATH",
@@ -61,17 +68,6 @@ class House:
     states: States = field(default_factory=States)
     idle_seconds: float = 25.0
     lease_seconds: float = 300.0  # of a lease whose holder did not write one down
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The reason for programs, and the sentence for people; true at the time it was looked at."""
-
-    session_id: UUID
-    state: str
-    reason: Reason
-    sentence: str
-    looked_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +134,13 @@ async def explain(
     house: House = House(),  # noqa: B008 (frozen)
     *,
     zone: tzinfo | None = UTC,
-) -> Explanation:
+) -> Explanation[Reason]:
     """Why nothing happens to this session, or what came of it; NotFound when it is another person's."""
     async with pool.transaction() as connection:
         situation = await find_situation(connection, key, user_id, house, zone)
     if situation is None:
         raise NotFound(f"there is no session {key}")
-    cause = find_cause(CAUSES, situation)
-    return Explanation(key, situation.state, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
+    return explained(CAUSES, key, situation.state, situation)
 
 
 async def find_situation(
@@ -206,7 +201,7 @@ def tell_lapsed(session: Situation) -> str:
     gone = f"{session.holder} had it and was not heard of since its lease ended at {when(session.held_until)}"
     if not session.workers:
         return f"{gone}, and no worker is alive that would take it over; {START}."
-    return f"{gone}: {counted(session.workers, 'live worker', 'live workers')} will take it over at the next sweep."
+    return f"{gone}: {live_workers(session.workers)} will take it over at the next sweep."
 
 
 def tell_open(session: Situation) -> str:
@@ -234,15 +229,14 @@ def is_due(session: Situation) -> str:
 def tell_slots_taken(session: Situation) -> str:
     """All hands are full."""
     return (
-        f"{is_due(session)}, and the {session.slots} slots of {counted(session.workers, 'live worker', 'live workers')}"
+        f"{is_due(session)}, and the {session.slots} slots of {live_workers(session.workers)}"
         f" are taken: {counted(session.held, 'session is', 'sessions are')} being read."
     )
 
 
 def tell_behind(session: Situation) -> str:
     """Others go first."""
-    many = f"more than {MOST_COUNTED} sessions go" if session.ahead > MOST_COUNTED else None
-    return f"{is_due(session)}, and {many or counted(session.ahead, 'session goes', 'sessions go')} first."
+    return f"{is_due(session)}, and {go_first(session.ahead, 'session', 'sessions')}."
 
 
 CAUSES: Sequence[Cause[Reason, Situation]] = (

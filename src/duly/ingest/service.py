@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.ingest import store
 from duly.ingest.canonical import observe
@@ -272,7 +273,7 @@ async def all_events(
 # Within ---------------------------------------------------------------------------------------------------------------
 
 
-async def get(connection: store.Connection, schema: str, user_id: int | None, session_id: UUID) -> Session:
+async def get(connection: Connection, schema: str, user_id: int | None, session_id: UUID) -> Session:
     """A session of this person, or NotFound."""
     if session := await store.find_session(connection, schema, user_id, session_id):
         return session

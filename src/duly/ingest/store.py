@@ -7,10 +7,9 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-from psycopg import AsyncConnection
 
 from duly.db.queries import load_queries
-from duly.db.rows import change, find_row, find_value, get_row, get_rows, get_rows_planned_anew
+from duly.db.rows import Connection, change, find_row, find_value, get_row, get_rows, get_rows_planned_anew
 from duly.ingest.canonical import CANONICALIZER
 from duly.ingest.day import Day, Step, day_of
 from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session
@@ -60,7 +59,6 @@ SQL = load_queries(__file__)
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 NO_EVENT = (-1, BEGINNING, UUID(int=0))
-Connection = AsyncConnection[Any]
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from uuid import UUID
 from psycopg.errors import SerializationFailure
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.errors import Conflict, Misconfigured, NotMigrated
 from duly.ingest import store
 from duly.ingest.day import Day, Step, take
@@ -34,7 +35,7 @@ from duly.ingest.unseen import with_unseen
 from duly.kernel.lease import Lease, fence_many, find_settled, quarantine, release, settle_many
 from duly.kernel.outcome import Failed, GiveUp, HandedBack, clean_text
 from duly.kernel.suspects import Suspects
-from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 
 __all__ = ["CaptureWork", "Rules"]

@@ -6,15 +6,28 @@ reason for programs, when it holds, and its sentence for people.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
-from typing import Any, Generic, TypeVar
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["ALIVE_SECONDS", "Cause", "find_cause", "in_zone"]
+from duly.kernel.words import counted
+
+__all__ = ["ALIVE_SECONDS", "MOST_COUNTED", "Cause", "Explanation", "explained", "go_first", "in_zone", "live_workers"]
 
 ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
+MOST_COUNTED = 10_000  # of those that go first
+
+
+class Looked(Protocol):
+    """A row and what stands around it, as it was seen."""
+
+    @property
+    def looked_at(self) -> datetime:
+        """When."""
+        ...
+
 
 Reason = TypeVar("Reason")
-Situation = TypeVar("Situation")
+Situation = TypeVar("Situation", bound=Looked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +39,40 @@ class Cause(Generic[Reason, Situation]):
     tell: Callable[[Situation], str]
 
 
-def find_cause(causes: Sequence[Cause[Reason, Situation]], situation: Situation) -> Cause[Reason, Situation]:
-    """The first that holds; the last of them always does."""
-    return next(cause for cause in causes if cause.holds(situation))
+@dataclass(frozen=True, slots=True)
+class Explanation(Generic[Reason]):
+    """The reason for programs, and the sentence for people; true at the time it was looked at."""
+
+    id: object
+    status: str
+    reason: Reason
+    sentence: str
+    looked_at: datetime
+
+
+def explained(
+    causes: Sequence[Cause[Reason, Situation]], key: object, status: str, situation: Situation
+) -> Explanation[Reason]:
+    """The first cause that holds, told; the last of them always does."""
+    cause = next(cause for cause in causes if cause.holds(situation))
+    return Explanation(key, status, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
 
 
 def in_zone(row: Mapping[str, Any], zone: tzinfo | None) -> dict[str, Any]:
     """What was seen, with its times in a zone; None is the machine's."""
     return {name: value.astimezone(zone) if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+# What every domain says -----------------------------------------------------------------------------------------------
+
+
+def go_first(ahead: int, one: str, many: str) -> str:
+    """How many go first, as far as we count."""
+    if ahead > MOST_COUNTED:
+        return f"more than {MOST_COUNTED} {many} go first"
+    return counted(ahead, f"{one} goes first", f"{many} go first")
+
+
+def live_workers(number: int) -> str:
+    """How many are there."""
+    return counted(number, "live worker", "live workers")

@@ -11,17 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from psycopg import AsyncConnection
-
 from duly.db.queries import load_queries
-from duly.db.rows import change, get_rows, get_value
+from duly.db.rows import Connection, change, get_rows, get_value
 
 __all__ = ["LONGEST_TOKEN", "Link", "add_link_key", "list_link_keys", "read_link", "rotate_link_keys", "sign_link"]
 
 SQL = load_queries(__file__, "links.sql")
 PURPOSE = "duly.answer"  # a signature made for something else is none here
 LONGEST_TOKEN = 1000
-Connection = AsyncConnection[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from psycopg import AsyncConnection
-
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.kernel.lease import Lease, LeaseTable, claim, claim_lapsed, find_due, find_lapsed, quarantine, release, sweep
 
 __all__ = ["Call", "Finished", "Pace", "Stop", "StopSign", "Where", "Work", "where_to_run"]
-
-Connection = AsyncConnection[Any]
 
 
 class Where(StrEnum):

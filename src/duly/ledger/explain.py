@@ -14,19 +14,26 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import find_row
+from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
-from duly.kernel.causes import ALIVE_SECONDS, Cause, find_cause, in_zone
+from duly.kernel.causes import (
+    ALIVE_SECONDS,
+    MOST_COUNTED,
+    Cause,
+    Explanation,
+    explained,
+    go_first,
+    in_zone,
+    live_workers,
+)
 from duly.kernel.identity import worker_of
 from duly.kernel.words import counted, span, when
 from duly.ledger.model import ANY, Limit, Status
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.ledger.service import tenant
-from duly.ledger.store import Connection
 
-__all__ = ["CAUSES", "Explanation", "Reason", "Situation", "explain"]
+__all__ = ["CAUSES", "Reason", "Situation", "explain"]
 
-MOST_COUNTED = 10_000
 MOST_NAMED = 3
 LONGEST_MESSAGE = 200
 
@@ -60,18 +67,7 @@ class Reason(StrEnum):
     DUE = "due"
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The reason for programs, and the sentence for people; true at the time it was looked at."""
-
-    job_id: UUID
-    status: Status
-    reason: Reason
-    sentence: str
-    looked_at: datetime
-
-
-async def explain(pool: Pool, org: UUID, key: UUID, *, zone: tzinfo | None = UTC) -> Explanation:
+async def explain(pool: Pool, org: UUID, key: UUID, *, zone: tzinfo | None = UTC) -> Explanation[Reason]:
     """Why this job of this org does not run, or NotFound; the sentence tells times in the zone, None is the machine's.
 
     Limits, slots and the order of jobs know no orgs, and only the worker's role sees all that is counted for them. With
@@ -81,8 +77,7 @@ async def explain(pool: Pool, org: UUID, key: UUID, *, zone: tzinfo | None = UTC
         situation = await find_situation(connection, org, key, zone)
     if situation is None:
         raise NotFound(f"there is no job {key}")
-    cause = find_cause(CAUSES, situation)
-    return Explanation(key, situation.status, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
+    return explained(CAUSES, key, situation.status, situation)
 
 
 # What there is to see -------------------------------------------------------------------------------------------------
@@ -282,7 +277,7 @@ def tell_no_worker(job: Situation) -> str:
 def tell_not_handled(job: Situation) -> str:
     """Nobody who works can do this."""
     return (
-        f"It {is_due(job)}, and of {workers(job.workers)} none performs jobs of the type {job.type} in the queue "
+        f"It {is_due(job)}, and of {live_workers(job.workers)} none performs jobs of the type {job.type} in the queue "
         f"{job.queue}; start one whose app declares it: duly worker --app module:app."
     )
 
@@ -291,7 +286,7 @@ def tell_slots_taken(job: Situation) -> str:
     """Whoever can do this has enough to do."""
     return (
         f"It {is_due(job)}, and the {job.slots} slots of {names(job.handlers)}, which could perform it, are taken: "
-        f"{job.busy} jobs run there{f', and {others(job)} first' if job.ahead else ''}."
+        f"{job.busy} jobs run there{f', and {others(job)}' if job.ahead else ''}."
     )
 
 
@@ -305,7 +300,7 @@ def tell_locked(job: Situation) -> str:
 
 def tell_behind(job: Situation) -> str:
     """It is not its turn yet."""
-    return f"It {is_due(job)}, and {others(job)} first, by priority or because they were due earlier."
+    return f"It {is_due(job)}, and {others(job)}, by priority or because they were due earlier."
 
 
 def tell_due(job: Situation) -> str:
@@ -389,14 +384,11 @@ def options_of(pause: Limit) -> str:
 
 
 times = partial(counted, one="time", many="times")
-workers = partial(counted, one="live worker", many="live workers")
 
 
 def others(job: Situation) -> str:
-    """How many jobs go first, as far as we count."""
-    if job.ahead > MOST_COUNTED:
-        return f"more than {MOST_COUNTED} due jobs of its kind go"
-    return counted(job.ahead, "due job of its kind goes", "due jobs of its kind go")
+    """How many jobs go first."""
+    return go_first(job.ahead, "due job of its kind", "due jobs of its kind")
 
 
 def names(handlers: Sequence[str]) -> str:

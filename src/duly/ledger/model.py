@@ -150,6 +150,11 @@ class JobEvent:
     next_status: str
     detail_json: Mapping[str, Json] | None
 
+    @property
+    def actor(self) -> Json:
+        """Who moved it, where that is known."""
+        return (self.detail_json or {}).get("actor")
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:

@@ -308,10 +308,6 @@ select ledger.retain(%(most)s);
 -- From here to the end of the transaction, only this org's jobs can be seen.
 select set_config('app.current_org_id', %(org)s::text, true);
 
--- name: clock
--- The time that jobs live by.
-select duly.clock();
-
 -- Looking ---------------------------------------------------------------------------------------------------------------
 
 -- name: find_job

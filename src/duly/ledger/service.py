@@ -6,8 +6,10 @@ from datetime import datetime
 from uuid import UUID
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.kernel.canonical import checked_json
+from duly.kernel.clock import now
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import Page, checked_most, page_of, read_place
 from duly.ledger import store
@@ -168,24 +170,18 @@ async def resume(pool: Pool, *, queue: str = ANY, type: str = ANY) -> bool:  # n
 
 
 @asynccontextmanager
-async def tenant(pool: Pool, org: UUID) -> AsyncGenerator[store.Connection, None]:
+async def tenant(pool: Pool, org: UUID) -> AsyncGenerator[Connection, None]:
     """A transaction in which only this org's jobs can be seen."""
     async with pool.transaction() as connection:
         await store.act_for(connection, org)
         yield connection
 
 
-async def get(connection: store.Connection, org: UUID, key: UUID) -> Job:
+async def get(connection: Connection, org: UUID, key: UUID) -> Job:
     """A job of this org, or NotFound."""
     if job := await store.find_job(connection, org, key):
         return job
     raise NotFound(f"there is no job {key}")
-
-
-async def now(pool: Pool) -> datetime:
-    """The database's time."""
-    async with pool.transaction() as connection:
-        return await store.clock(connection)
 
 
 def refuse_everything(queue: str, type: str) -> None:  # noqa: A002

@@ -10,14 +10,22 @@ import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from duly.db.queries import load_queries
-from duly.db.rows import Row, change, find_row, find_value, get_row, get_rows, get_rows_planned_anew, get_value
+from duly.db.rows import (
+    Connection,
+    Row,
+    change,
+    find_row,
+    find_value,
+    get_row,
+    get_rows,
+    get_rows_planned_anew,
+    get_value,
+)
 from duly.kernel.canonical import Json
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
@@ -48,7 +56,6 @@ __all__ = [
     "cancel_job",
     "cancelled",
     "claim",
-    "clock",
     "count_dead",
     "done",
     "enqueue",
@@ -81,7 +88,6 @@ __all__ = [
 SQL = load_queries(__file__)
 KEY_REUSED = "DU002"  # the SQLSTATE of a key that stands for another request
 END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
-Connection = AsyncConnection[Any]
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------
@@ -366,11 +372,6 @@ async def retain(connection: Connection, most: int = 1000) -> int:
 async def act_for(connection: Connection, org: UUID) -> None:
     """See only this org's jobs until the transaction ends."""
     await get_value(connection, SQL.act_for, org=org)
-
-
-async def clock(connection: Connection) -> datetime:
-    """The database's time."""
-    return await get_value(connection, SQL.clock)
 
 
 # Looking --------------------------------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.kernel.lease import Lease
 from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp, HandedBack, Later, Settled
-from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Where, Work, where_to_run
+from duly.kernel.work import Call, Finished, Pace, StopSign, Where, Work, where_to_run
 from duly.ledger import store
 from duly.ledger.context import Context, Desk
 from duly.ledger.machine import JOB

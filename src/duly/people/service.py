@@ -8,6 +8,7 @@ from typing import TypeVar
 from psycopg import errors as database_errors
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.errors import Conflict, InvalidArgument, NotFound
 from duly.kernel.idempotency import create_once
 from duly.kernel.links import rotate_link_keys
@@ -267,14 +268,14 @@ async def every(page: Callable[[P], Awaitable[Sequence[T]]], start: P, place_of:
     return found
 
 
-async def get_org(connection: store.Connection, name: str) -> Org:
+async def get_org(connection: Connection, name: str) -> Org:
     """The org of this name or id, or NotFound."""
     if org := await store.find_org(connection, name):
         return org
     raise NotFound(f"there is no org '{name}'; make it with: duly orgs create '{name}'")
 
 
-async def get_user(connection: store.Connection, uid: str) -> User:
+async def get_user(connection: Connection, uid: str) -> User:
     """The person of this uid, or NotFound."""
     if user := await store.find_user(connection, uid):
         return user

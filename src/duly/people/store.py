@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncConnection
-
 from duly.db.queries import load_queries
-from duly.db.rows import change, find_row, get_row, get_rows, get_value
+from duly.db.rows import Connection, change, find_row, get_row, get_rows, get_value
 from duly.people.model import ApiKey, Org, Quiet, User, Webhook, matches, sha256_of
 
 __all__ = [
@@ -43,7 +40,6 @@ __all__ = [
 
 SQL = load_queries(__file__)
 START = (datetime.min.replace(tzinfo=UTC), UUID(int=0))
-Connection = AsyncConnection[Any]
 
 
 async def create_org(connection: Connection, name: str) -> Org | None:

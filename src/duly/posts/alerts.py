@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from duly.db.queries import load_queries
-from duly.db.rows import Row, get_rows
+from duly.db.rows import Connection, Row, get_rows
 from duly.logs import get_log
 from duly.posts.slo import Objective, objectives_now
 
@@ -27,7 +26,6 @@ LOOK_SECONDS = 60.0
 OPERATOR = "operator"  # whoever reads the console
 
 log = get_log("duly.posts")
-Connection = AsyncConnection[Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,23 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import find_row
+from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
-from duly.kernel.causes import ALIVE_SECONDS, Cause, find_cause, in_zone
+from duly.kernel.causes import (
+    ALIVE_SECONDS,
+    MOST_COUNTED,
+    Cause,
+    Explanation,
+    explained,
+    go_first,
+    in_zone,
+    live_workers,
+)
 from duly.kernel.identity import worker_of
 from duly.kernel.words import counted, span, when
 from duly.posts.model import MOST_ATTEMPTS, Status
-from duly.posts.store import Connection
 
-__all__ = ["CAUSES", "Explanation", "Reason", "Situation", "explain"]
-
-MOST_COUNTED = 10_000
+__all__ = ["CAUSES", "Reason", "Situation", "explain"]
 
 SQL = load_queries(__file__, "explain.sql")
 
@@ -40,17 +46,6 @@ class Reason(StrEnum):
     SLOTS_TAKEN = "slots_taken"
     BEHIND_OTHERS = "behind_others"
     DUE = "due"
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The reason for programs, and the sentence for people; true at the time it was looked at."""
-
-    post_id: UUID
-    status: Status
-    reason: Reason
-    sentence: str
-    looked_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +85,13 @@ class Situation:
         return self.release_time
 
 
-async def explain(pool: Pool, viewer: str | None, key: UUID, *, zone: tzinfo | None = UTC) -> Explanation:
+async def explain(pool: Pool, viewer: str | None, key: UUID, *, zone: tzinfo | None = UTC) -> Explanation[Reason]:
     """Why this post has not appeared, or that it has; NotFound when the viewer may not see it."""
     async with pool.transaction() as connection:
         situation = await find_situation(connection, key, viewer, zone)
     if situation is None:
         raise NotFound(f"there is no post {key}")
-    cause = find_cause(CAUSES, situation)
-    return Explanation(key, situation.status, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
+    return explained(CAUSES, key, situation.status, situation)
 
 
 async def find_situation(
@@ -141,7 +135,7 @@ def tell_lapsed(post: Situation) -> str:
     """Somebody had it, and others will notice."""
     return (
         f"{post.holder} had it and was not heard of since its lease ended at {when(post.lease_expires_at)}: "
-        f"{counted(post.workers, 'live worker', 'live workers')} will let it wait again at the next sweep."
+        f"{live_workers(post.workers)} will let it wait again at the next sweep."
     )
 
 
@@ -174,15 +168,14 @@ def tell_no_worker(post: Situation) -> str:
 def tell_slots_taken(post: Situation) -> str:
     """All hands are full."""
     return (
-        f"{is_due(post)}, and the {post.slots} slots of {counted(post.workers, 'live worker', 'live workers')} are "
+        f"{is_due(post)}, and the {post.slots} slots of {live_workers(post.workers)} are "
         f"taken: {counted(post.held, 'post is', 'posts are')} being read."
     )
 
 
 def tell_behind(post: Situation) -> str:
     """Others go first."""
-    many = f"more than {MOST_COUNTED} due posts go" if post.ahead > MOST_COUNTED else None
-    return f"{is_due(post)}, and {many or counted(post.ahead, 'due post goes', 'due posts go')} first."
+    return f"{is_due(post)}, and {go_first(post.ahead, 'due post', 'due posts')}."
 
 
 CAUSES: Sequence[Cause[Reason, Situation]] = (

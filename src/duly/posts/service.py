@@ -10,14 +10,16 @@ from psycopg import DatabaseError
 from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.errors import AlreadyPosted, DulyError, IllegalMove, InvalidArgument, NotFound, RequestIdReused
 from duly.kernel import timeline
+from duly.kernel.lease import sweep
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import Page, checked_most, page_of, read_place
 from duly.objects import Objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES
 from duly.posts import store
-from duly.posts.machine import POST_MACHINE
+from duly.posts.machine import POST, POST_MACHINE
 from duly.posts.model import Intent, Post, checked_caption, kept_name
 
 __all__ = [
@@ -27,10 +29,12 @@ __all__ = [
     "get_post",
     "list_posts",
     "list_transitions",
+    "repair",
     "upload_image",
 ]
 
 Answer = Mapping[str, Any]
+SWEPT_AT_ONCE = 100
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------
@@ -97,6 +101,20 @@ async def edit_caption(pool: Pool, author: str, key: UUID, caption: str) -> Post
     return post
 
 
+# Repairing ------------------------------------------------------------------------------------------------------------
+
+
+async def repair(pool: Pool) -> int:
+    """Let posts wait again whose holders are gone, some at a time, as workers do with every sweep; how many."""
+    repaired = 0
+    while True:
+        async with pool.transaction() as connection:
+            rows = await sweep(connection, POST, most=SWEPT_AT_ONCE)
+        repaired += len(rows)
+        if len(rows) < SWEPT_AT_ONCE:
+            return repaired
+
+
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
@@ -139,7 +157,7 @@ async def list_transitions(
 # Within ---------------------------------------------------------------------------------------------------------------
 
 
-async def get(connection: store.Connection, key: UUID, viewer: str | None) -> Post:
+async def get(connection: Connection, key: UUID, viewer: str | None) -> Post:
     """A post that this viewer may see, or NotFound."""
     if post := await store.find_post(connection, key, viewer):
         return post

@@ -13,11 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from psycopg import AsyncConnection
-
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import Row, get_row, get_rows
+from duly.db.rows import Connection, Row, get_row, get_rows
 from duly.errors import Unavailable, Unexpected
 
 __all__ = ["Objective", "measure", "objectives_now"]
@@ -29,8 +27,6 @@ WINDOWS = {"1h": HOUR, "6h": 6 * HOUR, "3d": 72 * HOUR, "30d": 720 * HOUR}
 BUDGET = "30d"
 INTENT_TARGET, LAG_TARGET = 0.995, 0.95
 LATE_SECONDS, STUCK_SECONDS = 120, 900
-
-Connection = AsyncConnection[Any]
 
 
 @dataclass(frozen=True, slots=True)

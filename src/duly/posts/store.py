@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 import orjson
-from psycopg import AsyncConnection
 
 from duly.db.queries import load_queries
-from duly.db.rows import Row, change, find_row, find_value, get_row, get_rows, get_value
+from duly.db.rows import Connection, Row, change, find_row, find_value, get_row, get_rows, get_value
 from duly.posts.model import Intent, LegacyPost, Post, Status
 
 __all__ = [
@@ -39,7 +37,6 @@ SQL = load_queries(__file__)
 REQUEST_ID_REUSED, ALREADY_POSTED, NO_IMAGE = "DU002", "DU003", "DU004"  # how an intent is refused
 ANYBODY = "*"  # a viewer who may see everything; no uid is called so
 END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
-Connection = AsyncConnection[Any]
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------

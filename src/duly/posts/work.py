@@ -13,11 +13,12 @@ from uuid import UUID
 
 import orjson
 
+from duly.db.rows import Connection
 from duly.errors import DulyError, InvalidArgument, NotFound, TooLarge
 from duly.kernel.lease import Lease, release, settle_many
 from duly.kernel.outcome import Failed, GiveUp
 from duly.kernel.suspects import Suspects
-from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 from duly.objects import Objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES

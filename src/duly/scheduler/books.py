@@ -22,10 +22,10 @@ from enum import StrEnum
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import change, get_row
+from duly.db.rows import Connection, change, get_row
 from duly.scheduler import store
 from duly.scheduler.model import Expense
-from duly.scheduler.store import BEGINNING, END, Connection, Owner
+from duly.scheduler.store import BEGINNING, END, Owner
 
 __all__ = [
     "CSV_COLUMNS",

@@ -25,7 +25,6 @@ MOST_EVENTS = 1000
 MOST_PAST_EVENTS = MOST_EVENTS // 2
 PAST, COMING = timedelta(days=30), timedelta(days=90)
 REFRESH = timedelta(hours=1)
-OPEN = {RunStatus.PENDING, RunStatus.SENT, RunStatus.SNOOZED}
 CALLED_OFF = {RunStatus.SKIPPED, RunStatus.CANCELLED}
 Part = TypeVar("Part", bound=Component)
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -120,10 +119,10 @@ def event_of_run(run: Run, known: Mapping[int, Schedule]) -> Event:
         {
             **lines_of(run, run.name, run.updated_at, schedule),
             "status": "CANCELLED" if run.status in CALLED_OFF else "CONFIRMED",
-            "sequence": 0 if run.status in OPEN else 1,
+            "sequence": 0 if run.status.is_open else 1,
         },
     )
-    if run.status in OPEN:
+    if run.status.is_open:
         event.add_component(alarm_of(run.name, schedule.advance_minutes if schedule else 0))
     return event
 

@@ -12,15 +12,14 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import find_row
+from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
-from duly.kernel.causes import ALIVE_SECONDS, Cause, find_cause, in_zone
+from duly.kernel.causes import ALIVE_SECONDS, Cause, Explanation, explained, in_zone
 from duly.kernel.words import span, when
 from duly.scheduler.model import RunStatus
-from duly.scheduler.store import Connection, Owner
+from duly.scheduler.store import Owner
 
-__all__ = ["CAUSES", "Explanation", "Reason", "Situation", "explain"]
-
+__all__ = ["CAUSES", "Reason", "Situation", "explain"]
 
 SQL = load_queries(__file__, "explain.sql")
 
@@ -43,17 +42,6 @@ class Reason(StrEnum):
     NOT_REMINDED = "not_reminded"
     NO_WORKER = "no_worker"
     DUE = "due"
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The reason for programs, and the sentence for people; true at the time it was looked at."""
-
-    run_id: int
-    status: RunStatus
-    reason: Reason
-    sentence: str
-    looked_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +72,7 @@ class Situation:
     @property
     def is_closed(self) -> bool:
         """Has it come to its end?"""
-        return self.status in (RunStatus.CONFIRMED, RunStatus.SKIPPED, RunStatus.CANCELLED)
+        return not self.status.is_open
 
     @property
     def is_written(self) -> bool:
@@ -92,15 +80,13 @@ class Situation:
         return self.remind_at is None and self.message_status == "pending"
 
 
-async def explain(pool: Pool, user_id: Owner, run_id: int, *, zone: tzinfo | None = UTC) -> Explanation:
+async def explain(pool: Pool, user_id: Owner, run_id: int, *, zone: tzinfo | None = UTC) -> Explanation[Reason]:
     """Why this run is where it is; NotFound when it is not this person's."""
     async with pool.transaction() as connection:
         situation = await find_situation(connection, user_id, run_id, zone)
     if situation is None:
         raise NotFound(f"there is no run {run_id}")
-    cause = find_cause(CAUSES, situation)
-    at = situation.looked_at.astimezone(UTC)
-    return Explanation(run_id, situation.status, cause.reason, cause.tell(situation), at)
+    return explained(CAUSES, run_id, situation.status, situation)
 
 
 async def find_situation(connection: Connection, user_id: Owner, run_id: int, zone: tzinfo | None) -> Situation | None:

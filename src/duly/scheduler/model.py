@@ -57,6 +57,11 @@ class RunStatus(StrEnum):
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
 
+    @property
+    def is_open(self) -> bool:
+        """Can it still be answered?"""
+        return self in (RunStatus.PENDING, RunStatus.SENT, RunStatus.SNOOZED)
+
 
 class Action(StrEnum):
     """What a person may answer."""

@@ -13,15 +13,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
 
 import orjson
-from psycopg import AsyncConnection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import Row, change, get_row, get_rows, get_value
+from duly.db.rows import Connection, Row, change, get_row, get_rows, get_value
 from duly.errors import Conflict, InvalidArgument, NotFound, Unavailable
 
 __all__ = [
@@ -57,7 +55,6 @@ PATIENCE_SECONDS, PAUSE_SECONDS = 3.0, 0.1
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 MONTH = re.compile(r"(2[01][0-9]{2})-(0[1-9]|1[0-2])")
 BOUNDS = re.compile(r"FROM \('(.+?)'\) TO \('(.+?)'\)")
-Connection = AsyncConnection[Any]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from psycopg import DatabaseError
 from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.db.pool import Pool
+from duly.db.rows import Connection
 from duly.errors import (
     AlreadyAnswered,
     IllegalMove,
@@ -268,14 +269,14 @@ async def list_expenses(
 # Within ---------------------------------------------------------------------------------------------------------------
 
 
-async def get(connection: store.Connection, user_id: Owner, job_id: int) -> Schedule:
+async def get(connection: Connection, user_id: Owner, job_id: int) -> Schedule:
     """A schedule of this person's, or NotFound."""
     if schedule := await store.find_schedule(connection, user_id, checked_id(job_id)):
         return schedule
     raise NotFound(f"there is no schedule {job_id}")
 
 
-async def get_one_run(connection: store.Connection, user_id: Owner, run_id: int) -> Run:
+async def get_one_run(connection: Connection, user_id: Owner, run_id: int) -> Run:
     """A run of this person's, or NotFound."""
     if run := await store.find_run(connection, user_id, checked_id(run_id)):
         return run

@@ -5,11 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from duly.db.queries import load_queries
-from duly.db.rows import Row, change, find_row, find_value, get_row, get_rows, get_value
+from duly.db.rows import Connection, Row, change, find_row, find_value, get_row, get_rows, get_value
 from duly.scheduler.model import (
     Action,
     Answer,
@@ -69,7 +68,6 @@ SQL = load_queries(__file__)
 KEY_REUSED, NO_SUCH_RUN, ALREADY_ANSWERED, RUN_CLOSED, NOTHING_TO_UNDO = "DU002", "DU005", "DU006", "DU007", "DU008"
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 END = datetime(2200, 1, 1, tzinfo=UTC)
-Connection = AsyncConnection[Any]
 Owner = int | None  # a person's id; None: an operator asks, who sees everybody's
 
 

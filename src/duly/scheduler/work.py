@@ -10,9 +10,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from duly.db.rows import Connection
 from duly.kernel.lease import Lease, settle_many
 from duly.kernel.outcome import Failed, GiveUp
-from duly.kernel.work import Call, Connection, Finished, Pace, StopSign, Work
+from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 from duly.scheduler import store
 from duly.scheduler.machine import PLAN

@@ -24,21 +24,22 @@ import uvloop
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
+from duly.db.location import role_on
 from duly.db.pool import Pool, open_pool
 from duly.db.queries import load_queries
-from duly.db.rows import Row, find_value
+from duly.db.rows import Connection, Row, find_value
 from duly.errors import InvalidArgument, Misconfigured
 from duly.kernel.canonical import Json, checked_json
 from duly.kernel.lease import Lease
 from duly.kernel.outcome import Done, Outcome
-from duly.kernel.work import Connection, Pace
+from duly.kernel.work import Pace
 from duly.ledger import store
 from duly.ledger.asking import AnyTransaction, AsyncTransaction, SyncTransaction, is_async, look, look_async
 from duly.ledger.context import Context, Desk, Nothing
 from duly.ledger.model import Job
 from duly.ledger.sdk import App, JobType
 from duly.ledger.work import JobWork
-from duly.settings import load_settings, parse_address
+from duly.settings import load_settings
 from duly.testing.clock import Clock, require_test_clock
 from duly.worker.runtime import Worker
 
@@ -306,7 +307,7 @@ def drain(app: App, dsn: str, *, most_cycles: int = 100) -> list[Job]:
 async def drain_here(app: App, dsn: str, most_cycles: int) -> list[Job]:
     """`drain`, on the loop of this thread."""
     settings = load_settings()
-    role = None if parse_address(dsn).get("user") == settings.worker_role else settings.worker_role
+    role = role_on(dsn, settings.worker_role)
     clock = Clock(dsn)
     orgs: dict[UUID, UUID] = {}  # of the jobs we have held, in the order they began
     newest: dict[UUID, UUID] = {}
