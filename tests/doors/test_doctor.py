@@ -528,7 +528,8 @@ def test_who_keeps_somebody_waiting_for_a_row_is_named_and_can_be_ended(
         assert finding.verdict is verdict
         assert re.fullmatch(
             rf"pid {forgetful.info.backend_pid} \(forgetful, idle in transaction, update duly.orgs set name = ...\)"
-            rf" keeps 1 waiting: pid {patient.info.backend_pid} \(patient, begin; update duly.orgs set name = ...\) for \d+ s",
+            rf" keeps 1 waiting: pid {patient.info.backend_pid} \(patient, begin; update duly.orgs set name = ...\)"
+            r" for \d+ s",
             finding.found,
         )
         assert finding.fix == f"select pg_terminate_backend({forgetful.info.backend_pid})"
@@ -539,10 +540,12 @@ def test_who_keeps_somebody_waiting_for_a_row_is_named_and_can_be_ended(
 
 
 def test_a_short_wait_is_part_of_the_day(database: str) -> None:
-    with open_transaction(database, "lock table duly.orgs in share mode") as quick:
-        with waiting(database, "lock table duly.orgs in row exclusive mode"):
-            assert look("locks", database, Limits(lock_warn_seconds=600)).verdict is OK
-            quick.rollback()
+    with (
+        open_transaction(database, "lock table duly.orgs in share mode") as quick,
+        waiting(database, "lock table duly.orgs in row exclusive mode"),
+    ):
+        assert look("locks", database, Limits(lock_warn_seconds=600)).verdict is OK
+        quick.rollback()
 
 
 def test_in_a_line_the_first_is_to_be_ended_and_not_who_waits_in_it(database: str) -> None:
@@ -584,17 +587,19 @@ def test_without_the_right_to_look_those_who_wait_are_named_and_their_words_are_
     admin: Admin, make_role: MakeRole
 ) -> None:
     dsn = make_conninfo(admin.info.dsn, user=make_role("login"))
-    with open_transaction(admin.info.dsn, "lock table duly.orgs in exclusive mode") as holder:
-        with waiting(admin.info.dsn, "lock table duly.orgs in row share mode") as patient:
-            finding = look("locks", dsn, AT_ONCE)
-            assert f"pid {holder.info.backend_pid} (forgetful, hidden) keeps 1 waiting" in finding.found
-            assert f"pid {patient.info.backend_pid} (patient, hidden) for" in finding.found
-            assert finding.fix
-            grant = finding.fix.partition("; ")[2]
-            assert grant.startswith("grant pg_read_all_stats to ")
-            admin.execute(grant.encode())
-            assert "hidden" not in look("locks", dsn, AT_ONCE).found
-            holder.rollback()
+    with (
+        open_transaction(admin.info.dsn, "lock table duly.orgs in exclusive mode") as holder,
+        waiting(admin.info.dsn, "lock table duly.orgs in row share mode") as patient,
+    ):
+        finding = look("locks", dsn, AT_ONCE)
+        assert f"pid {holder.info.backend_pid} (forgetful, hidden) keeps 1 waiting" in finding.found
+        assert f"pid {patient.info.backend_pid} (patient, hidden) for" in finding.found
+        assert finding.fix
+        grant = finding.fix.partition("; ")[2]
+        assert grant.startswith("grant pg_read_all_stats to ")
+        admin.execute(grant.encode())
+        assert "hidden" not in look("locks", dsn, AT_ONCE).found
+        holder.rollback()
 
 
 def test_who_waits_for_a_prepared_transaction_is_told_so(plain_database: str) -> None:
