@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from bench.figures.record import commit_here, machine_here
 from bench.ingest import __main__ as ingest
 from bench.ingest import content
 from bench.ingest import ground as ingest_ground
@@ -17,6 +18,7 @@ from bench.posts import __main__ as posts
 from bench.posts import store
 from bench.posts.ground import fill
 from bench.report import Measure, Need, verdicts_of
+from bench.verify import __main__ as verify_bench
 from bench.verify import ground as verify_ground
 from bench.verify import store as verify_store
 from duly.verify.invariants import check
@@ -168,6 +170,13 @@ def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> N
     assert "verify.data.json" in (page := (tmp_path / "README.md").read_text())
     assert "ledger.data.json" in page
     assert page.count("- Seed: ") == 2
+    record = json.loads((tmp_path / "verify.data.json").read_text())
+    assert record["command"] == "duly bench verify --rounds 1 --events 2000"
+    assert record["commit"] == commit_here()
+    assert record["answer"]["seed"] == verify_bench.BENCH.seed
+    assert record["machine"] == machine_here()
+    assert f"| {record['commit']} | 1 | " in next(line for line in page.splitlines() if line.startswith("| [verify]"))
+    assert "## Proving a large database" in page
     assert all("generated" in file.read_text().splitlines()[0].lower() for file in tmp_path.iterdir())
 
 

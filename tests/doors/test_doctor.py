@@ -7,8 +7,9 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import psycopg
@@ -27,12 +28,15 @@ from duly.settings import Settings
 from duly.testing import FAST_SETTINGS, install_test_clock, move_clock
 from duly.verify import doctor
 from duly.verify.doctor import CHECKS, Case, Finding, Limits, Verdict, examine, open_connection
+from duly.verify.doctor.words import first_words
+from tests.support.locks import wait_until_blocked
 from tests.support.pooler import find_pgbouncer, pooler
 from tests.support.processes import PYTHON, plain_environment
 
 Admin = psycopg.Connection[Any]
 MakeRole = Callable[[str], str]
 OK, WARN, BAD = Verdict.OK, Verdict.WARN, Verdict.BAD
+AT_ONCE = Limits(lock_warn_seconds=0)
 needs_pooler = pytest.mark.skipif(
     not find_pgbouncer(), reason="no pgbouncer on this machine (Debian: apt install pgbouncer)"
 )
@@ -484,6 +488,151 @@ def test_sessions_that_are_hidden_from_the_login_are_a_warning(admin: Admin, mak
     assert "1 sessions of other roles are hidden" in finding.found
     mend(admin, finding)
     assert look("transactions", dsn).verdict is OK
+
+
+@contextmanager
+def waiting(dsn: str, statement: str, many: int = 1) -> Generator[Admin, None, None]:
+    """Somebody who asked for what another has, and is answered when that one is gone; returns once so many wait."""
+    with psycopg.connect(make_conninfo(dsn, application_name="patient"), autocommit=True) as connection:
+        asking = Thread(target=connection.execute, args=[f"begin; {statement}; commit".encode()])
+        asking.start()
+        try:
+            wait_until_blocked(dsn, many)
+            yield connection
+        except BaseException:
+            connection.cancel()
+            raise
+        finally:
+            asking.join()
+
+
+def test_where_nobody_waits_for_a_lock_nobody_is_named(database: str) -> None:
+    with open_transaction(database, "lock table duly.orgs in share row exclusive mode"):
+        finding = look("locks", database, AT_ONCE)
+    assert (finding.verdict, finding.found) == (OK, "nobody has waited for one for more than 0 s")
+
+
+@pytest.mark.parametrize(
+    ("limits", "verdict"), [(Limits(lock_warn_seconds=0), WARN), (Limits(lock_warn_seconds=0, lock_bad_seconds=0), BAD)]
+)
+def test_who_keeps_somebody_waiting_for_a_row_is_named_and_can_be_ended(
+    limits: Limits, verdict: Verdict, admin: Admin
+) -> None:
+    dsn = admin.info.dsn
+    admin.execute("insert into duly.orgs (name) values ('first')")
+    with (
+        open_transaction(dsn, "update duly.orgs set name = 'confidential'") as forgetful,
+        waiting(dsn, "update duly.orgs set name = 'secret' where name = 'first'") as patient,
+    ):
+        finding = look("locks", dsn, limits)
+        assert finding.verdict is verdict
+        assert re.fullmatch(
+            rf"pid {forgetful.info.backend_pid} \(forgetful, idle in transaction, update duly.orgs set name = ...\)"
+            rf" keeps 1 waiting: pid {patient.info.backend_pid} \(patient, begin; update duly.orgs set name = ...\)"
+            r" for \d+ s",
+            finding.found,
+        )
+        assert finding.fix == f"select pg_terminate_backend({forgetful.info.backend_pid})"
+        mend(admin, finding)
+        with pytest.raises(psycopg.OperationalError):
+            forgetful.execute("select 1")
+    assert admin.execute("select name from duly.orgs").fetchone() == ("secret",)
+
+
+def test_a_short_wait_is_part_of_the_day(database: str) -> None:
+    with (
+        open_transaction(database, "lock table duly.orgs in share mode") as quick,
+        waiting(database, "lock table duly.orgs in row exclusive mode"),
+    ):
+        assert look("locks", database, Limits(lock_warn_seconds=600)).verdict is OK
+        quick.rollback()
+
+
+def test_in_a_line_the_first_is_to_be_ended_and_not_who_waits_in_it(database: str) -> None:
+    with (
+        open_transaction(database, "lock table duly.orgs in access share mode") as reader,
+        waiting(database, "lock table duly.orgs in access exclusive mode") as changer,
+        waiting(database, "select from duly.orgs", many=2) as other,
+    ):
+        finding = look("locks", database, AT_ONCE)
+        first, second, third = (each.info.backend_pid for each in (reader, changer, other))
+        assert (
+            f"pid {first} (forgetful, idle in transaction, lock table duly.orgs in access share mode)" in finding.found
+        )
+        assert re.search(rf"pid {first} .* keeps 1 waiting: pid {second} ", finding.found)
+        assert re.search(
+            rf"pid {second} \(patient, begin; lock .*\), which waits itself, keeps 1 waiting: pid {third} ",
+            finding.found,
+        )
+        assert finding.fix == f"select pg_terminate_backend({first})"
+        reader.rollback()
+
+
+def test_many_who_wait_for_one_are_counted_and_the_longest_named(database: str) -> None:
+    with ExitStack() as others:
+        holder = others.enter_context(open_transaction(database, "lock table duly.orgs in exclusive mode"))
+        several = [
+            others.enter_context(waiting(database, "lock table duly.orgs in row share mode", many))
+            for many in range(1, 6)
+        ]
+        pids = [str(each.info.backend_pid) for each in several]
+        finding = look("locks", database, AT_ONCE)
+        holder.rollback()
+    assert re.findall(r"pid (\d+) \(patient", finding.found) == pids[:3]
+    assert "keeps 5 waiting" in finding.found
+    assert finding.found.endswith(", and 2 more")
+
+
+def test_without_the_right_to_look_those_who_wait_are_named_and_their_words_are_not(
+    admin: Admin, make_role: MakeRole
+) -> None:
+    dsn = make_conninfo(admin.info.dsn, user=make_role("login"))
+    with (
+        open_transaction(admin.info.dsn, "lock table duly.orgs in exclusive mode") as holder,
+        waiting(admin.info.dsn, "lock table duly.orgs in row share mode") as patient,
+    ):
+        finding = look("locks", dsn, AT_ONCE)
+        assert f"pid {holder.info.backend_pid} (forgetful, hidden) keeps 1 waiting" in finding.found
+        assert f"pid {patient.info.backend_pid} (patient, hidden) for" in finding.found
+        assert finding.fix
+        grant = finding.fix.partition("; ")[2]
+        assert grant.startswith("grant pg_read_all_stats to ")
+        admin.execute(grant.encode())
+        assert "hidden" not in look("locks", dsn, AT_ONCE).found
+        holder.rollback()
+
+
+def test_who_waits_for_a_prepared_transaction_is_told_so(plain_database: str) -> None:
+    with psycopg.connect(plain_database, autocommit=True) as somebody:
+        somebody.execute("create table things (id bigint)")
+        somebody.execute("begin; lock table things in exclusive mode; prepare transaction 'half'")
+        with waiting(plain_database, "lock table things in row share mode"):
+            finding = look("locks", plain_database, AT_ONCE)
+            somebody.execute("rollback prepared 'half'")
+    assert "a prepared transaction keeps 1 waiting" in finding.found
+    assert finding.fix == "end it as said under prepared transactions"
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("select 1", "select ..."),
+        ("update a.b set c = 'x', d = 1", "update a.b set c = ..."),
+        ("  select\n  a,\tb2 from t2 where k = $1", "select a, b2 from t2 where k = $1"),
+        ("/* user=anna */ delete from t -- why\n where x > 4.5", "delete from t where x > ..."),
+        ("do $body$ begin end $body$", "do ..."),
+        ("alter role r password 'cut off by the serv", "alter role r password ..."),
+        (
+            f"select {', '.join('abcdefghij' * 2 for _ in range(9))}",
+            f"select {'abcdefghij' * 2}, {'abcdefghij' * 2}, ...",
+        ),
+        ("", "nothing yet"),
+        (None, "hidden"),
+        ("<insufficient privilege>", "hidden"),
+    ],
+)
+def test_of_a_query_the_first_words_are_told_and_no_value(query: str | None, words: str) -> None:
+    assert first_words(query) == words
 
 
 def test_a_prepared_transaction_is_named_and_can_be_rolled_back(plain_database: str) -> None:

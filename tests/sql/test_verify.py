@@ -264,6 +264,30 @@ def test_it_never_locks_more_than_a_reader_does(admin: Admin, database_of_each_m
     assert {kind for kind, _ in held} == {"relation", "virtualxid"}
 
 
+def test_comparing_never_locks_more_than_a_reader_does(admin: Admin, database_of_each_major: str) -> None:
+    with psycopg.connect(database_of_each_major, autocommit=True) as other, admin.transaction():
+        for contract in CONTRACTS:
+            compare(admin, contract)
+        held = other.execute("select locktype, mode from pg_locks where pid = %s", [admin.info.backend_pid]).fetchall()
+    assert {mode for kind, mode in held if kind == "relation"} == {"AccessShareLock"}
+    assert {kind for kind, _ in held} == {"relation", "virtualxid"}
+
+
+def test_the_whole_command_ends_beside_somebody_who_lets_nobody_but_readers_in(database: str) -> None:
+    schemas = [schema for several in CONTRACTS.values() for schema in several]
+    with psycopg.connect(database) as busy:
+        tables = busy.execute(
+            "select format('%%I.%%I', n.nspname, c.relname) from pg_class as c"
+            " join pg_namespace as n on n.oid = c.relnamespace where n.nspname = any (%s) and c.relkind in ('r', 'p')",
+            [schemas],
+        ).fetchall()
+        assert {"duly.outbox", "ledger.job", "posts.posts", "scheduler.job_runs"} <= {name for (name,) in tables}
+        busy.execute(f"lock table {', '.join(name for (name,) in tables)} in exclusive mode".encode())
+        answer = run_verify(database)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert "0 differences, 0 offences" in answer.stdout
+
+
 def test_it_writes_nothing_and_works_where_nothing_can_be_written(database_of_each_major: str) -> None:
     read_only = "-c default_transaction_read_only=on"
     with psycopg.connect(database_of_each_major, autocommit=True, options=read_only) as connection:

@@ -108,6 +108,14 @@ RETRY = (
     "update duly.outbox set status = 'pending', settled_by = 'me/1', lease_owner = null, lease_expires_at = null,"
     " starts = 2;"
 )
+RESENT = (
+    "update duly.outbox set status = 'failed', settled_by = 'me/1', lease_owner = null, lease_expires_at = null,"
+    " last_error = 'x'; update duly.outbox set status = 'pending', starts = 2;"
+)
+# Two senders died of it, and then it looks as if nobody had ever begun.
+FORGOTTEN = PICK + RETRY.replace("starts = 2", "starts = 1") + PICK.replace("starts = 1", "starts = 2")
+FORGOTTEN += RETRY.replace("starts = 2", "starts = 0")
+OURS = "me/0123456789abcdefghijkl"  # as a worker of ours signs: with the token of its claim
 # A second session of the same day, which was done, and what it made: version %s.
 SECOND = (
     "insert into schedule_ingest.capture_session (id, user_id, state, settled_by, starts, revision, result)"
@@ -445,6 +453,8 @@ PLANTED_OFFENCES = {
         " created_at = created_at + interval '1 hour'"
     ),
     "messages_started_as_often_as_their_log_tells: a start that nobody made": MESSAGE + PICK + RETRY,
+    "messages_started_as_often_as_their_log_tells: sent again with a start more": MESSAGE + PICK + RESENT,
+    "messages_started_as_often_as_their_log_tells: and the dead did not count": MESSAGE + FORGOTTEN,
     "messages_are_sent_by_their_holder: or failed": (
         MESSAGE
         + PICK
@@ -487,6 +497,18 @@ PLANTED_OFFENCES = {
     ),
     "posts_were_taken_as_often_as_their_log_tells: and by nobody": (
         POST + DUE + TAKE + APPEAR.replace("set status", "set process_attempts = 2, status") + TELL
+    ),
+    "posts_were_taken_as_often_as_their_log_tells: when its caption was edited": (
+        POST + "update posts.posts set caption = 'other words', process_attempts = 1"
+    ),
+    "posts_were_taken_as_often_as_their_log_tells: and the dead did not count": (
+        POST
+        + DUE
+        + TAKE.replace("interval '1 minute'", "interval '-1 minute'")
+        + "update posts.posts set status = 'PENDING', lease_owner = null, lease_expires_at = null;"
+        + TAKE.replace("interval '1 minute'", "interval '-1 minute'").replace("attempts = 1", "attempts = 2")
+        + "update posts.posts set status = 'PENDING', lease_owner = null, lease_expires_at = null,"
+        " process_attempts = 0;"
     ),
     "posts_move_as_drawn: new, and released": LOG + f"('post', '{OTHER}', 1, null, 'RELEASED')",
     "posts_are_released_by_their_holder: twice": (
@@ -551,6 +573,16 @@ PLANTED_OFFENCES = {
     ),
     "captures_are_where_their_log_ends: without a log": OPEN + FORGET.format("capture"),
     "captures_started_as_often_as_their_log_tells: twice at once": OPEN + LOOK.replace("starts = 1", "starts = 2"),
+    "captures_started_as_often_as_their_log_tells: a claim that does not count": (
+        OPEN + LOOK.replace("me/1", OURS).replace("starts = 1", "starts = 0")
+    ),
+    "captures_started_as_often_as_their_log_tells: taken from the dead as if nobody had begun": (
+        OPEN + LOOK.replace("duly.clock()", LONG_AGO) + LOOK.replace("me/1", OURS).replace("starts = 1", "starts = 0")
+    ),
+    "captures_started_as_often_as_their_log_tells: a start that nobody made": (
+        OPEN + LOOK + "update schedule_ingest.capture_session set state = 'failed', error = 'x', settled_by = 'me/1',"
+        " locked_by = null, locked_at = null, lease_seconds = null, starts = 2"
+    ),
     "runs_have_their_key: of another schedule": (
         SCHEDULED + "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
         " select user_id, 'Gas', rule, first_run_at from scheduler.jobs;"
@@ -613,6 +645,16 @@ PLANTED_OFFENCES = {
         SEEN
         + NOTIFY
         + RETRY.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
+    ),
+    "notifications_started_as_often_as_their_log_tells: sent again with a start more": (
+        SEEN
+        + NOTIFY
+        + RESENT.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
+    ),
+    "notifications_started_as_often_as_their_log_tells: and the dead did not count": (
+        SEEN
+        + AWAKE
+        + FORGOTTEN.replace("duly.outbox", "schedule_ingest.schedule_notification").replace("status", "delivery")
     ),
     "notifications_are_sent_by_their_holder: or failed": (
         SEEN + NOTIFY + "update schedule_ingest.schedule_notification set delivery = 'failed', settled_by = 'a zombie',"

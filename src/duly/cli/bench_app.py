@@ -62,7 +62,7 @@ def ledger(
         "snapshot-jobs": snapshot_jobs,
         "warm-waves": warm_waves,
     }
-    run_bench("ledger", {"rounds": rounds, "only": only, "sides": sides, **sizes}, as_json, needs="bench")
+    run_bench("ledger", {"rounds": rounds, "only": only, "sides": sides, **sizes}, as_json)
 
 
 @bench_app.command()
@@ -228,4 +228,4 @@ def all_benchmarks(
     if is_quick and is_full:
         raise typer.BadParameter("choose one of --quick and --full")
     extent = ["--quick"] if is_quick else ["--full"] if is_full else []
-    run_bench("figures", {"rounds": rounds, "only": only, "out": out}, as_json, extent, needs="bench")
+    run_bench("figures", {"rounds": rounds, "only": only, "out": out}, as_json, extent)

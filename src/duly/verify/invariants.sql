@@ -122,8 +122,9 @@ limit %(most)s;
 
 -- name: messages_started_as_often_as_their_log_tells
 -- contract: duly
--- Whoever takes a message counts one start more; nothing else adds one. The message counts what its log does; while it is
--- in somebody's hands, its start may have been given back already.
+-- Whoever takes a message counts one start more; nothing else adds one, and whoever lets go of it, or died with it, takes back
+-- one at most: their own. The message counts what its log does; while it is in somebody's hands, its start may have been given
+-- back already.
 select offender
 from (
     select format('message %%s: transition %%s counts %%s starts, the one before %%s, and the message itself %%s', told.key,
@@ -135,8 +136,9 @@ from (
         where t.machine = 'outbox'
     ) as told
     left join duly.outbox as o on o.id::text = told.key and o.revision = told.seq
-    where case when (told.prev_status, told.next_status) = ('pending', 'sending')
-            then told.starts <> told.before + 1 else told.starts > told.before end
+    where case when (told.prev_status, told.next_status) = ('pending', 'sending') then told.starts <> told.before + 1
+            when told.prev_status = 'sending' then told.starts not between told.before - 1 and told.before
+            else told.starts > told.before end
         or o.starts not between told.starts - case when o.status = 'sending' then 1 else 0 end and told.starts
     offset 0
 ) as found
@@ -405,8 +407,9 @@ limit %(most)s;
 
 -- name: posts_were_taken_as_often_as_their_log_tells
 -- contract: posts
--- Whoever takes a post counts one attempt more; nothing else adds one. The post counts what its log does; while it is in
--- somebody's hands, its attempt may have been given back already.
+-- Whoever takes a post counts one attempt more; nothing else adds one, and whoever lets go of it, or died with it, takes back
+-- one at most: their own. The post counts what its log does; while it is in somebody's hands, its attempt may have been given
+-- back already.
 select offender
 from (
     select format('post %%s: transition %%s counts %%s attempts, the one before %%s, and the post itself %%s', told.key, told.seq,
@@ -420,7 +423,8 @@ from (
     left join posts.posts as p on p.id::text = told.key and p.revision = told.seq
     where case when told.prev_status is null then false
             when (told.prev_status, told.next_status) = ('PENDING', 'PROCESSING') then told.attempts <> told.before + 1
-            else told.attempts > told.before end
+            when told.prev_status = 'PROCESSING' then told.attempts not between told.before - 1 and told.before
+            else told.attempts <> told.before end
         or p.process_attempts
             not between told.attempts - case when p.status = 'PROCESSING' then 1 else 0 end and told.attempts
     offset 0
@@ -763,19 +767,26 @@ limit %(most)s;
 
 -- name: captures_started_as_often_as_their_log_tells
 -- contract: ingest
--- Whoever takes a session counts one start more, unless the one before gave theirs back or it is a program that knows the
--- contract's columns alone; nothing else adds one. The session counts what its log does; while it is in somebody's hands,
--- its start may have been given back already.
+-- Whoever takes a session counts one start more: the first of ours exactly one, and one of ours that takes it from another
+-- none where that one gave theirs back, which no line tells of. A program that knows the contract's columns alone signs
+-- without a token, and need not count. Nothing else adds a start, or takes back more than one. The session counts what its log
+-- does; while it is in somebody's hands, its start may have been given back already.
 select format('capture %%s: transition %%s counts %%s starts, the one before %%s, and the session itself %%s', told.key,
     told.seq, told.starts, told.before, coalesce(s.starts::text, 'later')) as offender
 from (
-    select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
-        coalesce(lag((t.detail_json ->> 'starts')::bigint) over (partition by t.key order by t.seq), 0) as before
+    select t.key, t.seq, t.prev_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
+        coalesce(lag((t.detail_json ->> 'starts')::bigint) over log, 0) as before,
+        t.next_status = 'processing' and t.actor is distinct from lag(t.actor) over log as is_taken,
+        right(t.actor, 23) ~ '^/[A-Za-z0-9_-]+$' as is_ours
     from duly.transition as t
     where t.machine = 'capture'
+    window log as (partition by t.key order by t.seq)
 ) as told
 left join {ingest}.capture_session as s on s.id::text = told.key and s.revision = told.seq
-where told.starts > told.before + case when told.next_status = 'processing' then 1 else 0 end
+where case when not told.is_taken then told.starts not between told.before - 1 and told.before
+        when not told.is_ours then told.starts > told.before + 1
+        when told.prev_status = 'pending' then told.starts <> told.before + 1
+        else told.starts not between told.before and told.before + 1 end
     or s.starts not between told.starts - case when s.state::text = 'processing' then 1 else 0 end and told.starts
 order by told.key, told.seq
 limit %(most)s;
@@ -1189,8 +1200,9 @@ limit %(most)s;
 
 -- name: notifications_started_as_often_as_their_log_tells
 -- contract: ingest
--- Whoever takes a notification counts one start more; nothing else adds one. The notification counts what its log does; while
--- it is in somebody's hands, its start may have been given back already.
+-- Whoever takes a notification counts one start more; nothing else adds one, and whoever lets go of it, or died with it, takes
+-- back one at most: their own. The notification counts what its log does; while it is in somebody's hands, its start may have
+-- been given back already.
 select format('notification %%s: transition %%s counts %%s starts, the one before %%s, and the notification itself %%s',
     told.key, told.seq, told.starts, told.before, coalesce(n.starts::text, 'later')) as offender
 from (
@@ -1200,8 +1212,9 @@ from (
     where t.machine = 'notification'
 ) as told
 left join {ingest}.schedule_notification as n on n.notification_id = told.key and n.revision = told.seq
-where case when (told.prev_status, told.next_status) = ('pending', 'sending')
-        then told.starts <> told.before + 1 else told.starts > told.before end
+where case when (told.prev_status, told.next_status) = ('pending', 'sending') then told.starts <> told.before + 1
+        when told.prev_status = 'sending' then told.starts not between told.before - 1 and told.before
+        else told.starts > told.before end
     or n.starts not between told.starts - case when n.delivery = 'sending' then 1 else 0 end and told.starts
 order by told.key, told.seq
 limit %(most)s;

@@ -35,6 +35,8 @@ class Limits:
     transaction_warn_seconds: float = 300
     transaction_bad_seconds: float = 3600
     idle_warn_seconds: float = 60
+    lock_warn_seconds: float = 5
+    lock_bad_seconds: float = 60
     snapshot_warn_age: int = 10_000_000
     snapshot_bad_age: int = 200_000_000
     dead_rows: int = 10_000
@@ -131,5 +133,5 @@ def remedy(case: Case, error: Exception) -> str:
     if isinstance(error, errors.UndefinedTable | errors.UndefinedFunction | errors.InvalidSchemaName):
         return "duly migrate"
     if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
-        return "see who is in the way under transactions, then run duly doctor again"
+        return "see who is in the way under transactions and locks, then run duly doctor again"
     return "run duly doctor again, and report it with this line if it stays"

@@ -9,6 +9,7 @@ from duly.verify.doctor.clock import check_clock, check_test_clock
 from duly.verify.doctor.connection import open_connection
 from duly.verify.doctor.content import check_contracts, check_schema
 from duly.verify.doctor.finding import Finding
+from duly.verify.doctor.locks import check_locks
 from duly.verify.doctor.messages import check_messages
 from duly.verify.doctor.obstacles import (
     check_prepared_transactions,
@@ -48,6 +49,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "roles": check_roles,
     "row security": check_row_security,
     "transactions": check_transactions,
+    "locks": check_locks,
     "prepared transactions": check_prepared_transactions,
     "replication slots": check_replication_slots,
     "vacuum": check_vacuum,

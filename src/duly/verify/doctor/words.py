@@ -5,7 +5,12 @@ import re
 import psycopg
 from psycopg import sql
 
-__all__ = ["quoted", "reason_of", "span"]
+__all__ = ["first_words", "quoted", "reason_of", "span"]
+
+LONGEST_WORDS = 60
+HIDDEN = "<insufficient privilege>"  # what PostgreSQL says of a query that a login may not read
+COMMENT = re.compile(r"/\*.*?(\*/|\Z)|--[^\n]*", re.DOTALL)
+VALUE = re.compile(r"'|\$(?!\d)|(?<![\w$.])[\d.]*\d")  # where a text, or a number that is no name's, begins
 
 
 def quoted(name: str) -> str:
@@ -18,6 +23,17 @@ def span(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def first_words(query: str | None) -> str:
+    """How a query begins, as far as its first value: those are somebody's, and none of ours to tell."""
+    if query is None or query == HIDDEN:
+        return "hidden"
+    text = COMMENT.sub(" ", query)
+    value = VALUE.search(text)
+    words = " ".join(text[: value.start() if value else None].split())
+    short = words if len(words) <= LONGEST_WORDS else words[: LONGEST_WORDS + 1].rpartition(" ")[0]
+    return f"{short} ...".strip() if value or short != words else words or "nothing yet"
 
 
 def reason_of(error: Exception) -> str:
