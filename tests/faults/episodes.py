@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.checks import violations
-from tests.faults.faults import FAULTS, find_faketime, hold_a_snapshot, storm_of_answers
+from tests.faults.faults import FAULTS, die_at_crash_points, find_faketime, hold_a_snapshot, storm_of_answers
+from tests.faults.points import Place, rounds
 from tests.faults.world import SIX_HOURS, Shape, World, chance_of, open_world
 from tests.support.pooler import find_pgbouncer
 
 __all__ = ["EPISODES", "ORDINARY", "Episode", "Outcome", "Step", "hold_to_account", "plan", "run_episode"]
 
 TMPFS_MEGABYTES = 400
+MOST_TRIES = 3  # of a crash point that was not met
 CLOCKS = {"+1h": 3600.0, "-1h": -3600.0}
 ORDINARY = tuple(name for name in FAULTS if name != "migrate down and up")
 Steps = Callable[[World, float], None]
@@ -134,6 +136,19 @@ def rounds_of(*names: str) -> Steps:
     return steps
 
 
+def at_every_crash_point(world: World, _: float) -> None:
+    """A worker dies at every crash point of every kind of work, however long it takes; who did not is tried again."""
+    waiting = list(rounds(chance_of(world.seed, "crash points")))
+    for _ in range(MOST_TRIES):
+        again: list[list[Place]] = []
+        for places in waiting:
+            world.remember_logs()
+            world.say(f"die at {', '.join(map(repr, places))}")
+            met = die_at_crash_points(world, dict.fromkeys(places, 1))
+            again += [left] if (left := [place for place in places if place not in met]) else []
+        waiting = again
+
+
 def with_other_clocks(world: World, seconds: float) -> None:
     """Workers an hour ahead and an hour behind work beside the others."""
     library = find_faketime()
@@ -233,6 +248,9 @@ def on_a_small_disk() -> Generator[Path | None, None, None]:
 
 EPISODES: Mapping[str, Episode] = {
     "everything": Episode("every fault of the list, in turns", rounds_of(*ORDINARY)),
+    "crash points": Episode(
+        "a worker dies at every crash point of every kind of work", at_every_crash_point, Shape(workers=0)
+    ),
     "pooler": Episode(
         "the same with PgBouncer in transaction mode between everything",
         rounds_of(*ORDINARY),

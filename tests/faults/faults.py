@@ -24,7 +24,7 @@ from duly.db.migrate import migrate, scripts
 from duly.db.migrations import Names
 from tests.delivery.receiver import Answer, Posted
 from tests.faults.people import AUTHORS
-from tests.faults.points import PASSED, Place, die_at
+from tests.faults.points import ONCE, Place, die_at, rounds
 from tests.faults.workers import LEASE_SECONDS
 from tests.faults.world import SIX_HOURS, World, chance_of
 from tests.support.postmaster import postmaster_of
@@ -35,6 +35,7 @@ __all__ = [
     "WIRES",
     "Fault",
     "cut_commits",
+    "die_at_crash_points",
     "find_faketime",
     "hold_a_snapshot",
     "kill_postmaster",
@@ -56,7 +57,7 @@ WIRES = ("workers", "clients")
 class Fault:
     """What is done, and what it draws before."""
 
-    do: Callable[..., None]
+    do: Callable[..., object]
     draw: Callable[[random.Random], Mapping[str, Any]] = lambda _: {}
 
     @property
@@ -79,21 +80,22 @@ def kill_workers(world: World, several: int = 5) -> None:
         world.pause(world.chance.uniform(0.0, 0.1))
 
 
-def die_at_crash_points(world: World, places: Mapping[Place, int]) -> None:
-    """Workers of one kind of work each that die at the n-th pass of a point that this kind passes."""
-    world.pass_time(SIX_HOURS)  # posts and schedules are due
+def die_at_crash_points(world: World, places: Mapping[Place, int]) -> set[Place]:
+    """Workers of one kind of work each, and nobody beside them, die at the n-th pass of a point that this kind passes."""
+    world.stop_workers()
     met = die_at(world, places, SPRUNG_SECONDS)
     world.counts["crash points armed"] += len(places)
     world.counts["crash points met"] += len(met)
     for place in places:
         world.counts[f"armed: {place.point} of {place.work}"] += 1
         world.counts[f"met: {place.point} of {place.work}"] += place in met
+    return met
 
 
 def draw_places(chance: random.Random) -> Mapping[str, Any]:
-    """Some places, and the pass at which each is deadly; at the end there is one pass only."""
-    places = chance.sample(PASSED, 4)
-    return {"places": {place: 1 if place.point.endswith("release") else chance.randint(1, 2) for place in places}}
+    """Some places, and the pass at which each is deadly; some are passed once only."""
+    places = chance.sample(next(rounds(chance)), 4)
+    return {"places": {place: 1 if place.deed in ONCE else chance.randint(1, 2) for place in places}}
 
 
 def stop_past_the_lease(world: World, several: int = 3) -> None:

@@ -5,7 +5,6 @@ The long tier is `duly chaos`. Each test draws a seed, and says it when it fails
 
 import os
 import random
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import islice
@@ -26,7 +25,6 @@ LOST_COMMITS = 100
 UNANSWERED = 60  # of them at least; seven in ten are clients', the others workers'
 MIXED_SECONDS = 12.0
 REACH_SECONDS = 40.0
-ENOUGH = 20
 
 pytestmark = pytest.mark.timeout(2400)
 
@@ -110,24 +108,6 @@ def test_a_worker_dies_at_every_crash_point_of_every_kind_of_work(seed: int) -> 
     with promises_are_kept(seed, Shape(workers=0, client_seconds=0.15)) as world:
         reached: set[Place] = set()
         for point in sorted(CRASHPOINTS):
-            let_messages_pile_up(world)
-            world.pass_time(SIX_HOURS)  # posts and schedules are due, and what the last ones held has lapsed
             reached |= die_at(world, {Place(work, point): 1 for work in WORKS}, REACH_SECONDS)
         assert reached == set(PASSED), (set(PASSED) - reached, reached - set(PASSED))
 
-
-def let_messages_pile_up(world: World) -> None:
-    """Everything but sending is done, until there is enough to send."""
-    several = (
-        "select least((select count(*) from duly.outbox where status = 'pending'),"
-        " (select count(*) from schedule_ingest.schedule_notification where delivery = 'pending'))"
-    )
-    if world.ask(several)[0] >= ENOUGH:
-        return
-    pid = world.nursery.bear("only=ingest,scheduler,posts")
-    deadline = time.monotonic() + 3 * REACH_SECONDS
-    while world.ask(several)[0] < ENOUGH:
-        assert time.monotonic() < deadline, "there is nothing to send"
-        world.pause(1.0)
-        world.pass_time(SIX_HOURS)
-    world.nursery.end(pid)

@@ -120,7 +120,8 @@ async def claim(
     """Hold up to `most` due rows, under one fresh owner."""
     owner, sent_at = new_owner(worker_id), time.monotonic()
     rows = await get_rows(connection, render(of, "claim"), owner=owner, lease_seconds=lease_seconds, most=most)
-    crashpoint("after_claim")
+    if rows:
+        crashpoint("after_claim")
     return [Lease(of, owner, row, sent_at) for row in rows]
 
 
@@ -138,7 +139,8 @@ async def claim_lapsed(
         most_starts=most_starts,
         most=most,
     )
-    crashpoint("after_claim")
+    if rows:
+        crashpoint("after_claim")
     return [Lease(of, owner, row, sent_at) for row in rows]
 
 
@@ -162,7 +164,8 @@ async def sweep(
     assert of.lapsed == "returned", f"lapsed rows of {of} are reclaimed, not swept"
     crashpoint("before_sweep")
     rows = await get_rows(connection, render(of, "sweep"), keys=keys, most=most)
-    crashpoint("after_sweep")
+    if rows:
+        crashpoint("after_sweep")
     return rows
 
 
@@ -242,7 +245,8 @@ async def settle_and(
     values = {f"column_{name}": list(each) for name, (_, each) in (*columns.items(), *beside.items())}
     statement = render_settle(table_of(leases), to, kinds, others, then)
     rows = await get_rows(connection, statement, **keys_and_owners(leases), **values, **parameters)
-    crashpoint("after_settle")
+    if rows:
+        crashpoint("after_settle")
     return rows
 
 
@@ -255,7 +259,8 @@ async def write_settled(
     values = {f"column_{name}": list(each) for name, (_, each) in columns.items()}
     statement = render_settle(table_of(leases), to, kinds)
     rows = await get_rows(connection, statement, **keys_and_owners(leases), **values)
-    crashpoint("after_settle")
+    if rows:
+        crashpoint("after_settle")
     return frozenset(row["key"] for row in rows)
 
 
