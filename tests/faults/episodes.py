@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.checks import violations
-from tests.faults.faults import FAULTS, die_at_crash_points, find_faketime, hold_a_snapshot, storm_of_answers
+from tests.faults.faults import FAULTS, die_at_crash_points, find_faketime, hold_a_snapshot, let_fingers_tap
 from tests.faults.points import Place, rounds
 from tests.faults.world import SIX_HOURS, Shape, World, chance_of, open_world
 from tests.support.pooler import find_pgbouncer
@@ -77,7 +77,7 @@ def hold_to_account(world: World) -> list[str]:
     """Mend everything, let a last storm pass, let workers finish; then every promise that is broken, in words."""
     world.mend()
     world.calm_down()
-    storm_of_answers(world)
+    let_fingers_tap(world)
     found = [*world.settle_down(), *violations(world)]
     of_zombies = world.counts["refused writes of zombies"] + world.counts["losses that zombies noticed"]
     world.counts["leases lost by others"] = len(world.losses()) - of_zombies
@@ -114,6 +114,7 @@ def plan(seed: int, names: Sequence[str]) -> Iterator[Step]:
 def do(world: World, step: Step) -> None:
     """One fault of a plan."""
     world.say(str(step))
+    world.remember_logs()
     world.chance = chance_of(world.seed, step.nth, step.name, "whom")
     FAULTS[step.name].do(world, **step.given)
     world.counts[f"fault: {step.name}"] += 1
@@ -122,15 +123,13 @@ def do(world: World, step: Step) -> None:
 
 
 def rounds_of(*names: str) -> Steps:
-    """These faults, as the seed plans them; the logs are remembered after every round."""
+    """These faults, as the seed plans them."""
 
     def steps(world: World, seconds: float) -> None:
         end = time.monotonic() + seconds
         for step in plan(world.seed, names):
             if time.monotonic() > end:
                 return
-            if step.nth % len(names) == 1 % len(names):
-                world.remember_logs()
             do(world, step)
 
     return steps
@@ -186,17 +185,20 @@ def with_a_full_disk(world: World, seconds: float) -> None:
     end = time.monotonic() + seconds
     for step in plan(world.seed, ["kill workers"]):
         if time.monotonic() > end:
-            return
+            break
         do(world, step)
         world.say("fill the disk")
+        world.remember_logs()
         fill(ballast)
         world.pause(2.0 + 4 * step.rest)
         ballast.unlink()
         world.server.ensure()
         world.say("room again")
         world.counts["disks filled"] += 1
+        world.counts["writes refused for want of room"] = world.refusals_for_want_of_room()
         world.pause(2.0)
         world.fill_up()
+    assert world.counts["writes refused for want of room"], "the disk was full, and nobody was refused"
 
 
 def fill(ballast: Path) -> None:

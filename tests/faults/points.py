@@ -91,7 +91,7 @@ class Doomed:
 
 
 def rounds(chance: random.Random) -> Iterator[list[Place]]:
-    """Every place once, in a drawn order; no kind of work twice in a round, for its workers would take from each other."""
+    """Every place once, in a drawn order; no kind of work twice in a round, or they would take from each other."""
     drawn = [chance.sample(of, len(of)) for work in WORKS if (of := [place for place in PASSED if place.work == work])]
     for several in zip_longest(*drawn):
         yield [place for place in several if place]

@@ -14,7 +14,7 @@ from bench.plot import Bar, bars
 from duly.db.embedded.binaries import find_binaries
 from duly.kernel.crashpoint import CRASHPOINTS
 from duly.launcher import ROOT
-from tests.faults.checks import LONGEST_WAIT
+from tests.faults.checks import LONGEST_WAIT, TAKEN_OVER
 from tests.faults.clients import BURNS
 from tests.faults.episodes import EPISODES, Outcome
 from tests.faults.faults import WIRES
@@ -85,6 +85,8 @@ WITNESSED = (
     "leases lost by others",
     "messages received",
     "messages received twice",
+    *(f"begun again: {work}" for work in TAKEN_OVER),
+    "lines of logs remembered",
     "verifications",
 )
 
@@ -183,9 +185,9 @@ def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
         "",
         "Faults that never came: " + (", ".join(never_came(totals)) or "none") + ".",
         "",
-        "Handlers that misbehave are among the jobs of every episode; their starts are counted. A refused write of a "
-        "zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first is counted "
-        "apart, and what anybody else lost, to a jump of the clock or a cut wire, is `leases lost by others`. "
+        "Handlers that misbehave are among the jobs of every episode; what was recorded of them is counted. A refused "
+        "write of a zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first is "
+        "counted apart, and what anybody else lost, to a jump of the clock or a cut wire, is `leases lost by others`. "
         "`unanswered` counts how often a client had to ask again because no answer came. A capture has no key to be "
         "asked again with: one whose answer was lost is asked for anew, and `captures that nobody was told of` are "
         "there beside the acknowledged ones, no more than requests without an answer. "

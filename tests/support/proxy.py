@@ -9,8 +9,8 @@
     resume()               everything flows again
 
 What is written is judged by the server's answer, which waits until it is whole: nothing was refused, the transaction is
-over by a commit, and in it an INSERT, UPDATE, DELETE or MERGE met rows; or a function said that it made something new (a
-column `is_new` or `outcome`); or a statement gave back the very rows that it wrote (`from settled`, `ledger.claim`,
+over by a commit, and in it an INSERT, UPDATE, DELETE or MERGE met rows; or a function said that it made something new
+(a column `is_new` or `outcome`); or a statement gave back the very rows that it wrote (`from settled`, `ledger.claim`,
 `ledger.done`). An answer that is not of this kind goes on unchanged, and the trap waits for the next.
 
 It runs on a loop in a thread of its own, so that a test of either colour can drive it, and each verb has taken effect

@@ -8,8 +8,8 @@ counts its own passes. Unarmed, a call does nothing and costs a few tens of nano
 `os._exit(137)`, the status of kill -9: no cleanup, no flush, no `finally`.
 
 `after_claim`, `after_settle`, `after_release` and `after_sweep` lie inside their transaction: all of it is undone. With
-`_commit` they lie behind it: all of it is done, and nobody has heard of it. Who claims, settles or sweeps nothing passes
-none of these.
+`_commit` they lie behind it: all of it is done, and nobody has heard of it. Who claims, settles or sweeps nothing
+passes none of these.
 """
 
 import itertools
