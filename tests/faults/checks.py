@@ -19,7 +19,7 @@ from duly.verify.contract import CONTRACTS, schemas_of
 from tests.faults.world import LOGS, World
 from tests.support.lawful import is_of_the_tests_clock
 
-__all__ = ["LONGEST_WAIT", "TAKEN_OVER", "WAITS", "not_at_rest", "violations"]
+__all__ = ["LONGEST_WAIT", "MOST_STARTS", "TAKEN_OVER", "WAITS", "not_at_rest", "violations"]
 
 LONGEST_WAIT = "longest wait of a client (ms)"
 MESSAGES = (
@@ -54,6 +54,8 @@ from ledger.job
 where type = 'burn' and status = 'succeeded'
 group by 1
 """
+MOST_STARTS = "most starts of a capture"
+CAPTURES = "select id::text, state::text, starts, error from schedule_ingest.capture_session"
 POISONED = """
 select id::text, payload ->> 'how', status::text, last_error_code, last_error_message
 from ledger.job
@@ -178,9 +180,10 @@ def ended_wrongly(world: World, told: list[dict[str, Any]]) -> Iterator[str]:
     for key, how, status, code, message in poisoned:
         if status != "dead_letter" or not (is_recorded(code, message, *ENDS[how]) or (code, message) == LAPSED):
             yield f"job {key} is to end by {how} and is {status}: {code}: {message}"
-    for key, state in world.ask("select id::text, state::text from schedule_ingest.capture_session"):
+    for key, state, starts, error in world.ask(CAPTURES):
+        world.counts[MOST_STARTS] = max(world.counts[MOST_STARTS], starts)
         if state != "done":
-            yield f"capture {key} ended {state}"
+            yield f"capture {key} ended {state} after {starts} starts: {error}"
 
 
 def count_handlers(world: World) -> None:

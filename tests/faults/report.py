@@ -14,7 +14,7 @@ from bench.plot import Bar, bars
 from duly.db.embedded.binaries import find_binaries
 from duly.kernel.crashpoint import CRASHPOINTS
 from duly.launcher import ROOT
-from tests.faults.checks import LONGEST_WAIT, TAKEN_OVER
+from tests.faults.checks import LONGEST_WAIT, MOST_STARTS, TAKEN_OVER
 from tests.faults.clients import BURNS
 from tests.faults.episodes import EPISODES, Outcome
 from tests.faults.faults import WIRES
@@ -113,7 +113,8 @@ def load() -> str:
 def totals_of(outcomes: Sequence[Outcome]) -> Counter[str]:
     """All counts of all episodes; of the longest the longest."""
     totals = sum((Counter(outcome.counts) for outcome in outcomes), Counter[str]())
-    totals[LONGEST_WAIT] = max((outcome.counts.get(LONGEST_WAIT, 0) for outcome in outcomes), default=0)
+    for name in (LONGEST_WAIT, MOST_STARTS):
+        totals[name] = max((outcome.counts.get(name, 0) for outcome in outcomes), default=0)
     return totals
 
 
@@ -186,8 +187,9 @@ def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
         "Faults that never came: " + (", ".join(never_came(totals)) or "none") + ".",
         "",
         "Handlers that misbehave are among the jobs of every episode; what was recorded of them is counted. A refused "
-        "write of a zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first is "
-        "counted apart, and what anybody else lost, to a jump of the clock or a cut wire, is `leases lost by others`. "
+        "write of a zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first "
+        "is counted apart, and what anybody else lost, to a jump of the clock or a cut wire, is `leases lost by "
+        "others`. "
         "`unanswered` counts how often a client had to ask again because no answer came. A capture has no key to be "
         "asked again with: one whose answer was lost is asked for anew, and `captures that nobody was told of` are "
         "there beside the acknowledged ones, no more than requests without an answer. "

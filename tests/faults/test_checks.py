@@ -128,8 +128,8 @@ def test_a_poison_job_ends_by_itself_or_with_its_worker(ending: tuple[str, str])
 
 
 def test_a_capture_that_failed_is_found() -> None:
-    told = Told(schedule_ingest_capture_session=[("1", "done"), ("2", "failed")])
-    assert offences(partial(ended_wrongly, told=[]), told) == ["capture 2 ended failed"]
+    told = Told(schedule_ingest_capture_session=[("1", "done", 1, None), ("2", "failed", 20, "too often")])
+    assert offences(partial(ended_wrongly, told=[]), told) == ["capture 2 ended failed after 20 starts: too often"]
 
 
 @pytest.mark.parametrize(("kind", "name"), [("job", "key"), ("post", "id"), ("answer", "run")])
@@ -151,7 +151,7 @@ def test_a_row_of_a_key_that_nobody_asked_with_is_found() -> None:
 def test_a_memory_without_a_line_shows_nothing_and_is_an_offence() -> None:
     told = Told(witness_log=[("duly.transition", 5)])
     told.remember_logs = lambda: None  # type: ignore[attr-defined]
-    told.ask = lambda statement, *given: [] if given else told.answers["witness_log"]
+    told.ask = lambda statement, *given: [] if given or not statement else told.answers["witness_log"]
     assert offences(forgotten, told) == ["ledger.job_event: no line of it was remembered"]
 
 
