@@ -18,7 +18,9 @@ from tests.support.processes import is_gone
 
 __all__ = ["NOT_THERE", "ONCE", "PASSED", "Place", "die_at", "rounds"]
 
-BUSY_SECONDS = (0.5, 0.6)  # by then a worker holds something; whoever is told again lets go of it
+BUSY_SECONDS = 0.5  # by then a worker holds something; one that did not is followed by another that gets longer
+LONGEST_BUSY_SECONDS = 3.0
+AGAIN_SECONDS = 0.1  # whoever is told again lets go of what it holds
 DUE_SECONDS = 4.0  # so long a worker that met nothing waits until more is due
 PILE_SECONDS = 120.0
 PILE = 20
@@ -76,10 +78,11 @@ select least(
 
 @dataclass
 class Doomed:
-    """A worker that is to die at a place, and when it will be told to go."""
+    """A worker that is to die at a place, how long it may be busy before it is told to go, and when it will be."""
 
     place: Place
     pid: int
+    busy_seconds: float
     told_at: list[float]
 
     def tell(self) -> None:
@@ -115,7 +118,8 @@ def die_at(world: World, places: Mapping[Place, int], seconds: float) -> set[Pla
                 if has_met(world, doomed):
                     met.add(doomed.place)
                 else:
-                    living.append(bear(world, doomed.place, places[doomed.place]))
+                    longer = min(2 * doomed.busy_seconds, LONGEST_BUSY_SECONDS)
+                    living.append(bear(world, doomed.place, places[doomed.place], longer))
         if time.monotonic() > due:
             world.pass_time(SIX_HOURS)
             due = time.monotonic() + DUE_SECONDS
@@ -134,18 +138,18 @@ def prepare(world: World, places: Mapping[Place, int], seconds: float) -> None:
         let_messages_pile_up(world)
     if swept := {place.work for place in places if place.deed == "sweep" and place in PASSED}:
         die_at(world, {Place(work, "before_settle"): 1 for work in swept}, seconds)
-    if any(place.work == "ledger" and place.deed == "release" for place in places):
-        world.ask(LONG_JOBS, ORG)
     world.receiver.slowly = 0.6 if deeds & {*SLOW} else 0.0
     world.pass_time(SIX_HOURS)
 
 
-def bear(world: World, place: Place, nth: int) -> Doomed:
+def bear(world: World, place: Place, nth: int, busy_seconds: float = BUSY_SECONDS) -> Doomed:
     """A worker that is to die at this place."""
+    if place.work == "ledger" and place.deed == "release":
+        world.ask(LONG_JOBS, ORG)
     how = HOW.get(place.deed, ("seconds=0.02",))
     pid = world.bear(f"only={place.work}", f"crash={place.point}:{nth}", *how, of=world.nursery)
-    now = time.monotonic()
-    return Doomed(place, pid, [now + seconds for seconds in BUSY_SECONDS] if place.deed == "release" else [])
+    told_at = time.monotonic() + busy_seconds
+    return Doomed(place, pid, busy_seconds, [told_at, told_at + AGAIN_SECONDS] if place.deed == "release" else [])
 
 
 def has_met(world: World, doomed: Doomed) -> bool:
