@@ -23,7 +23,7 @@ def main() -> int:
     asked = arguments()
     if asked.list:
         for name, each in EPISODES.items():
-            print(f"{name:12} {each.about}" + (f" (not here: {why})" if (why := each.missing()) else ""))
+            print(f"{name:13} {each.about}" + (f" (not here: {why})" if (why := each.missing()) else ""))
         return 0
     said = sys.stderr if asked.json else sys.stdout
 

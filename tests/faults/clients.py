@@ -2,7 +2,8 @@
 
     python -m tests.faults.clients <dsn> <directory> <seed>
 
-Only what a client was told stands in its journal, one line of JSON an answer: what it was not told it does not know.
+What a client was told stands in its journal, one line of JSON an answer: what it was not told it does not know. So do
+the keys it is about to ask with: whatever is there of another key was made by nobody.
 Whatever comes between, a client asks again with the same key until it is answered; so a journal is what must be true.
 
 A line on its input is a storm: `answers <runs> <taps>` or `intents <first author> <authors> <requests>`. When all of it
@@ -46,7 +47,8 @@ __all__ = ["Client"]
 NOT_ANSWERED = (psycopg.Error, Unavailable, OSError, TimeoutError)
 HARD = Options(max_attempts=200, backoff=Backoff(base_seconds=0.05, cap_seconds=0.5))
 TWICE = Options(max_attempts=2, backoff=Backoff(base_seconds=0.05, cap_seconds=0.1))
-POISON = ("exit", "abort", "segfault", "memory", "loop", "well")
+WELL = "well"
+POISON = ("exit", "abort", "segfault", "memory", "loop", WELL)
 BURNS = (*7 * (0.5,), 3.0)  # the last is twice as long as a lease
 OPENING: Sequence[tuple[str, dict[str, Any]]] = [  # what every episode has at least once
     ("burn", {"seconds": max(BURNS)}),
@@ -110,12 +112,14 @@ class Client:
     async def jobs(self, nth: int) -> None:
         """A job, once; now and then the same request again, or the key for something else."""
         kind, payload = OPENING[nth - 1] if self.is_first and nth <= len(OPENING) else self.draw_job()
-        options = TWICE if kind == "alone" else HARD
+        options = TWICE if payload.get("how", WELL) != WELL else HARD
         request = Request(ORG, kind, payload, key=f"{self.seed}-{nth}", options=options)
+        self.note("asks", what="job", key=request.key)
         made: Creation[Job] = await self.until_answered("job", lambda: ledger.enqueue(self.pool, request))
-        self.note("job", id=made.row.id, type=kind, key=request.key)
+        self.note("job", id=made.row.id, type=kind, key=request.key, created=isinstance(made, Created))
         if self.chance.random() < 0.2:
             again: Creation[Job] = await self.until_answered("job", lambda: ledger.enqueue(self.pool, request))
+            self.note("job", id=again.row.id, type=kind, key=request.key, created=isinstance(again, Created))
             if isinstance(again, Created) or again.row.id != made.row.id:
                 self.note("broken", what=f"the key {request.key} made {made.row.id} and {again.row.id}")
         if self.chance.random() < 0.05:
@@ -141,6 +145,7 @@ class Client:
         ids = [request if each % 2 == 0 else uuid4() for each in range(several)]
 
         async def ask(request_id: UUID) -> None:
+            self.note("asks", what="post", key=request_id)
             intent = Intent(author, name, f"a day of {author}, and I was happy", request_id)
             try:
                 made = await self.until_answered("post", lambda: posts.create_intent(self.pool, self.objects, intent))
@@ -149,7 +154,9 @@ class Client:
                 if several == 1 and not isinstance(error, AlreadyPosted):
                     self.note("broken", what=f"the post of {author} was refused: {error}")
             else:
-                self.note("post", id=made.row["postId"], author=author, request=request_id)
+                self.note(
+                    "post", id=made.row["postId"], author=author, request=request_id, created=isinstance(made, Created)
+                )
 
         await asyncio.gather(*map(ask, ids))
 
@@ -198,6 +205,7 @@ class Client:
 
     async def tap(self, run: int, action: str, key: str) -> None:
         """One finger."""
+        self.note("asks", what="answer", key=key)
         try:
             answer = Answer(Action(action), key)
             made = await self.until_answered("answer", lambda: scheduler.answer_run(self.pool, None, run, answer))

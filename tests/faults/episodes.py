@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.checks import violations
-from tests.faults.faults import FAULTS, find_faketime, hold_a_snapshot, storm_of_answers
+from tests.faults.faults import FAULTS, die_at_crash_points, find_faketime, hold_a_snapshot, let_fingers_tap
+from tests.faults.points import Place, rounds
 from tests.faults.world import SIX_HOURS, Shape, World, chance_of, open_world
 from tests.support.pooler import find_pgbouncer
 
 __all__ = ["EPISODES", "ORDINARY", "Episode", "Outcome", "Step", "hold_to_account", "plan", "run_episode"]
 
 TMPFS_MEGABYTES = 400
+MOST_TRIES = 3  # of a crash point that was not met
 CLOCKS = {"+1h": 3600.0, "-1h": -3600.0}
 ORDINARY = tuple(name for name in FAULTS if name != "migrate down and up")
 Steps = Callable[[World, float], None]
@@ -75,7 +77,7 @@ def hold_to_account(world: World) -> list[str]:
     """Mend everything, let a last storm pass, let workers finish; then every promise that is broken, in words."""
     world.mend()
     world.calm_down()
-    storm_of_answers(world)
+    let_fingers_tap(world)
     found = [*world.settle_down(), *violations(world)]
     of_zombies = world.counts["refused writes of zombies"] + world.counts["losses that zombies noticed"]
     world.counts["leases lost by others"] = len(world.losses()) - of_zombies
@@ -112,6 +114,7 @@ def plan(seed: int, names: Sequence[str]) -> Iterator[Step]:
 def do(world: World, step: Step) -> None:
     """One fault of a plan."""
     world.say(str(step))
+    world.remember_logs()
     world.chance = chance_of(world.seed, step.nth, step.name, "whom")
     FAULTS[step.name].do(world, **step.given)
     world.counts[f"fault: {step.name}"] += 1
@@ -120,18 +123,29 @@ def do(world: World, step: Step) -> None:
 
 
 def rounds_of(*names: str) -> Steps:
-    """These faults, as the seed plans them; the logs are remembered after every round."""
+    """These faults, as the seed plans them."""
 
     def steps(world: World, seconds: float) -> None:
         end = time.monotonic() + seconds
         for step in plan(world.seed, names):
             if time.monotonic() > end:
                 return
-            if step.nth % len(names) == 1 % len(names):
-                world.remember_logs()
             do(world, step)
 
     return steps
+
+
+def at_every_crash_point(world: World, _: float) -> None:
+    """A worker dies at every crash point of every kind of work, however long it takes; who did not is tried again."""
+    waiting = list(rounds(chance_of(world.seed, "crash points")))
+    for _ in range(MOST_TRIES):
+        again: list[list[Place]] = []
+        for places in waiting:
+            world.remember_logs()
+            world.say(f"die at {', '.join(map(repr, places))}")
+            met = die_at_crash_points(world, dict.fromkeys(places, 1))
+            again += [left] if (left := [place for place in places if place not in met]) else []
+        waiting = again
 
 
 def with_other_clocks(world: World, seconds: float) -> None:
@@ -171,17 +185,20 @@ def with_a_full_disk(world: World, seconds: float) -> None:
     end = time.monotonic() + seconds
     for step in plan(world.seed, ["kill workers"]):
         if time.monotonic() > end:
-            return
+            break
         do(world, step)
         world.say("fill the disk")
+        world.remember_logs()
         fill(ballast)
         world.pause(2.0 + 4 * step.rest)
         ballast.unlink()
         world.server.ensure()
         world.say("room again")
         world.counts["disks filled"] += 1
+        world.counts["writes refused for want of room"] = world.refusals_for_want_of_room()
         world.pause(2.0)
         world.fill_up()
+    assert world.counts["writes refused for want of room"], "the disk was full, and nobody was refused"
 
 
 def fill(ballast: Path) -> None:
@@ -233,6 +250,9 @@ def on_a_small_disk() -> Generator[Path | None, None, None]:
 
 EPISODES: Mapping[str, Episode] = {
     "everything": Episode("every fault of the list, in turns", rounds_of(*ORDINARY)),
+    "crash points": Episode(
+        "a worker dies at every crash point of every kind of work", at_every_crash_point, Shape(workers=0)
+    ),
     "pooler": Episode(
         "the same with PgBouncer in transaction mode between everything",
         rounds_of(*ORDINARY),

@@ -24,7 +24,7 @@ from duly.db.migrate import migrate, scripts
 from duly.db.migrations import Names
 from tests.delivery.receiver import Answer, Posted
 from tests.faults.people import AUTHORS
-from tests.faults.points import PASSED, Place, die_at
+from tests.faults.points import ONCE, Place, die_at, rounds
 from tests.faults.workers import LEASE_SECONDS
 from tests.faults.world import SIX_HOURS, World, chance_of
 from tests.support.postmaster import postmaster_of
@@ -35,19 +35,28 @@ __all__ = [
     "WIRES",
     "Fault",
     "cut_commits",
+    "die_at_crash_points",
     "find_faketime",
     "hold_a_snapshot",
     "kill_postmaster",
     "kill_workers",
+    "let_fingers_tap",
     "migrate_down_and_up",
     "stop_past_the_lease",
     "stop_server_at_once",
-    "storm_of_answers",
 ]
 
 PAST_THE_LEASE = LEASE_SECONDS + 0.8
 SPRUNG_SECONDS = 10.0
 NOTICED_SECONDS = 1.5  # by then a zombie has written, or looked
+LISTENER = "duly listener"
+LISTENING_SECONDS = 5.0
+CONNECTED = """
+select pid, application_name
+from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid()
+order by pid
+"""
 HANG_SECONDS = 2.5  # a sender waits for one
 WIRES = ("workers", "clients")
 
@@ -56,7 +65,7 @@ WIRES = ("workers", "clients")
 class Fault:
     """What is done, and what it draws before."""
 
-    do: Callable[..., None]
+    do: Callable[..., object]
     draw: Callable[[random.Random], Mapping[str, Any]] = lambda _: {}
 
     @property
@@ -79,21 +88,22 @@ def kill_workers(world: World, several: int = 5) -> None:
         world.pause(world.chance.uniform(0.0, 0.1))
 
 
-def die_at_crash_points(world: World, places: Mapping[Place, int]) -> None:
-    """Workers of one kind of work each that die at the n-th pass of a point that this kind passes."""
-    world.pass_time(SIX_HOURS)  # posts and schedules are due
+def die_at_crash_points(world: World, places: Mapping[Place, int]) -> set[Place]:
+    """Workers of one kind of work each, and nobody beside them, die at the n-th pass of a point of this kind."""
+    world.stop_workers()
     met = die_at(world, places, SPRUNG_SECONDS)
     world.counts["crash points armed"] += len(places)
     world.counts["crash points met"] += len(met)
     for place in places:
         world.counts[f"armed: {place.point} of {place.work}"] += 1
         world.counts[f"met: {place.point} of {place.work}"] += place in met
+    return met
 
 
 def draw_places(chance: random.Random) -> Mapping[str, Any]:
-    """Some places, and the pass at which each is deadly; at the end there is one pass only."""
-    places = chance.sample(PASSED, 4)
-    return {"places": {place: 1 if place.point.endswith("release") else chance.randint(1, 2) for place in places}}
+    """Some places, and the pass at which each is deadly; some are passed once only."""
+    places = chance.sample(next(rounds(chance)), 4)
+    return {"places": {place: 1 if place.deed in ONCE else chance.randint(1, 2) for place in places}}
 
 
 def stop_past_the_lease(world: World, several: int = 3) -> None:
@@ -161,13 +171,15 @@ def stop_server_at_once(world: World) -> None:
 
 def end_backends(world: World) -> None:
     """pg_terminate_backend of some connections, the listener's among them."""
-    there = world.ask(
-        "select pid, application_name from pg_stat_activity where datname = current_database()"
-        " and pid <> pg_backend_pid() order by pid"
-    )
-    chosen = [pid for pid, name in there if name == "duly listener" or world.chance.random() < 0.3]
-    ended = world.ask("select pg_terminate_backend(pid) from unnest(%s::integer[]) as pid", chosen)
-    world.counts["backends ended"] += sum(ended)
+    deadline = time.monotonic() + (0.0 if world.shape.through_pooler else LISTENING_SECONDS)
+    there = dict(world.ask(CONNECTED))
+    while LISTENER not in there.values() and time.monotonic() < deadline:  # its worker was born a moment ago
+        world.pause(0.05)
+        there = dict(world.ask(CONNECTED))
+    chosen = [pid for pid, name in there.items() if name == LISTENER or world.chance.random() < 0.3]
+    ended = world.ask("select pid from unnest(%s::integer[]) as pid where pg_terminate_backend(pid)", chosen)
+    world.counts["backends ended"] += len(ended)
+    world.counts["listeners ended"] += sum(there[pid] == LISTENER for pid in ended)
 
 
 def hold_a_snapshot(world: World) -> Callable[[], int | None]:
@@ -185,6 +197,7 @@ def hold_a_snapshot(world: World) -> Callable[[], int | None]:
 def let_the_clock_jump(world: World) -> None:
     """Six hours pass in a moment: every lease lapses in its holder's hands, and every post is due."""
     world.pass_time(SIX_HOURS + 60)
+    world.counts["clock jumps"] += 1
 
 
 # The wires ------------------------------------------------------------------------------------------------------------
@@ -269,9 +282,14 @@ def kill_a_client(world: World, nth: int = 0) -> None:
 
 def storm_of_answers(world: World, runs: int = 6, taps: int = 8) -> None:
     """Many fingers of several processes on the same runs at once."""
-    world.pass_time(SIX_HOURS)  # there is something to answer
-    world.counts["taps in storms"] += sum(world.storm("answers", runs, taps))
+    world.counts["taps in storms"] += let_fingers_tap(world, runs, taps)
     world.counts["storms of answers"] += 1
+
+
+def let_fingers_tap(world: World, runs: int = 6, taps: int = 8) -> int:
+    """The same, be it a fault or not; how often they did."""
+    world.pass_time(SIX_HOURS)  # there is something to answer
+    return sum(world.storm("answers", runs, taps))
 
 
 def storm_of_intents(world: World, first: int = 0, authors: int = 4, requests: int = 8) -> None:

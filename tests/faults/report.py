@@ -6,7 +6,7 @@ import platform
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from bench.plot import Bar, bars
 from duly.db.embedded.binaries import find_binaries
 from duly.kernel.crashpoint import CRASHPOINTS
 from duly.launcher import ROOT
-from tests.faults.checks import LONGEST_WAIT
+from tests.faults.checks import LONGEST_WAIT, MOST_STARTS, TAKEN_OVER
 from tests.faults.clients import BURNS
 from tests.faults.episodes import EPISODES, Outcome
 from tests.faults.faults import WIRES
@@ -27,43 +27,54 @@ __all__ = ["SURVIVED", "about_this_machine", "as_json", "load", "totals_of", "wr
 FIGURES = ROOT / "docs" / "figures"
 HALF_OPEN = tuple(f"half-open connections of {whose}" for whose in WIRES)
 LOST_COMMITS = tuple(f"commits of {whose} whose answer was lost" for whose in WIRES)
-SURVIVED: Mapping[str, Sequence[str]] = {  # every kind of fault there is to be, and how it is counted
-    "kill -9 at random": ("workers killed", "clients killed"),
-    "kill -9 at crash points": ("crash points armed", "crash points met"),
-    "SIGSTOP past the lease, then SIGCONT": (
-        "workers stopped past their lease",
-        "refused writes of zombies",
-        "losses that zombies noticed",
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How a fault is counted: what must be more than nothing, or it never came; and what is told beside."""
+
+    decisive: Sequence[str]
+    beside: Sequence[str] = ()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All of it."""
+        return (*self.decisive, *self.beside)
+
+
+SURVIVED: Mapping[str, Counted] = {  # every kind of fault there is to be
+    "kill -9 at random": Counted(["workers killed", "clients killed"]),
+    "kill -9 at crash points": Counted(["crash points met"], ["crash points armed"]),
+    "SIGSTOP past the lease, then SIGCONT": Counted(
+        ["workers stopped past their lease", "refused writes of zombies"], ["losses that zombies noticed"]
     ),
-    "one WORKER_ID for all": ("workers born",),
-    "SIGTERM storm": ("workers told to go",),
-    "postmaster kill -9": ("postmaster kills",),
-    "immediate stop of the server": ("immediate stops",),
-    "backends terminated, the listener's too": ("backends ended",),
-    "commit answer lost, and asked again": (*LOST_COMMITS, "answers lost for a while", "wires cut"),
-    "half-open connection": HALF_OPEN,
-    "PgBouncer in transaction mode": ("faults through a pooler", "poolers that died by themselves"),
-    "clocks skewed by an hour": ("workers with another clock",),
-    "the database's clock jumps": ("clock jumps",),
-    "handlers that burn the interpreter": tuple(f"handlers: burn {seconds} s" for seconds in sorted(set(BURNS))),
-    "handlers that abort": ("handlers: abort",),
-    "handlers that end by a segmentation fault": ("handlers: segfault",),
-    "handlers that eat memory": ("handlers: memory",),
-    "handlers that exit": ("handlers: exit",),
-    "handlers that never end": ("handlers: loop",),
-    "disk full": ("disks filled",),
-    "a snapshot held": ("seconds under a held snapshot",),
-    "migration down and up under load": (
-        "migrations under load",
-        "workers refused for want of the schema",
-        "unanswered for want of the schema",
+    "one WORKER_ID for all": Counted(["workers born"]),
+    "SIGTERM storm": Counted(["workers told to go"]),
+    "postmaster kill -9": Counted(["postmaster kills"]),
+    "immediate stop of the server": Counted(["immediate stops"]),
+    "backends terminated, the listener's too": Counted(["backends ended", "listeners ended"]),
+    "commit answer lost, and asked again": Counted([*LOST_COMMITS, "answers lost for a while", "wires cut"]),
+    "half-open connection": Counted(HALF_OPEN),
+    "PgBouncer in transaction mode": Counted(["faults through a pooler"], ["poolers that died by themselves"]),
+    "clocks skewed by an hour": Counted(["workers with another clock"]),
+    "the database's clock jumps": Counted(["clock jumps"]),
+    "handlers that burn the interpreter": Counted([f"handlers: burn {seconds} s" for seconds in sorted(set(BURNS))]),
+    "handlers that abort": Counted(["handlers: abort"]),
+    "handlers that end by a segmentation fault": Counted(["handlers: segfault"]),
+    "handlers that eat memory": Counted(["handlers: memory"]),
+    "handlers that exit": Counted(["handlers: exit"]),
+    "handlers that never end": Counted(["handlers: loop"]),
+    "disk full": Counted(["disks filled", "writes refused for want of room"]),
+    "a snapshot held": Counted(["seconds under a held snapshot"]),
+    "migration down and up under load": Counted(
+        ["migrations under load", "workers refused for want of the schema"], ["unanswered for want of the schema"]
     ),
-    "receiver answers 500": ("receiver: 500",),
-    "receiver answers 429": ("receiver: 429",),
-    "receiver hangs": ("receiver: hang",),
-    "receiver cuts after it took the message": ("receiver: cut",),
-    "storm of answers": ("storms of answers", "taps in storms"),
-    "storm of intents": ("storms of intents", "requests in storms"),
+    "receiver answers 500": Counted(["receiver: 500"]),
+    "receiver answers 429": Counted(["receiver: 429"]),
+    "receiver hangs": Counted(["receiver: hang"]),
+    "receiver cuts after it took the message": Counted(["receiver: cut"]),
+    "storm of answers": Counted(["storms of answers", "taps in storms"]),
+    "storm of intents": Counted(["storms of intents", "requests in storms"]),
 }
 WITNESSED = (
     "acknowledged jobs",
@@ -75,6 +86,8 @@ WITNESSED = (
     "leases lost by others",
     "messages received",
     "messages received twice",
+    *(f"begun again: {work}" for work in TAKEN_OVER),
+    "lines of logs remembered",
     "verifications",
 )
 
@@ -101,7 +114,8 @@ def load() -> str:
 def totals_of(outcomes: Sequence[Outcome]) -> Counter[str]:
     """All counts of all episodes; of the longest the longest."""
     totals = sum((Counter(outcome.counts) for outcome in outcomes), Counter[str]())
-    totals[LONGEST_WAIT] = max((outcome.counts.get(LONGEST_WAIT, 0) for outcome in outcomes), default=0)
+    for name in (LONGEST_WAIT, MOST_STARTS):
+        totals[name] = max((outcome.counts.get(name, 0) for outcome in outcomes), default=0)
     return totals
 
 
@@ -132,7 +146,7 @@ def write_report(outcomes: Sequence[Outcome], missing: Mapping[str, str], about:
 def picture_of(outcomes: Sequence[Outcome], about: Mapping[str, object]) -> str:
     """What was survived."""
     totals = totals_of(outcomes)
-    rows = [Bar(name, float(totals[name])) for names in SURVIVED.values() for name in names if totals[name]]
+    rows = [Bar(name, float(totals[name])) for each in SURVIVED.values() for name in each.names if totals[name]]
     return bars("Survived, with no promise broken", rows, "", is_one_scale=True, foot=f"seed {about['seed']}")
 
 
@@ -155,7 +169,7 @@ def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
         "",
         "| fault | counted | times |",
         "|---|---|---|",
-        *(f"| {fault} | {name} | {totals[name]:,} |" for fault, names in SURVIVED.items() for name in names),
+        *(f"| {fault} | {name} | {totals[name]:,} |" for fault, each in SURVIVED.items() for name in each.names),
         "",
         *crash_points_of(totals),
         "",
@@ -173,9 +187,10 @@ def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
         "",
         "Faults that never came: " + (", ".join(never_came(totals)) or "none") + ".",
         "",
-        "Handlers that misbehave are among the jobs of every episode; their starts are counted. A refused write of a "
-        "zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first is counted "
-        "apart, and what anybody else lost, to a jump of the clock or a cut wire, is `leases lost by others`. "
+        "Handlers that misbehave are among the jobs of every episode; what was recorded of them is counted. A refused "
+        "write of a zombie is a settle of a worker that was stopped, after it went on; what its keeper noticed first "
+        "is counted apart, and what anybody else lost, to a jump of the clock or a cut wire, is `leases lost by "
+        "others`. "
         "`unanswered` counts how often a client had to ask again because no answer came. A capture has no key to be "
         "asked again with: one whose answer was lost is asked for anew, and `captures that nobody was told of` are "
         "there beside the acknowledged ones, no more than requests without an answer. "
@@ -187,8 +202,12 @@ def page_of(outcomes: Sequence[Outcome], missing: Mapping[str, str], about: Mapp
 
 
 def never_came(totals: Mapping[str, int]) -> list[str]:
-    """Faults of which nothing was counted."""
-    return [fault for fault, names in SURVIVED.items() if not any(totals[name] for name in names)]
+    """Faults that did not come, or not in every form; of the crash points every place that no worker died at."""
+    faults = [fault for fault, each in SURVIVED.items() if not all(totals.get(name) for name in each.decisive)]
+    unmet = [place for place in PASSED if not totals.get(f"met: {place.point} of {place.work}")]
+    if "kill -9 at crash points" in faults or not unmet:
+        return faults
+    return [*faults, *(f"kill -9 at crash points: {place!r}" for place in unmet)]
 
 
 def crash_points_of(totals: Mapping[str, int]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -12,12 +13,15 @@ from tests.faults import report
 from tests.faults.budget import say_what_the_gate_took
 from tests.faults.episodes import EPISODES, ORDINARY, Outcome, plan
 from tests.faults.faults import FAULTS
-from tests.faults.report import SURVIVED, as_json, write_report
+from tests.faults.points import PASSED, rounds
+from tests.faults.report import SURVIVED, as_json, never_came, write_report
+from tests.faults.world import chance_of
 from tests.support.processes import PYTHON, plain_environment
 
 ABOUT = {"seed": 7, "commit": "abc", "again": "`./duly chaos --minutes 2 --seed 7`"}
 COUNTS = {
     "workers killed": 12,
+    "clients killed": 1,
     "acknowledged jobs": 40,
     "longest wait of a client (ms)": 700,
     "armed: before_send of outbox": 3,
@@ -113,7 +117,7 @@ def test_programs_get_all_of_it() -> None:
 def test_every_fault_that_is_wanted_has_its_row_and_none_is_counted_twice() -> None:
     wanted = WANTED.strip().splitlines()
     assert [fault for fault in wanted if not SURVIVED.get(fault)] == []
-    counted = [name for names in SURVIVED.values() for name in names]
+    counted = [name for each in SURVIVED.values() for name in each.names]
     assert len(counted) == len(set(counted))
 
 
@@ -137,6 +141,27 @@ def test_a_run_says_what_the_gate_took_of_its_time() -> None:
     assert say_what_the_gate_took([took("tests/unit/test_three.py::test", 9.0)]) is None
     assert say_what_the_gate_took(gate) == "the gate of faults: 2 tests in 230 s, within its 240 s"
     assert "MORE THAN" in str(say_what_the_gate_took([*gate, took("tests/faults/test_gate.py::test_x", 20.0)]))
+
+
+def test_every_crash_point_is_walked_once_and_no_kind_of_work_is_twice_in_a_round() -> None:
+    walked = list(rounds(chance_of(7)))
+    assert sorted(place for places in walked for place in places) == PASSED
+    assert all(len({place.work for place in places}) == len(places) for places in walked)
+
+
+def test_a_crash_point_that_was_never_met_is_named_among_the_faults_that_never_came() -> None:
+    met = Counter(["crash points met", *(f"met: {place.point} of {place.work}" for place in PASSED)])
+    del met["met: after_claim_commit of scheduler"]
+    assert "kill -9 at crash points: scheduler.after_claim_commit" in never_came(met)
+    assert not any("before_send" in each for each in never_came(met))
+
+
+def test_a_fault_of_which_a_part_never_came_is_named() -> None:
+    both = Counter(name for counted in SURVIVED.values() for name in counted.decisive)
+    assert "commit answer lost, and asked again" not in never_came(both)
+    del both["commits of workers whose answer was lost"]
+    assert "commit answer lost, and asked again" in never_came(both)
+    assert "SIGSTOP past the lease, then SIGCONT" in never_came(Counter({"workers stopped past their lease": 60}))
 
 
 # Again ----------------------------------------------------------------------------------------------------------------
@@ -163,12 +188,12 @@ def test_a_broken_promise_is_told_with_the_command_that_repeats_its_episode(monk
 
     monkeypatch.setattr(command, "run_episode", run_episode)
     said: list[str] = []
-    command.run(list(EPISODES), 60.0, 7, said.append)
+    command.run(list(EPISODES), 10.0 * len(EPISODES), 7, said.append)
     name, seed, seconds = asked[-1]
     assert (name, seconds) == ("full disk", 10.0)
     assert said[-1].splitlines() == [
         "lost: job 1",
         f"again: ./duly chaos --episode 'full disk' --seed {seed} --seconds 10",
     ]
-    command.run(list(EPISODES), 60.0, 7, said.append)
+    command.run(list(EPISODES), 10.0 * len(EPISODES), 7, said.append)
     assert asked[-1] == (name, seed, seconds)

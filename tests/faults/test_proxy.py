@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,47 @@ def test_cut_after_write_takes_a_lone_statement_for_its_own_commit(
     with pytest.raises(psycopg.OperationalError):
         write(client, "unheard of")
     assert "unheard of" in notes(database)
+
+
+def test_cut_after_write_lets_pass_what_wrote_nothing(
+    proxy: Proxy, client: psycopg.Connection[Any], database: str
+) -> None:
+    for nth in range(8):
+        write(client, str(nth))
+    proxy.cut_after_write()
+    client.execute("update note set text = 'x' where text = 'nobody'")
+    client.execute("select text from note for no key update")
+    with client.transaction():
+        client.execute("select text from note for no key update")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        client.execute("insert into note select 'refused' where 1 / (select count(*) - 8 from note) > 0")
+    with suppress(psycopg.errors.DivisionByZero), client.transaction():
+        write(client, "undone")
+        client.execute("select 1 / 0")
+    client.execute("begin")
+    write(client, "undone")
+    client.execute("rollback")
+    assert proxy.connections_cut == 0
+    with pytest.raises(psycopg.OperationalError):
+        write(client, "unheard of")
+    assert notes(database) == [*map(str, range(8)), "unheard of"]
+
+
+def test_cut_after_write_believes_a_function_that_says_whether_it_made_something(
+    proxy: Proxy, client: psycopg.Connection[Any], database: str
+) -> None:
+    client.execute("create unique index on note (text)")
+    client.execute(
+        "create function make(what text) returns table (is_new boolean, said text) language plpgsql as $$ begin"
+        " insert into note values (what) on conflict do nothing; return query select found, null::text; end $$"
+    )
+    client.execute("select * from make('there')")
+    proxy.cut_after_write()
+    for _ in range(8):
+        assert client.execute("select * from make(%s)", ["there"]).fetchall() == [(False, None)]
+    with pytest.raises(psycopg.OperationalError):
+        client.execute("select * from make(%s)", ["unheard of"])
+    assert notes(database) == ["there", "unheard of"]
 
 
 def test_cut_before_does_not_let_the_request_through(

@@ -36,7 +36,7 @@ PACE = Pace(
     sweep_seconds=0.2,
     slots=12,
     batch=100,
-    most_starts=20,
+    most_starts=200,  # on a busy machine a lease this short lapses often in good hands
 )
 SOON = Backoff(base_seconds=0.05, cap_seconds=0.3)
 

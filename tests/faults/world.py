@@ -49,6 +49,7 @@ WORKERS = 5
 LEAST_WORKERS = 3
 PATIENT = ("lease_seconds=20", "heartbeat_seconds=5")  # how workers are that nobody disturbs
 SETTLE_SECONDS = 120.0
+MEMORY_SECONDS = 5.0  # so often the logs are kept
 WITNESS = """
 create schema witness;
 create table witness.effect (job uuid not null);
@@ -78,6 +79,7 @@ WAITING: Mapping[str, str] = {
 
 
 ABSENT = "does not exist"
+NO_ROOM = "No space left on device"
 LOST = '"event":"lease lost"'
 REFUSED = "its settle found another owner"  # so says who wrote and was refused; a keeper that notices says otherwise
 
@@ -126,6 +128,7 @@ class World:
         self.clients: list[Program] = []
         self.connection: psycopg.Connection[Any] | None = None
         self.began = 0  # clients so far
+        self.remembered_at = time.monotonic()  # when the logs were kept last
         self.kept: list[psycopg.Connection[Any]] = []  # connections that are held on purpose
 
     # Making it --------------------------------------------------------------------------------------------------------
@@ -190,7 +193,9 @@ class World:
         self.report(line)
 
     def pause(self, seconds: float) -> None:
-        """Let the world go on for a while."""
+        """Let the world go on for a while; now and then keep what its logs say."""
+        if time.monotonic() > self.remembered_at + MEMORY_SECONDS:
+            self.remember_logs()
         self.over.wait(seconds)
 
     # The harness's own hand -------------------------------------------------------------------------------------------
@@ -225,7 +230,6 @@ class World:
         assert self.connection
         move_clock(self.connection, seconds)
         self.ask("select scheduler.ensure_partitions()")
-        self.counts["clock jumps"] += 1
 
     # Workers ----------------------------------------------------------------------------------------------------------
 
@@ -356,13 +360,15 @@ class World:
             nursery.see_gone(pid)
 
     def remember_logs(self) -> None:
-        """Keep what the logs say now: it must be said for ever."""
-        for source, columns in LOGS.items():
-            self.ask(
-                f"insert into witness.log select %s, md5(row({columns})::text) from {source}"
-                " except select source, line from witness.log",
-                source,
-            )
+        """Keep what the logs say now: it must be said for ever. A server that is away or has no room is left alone."""
+        self.remembered_at = time.monotonic()
+        with suppress(psycopg.OperationalError), psycopg.connect(self.dsn, autocommit=True) as connection:
+            for source, columns in LOGS.items():
+                connection.execute(
+                    f"insert into witness.log select %s, md5(row({columns})::text) from {source}"
+                    " except select source, line from witness.log".encode(),
+                    [source],
+                )
 
     def pooler_deaths(self) -> int:
         """How often the pooler died by itself and was started again."""
@@ -372,6 +378,11 @@ class World:
     def troubles(self) -> int:
         """How often a worker was refused because the schema was not there, by the workers' own logs."""
         return sum(ABSENT in line for nursery in self.all_nurseries for line in list(nursery.errors))
+
+    def refusals_for_want_of_room(self) -> int:
+        """How often the server said that its disk is full."""
+        log = self.server.plan.log
+        return sum(NO_ROOM in line for line in log.read_text(errors="replace").splitlines()) if log.exists() else 0
 
     def losses(self) -> list[Loss]:
         """Every lease that a worker found lost, by the workers' own logs."""

@@ -236,7 +236,10 @@ def test_eight_workers_of_one_name_are_killed_at_random_and_every_day_adds_up(ha
 BEGUN = "select count(*) from schedule_ingest.capture_session where state <> 'pending'"
 
 
-@pytest.mark.parametrize("point", ["after_claim", "before_work", "after_work", "before_settle", "after_settle"])
+BEFORE_THE_END = ["after_claim", "after_claim_commit", "before_work", "after_work", "before_settle", "after_settle"]
+
+
+@pytest.mark.parametrize("point", BEFORE_THE_END)
 def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(point: str, hands: Hands, dsn: str) -> None:
     bring(hands, users(Way.SAY, 10))
     with CaptureNursery(dsn, DULY_CRASHPOINT=point) as nursery:

@@ -193,7 +193,10 @@ def test_workers_of_one_name_are_killed_at_random_and_every_post_appears_once(ha
     check_accounts(hands)
 
 
-@pytest.mark.parametrize("point", ["after_claim", "before_work", "after_work", "before_settle", "after_settle"])
+BEFORE_THE_END = ["after_claim", "after_claim_commit", "before_work", "after_work", "before_settle", "after_settle"]
+
+
+@pytest.mark.parametrize("point", BEFORE_THE_END)
 def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(point: str, hands: Hands, dsn: str) -> None:
     put_due(hands, [f"say #{nth}" for nth in range(10)])
     with PostNursery(dsn, DULY_CRASHPOINT=point) as nursery:
@@ -207,6 +210,21 @@ def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(point: str, ha
         nursery.stop(pid)
     committed = 1 if point == "after_claim" else 2  # the claim, at that point, was not
     assert hands.look("process_attempts", "ai_error") == [(committed, None)] * 10
+    check_accounts(hands)
+
+
+def test_a_worker_that_dies_before_it_hears_of_its_commit_leaves_what_it_settled_done(hands: Hands, dsn: str) -> None:
+    put_due(hands, [f"say #{nth}" for nth in range(10)])
+    with PostNursery(dsn, "slots=4", DULY_CRASHPOINT="after_settle_commit") as nursery:
+        nursery.see_gone(nursery.bear())
+    settled = {row for row in hands.look("id", "version", "status", "process_attempts") if row[2] == "RELEASED"}
+    assert 0 < len(settled) <= 4
+    hands.pass_time(PACE.lease_seconds + 1)
+    with PostNursery(dsn) as nursery:
+        pid = nursery.bear()
+        wait_until(hands, lambda: are_released(hands))
+        nursery.stop(pid)
+    assert settled <= set(hands.look("id", "version", "status", "process_attempts"))
     check_accounts(hands)
 
 

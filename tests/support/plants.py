@@ -113,8 +113,12 @@ RESENT = (
     " last_error = 'x'; update duly.outbox set status = 'pending', starts = 2;"
 )
 # Two senders died of it, and then it looks as if nobody had ever begun.
-FORGOTTEN = PICK + RETRY.replace("starts = 2", "starts = 1") + PICK.replace("starts = 1", "starts = 2")
-FORGOTTEN += RETRY.replace("starts = 2", "starts = 0")
+FORGOTTEN = (
+    PICK
+    + RETRY.replace("starts = 2", "starts = 1")
+    + PICK.replace("starts = 1", "starts = 2")
+    + RETRY.replace("starts = 2", "starts = 0")
+)
 OURS = "me/0123456789abcdefghijkl"  # as a worker of ours signs: with the token of its claim
 # A second session of the same day, which was done, and what it made: version %s.
 SECOND = (

@@ -8,6 +8,11 @@
     freeze()               nothing arrives and nobody hangs up: bytes wait, as they do while a network is down
     resume()               everything flows again
 
+What is written is judged by the server's answer, which waits until it is whole: nothing was refused, the transaction is
+over by a commit, and in it an INSERT, UPDATE, DELETE or MERGE met rows; or a function said that it made something new
+(a column `is_new` or `outcome`); or a statement gave back the very rows that it wrote (`from settled`, `ledger.claim`,
+`ledger.done`). An answer that is not of this kind goes on unchanged, and the trap waits for the next.
+
 It runs on a loop in a thread of its own, so that a test of either colour can drive it, and each verb has taken effect
 when it returns. It reads the protocol just far enough to know where a message ends and which answer is whose.
 """
@@ -15,6 +20,7 @@ when it returns. It reads the protocol just far enough to know where a message e
 import asyncio
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -29,13 +35,12 @@ __all__ = ["Proxy"]
 SECONDS = 30.0
 ENDS_A_REQUEST = (b"Q", b"S", b"F")  # a simple query, a sync, a function call: each is answered by one "ready"
 READY = b"Z"
-DONE = b"C"
-NOTHING = b" 0\0"  # so ends the word about a statement that met no row
+NOT_OF_AN_ANSWER = b"ANSGHW"  # news of any moment, and what a copy begins with: these never wait
 IN_TRANSACTION = b"T"  # so says a "ready" inside of one
-WRITES = re.compile(  # a statement that writes, by what its text says or whose function it calls
-    rb"\b(insert\s+into|(?<!for\s)update|delete\s+from)\b|\bledger\.enqueue|\bposts\.create_intent|\bscheduler\.answer\(",
-    re.IGNORECASE,
-)
+HAS_WRITTEN = re.compile(rb"(INSERT 0|UPDATE|DELETE|MERGE) [1-9]")  # so says the word about a statement that met rows
+HAS_ROWS = re.compile(rb"SELECT [1-9]")
+SAYS_SO = {(b"is_new", b"t"), (b"outcome", b"created")}  # and so a function that may find what was there before
+RETURNS_WHAT_IT_WROTE = re.compile(rb"\bfrom\s+settled\b|\bledger\.(claim|done)\(", re.IGNORECASE)
 HUNG_UP = (asyncio.IncompleteReadError, OSError)
 
 
@@ -175,10 +180,15 @@ class Wire:
         self.ready = 0  # how often it did
         self.last: int | None = None  # the answer that ends with this "ready" is the last, and nobody hears it
         self.spoiled = False  # an answer was swallowed: the next would be taken for it
-        self.state = b""  # what the last "ready" said: in a transaction, or not
-        self.is_writing = False  # the statement under way would write
+        self.returners: set[bytes] = set()  # prepared statements that return what they wrote
+        self.is_returner = False  # one of those under way does
+        self.requests = deque([False])  # for every answer to come: does a statement of its request?
+        self.columns: list[bytes] = []  # of the rows that come
+        self.held: list[Message] = []  # an answer that waits until it is whole
+        self.has_passed = False  # some of this answer has gone on
         self.has_written = False  # in the transaction that is open, to some row
-        self.writers: set[bytes] = set()  # prepared statements that write
+        self.has_committed = False  # such a transaction, by this answer
+        self.has_failed = False  # something in this answer is refused
 
     def cut(self) -> None:
         """End it at once, without a word to either side."""
@@ -212,17 +222,16 @@ class Wire:
         while message:
             if message.kind and self.is_trapped(message):
                 return
-            self.asked += message.kind in ENDS_A_REQUEST
+            self.note_request(message)
             if server.is_closing():
                 return
             server.write(message.text)
             message = await self.receive(client)
 
     def is_trapped(self, message: Message) -> bool:
-        """Does it spring the trap, so that it must not go on? One that may go on is this connection's last."""
-        is_commit = self.commits_a_write(message)
+        """Does it spring a trap for these bytes, so that it must not go on? One that may is this connection's last."""
         trap = self.proxy.trap
-        if not trap or not (is_commit if trap.pattern is None else trap.pattern in message.text):
+        if not trap or trap.pattern is None or trap.pattern not in message.text:
             return False
         self.proxy.trap = None
         self.last = self.asked + 1
@@ -230,41 +239,92 @@ class Wire:
             self.cut()
         return not trap.forward
 
-    def commits_a_write(self, message: Message) -> bool:
-        """Is something written for good by this: by a statement alone, or by the end of its transaction?"""
+    def note_request(self, message: Message) -> None:
+        """Remember what is asked, as far as its answer cannot be understood without it."""
         text = message.text[5:]
-        if message.kind == b"P":
-            name, _, text = text.partition(b"\0")
-            writes = WRITES.search(text) is not None
-            if name:
-                self.writers = self.writers | {name} if writes else self.writers - {name}
-                return False  # it is named now and bound next
-        elif message.kind == b"B":
-            writes = text.split(b"\0", 2)[1] in self.writers
-        else:
-            writes = message.kind == b"Q" and WRITES.search(text) is not None
-        self.is_writing |= writes
-        if self.state == IN_TRANSACTION:
-            return self.has_written and message.kind in (b"Q", b"P") and text.upper().startswith(b"COMMIT")
-        return writes
+        match message.kind:
+            case b"P":
+                name, _, text = text.partition(b"\0")
+                is_returner = RETURNS_WHAT_IT_WROTE.search(text) is not None
+                self.returners = self.returners | {name} if is_returner else self.returners - {name}
+            case b"B":
+                self.is_returner |= text.split(b"\0", 2)[1] in self.returners
+            case b"Q":
+                self.is_returner |= RETURNS_WHAT_IT_WROTE.search(text) is not None
+            case b"H":  # flush
+                self.release()
+                self.has_passed = True
+            case _:
+                pass
+        if message.kind in ENDS_A_REQUEST:
+            self.asked += 1
+            self.requests.append(self.is_returner)
+            self.is_returner = False
 
     async def carry_answers(self, server: asyncio.StreamReader) -> None:
         """From the server to the client, but for what nobody may hear."""
         while message := await self.receive(server):
             is_last = self.last is not None and self.ready >= self.last - 1
-            self.has_written |= self.is_writing and message.kind == DONE and not message.text.endswith(NOTHING)
+            self.note_answer(message)
             if message.kind == READY:
                 self.ready += 1
-                self.state, self.is_writing = message.text[5:6], False
-                self.has_written &= self.state == IN_TRANSACTION
             if swallowed := self.proxy.swallowed:
                 self.spoiled = True
+                self.held.clear()
                 if message.kind == READY:
                     swallowed.set()
-            elif not is_last and not self.client.writer.is_closing():
+            elif not is_last:
+                self.held.append(message)
+                if message.kind == READY and self.springs_the_trap():
+                    self.proxy.trap = None
+                    self.held.clear()
+                    self.cut()
+                elif message.kind == READY or not self.waits(message):
+                    self.release()
+            if message.kind == READY:
+                self.has_passed = self.has_committed = self.has_failed = False
+                self.requests.popleft()
+                if is_last:
+                    self.cut()
+
+    def note_answer(self, message: Message) -> None:
+        """What this says about what was written, and whether for good."""
+        text = message.text[5:]
+        match message.kind:
+            case b"T":
+                self.columns = names_of(text)
+            case b"D":
+                self.has_written |= not SAYS_SO.isdisjoint(zip(self.columns, values_of(text), strict=False))
+            case b"C":
+                is_returned = bool(self.requests) and self.requests[0] and HAS_ROWS.match(text) is not None
+                self.has_written |= HAS_WRITTEN.match(text) is not None or is_returned
+                self.has_committed |= self.has_written and text.startswith(b"COMMIT")
+                self.has_written &= not text.startswith((b"COMMIT", b"ROLLBACK\0"))
+            case b"E":
+                self.has_failed = True
+            case b"Z" if text[:1] != IN_TRANSACTION:
+                self.has_committed |= self.has_written
+                self.has_written = False
+            case _:
+                pass
+
+    def springs_the_trap(self) -> bool:
+        """Is a write committed by this whole answer, and does somebody wait for one?"""
+        is_wanted = self.proxy.trap is not None and self.proxy.trap.pattern is None
+        return is_wanted and self.has_committed and not self.has_failed and not self.has_passed
+
+    def waits(self, message: Message) -> bool:
+        """Must this wait until its answer is whole? Only while somebody wants to lose a commit."""
+        is_wanted = self.proxy.trap is not None and self.proxy.trap.pattern is None
+        return is_wanted and self.ready > 0 and not self.has_passed and message.kind not in NOT_OF_AN_ANSWER
+
+    def release(self) -> None:
+        """Let go on what waits."""
+        self.has_passed |= any(message.kind not in NOT_OF_AN_ANSWER for message in self.held)
+        for message in self.held:
+            if not self.client.writer.is_closing():
                 self.client.writer.write(message.text)
-            if is_last and message.kind == READY:
-                self.cut()
+        self.held.clear()
 
     async def receive(self, reader: asyncio.StreamReader, *, has_kind: bool = True) -> Message | None:
         """The next message, once the proxy lets anything through; None when there will be no more."""
@@ -275,6 +335,26 @@ class Wire:
             message = Message(kind, kind + length + await reader.readexactly(int.from_bytes(length) - 4))
         await self.proxy.flowing.wait()
         return message
+
+
+def names_of(text: bytes) -> list[bytes]:
+    """The columns that a description of rows names."""
+    names, rest = list[bytes](), text[2:]
+    for _ in range(int.from_bytes(text[:2])):
+        name, _, rest = rest.partition(b"\0")
+        names.append(name)
+        rest = rest[18:]
+    return names
+
+
+def values_of(text: bytes) -> list[bytes | None]:
+    """The values of a row, as text."""
+    values, rest = list[bytes | None](), text[2:]
+    for _ in range(int.from_bytes(text[:2])):
+        size, rest = int.from_bytes(rest[:4], signed=True), rest[4:]
+        values.append(rest[:size] if size >= 0 else None)
+        rest = rest[max(size, 0) :]
+    return values
 
 
 async def connect(upstream: ConnDict) -> Side:

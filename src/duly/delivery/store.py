@@ -64,7 +64,8 @@ async def claim_messages(
         held += ours
         if len(ours) == len(rows) or len(held) >= most:  # nobody was in the way
             break
-    crashpoint("after_claim")
+    if held:
+        crashpoint("after_claim")
     return sorted(held, key=lambda lease: lease.row["seq"])
 
 
@@ -111,7 +112,8 @@ async def sweep_messages(
     crashpoint("before_sweep")
     statement = SQL.using(**names_of(of)).sweep_messages
     rows = await get_rows(connection, statement, most_starts=most_starts, keys=keys, most=most)
-    crashpoint("after_sweep")
+    if rows:
+        crashpoint("after_sweep")
     return len(rows)
 
 

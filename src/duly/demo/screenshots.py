@@ -79,7 +79,7 @@ async def until_told(stage: Stage, day: date, session: UUID) -> Message:
 async def why(stage: Stage, session: UUID) -> str:
     """Where a session is, and why."""
     found = await explain(stage.pool, user_of(stage), session, HOUSE, zone=None)
-    return f"the session {session} is {found.state}. {found.sentence}"
+    return f"the session {session} is {found.status}. {found.sentence}"
 
 
 def user_of(stage: Stage) -> int:

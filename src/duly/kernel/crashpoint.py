@@ -6,6 +6,10 @@
 The variable is read once, when this module is imported; a process that was forked later may `arm` itself. Every process
 counts its own passes. Unarmed, a call does nothing and costs a few tens of nanoseconds. Armed, the process ends by
 `os._exit(137)`, the status of kill -9: no cleanup, no flush, no `finally`.
+
+`after_claim`, `after_settle`, `after_release` and `after_sweep` lie inside their transaction: all of it is undone. With
+`_commit` they lie behind it: all of it is done, and nobody has heard of it. Who claims, settles or sweeps nothing
+passes none of these.
 """
 
 import itertools
@@ -22,18 +26,22 @@ KILLED = 137
 CRASHPOINTS: frozenset[str] = frozenset(
     {
         "after_claim",
+        "after_claim_commit",
         "before_work",
         "after_work",
         "before_send",
         "after_send",
         "before_settle",
         "after_settle",
+        "after_settle_commit",
         "before_renew",
         "after_renew",
         "before_release",
         "after_release",
+        "after_release_commit",
         "before_sweep",
         "after_sweep",
+        "after_sweep_commit",
     }
 )
 

@@ -129,7 +129,8 @@ async def claim(
     rows = await get_rows(
         connection, render(of, "claim"), owner=owner, lease_seconds=lease_seconds, most=most, keys=keys
     )
-    crashpoint("after_claim")
+    if rows:
+        crashpoint("after_claim")
     return [Lease(of, owner, row, sent_at) for row in rows]
 
 
@@ -163,7 +164,8 @@ async def claim_lapsed(
         most=most,
         keys=keys,
     )
-    crashpoint("after_claim")
+    if rows:
+        crashpoint("after_claim")
     return [Lease(of, owner, row, sent_at) for row in rows]
 
 
@@ -190,7 +192,8 @@ async def sweep(
     assert of.lapsed == "returned", f"lapsed rows of {of} are reclaimed, not swept"
     crashpoint("before_sweep")
     rows = await get_rows(connection, render(of, "sweep"), keys=keys, most=most)
-    crashpoint("after_sweep")
+    if rows:
+        crashpoint("after_sweep")
     return rows
 
 
@@ -270,7 +273,8 @@ async def settle_and(
     values = {f"column_{name}": list(each) for name, (_, each) in (*columns.items(), *beside.items())}
     statement = render_settle(table_of_rows(leases), to, kinds, others, then)
     rows = await get_rows(connection, statement, **keys_and_owners(leases), **values, **parameters)
-    crashpoint("after_settle")
+    if rows:
+        crashpoint("after_settle")
     return rows
 
 
@@ -283,7 +287,8 @@ async def write_settled(
     values = {f"column_{name}": list(each) for name, (_, each) in columns.items()}
     statement = render_settle(table_of_rows(leases), to, kinds)
     rows = await get_rows(connection, statement, **keys_and_owners(leases), **values)
-    crashpoint("after_settle")
+    if rows:
+        crashpoint("after_settle")
     return frozenset(row["key"] for row in rows)
 
 

@@ -177,7 +177,8 @@ async def claim(
         floor_run_ats=[floor.run_at if floor else None for floor in above],
         floor_ids=[floor.id if floor else None for floor in above],
     )
-    crashpoint("after_claim")
+    if rows:
+        crashpoint("after_claim")
     return [Lease(JOB, owner, row, sent_at) for row in rows]
 
 
@@ -289,7 +290,8 @@ async def sweep(connection: Connection, *, keys: Sequence[UUID] | None = None, m
     crashpoint("before_sweep")
     rows = await mark_lapsed(connection, keys, most)
     await after_failure(connection, [(row["key"], row["owner"]) for row in rows if row["owner"]])
-    crashpoint("after_sweep")
+    if rows:
+        crashpoint("after_sweep")
     return len(rows)
 
 
@@ -308,7 +310,8 @@ async def write(asked: Awaitable[Sequence[Row]]) -> frozenset[UUID]:
     """Let go of what we hold; the keys of it."""
     crashpoint("before_settle")
     rows = await asked
-    crashpoint("after_settle")
+    if rows:
+        crashpoint("after_settle")
     return frozenset(row["key"] for row in rows)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from duly.db.pool import Pool
 from duly.errors import LeaseLost
 from duly.kernel.backoff import Backoff
+from duly.kernel.crashpoint import crashpoint
 from duly.kernel.halves import in_halves, is_the_databases_fault, will_pass
 from duly.kernel.keeper import Connect, Keeper
 from duly.kernel.lease import Lease
@@ -216,6 +217,8 @@ class Lanes:
         began = time.monotonic()
         try:
             leases = await self.claim_around(claim, wanted)
+            if leases:
+                crashpoint("after_claim_commit")
             self.metrics.claimed(self.work.name, len(leases), time.monotonic() - began)
             if leases and not self.may_claim():  # we are to stop, or the handlers' loop stands still, by now
                 await self.hand_back(leases)
@@ -344,6 +347,8 @@ class Lanes:
         """Settle these in a transaction of their own; what turns out not to be ours is let go, and the log says so."""
         async with self.pool.transaction() as connection:
             settled = await self.work.settle(connection, [Finished(each.lease, outcome) for each, outcome in piece])
+        if settled:
+            crashpoint("after_settle_commit")
         names = (OUTCOMES.get(type(outcome).__name__, "done") for each, outcome in piece if each.lease.key in settled)
         for outcome, rows in Counter(names).items():
             self.metrics.settled(self.work.name, outcome, rows)
@@ -388,6 +393,7 @@ class Lanes:
         """Give rows back unfinished and unblamed."""
         async with self.pool.transaction() as connection:
             await self.work.release(connection, leases)
+        crashpoint("after_release_commit")
         self.metrics.handed_back(self.work.name, len(leases))
         log.info("handed back", kind=self.work.name, rows=len(leases))
 
@@ -474,7 +480,10 @@ class Lanes:
     async def sweep_these(self, keys: Sequence[Any] | None) -> int:
         """Sweep lapsed rows, or those of them with these keys, in a transaction."""
         async with self.pool.transaction() as connection:
-            return await self.work.sweep(connection, keys)
+            swept = await self.work.sweep(connection, keys)
+        if swept:
+            crashpoint("after_sweep_commit")
+        return swept
 
     async def take_over(self) -> int:
         """Where lapsed rows are reclaimed: claim some, into a free slot or the one kept for them."""
