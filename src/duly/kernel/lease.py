@@ -19,11 +19,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, LiteralString, cast
 
-from psycopg import AsyncConnection, sql
+from psycopg import sql
 from psycopg.adapt import PyFormat
 
 from duly.db.queries import parse_queries
-from duly.db.rows import Row, find_row, get_rows
+from duly.db.rows import Connection, Row, find_row, get_rows
 from duly.errors import LeaseLost
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
@@ -50,7 +50,6 @@ __all__ = [
 ]
 
 TEMPLATES = parse_queries(Path(__file__).with_name("lease.sql").read_text())
-Connection = AsyncConnection[Any]
 
 
 @dataclass(frozen=True)
