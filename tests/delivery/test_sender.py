@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -48,10 +49,11 @@ async def test_a_new_message_wakes_the_sender(admin: Admin, dsn: str) -> None:
     asleep = replace(PACE, poll_seconds=3600)
     know(admin)
     (wired,) = works_of(Settings(), ["outbox"])
-    async with working(dsn, send_work(channel, pace=asleep, wakes=wired.wakes)):
+    async with working(dsn, send_work(channel, pace=asleep, wakes=wired.wakes)) as worker:
         put(admin, "first")  # seen by the look that every worker begins with, if not by being woken
         await until(admin, lambda: look(admin) == ["sent"])
-        await asyncio.sleep(0.3)  # past the time for which a worker that was just woken looks by itself
+        (lanes,) = worker.control.lanes
+        await until(admin, lambda: time.monotonic() > lanes.awake_until)  # from here on it does not look by itself
         put(admin, "second")
         await until(admin, lambda: look(admin) == ["sent", "sent"])
     assert channel.words() == ["first", "second"]
