@@ -300,8 +300,9 @@ class Story(RuleBasedStateMachine):
         """By holders and by those who no longer are, in one batch."""
         self.settle(outcome, self.some_leases(places))
 
-    def settle(self, outcome: str, leases: Sequence[Lease], ticks: int = 0) -> None:
+    def settle(self, outcome: str, some: Sequence[Lease], ticks: int = 0) -> None:
         """Whoever holds a job lets go of it; whoever did so before is told so again; a stale holder changes nothing."""
+        leases = list({lease.key: lease for lease in some}.values())  # a batch has one claim of each row
         held = [self.book.get(lease.key) for lease in leases if self.book.holds(*lease.claim)]
         settled = {lease.key for lease in leases if self.book.has_settled(*lease.claim)}
         answer = self.as_worker(lambda c: self.ways_to_let_go(ticks)[outcome](c, leases))
