@@ -3,6 +3,7 @@ with due as (
     select "notification_id"
     from "schedule_ingest"."schedule_notification"
     where "delivery" = 'pending' and "due_at" <= duly.now()
+        and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
     order by "due_at", "notification_id"
     limit %(most)s
     for no key update skip locked
@@ -17,6 +18,7 @@ with lapsed as (
     select "notification_id"
     from "schedule_ingest"."schedule_notification"
     where "delivery" = 'sending' and "lease_expires_at" < duly.now() and "starts" < %(most_starts)s
+        and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
     order by "notification_id"
     limit %(most)s
     for no key update skip locked
@@ -42,8 +44,19 @@ cross join lateral (
     for no key update
 ) as held;
 
+-- find_due
+select "notification_id" as key
+from "schedule_ingest"."schedule_notification"
+where "delivery" = 'pending' and "due_at" <= duly.now() and not ("notification_id" = any (%(besides)s::text[]))
+order by "due_at", "notification_id"
+limit %(most)s;
+
 -- find_lapsed
-select "notification_id" as key from "schedule_ingest"."schedule_notification" where "delivery" = 'sending' and "lease_expires_at" < duly.now() order by "notification_id" limit %(most)s;
+select "notification_id" as key
+from "schedule_ingest"."schedule_notification"
+where "delivery" = 'sending' and "lease_expires_at" < duly.now() and not ("notification_id" = any (%(besides)s::text[]))
+order by "notification_id"
+limit %(most)s;
 
 -- find_settled
 select given.key

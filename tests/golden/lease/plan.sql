@@ -3,6 +3,7 @@ with due as (
     select "job_id"
     from "scheduler"."job_plans"
     where "state" = 'waiting' and "plan_at" <= duly.now()
+        and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
     order by "plan_at", "job_id"
     limit %(most)s
     for no key update skip locked
@@ -17,6 +18,7 @@ with lapsed as (
     select "job_id"
     from "scheduler"."job_plans"
     where "state" = 'planning' and "lease_expires_at" < duly.now() and "starts" < %(most_starts)s
+        and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
     order by "job_id"
     limit %(most)s
     for no key update skip locked
@@ -42,8 +44,19 @@ cross join lateral (
     for no key update
 ) as held;
 
+-- find_due
+select "job_id" as key
+from "scheduler"."job_plans"
+where "state" = 'waiting' and "plan_at" <= duly.now() and not ("job_id" = any (%(besides)s::bigint[]))
+order by "plan_at", "job_id"
+limit %(most)s;
+
 -- find_lapsed
-select "job_id" as key from "scheduler"."job_plans" where "state" = 'planning' and "lease_expires_at" < duly.now() order by "job_id" limit %(most)s;
+select "job_id" as key
+from "scheduler"."job_plans"
+where "state" = 'planning' and "lease_expires_at" < duly.now() and not ("job_id" = any (%(besides)s::bigint[]))
+order by "job_id"
+limit %(most)s;
 
 -- find_settled
 select given.key
