@@ -81,7 +81,7 @@ def drain_some(connection: Connection[Any], prepared: Mapping[UUID, Prepared]) -
     """Finish a batch, if there is one."""
     owner = new_owner("bare")
     with connection.transaction():
-        given = {"owner": owner, "lease_seconds": load_settings().lease_timeout_seconds, "most": BATCH}
+        given = {"owner": owner, "lease_seconds": load_settings().lease_timeout_seconds, "most": BATCH, "keys": None}
         keys = [row[0] for row in connection.execute(CLAIM, given).fetchall()]
     if not keys:
         return False

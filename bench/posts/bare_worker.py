@@ -45,7 +45,7 @@ def release_some(connection: Connection[Any], reading: str) -> bool:
     """Release a batch, if there is one."""
     owner = new_owner("bare")
     with connection.transaction():
-        given = {"owner": owner, "lease_seconds": LEASE_SECONDS, "most": BATCH}
+        given = {"owner": owner, "lease_seconds": LEASE_SECONDS, "most": BATCH, "keys": None}
         keys = [row[0] for row in connection.execute(CLAIM, given).fetchall()]
     if not keys:
         return False
