@@ -1,11 +1,9 @@
 """`duly verify` finds what was planted, and nothing in a database that is in order."""
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Generator
-from io import FileIO
 from typing import Any
 
 import psycopg
@@ -21,6 +19,7 @@ from duly.verify.contract import CONTRACTS, contract_lines
 from tests.support.lawful import broken_in, changed_in
 from tests.support.plants import PLANTED_OFFENCES, SEEN, law_of, laws_of
 from tests.support.processes import PYTHON, plain_environment
+from tests.support.terminal import Watched
 
 Admin = psycopg.Connection[Any]
 SCHEMAS = CONTRACTS["duly"]
@@ -346,21 +345,7 @@ def test_the_command_says_what_it_found_and_exits_by_it(database: str) -> None:
 
 
 def test_whoever_watches_sees_which_law_is_looked_at(database: str) -> None:
-    screen, terminal = os.openpty()
-    with open(screen, "rb", buffering=0) as screen_file:  # noqa: PTH123 (a descriptor)
-        environment = plain_environment(DATABASE_URL=database, TERM="xterm", COLUMNS="200")
-        answer = subprocess.run(
-            [*PYTHON, "-m", "duly", "verify", "--json"], env=environment, stdout=subprocess.PIPE, stderr=terminal
-        )
-        os.close(terminal)
-        shown = b"".join(iter(lambda: read_or_nothing(screen_file), b"")).decode()
-    assert json.loads(answer.stdout) == {"differences": [], "offences": []}
-    assert f"/{len(INVARIANTS)}" in shown
-
-
-def read_or_nothing(file: FileIO) -> bytes:
-    """What stands on a screen; Linux says that it is over by an error."""
-    try:
-        return file.read(4096)
-    except OSError:
-        return b""
+    environment = plain_environment(DATABASE_URL=database, TERM="xterm", COLUMNS="200")
+    with Watched([*PYTHON, "-m", "duly", "verify"], environment) as screen:
+        screen.read_until(f"/{len(INVARIANTS)}")
+        screen.read_until("0 offences")
