@@ -226,9 +226,9 @@ class Keeper:
     async def connected(self) -> AsyncConnection[Any]:
         """Our connection, opened when there is none."""
         if self.connection is None or self.connection.closed:
-            connection = await self.connect()
-            self.reads_committed = await reads_committed(connection)
-            self.connection = connection
+            self.reads_committed = False
+            self.connection = await self.connect()  # ours from here on: a beat that is given up is closed with it
+            self.reads_committed = await reads_committed(self.connection)
         return self.connection
 
 
