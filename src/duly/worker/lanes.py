@@ -250,6 +250,8 @@ class Lanes:
             keys = await find(connection, wanted, list(self.refusing))
         if refusal and not keys:
             raise refusal
+        if not keys:
+            return await self.claim_these(claim, wanted, keys)  # a domain may make rows due as it claims
         held: list[Lease] = []
 
         async def act(piece: Sequence[Any]) -> None:
