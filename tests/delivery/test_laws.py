@@ -1,0 +1,51 @@
+"""The laws of holding a row, on the messages of an ingest schema: every statement that they share with the outbox.
+
+The outbox itself is one of the tables in `tests/laws`; finding what is due is the senders' own, and has its own tests.
+"""
+
+import pytest
+
+from duly.delivery.machine import notification, notification_machine
+from tests.laws.everywhere import *  # noqa: F403
+from tests.laws.tables import Shape
+from tests.laws.test_lease import (
+    Admin,
+    test_a_batch_of_10000_with_one_poisonous_row_settles_9999,
+    test_a_settle_repeated_after_its_answer_was_lost_is_success_once,
+    test_what_follows_a_settle_in_its_transaction_is_fenced,
+)
+
+__all__ = [
+    "test_a_batch_of_10000_with_one_poisonous_row_settles_9999",
+    "test_a_settle_repeated_after_its_answer_was_lost_is_success_once",
+    "test_what_follows_a_settle_in_its_transaction_is_fenced",
+]
+SESSION = "00000000-0000-0000-0000-00000000000a"
+
+
+@pytest.fixture
+def shape() -> Shape:
+    """Messages about days."""
+    return Shape(
+        of=notification(),
+        machine=notification_machine(),
+        end="sent",
+        note="receipt",
+        poison="x" * 2049,
+        required={
+            "user_id": "42",
+            "schedule_date": "2026-11-17",
+            "source_session_id": SESSION,
+            "notification_type": "summary",
+            "message": "Nothing is as it was",
+            "event_ids": "[]",
+        },
+    )
+
+
+@pytest.fixture(autouse=True)
+def session(admin: Admin) -> None:
+    """There is a session that they come from; and they name themselves."""
+    admin.execute("insert into schedule_ingest.capture_session (id, user_id) values (%s, 42)", [SESSION])
+    column = "alter table schedule_ingest.schedule_notification alter notification_id"
+    admin.execute(column + " set default gen_random_uuid()::text")
