@@ -12,11 +12,11 @@ import pickle
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import is_dataclass
 from enum import Enum
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from duly.errors import Unavailable
 from duly.kernel.outcome import Failed
@@ -27,6 +27,9 @@ __all__ = ["Child", "Children"]
 
 MOST_ROWS = 1_000  # then a fresh process takes over, whatever the old one had piled up
 START_SECONDS = 30.0
+LOOK_AGAIN_SECONDS = 0.1  # a loop that stood still has not read yet what had come in time
+
+Heard = TypeVar("Heard")
 
 
 class Child:
@@ -88,11 +91,8 @@ class Child:
             return Failed("UNKNOWN_ERROR", f"cannot be handed to a child process: {error}")
         to_begin = START_SECONDS if self.rows == 1 else call.timeout_seconds  # the first row brings its imports along
         try:
-            async with asyncio.timeout(to_begin):
-                await self.send(request)
-                await self.receive()
-            async with asyncio.timeout(call.timeout_seconds):
-                answer = await self.receive()
+            await in_time(self.begin(request), to_begin)
+            answer = await in_time(self.receive(), call.timeout_seconds)
         except TimeoutError:
             await self.kill()
             return Failed("TIMEOUT", f"took longer than {call.timeout_seconds:g} s")
@@ -100,6 +100,11 @@ class Child:
             return Failed("CRASHED", await self.last_words())
         self.is_well = True
         return read_outcome(answer)
+
+    async def begin(self, request: bytes) -> None:
+        """Hand a row over; the child says when it begins."""
+        await self.send(request)
+        await self.receive()
 
     async def send(self, message: bytes) -> None:
         """One message, whole."""
@@ -138,6 +143,18 @@ class Child:
     def is_there(self) -> bool:
         """Does it still wait for a row?"""
         return self.process.returncode is None and not self.reader.at_eof()
+
+
+async def in_time(work: Coroutine[Any, Any, Heard], seconds: float | None) -> Heard:
+    """What a child says; TimeoutError when it says nothing in time, and not when our own loop stood still meanwhile."""
+    task = asyncio.create_task(work)
+    try:
+        for left in (seconds, LOOK_AGAIN_SECONDS):
+            if (await asyncio.wait({task}, timeout=left))[0]:
+                return task.result()
+        raise TimeoutError
+    finally:
+        task.cancel()
 
 
 class OutcomeReader(pickle.Unpickler):
