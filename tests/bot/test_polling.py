@@ -152,7 +152,10 @@ async def test_while_the_bot_api_is_away_the_bot_waits_and_goes_on(house: House)
     assert [call.status for call in house.telegram.called("getUpdates")][:3] == [502, 502, 429]
 
 
-@pytest.mark.parametrize("page", [{"message": "Bad Gateway"}, {"result": None}, {"result": ["what"]}, ["no", "answer"]])
+PAGES = [{"message": "Bad Gateway"}, {"ok": False}, {"result": None}, {"result": ["what"]}, ["no", "answer"]]
+
+
+@pytest.mark.parametrize("page", PAGES)
 async def test_a_page_of_a_proxy_is_no_answer_and_the_bot_asks_again(page: Any, house: House) -> None:
     anna = house.telegram.person(42)
     house.telegram.refusals += [("getUpdates", ForeignPage(502, page))]

@@ -11,7 +11,7 @@ from duly.delivery.telegram.client import LONGEST_TEXT, cut
 from duly.settings import Settings
 from duly.wiring import channels_of
 from tests.delivery.hands import Admin, know, look, put, send_work, until, working
-from tests.support.telegram import TOKEN, FakeTelegram
+from tests.support.telegram import TOKEN, FakeTelegram, ForeignPage, Json
 
 BUTTONS = [{"action": "complete", "label": "Klart", "key": "1:1794837780:complete"}]
 NOTIFICATION = """
@@ -79,6 +79,18 @@ async def test_what_somebody_must_mend_is_tried_again(status: int, channel: Tele
     telegram.refuse(status, "Something is wrong")
     with pytest.raises(NotSent, match="Something is wrong"):
         await channel.send(message())
+
+
+@pytest.mark.parametrize("page", [{"ok": False}, {"ok": False, "description": None}])
+async def test_a_gateway_that_fails_without_a_word_is_tried_again(
+    page: Json, channel: Telegram, telegram: FakeTelegram
+) -> None:
+    anna = telegram.person(42)
+    telegram.refusals += [("sendMessage", ForeignPage(502, page))]
+    with pytest.raises(NotSent, match="HTTP 502 without a word"):
+        await channel.send(message())
+    assert await channel.send(message()) == "42:1"
+    assert anna.read() == ["Rent"]
 
 
 async def test_nobody_there_is_tried_again_and_the_token_is_not_told(telegram: FakeTelegram) -> None:

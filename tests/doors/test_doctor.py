@@ -22,6 +22,7 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import migrate, newest_revision, scripts
 from duly.db.migrations import Names
 from duly.db.queries import parse_queries
+from duly.db.supabase import compile_migrations
 from duly.errors import Unavailable
 from duly.launcher import ROOT
 from duly.settings import Settings
@@ -346,6 +347,25 @@ def test_a_schema_that_is_behind_or_not_there_is_bad(database: str) -> None:
 def test_a_database_that_never_saw_duly_is_told_apart(plain_database: str) -> None:
     assert look("schema", plain_database).verdict is BAD
     assert look("workers", plain_database).fix == "duly migrate"
+
+
+def test_tables_that_were_applied_as_files_are_told_apart_from_none(server: str) -> None:
+    name = f"duly_test_files_{uuid.uuid4().hex}"
+    dsn = create_database(server, name)
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            for text in compile_migrations().values():
+                connection.execute(text.encode())
+        finding = look("schema", dsn)
+        assert look("contracts", dsn).verdict is OK
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            drop_database(connection, name)
+    assert finding.verdict is WARN
+    assert finding.found.startswith("the tables are there, and duly migrate did not make them")
+    assert newest_revision() in finding.found
+    assert finding.fix
+    assert finding.fix.startswith("duly verify")
 
 
 def test_a_revision_the_login_may_not_read_is_a_warning(admin: Admin, make_role: MakeRole) -> None:

@@ -13,23 +13,22 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from typer.testing import CliRunner, Result
 
 from duly import extras
-from duly.cli import app
-from duly.errors import DulyError, InvalidArgument, MissingExtra, NotFound, NotMigrated
+from duly.errors import InvalidArgument, MissingExtra, NotFound, NotMigrated
 from duly.ingest.diff import replay
 from duly.ingest.shift import read_shift
 from duly.launcher import ROOT
 from duly.testing import install_test_clock
 from duly.verify import check
 from tests.eyes.days import AFTER
-from tests.support.processes import PYTHON, Program, plain_environment
+from tests.support import door as shared
+from tests.support.door import DULY
+from tests.support.processes import Program, plain_environment
 from tests.support.terminal import Watched
 
 Json = dict[str, Any]
 Admin = psycopg.Connection[Any]
-DULY = (*PYTHON, "-m", "duly")
 SAMPLE = ROOT / "fixtures" / "sample_schedule.json"
 PICTURES = ROOT / "tests" / "eyes" / "pictures"
 DAY = "2026-02-10"
@@ -51,43 +50,12 @@ def admin(database: str) -> Generator[Admin, None, None]:
         yield connection
 
 
-class Door:
-    """The command line: in this process, or as a process of its own; and a worker, as a process too."""
-
-    def __init__(self, database: str, directory: Path) -> None:
-        self.directory = directory
-        self.environment = {"DATABASE_URL": database, "DULY_OBJECTS_DIR": str(directory / "objects")}
-
-    def run(self, *words: object) -> Result:
-        """How a command ends."""
-        return CliRunner().invoke(app, [str(word) for word in words], env=self.environment, prog_name="duly")
-
-    def say(self, *words: object) -> str:
-        """What it prints, when all is well."""
-        result = self.run("ingest", *words)
-        assert result.exit_code == 0, result.output + repr(result.exception)
-        return result.stdout
-
-    def tell(self, *words: object) -> Any:
-        """The same, for programs."""
-        return json.loads(self.say(*words, "--json"))
-
-    def refuse(self, *words: object) -> DulyError:
-        """The error it ends with."""
-        result = self.run("ingest", *words)
-        assert isinstance(result.exception, DulyError), result.output + repr(result.exception)
-        assert result.stdout == ""
-        return result.exception
-
-    def process(self, *words: object) -> subprocess.CompletedProcess[str]:
-        """How it ends as a process."""
-        environment = plain_environment(**self.environment, TERM="dumb")
-        return subprocess.run([*DULY, *map(str, words)], env=environment, capture_output=True, text=True)
+class Door(shared.Door):
+    """The command line, and a worker as a process."""
 
     def worker(self, **more: str) -> Program:
         """A worker for sessions, which says on its output what it does."""
-        environment = plain_environment(**self.environment, WORKER_POLL_SECONDS="0.1", OCR_IMAGE_SECONDS="500", **more)
-        return Program([*DULY, "worker", "--only", "ingest"], environment=environment)
+        return self.start("worker", "--only", "ingest", WORKER_POLL_SECONDS="0.1", OCR_IMAGE_SECONDS="500", **more)
 
     def write(self, *entries: Mapping[str, Any], on: str = DAY) -> Path:
         """A file with a day in it."""
@@ -108,7 +76,7 @@ class Door:
 
 @pytest.fixture
 def door(admin: Admin, tmp_path: Path) -> Door:
-    return Door(admin.info.dsn, tmp_path)
+    return Door(admin.info.dsn, tmp_path, "ingest")
 
 
 def know(admin: Admin, uid: str, telegram_id: int | None) -> None:
@@ -156,10 +124,7 @@ def test_without_a_worker_it_says_so_and_how_to_run_one(door: Door) -> None:
 
 
 def test_a_session_that_fails_ends_the_command_with_1(admin: Admin, door: Door) -> None:
-    with Program(
-        [*DULY, *map(str, ("ingest", "capture", "--fixture", SAMPLE, "--user", 42))],
-        environment=plain_environment(**door.environment),
-    ) as program:
+    with door.start("ingest", "capture", "--fixture", SAMPLE, "--user", 42) as program:
         program.line()
         admin.execute("update schedule_ingest.capture_session set state = 'failed', error = 'The file is torn.'")
         assert program.line() == "failed    The file is torn."
@@ -461,7 +426,7 @@ def test_a_session_that_is_not_there(door: Door) -> None:
 
 
 def test_a_database_without_our_tables_says_what_to_run(database: str, door: Door) -> None:
-    empty = Door(make_conninfo(database, dbname="postgres"), door.directory)
+    empty = Door(make_conninfo(database, dbname="postgres"), door.directory, "ingest")
     for words in (["list", "--user", "42"], ["show", uuid4()], ["explain", uuid4()]):
         refusal = empty.refuse(*words)
         assert isinstance(refusal, NotMigrated)

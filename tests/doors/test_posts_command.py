@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Generator, Iterable
 from io import BytesIO
 from pathlib import Path
@@ -14,9 +13,7 @@ import pytest
 from PIL import Image
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from typer.testing import CliRunner, Result
 
-from duly.cli import app
 from duly.db.migrations import Names
 from duly.errors import (
     AlreadyPosted,
@@ -34,12 +31,11 @@ from duly.posts.model import LONGEST_CAPTION
 from duly.testing import install_test_clock, move_clock
 from duly.testing.clock import read_clock
 from duly.verify import check
+from tests.support.door import Door
 from tests.support.locks import wait_until_blocked
-from tests.support.processes import PYTHON, Program, plain_environment
 
 Json = dict[str, Any]
 Admin = psycopg.Connection[Any]
-DULY = (*PYTHON, "-m", "duly")
 HOURS = 3600.0
 POST = {
     "id",
@@ -74,44 +70,6 @@ def admin(database: str) -> Generator[Admin, None, None]:
         ((seconds,),) = connection.execute(f"select extract(epoch from ({noon} - duly.clock()))::float8".encode())
         move_clock(connection, seconds)
         yield connection
-
-
-class Door:
-    """The command line: in this process, or as a process of its own."""
-
-    def __init__(self, database: str, directory: Path) -> None:
-        self.directory = directory
-        self.environment = {"DATABASE_URL": database, "DULY_OBJECTS_DIR": str(directory / "objects")}
-
-    def run(self, *words: object) -> Result:
-        """How a command ends."""
-        return CliRunner().invoke(app, [str(word) for word in words], env=self.environment, prog_name="duly")
-
-    def say(self, *words: object) -> str:
-        """What it prints, when all is well."""
-        result = self.run(*words)
-        assert result.exit_code == 0, result.output + repr(result.exception)
-        return result.stdout
-
-    def tell(self, *words: object) -> Any:
-        """The same, for programs."""
-        return json.loads(self.say(*words, "--json"))
-
-    def refuse(self, *words: object) -> DulyError:
-        """The error it ends with."""
-        result = self.run(*words)
-        assert isinstance(result.exception, DulyError), result.output + repr(result.exception)
-        assert result.stdout == ""
-        return result.exception
-
-    def process(self, *words: object) -> subprocess.CompletedProcess[str]:
-        """How it ends as a process."""
-        environment = plain_environment(**self.environment)
-        return subprocess.run([*DULY, *map(str, words)], env=environment, capture_output=True, text=True)
-
-    def start(self, *words: object) -> Program:
-        """The same, to be waited for."""
-        return Program([*DULY, *map(str, words)], environment=plain_environment(**self.environment))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import subprocess
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import psycopg
 import pytest
 from beancount import loader
 from standardwebhooks import Webhook
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from duly.cli import app
 from duly.errors import (
@@ -29,7 +28,7 @@ from duly.errors import (
     RunClosed,
 )
 from duly.testing import install_test_clock, move_clock
-from tests.support.processes import PYTHON, plain_environment
+from tests.support import door as shared
 
 Admin = psycopg.Connection[Any]
 MONTHLY = "cron: 0 10 1 * *"
@@ -72,39 +71,8 @@ def admin(database: str) -> Generator[Admin, None, None]:
         yield connection
 
 
-class Door:
-    """The command line: in this process, or as a process of its own."""
-
-    def __init__(self, database: str) -> None:
-        self.environment = {"DATABASE_URL": database}
-
-    def run(self, *words: object) -> Result:
-        """How a command ends."""
-        return CliRunner().invoke(app, [str(word) for word in words], env=self.environment, prog_name="duly")
-
-    def say(self, *words: object) -> str:
-        """What it prints, when all is well."""
-        result = self.run(*words)
-        assert result.exit_code == 0, result.output + repr(result.exception)
-        return result.stdout
-
-    def tell(self, *words: object) -> Any:
-        """The same, for programs."""
-        return json.loads(self.say(*words, "--json"))
-
-    def refuse(self, *words: object) -> DulyError:
-        """The error it ends with."""
-        result = self.run(*words)
-        assert isinstance(result.exception, DulyError), result.output + repr(result.exception)
-        assert result.stdout == ""
-        return result.exception
-
-    def process(self, *words: object) -> subprocess.CompletedProcess[str]:
-        """How it ends as a process."""
-        environment = plain_environment(**self.environment)
-        return subprocess.run(
-            [*PYTHON, "-m", "duly", *map(str, words)], env=environment, capture_output=True, text=True, timeout=60
-        )
+class Door(shared.Door):
+    """The command line, and workers that do what is due."""
 
     def work(self, *kinds: str) -> None:
         """What workers do, one kind after the other."""
@@ -122,9 +90,9 @@ class Door:
 
 
 @pytest.fixture
-def door(admin: Admin) -> Door:
+def door(admin: Admin, tmp_path: Path) -> Door:
     """The door to a house with two people in it."""
-    door = Door(admin.info.dsn)
+    door = Door(admin.info.dsn, tmp_path)
     door.say("users", "create", "anna", "--zone", "Europe/Stockholm", "--currency", "SEK")
     door.say("users", "create", "bo")
     return door

@@ -196,6 +196,20 @@ async def test_a_session_is_complete_when_its_last_image_is_idle_by_the_database
     assert hands.path(first) == ["pending", "pending", "processing", "done"]
 
 
+async def test_a_session_becomes_complete_by_being_idle_while_another_refuses_to_be_claimed(hands: Hands) -> None:
+    (bad,) = await hands.bring(payload(ENTRY), user=13)
+    idle = await hands.open()
+    add_image(hands, idle)
+    hands.admin.execute(f"alter table {SCHEMA}.capture_session add check (user_id <> 13 or starts = 0)".encode())
+    with CaptureWorker(hands.admin, SESSION_IDLE_TIMEOUT_SECONDS="3600") as worker:
+        worker.hear("a row cannot be claimed", key=str(bad))
+        assert state(hands, idle) == ("pending", 0)
+        hands.pass_time(3601)
+        worker.hear("session.processed", session_id=str(idle))
+        assert worker.finish(signal.SIGTERM) == 0
+    assert (state(hands, bad), state(hands, idle)) == (("pending", 0), ("done", 1))
+
+
 # How it holds ---------------------------------------------------------------------------------------------------------
 
 

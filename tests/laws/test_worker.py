@@ -188,7 +188,7 @@ async def test_an_outcome_that_cannot_be_written_fails_its_row_and_no_other(
 
 
 REFUSAL = """
-create function laws.refuse() returns trigger language plpgsql as $$
+create or replace function laws.refuse() returns trigger language plpgsql as $$
 begin
     raise exception 'not this row' using errcode = '{state}';
 end
@@ -315,6 +315,24 @@ async def test_a_row_that_refuses_to_be_claimed_keeps_no_other_waiting(
         put(admin, shape, "say later")
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 5)
     assert [row[0] for row in rows(admin, shape)].count(shape.of.ready) == 1
+
+
+async def test_a_row_that_somebody_else_is_at_is_claimed_as_soon_as_they_are_gone_though_another_refuses(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    is_claimed = f"new.{shape.of.state}::text = '{shape.of.held}'"
+    refuse(admin, shape, f"new.note = 'say never' and {is_claimed}", "23514")
+    put(admin, shape, "say never", "say one")
+    async with working(workers, shape):
+        await until(admin, lambda: rows(admin, shape)[1][0] == shape.end)
+        relent(admin, shape)
+        refuse(admin, shape, f"new.note = 'say locked' and {is_claimed}", "55P03")
+        put(admin, shape, "say locked", "say two")
+        await until(admin, lambda: rows(admin, shape)[3][0] == shape.end)
+        relent(admin, shape)
+        await until(admin, lambda: rows(admin, shape)[2][0] == shape.end, "claiming it")
+    assert rows(admin, shape)[2][1:] == ("locked", 1)
+    assert rows(admin, shape)[0][0] == shape.of.ready  # and who refused is still left alone
 
 
 async def test_a_row_that_cannot_be_read_keeps_no_other_waiting(shape: Shape, workers: str, admin: Admin) -> None:

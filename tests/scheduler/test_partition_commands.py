@@ -7,49 +7,18 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.errors import UniqueViolation
-from typer.testing import CliRunner, Result
 
-from duly.cli import app
-from duly.errors import Conflict, DulyError, InvalidArgument, NotFound, Unavailable
+from duly.errors import Conflict, InvalidArgument, NotFound, Unavailable
 from duly.testing import move_clock
 from duly.verify import check
 from duly.verify.invariants import invariants_of
-from tests.support.processes import PYTHON, Program, plain_environment
+from tests.support.door import Door
 
 Admin = psycopg.Connection[Any]
 
 
-class Door:
-    """The command line in this process."""
-
-    def __init__(self, database: str) -> None:
-        self.database = database
-
-    def run(self, *words: object) -> Result:
-        """How a command ends."""
-        environment = {"DATABASE_URL": self.database}
-        return CliRunner().invoke(app, ["partitions", *map(str, words)], env=environment, prog_name="duly")
-
-    def say(self, *words: object) -> str:
-        """What it prints, when all is well."""
-        result = self.run(*words)
-        assert result.exit_code == 0, result.output + repr(result.exception)
-        return result.stdout
-
-    def tell(self, *words: object) -> Any:
-        """The same, for programs."""
-        return json.loads(self.say(*words, "--json"))
-
-    def refuse(self, *words: object) -> DulyError:
-        """The error it ends with."""
-        result = self.run(*words)
-        assert isinstance(result.exception, DulyError), result.output + repr(result.exception)
-        assert result.stdout == ""
-        return result.exception
-
-
 @pytest.fixture
-def door(admin: Admin) -> Door:
+def door(admin: Admin, tmp_path: Path) -> Door:
     """The door to a database where it is March 2030, with two months before."""
     now = one(admin, "select extract(epoch from timestamptz '2030-03-15 12:00Z' - duly.clock())::float8")
     move_clock(admin, now)
@@ -61,7 +30,7 @@ def door(admin: Admin) -> Door:
         "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
         " select id, 'Rent', 'cron: 0 10 * * *', '2030-01-01Z' from \"user\".users"
     )
-    return Door(admin.info.dsn)
+    return Door(admin.info.dsn, tmp_path, "partitions")
 
 
 def one(admin: Admin, asked: str, *values: object) -> Any:
@@ -123,7 +92,7 @@ def test_months_are_made_ahead_or_one_by_one_and_fetch_their_runs(admin: Admin, 
     assert isinstance(door.refuse("create", "2031-05", "--ahead", 2), InvalidArgument)
     for month in ("2031-13", "2031-5", "1999-01", "../x", "2031-05\n"):
         assert isinstance(door.refuse("create", month), InvalidArgument)
-    assert door.run("create", "--ahead", 121).exit_code == 2
+    assert door.run("partitions", "create", "--ahead", 121).exit_code == 2
 
 
 def test_a_month_is_written_to_a_file_in_order(admin: Admin, door: Door, tmp_path: Path) -> None:
@@ -202,14 +171,13 @@ def test_a_month_that_was_dropped_is_gone_and_its_periods_never_come_again(admin
 
 def test_who_holds_the_table_is_not_waited_for(admin: Admin, door: Door) -> None:
     add_run(admin, "2030-01-05")
-    with psycopg.connect(door.database) as other:
+    with psycopg.connect(admin.info.dsn) as other:
         other.execute("select count(*) from scheduler.job_runs")  # a dump, say
         refusal = door.refuse("drop", "2030-01", "--yes")
         assert isinstance(refusal, Unavailable)
         assert "did not let go within 3 s, a dump perhaps; nothing was changed" in str(refusal)
-        words = [*PYTHON, "-m", "duly", "partitions", "create", "2033-01", "--json"]
         other.execute("lock table scheduler.job_runs in access exclusive mode")
-        with Program(words, environment=plain_environment(DATABASE_URL=door.database)) as program:
+        with door.start("partitions", "create", "2033-01", "--json") as program:
             assert json.loads(program.line())["error"]["code"] == "UNAVAILABLE"
             assert program.process.wait(60) == Unavailable.exit_status
     assert door.tell("drop", "2030-01", "--yes")["runs"] == 1
@@ -217,7 +185,7 @@ def test_who_holds_the_table_is_not_waited_for(admin: Admin, door: Door) -> None
 
 def test_who_changes_a_schedule_meanwhile_is_not_harmed(admin: Admin, door: Door) -> None:
     add_run(admin, "2030-01-05")
-    with psycopg.connect(door.database) as other:
+    with psycopg.connect(admin.info.dsn) as other:
         other.execute("update scheduler.jobs set description = 'changed'")
         assert isinstance(door.refuse("drop", "2030-01", "--yes"), Unavailable)
         other.execute("update scheduler.jobs set advance_minutes = 5")  # which looks at the runs

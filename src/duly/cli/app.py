@@ -242,10 +242,7 @@ def chaos(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(
-            help="Only these episodes, by commas: everything, pooler, clocks, full disk, migrations, snapshot. "
-            "With --guards: those whose name matches this."
-        ),
+        typer.Option(help="Only these episodes of --list, by commas. With --guards: those whose name matches this."),
     ] = None,
     episode: Annotated[
         str | None, typer.Option(help="Instead: this episode alone, with the --seed that a run said it had.")

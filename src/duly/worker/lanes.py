@@ -258,9 +258,18 @@ class Lanes:
             held.extend(await self.claim_these(claim, len(piece), piece))
 
         for place, error in (await in_halves(keys, act)).items():
-            log.error("a row cannot be claimed", kind=self.work.name, key=str(keys[place]), exc_info=error)
-            self.refusing[keys[place]] = time.monotonic() + REFUSED_SECONDS
+            self.leave_alone(keys[place], error)
         return held
+
+    def leave_alone(self, key: Any, error: Exception) -> None:
+        """A row that could not be claimed: tried again at the next look if somebody else is at it, else much later."""
+        about = {"kind": self.work.name, "key": str(key)}
+        if will_pass(error):
+            log.info("somebody else is at this row; claiming it at the next look", **about, why=str(error))
+            self.may_be_more = True
+        else:
+            log.error("a row cannot be claimed", **about, exc_info=error)
+            self.refusing[key] = time.monotonic() + REFUSED_SECONDS
 
     async def claim_these(self, claim: Claim, most: int, keys: Sequence[Any] | None) -> list[Lease]:
         """Hold rows, or some with these keys, in a transaction."""

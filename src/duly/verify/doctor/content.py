@@ -30,7 +30,7 @@ def check_schema(case: Case) -> Sequence[Note]:
             warn(f"could not be checked: {hidden}", f"grant select on duly.alembic_version to {quoted(case.login)}")
         ]
     if not found:
-        return [bad(f"none; this duly wants {order[0]}", "duly migrate")]
+        return [unbooked(order[0]) if has_tables(case) else bad(f"none; this duly wants {order[0]}", "duly migrate")]
     if found == order[:1]:
         return [ok(f"{order[0]}, the newest")]
     if len(found) == 1 and found[0] in order:
@@ -41,6 +41,21 @@ def check_schema(case: Case) -> Sequence[Note]:
 def list_revisions(case: Case) -> list[str]:
     """The revision the database is at, asked as the owner, whose book it is."""
     return [row["revision"] for row in case.ask(SQL.list_revisions, role=case.settings.owner_role)]
+
+
+def has_tables(case: Case) -> bool:
+    """Are tables of ours there, whoever made them?"""
+    return case.get(SQL.has_tables)["has_tables"]
+
+
+def unbooked(newest: str) -> Note:
+    """Tables of which nobody wrote down the revision, as on Supabase: what they are can only be seen on them."""
+    return warn(
+        f"the tables are there, and duly migrate did not make them, so no revision is written down; this duly wants "
+        f"{newest}",
+        f"duly verify says whether they are that; if not, apply the files of supabase/migrations up to {newest}, and "
+        "leave duly migrate alone, which would try to make everything again",
+    )
 
 
 def check_contracts(case: Case) -> Sequence[Note]:
