@@ -91,6 +91,12 @@ def test_doctor_finds_a_wrong_token_a_silent_api_and_another_webhook(database: s
     assert (found.verdict, found.fix) == (Verdict.WARN, "start duly bot, which takes the webhook away")
 
 
+def test_doctor_does_not_blame_the_token_when_the_api_is_not_well(database: str, telegram: FakeTelegram) -> None:
+    telegram.refuse(502, "Bad Gateway", "getMe")
+    found = look(database, TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_API_URL=telegram.url)
+    assert (found.verdict, found.found) == (Verdict.WARN, f"no answer from the Bot API at {telegram.url}: HTTP 502")
+
+
 def test_up_runs_a_bot_that_has_a_token_and_no_webhook() -> None:
     bot = {"TELEGRAM_BOT_TOKEN": TOKEN}
     hooked = bot | {"TELEGRAM_WEBHOOK_URL": HOOK, "TELEGRAM_WEBHOOK_SECRET": "x"}

@@ -24,7 +24,9 @@ def check_telegram(case: Case) -> Sequence[Note]:
         me = ask(case, "getMe")
         hook = ask(case, "getWebhookInfo")
     except httpx2.HTTPError as error:
-        found = f"no answer from the Bot API at {settings.telegram_api_url}: {type(error).__name__}"
+        has_status = isinstance(error, httpx2.HTTPStatusError)
+        how = f"HTTP {error.response.status_code}" if has_status else type(error).__name__
+        found = f"no answer from the Bot API at {settings.telegram_api_url}: {how}"
         return [warn(found, "see the way there, or TELEGRAM_API_URL")]
     except ValueError as error:
         return [bad(f"the Bot API refuses us: {error}", "set TELEGRAM_BOT_TOKEN to the token that BotFather shows")]
@@ -49,11 +51,13 @@ def notes_of(settings: Settings, hook: dict[str, Any]) -> list[Note]:
 
 
 def ask(case: Case, method: str) -> dict[str, Any]:
-    """One question to the Bot API; ValueError with its words when it refuses."""
+    """One question to the Bot API; ValueError with its words when it refuses, HTTPError when it is not well."""
     token = case.settings.telegram_token
     assert token, "who asks has one"
     address = f"{case.settings.telegram_api_url.rstrip('/')}/bot{token.get_secret_value()}/{method}"
     answer = httpx2.get(address, timeout=case.limits.question_seconds, trust_env=False)
+    if answer.is_server_error:
+        answer.raise_for_status()
     try:
         told = answer.json()
         if told["ok"]:
