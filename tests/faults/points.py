@@ -61,10 +61,11 @@ HOW: Mapping[str, tuple[str, ...]] = {
     "renew": ("heartbeat_seconds=0.25", "seconds=0.8"),
     "release": ("seconds=5", "slots=3"),
 }
-# Jobs take as long as they say; somebody must be at one to give it back.
+# Jobs take as long as they say; somebody must be at one to give it back. They outlive many holders and soon come back.
 LONG_JOBS = """
 select ledger.enqueue(
-    %s, 'nap', '{"seconds": 4}', key => 'harness-' || gen_random_uuid(), priority => 50, max_attempts => 1000
+    %s, 'nap', '{"seconds": 4}', key => 'harness-' || gen_random_uuid(), priority => 50,
+    max_attempts => 1000, backoff_base_seconds => 0.05, backoff_cap_seconds => 0.5
 )
 from generate_series(1, 3)
 """

