@@ -18,7 +18,9 @@ AFTER = [
 
 
 def picture(name: str) -> bytes:
-    """One of them: before (a list), after (cards), grid, which shows what after does, or ring, a small one."""
+    """One of them: before (a list), after (cards), grid, which shows what after does, ring, a small one, or faint, a
+    part of a blurred one.
+    """
     return (HERE / "pictures" / f"{name}.jpg").read_bytes()
 
 

@@ -43,6 +43,27 @@ def test_rapidocr_looks_again_at_a_capital_whose_ring_it_cut_off() -> None:
     assert "Åtgärdsmöte" in [mark.text for mark in rapid.read(image)]
 
 
+def test_rapidocr_sees_a_ring_that_is_blurred_into_its_letter_and_none_on_a_bare_one() -> None:
+    rapid = RapidEngine(None)
+    image = plain_photo(picture("faint"))
+    marks = rapid.find(image)
+    assert {"Akning", "Gun Asbrink", "Asa Arvidsson", "Alva Afeldt"} <= {mark.text for mark in marks}
+    assert [mark.text for mark in rapid.read(image) if any(letter.isalpha() for letter in mark.text)] == [
+        "Omvårdnad",
+        "Åkning",
+        "Gun Åsbrink",
+        "Orvar Äng",
+        "Arvika",
+        "Alem",
+        "Arbetsplan",
+        "Oljebyte",
+        "Åsa Arvidsson",
+        "Alva Åfeldt",
+        "Askim",
+        "Arlöv",
+    ]
+
+
 @needs_swedish
 @pytest.mark.parametrize(("name", "shifts"), [("before", BEFORE), ("after", AFTER), ("grid", AFTER)])
 def test_tesseract_alone_reads_a_screen_completely_too(name: str, shifts: list[tuple[str, str, str, str, str]]) -> None:

@@ -1,9 +1,10 @@
 """Engines: what finds and reads the text of a picture. The only file that meets an OCR library.
 
     RapidOCR     finds lines and reads them; its weights are in the package. It finds them so tight that rings are cut
-                 off, above all in small pictures, so lines with a letter that could bear a mark are read again with
-                 some room around them, as they are and with more contrast. Where Tesseract
-                 has the language, such lines are read by it too, and `spelling` weighs the two.
+                 off, and where one is blurred or touches its letter, the bare letter wins. So lines with a letter that
+                 could bear a mark are read again, with some room around them and stretched, and a mark that is seen
+                 faintly counts (`faint`). Where Tesseract has the language, such lines are read by it too, and
+                 `spelling` weighs the two.
     Tesseract    alone, where RapidOCR cannot be had: lighter, and less sure of what is no text.
 
 An engine is built once for a process and kept: its models take a second to load. It reads one picture at a time.
@@ -21,6 +22,7 @@ from PIL import Image, ImageOps, ImageStat
 
 from duly.errors import MissingExtra
 from duly.extras import require
+from duly.ingest.eyes.faint import with_faint_marks
 from duly.ingest.eyes.mark import Mark, Point
 from duly.ingest.eyes.spelling import may_bear_a_mark, with_lost_marks
 
@@ -35,6 +37,7 @@ SHORTEST_LINE = 2  # letters: less is not worth a second look
 MARGIN = 0.22  # of a line's height, around what the second engine gets
 LINE_HEIGHT = 48  # pixels: what it reads best
 LONGEST_LINE = 4000  # pixels
+STRETCH = 1.5  # how much wider a line is made for a second look
 DARK = 110  # a mean below is light text on a dark ground
 LEAST_WIDTH = 1000  # for Tesseract alone
 LANGUAGES = {"sv": "swe", "en": "eng", "nb": "nor", "no": "nor", "da": "dan", "fi": "fin", "de": "deu"}
@@ -144,10 +147,21 @@ class RapidEngine:
         """The mark, whose letters may have lost something that is seen with some room around them."""
         if len(mark.text) < SHORTEST_LINE or not may_bear_a_mark(mark.text):
             return mark
-        line, text = line_of(mark, grey), mark.text
-        for look in (line, ImageOps.autocontrast(line, cutoff=1)):
-            text = with_lost_marks(text, "".join(self.run(look, finds=False).txts or ()))
-        return replace(mark, text=text)
+        return replace(mark, text=with_lost_marks(mark.text, self.look(stretched(line_of(mark, grey)))))
+
+    def look(self, line: Image.Image) -> str:
+        """The text of one line, with the marks that RapidOCR sees only faintly."""
+        reader = self.engine.text_rec
+        decoder = reader.postprocess_op
+
+        def decode(chances: Any, *rest: Any, **more: Any) -> Any:
+            return decoder(with_faint_marks(chances, decoder.character), *rest, **more)
+
+        reader.postprocess_op = decode
+        try:
+            return "".join(self.run(line, finds=False).txts or ())
+        finally:
+            reader.postprocess_op = decoder
 
     def checked(self, mark: Mark, grey: Image.Image) -> Mark:
         """The mark with a second reading, where a letter of it could bear a mark."""
@@ -232,6 +246,11 @@ def line_of(mark: Mark, grey: Image.Image) -> Image.Image:
     upper_left, upper_right, lower_right, lower_left = corners
     quad = (*upper_left, *lower_left, *lower_right, *upper_right)  # the order that the library wants
     return readable(grey.transform((width, LINE_HEIGHT), Image.Transform.QUAD, quad, Image.Resampling.BICUBIC))
+
+
+def stretched(line: Image.Image) -> Image.Image:
+    """A line whose letters are wider: what stands above them is then seen for longer."""
+    return line.resize((round(line.width * STRETCH), line.height), Image.Resampling.BICUBIC)
 
 
 def with_margin(mark: Mark) -> tuple[Point, Point, Point, Point]:

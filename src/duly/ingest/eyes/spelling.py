@@ -99,8 +99,8 @@ def with_marks_of(text: str, second: str, marked: Mend) -> str:
 
 
 def gained(letter: str, like: str, is_first: bool) -> str:  # noqa: ARG001
-    """A letter with the mark that its like has, if it has none."""
-    if has_mark(letter) or like not in MARKED:
+    """A letter with the Swedish mark that its like has, if it has none."""
+    if letter in MARKED or like not in MARKED:
         return letter
     return like.upper() if letter.isupper() else like.lower()
 
