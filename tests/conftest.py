@@ -4,10 +4,11 @@ import importlib.util
 import os
 import signal
 import tempfile
+import zlib
 from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import psycopg
@@ -40,13 +41,19 @@ hypothesis.settings.load_profile("duly")
 
 RUN_HOME = "DULY_TEST_RUN_HOME"
 TURNS = pytest.StashKey[Turns]()
-MAJORS = (18, 16, 15)
+NEWEST, OLDER = 18, (16, 15)
+MAJORS = (NEWEST, *OLDER)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The laws hold through a pooler as well; a test of their own runs them so. And they hold again and again."""
     parser.addoption("--through-pooler", action="store_true", help="workers of the laws connect through PgBouncer")
     parser.addoption("--rounds", type=int, default=1, help="how often every law is tried, all in one random order")
+    parser.addoption(
+        "--every-major",
+        action="store_true",
+        help="every test of each PostgreSQL on all that are here, as when tests are named; else on 18 and an older one",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -74,9 +81,28 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Worlds of faults come first, one after the other in one process, so that nobody waits for them at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Worlds of faults come first, one after the other in one process, so that nobody waits for them at the end.
+
+    In a run of everything the older majors take turns; whoever names tests gets them on each.
+    """
     items.sort(key=lambda item: not is_world(item))
+    is_everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if is_everything and not config.option.every_major:
+        others = [item for item in items if is_anothers_turn(item)]
+        items[:] = [item for item in items if item not in set(others)]
+        config.hook.pytest_deselected(items=others)
+
+
+def is_anothers_turn(item: pytest.Item) -> bool:
+    """Whether a test is of an older major, and in this run another of them tries the same."""
+    callspec: Any = getattr(item, "callspec", None)
+    major: int = callspec.params.get("server_of_each_major", NEWEST) if callspec else NEWEST
+    if major == NEWEST:
+        return False
+    seed = getattr(item.config.option, "randomly_seed", 0)
+    turn = zlib.crc32(f"{seed} {item.nodeid.replace(f'pg{major}', '')}".encode()) % len(OLDER)
+    return major != OLDER[turn]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before the time of a test is counted
