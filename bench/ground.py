@@ -3,9 +3,9 @@
 import shutil
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from bench.processes import cpu_seconds_of_server
 from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.queries import load_queries
+from duly.testing import TestDatabases
 
 __all__ = ["DURABLE_SETTINGS", "Server", "open_server"]
 
@@ -41,6 +42,16 @@ class Server:
     home: Path
     admin: Connection[Any]
     prober: Connection[Any]
+    templates: dict[str, TestDatabases] = field(default_factory=dict[str, TestDatabases])
+
+    @contextmanager
+    def fresh(self, name: str, build: Callable[[str], None]) -> Generator[str, None, None]:
+        """The address of a database as `build` leaves an empty one, once for every name; gone afterwards."""
+        if name not in self.templates:
+            self.templates[name] = TestDatabases(self.dsn, f"bench_{name}")
+            self.templates[name].build_template(build)
+        with self.templates[name].clone("round") as dsn:
+            yield dsn
 
     def make_probe(self) -> None:
         """The table that commits are probed with."""

@@ -82,11 +82,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Worlds of faults come first, one after the other in one process, so that nobody waits for them at the end.
+    """Worlds of faults come first, one after the other in one process; then what is long: nobody waits at the end.
 
     In a run of everything the older majors take turns; whoever names tests gets them on each.
     """
-    items.sort(key=lambda item: not is_world(item))
+    items.sort(key=lambda item: (not is_world(item), item.get_closest_marker("long") is None))
     is_everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if is_everything and not config.option.every_major:
         others = [item for item in items if is_anothers_turn(item)]

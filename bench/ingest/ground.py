@@ -1,8 +1,8 @@
 """The server of a run, with databases that know few days or many."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from bench.ingest import store
 from bench.ingest.content import DAYS, known_days, known_user
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
-from duly.testing import TestDatabases
 
 __all__ = ["WORKER", "Ground", "fill", "open_ground"]
 
@@ -25,16 +24,9 @@ WORKER = "duly_worker"
 class Ground(Server):
     """The server of a run."""
 
-    templates: dict[int, TestDatabases] = field(default_factory=dict[int, TestDatabases])
-
-    @contextmanager
-    def database(self, stored: int) -> Generator[str, None, None]:
-        """The address of a database that knows so many days, as fresh as its template; gone afterwards."""
-        if stored not in self.templates:
-            self.templates[stored] = TestDatabases(self.dsn, f"bench_{stored}")
-            self.templates[stored].build_template(partial(build, stored=stored))
-        with self.templates[stored].clone("round") as dsn:
-            yield dsn
+    def database(self, stored: int) -> AbstractContextManager[str]:
+        """The address of a database that knows so many days; gone afterwards."""
+        return self.fresh(str(stored), partial(build, stored=stored))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The server all sides stand on, with their databases."""
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
@@ -11,7 +11,6 @@ from bench.ground import Server, open_server
 from bench.ledger.side import OURS, Side, side_of
 from duly.db.admin import create_database
 from duly.db.queries import load_queries
-from duly.testing import TestDatabases
 
 __all__ = ["Ground", "asking_what_is_left", "open_ground"]
 
@@ -22,17 +21,11 @@ SQL = load_queries(__file__)
 class Ground(Server):
     """The server of a run, with a database for every side."""
 
-    templates: dict[str, TestDatabases] = field(default_factory=dict[str, TestDatabases])
     standing: dict[str, str] = field(default_factory=dict[str, str])
 
-    @contextmanager
-    def fresh_database(self, side: Side) -> Generator[str, None, None]:
+    def fresh_database(self, side: Side) -> AbstractContextManager[str]:
         """The address of a database with a side's empty tables, gone afterwards."""
-        if side.name not in self.templates:
-            self.templates[side.name] = TestDatabases(self.dsn, f"bench_{side.name}")
-            self.templates[side.name].build_template(side.build)
-        with self.templates[side.name].clone("round") as dsn:
-            yield dsn
+        return self.fresh(side.name, side.build)
 
     def standing_database(self, content: str, rows: int) -> str:
         """The address of a database of ours with many rows in it, made the first time it is asked for."""

@@ -1,8 +1,8 @@
 """The server of a run, with databases that hold few posts or many."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from bench.posts import store
 from bench.posts.content import sample_reading
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
-from duly.testing import TestDatabases
 
 __all__ = ["API", "WORKER", "Ground", "fill", "open_ground"]
 
@@ -27,16 +26,9 @@ DAYS = 50  # on each of which every author of stored posts had one
 class Ground(Server):
     """The server of a run."""
 
-    templates: dict[int, TestDatabases] = field(default_factory=dict[int, TestDatabases])
-
-    @contextmanager
-    def database(self, stored: int = 0) -> Generator[str, None, None]:
-        """The address of a database with so many released posts, as fresh as its template; gone afterwards."""
-        if stored not in self.templates:
-            self.templates[stored] = TestDatabases(self.dsn, f"bench_{stored}")
-            self.templates[stored].build_template(partial(build, stored=stored))
-        with self.templates[stored].clone("round") as dsn:
-            yield dsn
+    def database(self, stored: int = 0) -> AbstractContextManager[str]:
+        """The address of a database with so many released posts; gone afterwards."""
+        return self.fresh(str(stored), partial(build, stored=stored))
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """The server of a run, with databases that have few schedules or many, few runs of the past or many."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import psycopg
@@ -13,7 +13,6 @@ from bench.ground import Server, open_server
 from bench.scheduler import store
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
-from duly.testing import TestDatabases
 
 __all__ = ["WORKER", "Ground", "open_ground", "worker_dsn"]
 
@@ -25,17 +24,9 @@ SCHEDULES_EACH = 100
 class Ground(Server):
     """The server of a run."""
 
-    templates: dict[tuple[int, int], TestDatabases] = field(default_factory=dict[tuple[int, int], TestDatabases])
-
-    @contextmanager
-    def database(self, schedules: int, runs: int = 0) -> Generator[str, None, None]:
-        """The address of a database with so many schedules and runs, as fresh as its template; gone afterwards."""
-        of = (schedules, runs)
-        if of not in self.templates:
-            self.templates[of] = TestDatabases(self.dsn, f"bench_{schedules}_{runs}")
-            self.templates[of].build_template(partial(build, schedules=schedules, runs=runs))
-        with self.templates[of].clone("round") as dsn:
-            yield dsn
+    def database(self, schedules: int, runs: int = 0) -> AbstractContextManager[str]:
+        """The address of a database with so many schedules and runs; gone afterwards."""
+        return self.fresh(f"{schedules}_{runs}", partial(build, schedules=schedules, runs=runs))
 
 
 @contextmanager

@@ -65,6 +65,7 @@ def test_what_is_compared_with_our_own_drain_brings_that_drain_along() -> None:
 # Posts ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_posts_and_what_they_are_held_against() -> None:
     few = ("--posts", "40", "--stored", "50", "--intents", "10", "--clients", "2", "--minute-seconds", "0.5")
     answer = run("posts", "--rounds", "1", "--only", "release,intents", *few, "--warm-waves", "1", "--json")
@@ -136,6 +137,7 @@ def test_days_that_are_made_for_measuring_break_no_law_but_that_they_have_no_log
 # The scheduler --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> None:
     few = ("--schedules", "2000", "--due", "10", "--runs", "1000", "--messages", "100")
     answer = run("scheduler", "--rounds", "1", *few, "--json")
@@ -156,6 +158,7 @@ def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> No
 # All of them ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> None:
     answer = run("all", "--quick", "--only", "ledger", "--out", str(tmp_path), "--json")
     assert answer.returncode == 0, answer.stderr

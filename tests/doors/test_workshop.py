@@ -65,6 +65,7 @@ def test_it_runs_in_parallel_and_in_random_order() -> None:
     assert "--randomly-seed=" in answer.stdout
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not find_pgbouncer(), reason="no pgbouncer on this machine (Debian: apt install pgbouncer)")
 @pytest.mark.timeout(600)
 def test_the_laws_hold_through_a_pooler_in_transaction_mode() -> None:

@@ -13,7 +13,7 @@ from duly.ledger import store
 from duly.ledger.model import Floor, Kind, floors_after
 from tests.ledger.hands import KIND, LEASE, ORG, Admin, Connection, Hands
 
-IN_THE_WAY = 300_000
+IN_THE_WAY = 100_000
 
 
 async def test_a_claim_holds_the_job_and_counts_as_a_start(hands: Hands) -> None:

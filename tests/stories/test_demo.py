@@ -120,6 +120,7 @@ def watched(home: Path) -> Generator[Watched, None, None]:
     wait_unlocked(home / "demo" / "supervisor.lock")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3 * SECONDS)
 def test_one_item_goes_through_each_domain_to_its_end_and_every_printed_command_shows_it(home: Path) -> None:
     told = subprocess.run(
@@ -133,6 +134,7 @@ def test_one_item_goes_through_each_domain_to_its_end_and_every_printed_command_
         must_all_work(commands_in(told.stdout), home)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3 * SECONDS)
 def test_it_can_be_repeated_stays_up_for_whoever_watches_and_leaves_nothing_running(
     home: Path, watched: Watched

@@ -1,6 +1,5 @@
 """`duly orgs`, `duly users`, `duly keys`: who there is, and whose key opens which door."""
 
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,7 +9,6 @@ from duly.cli.asking import as_owner
 from duly.cli.shown import outcome_of, print_table, text_of, to_json
 from duly.db.pool import Pool
 from duly.errors import Conflict, InvalidArgument, Misconfigured
-from duly.extras import require
 from duly.kernel.clock import now
 from duly.kernel.outcome import Creation
 from duly.people import ApiKey, Org, User, service
@@ -168,7 +166,7 @@ def link_user(uid: str, minutes: float, as_json: bool) -> None:
             f"{uid} has the Telegram id {person.telegram_id}; take it off them with: duly users unlink {uid}"
         )
     link = new_link(settings.telegram_token.get_secret_value(), person.id, as_owner(now), minutes)
-    name = asyncio.run(bot_name(settings))
+    name = bot_name(settings)
     address = f"https://t.me/{name}?start={link}" if name else None
     if as_json:
         print(to_json({"uid": uid, "link": link, "address": address, "minutes": minutes}))
@@ -178,22 +176,16 @@ def link_user(uid: str, minutes: float, as_json: bool) -> None:
     print(f"          to the bot within {minutes:g} minutes; it works once")
 
 
-async def bot_name(settings: Settings) -> str | None:
+def bot_name(settings: Settings) -> str | None:
     """What the bot is called on Telegram; None when the Bot API does not say."""
-    require("telegram")
-    from aiogram.exceptions import AiogramError
+    import httpx2
 
-    from duly.delivery.telegram.client import open_bot
+    from duly.verify.doctor.telegram import ask_bot_api
 
-    assert settings.telegram_token, "who asks has one"
-    token = settings.telegram_token.get_secret_value()
-    bot = open_bot(token, settings.telegram_api_url, settings.telegram_seconds)
     try:
-        return (await bot.get_me()).username
-    except AiogramError:
+        return ask_bot_api(settings, "getMe", settings.telegram_seconds).get("username")
+    except (httpx2.HTTPError, ValueError):
         return None
-    finally:
-        await bot.session.close()
 
 
 def unlink_user(uid: str, as_json: bool) -> None:

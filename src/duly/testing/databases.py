@@ -24,7 +24,14 @@ import psycopg
 from psycopg import connect
 from psycopg.conninfo import make_conninfo
 
-from duly.db.admin import clone_database, create_database, drop_database, has_database, list_databases
+from duly.db.admin import (
+    clone_database,
+    create_database,
+    drop_database,
+    has_database,
+    list_databases,
+    rename_database,
+)
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.locks import hold_shared, is_held
 from duly.db.migrate import migrate
@@ -199,8 +206,7 @@ class TestDatabases:
             draft = f"{self.prefix}_draft"
             drop_database(admin, draft)
             build(create_database(self.dsn, draft))
-            clone_database(admin, draft, self.template)
-            drop_database(admin, draft)
+            rename_database(admin, draft, self.template)
 
     @contextmanager
     def clone(self, owner: str) -> Generator[str, None, None]:

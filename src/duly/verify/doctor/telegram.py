@@ -9,7 +9,7 @@ from duly.settings import Settings
 from duly.verify.doctor.case import Case
 from duly.verify.doctor.finding import Note, bad, ok, warn
 
-__all__ = ["check_telegram"]
+__all__ = ["ask_bot_api", "check_telegram"]
 
 NO_BOT = "there is no bot: what is meant for Telegram appears on the console; set TELEGRAM_BOT_TOKEN to have one"
 MANY_UPDATES = 100
@@ -21,8 +21,8 @@ def check_telegram(case: Case) -> Sequence[Note]:
     if settings.telegram_token is None:
         return [ok(NO_BOT)]
     try:
-        me = ask(case, "getMe")
-        hook = ask(case, "getWebhookInfo")
+        me = ask_bot_api(settings, "getMe", case.limits.question_seconds)
+        hook = ask_bot_api(settings, "getWebhookInfo", case.limits.question_seconds)
     except httpx2.HTTPError as error:
         has_status = isinstance(error, httpx2.HTTPStatusError)
         how = f"HTTP {error.response.status_code}" if has_status else type(error).__name__
@@ -50,12 +50,12 @@ def notes_of(settings: Settings, hook: dict[str, Any]) -> list[Note]:
     return notes
 
 
-def ask(case: Case, method: str) -> dict[str, Any]:
+def ask_bot_api(settings: Settings, method: str, seconds: float) -> dict[str, Any]:
     """One question to the Bot API; ValueError with its words when it refuses, HTTPError when it is not well."""
-    token = case.settings.telegram_token
+    token = settings.telegram_token
     assert token, "who asks has one"
-    address = f"{case.settings.telegram_api_url.rstrip('/')}/bot{token.get_secret_value()}/{method}"
-    answer = httpx2.get(address, timeout=case.limits.question_seconds, trust_env=False)
+    address = f"{settings.telegram_api_url.rstrip('/')}/bot{token.get_secret_value()}/{method}"
+    answer = httpx2.get(address, timeout=seconds, trust_env=False)
     if answer.is_server_error:
         answer.raise_for_status()
     try:
