@@ -7,19 +7,10 @@ import pytest
 
 from duly.delivery.machine import notification, notification_machine
 from tests.laws.everywhere import *  # noqa: F403
+from tests.laws.noted import *  # noqa: F403
 from tests.laws.tables import Shape
-from tests.laws.test_lease import (
-    Admin,
-    test_a_batch_of_10000_with_one_poisonous_row_settles_9999,
-    test_a_settle_repeated_after_its_answer_was_lost_is_success_once,
-    test_what_follows_a_settle_in_its_transaction_is_fenced,
-)
+from tests.laws.test_lease import Admin
 
-__all__ = [
-    "test_a_batch_of_10000_with_one_poisonous_row_settles_9999",
-    "test_a_settle_repeated_after_its_answer_was_lost_is_success_once",
-    "test_what_follows_a_settle_in_its_transaction_is_fenced",
-]
 SESSION = "00000000-0000-0000-0000-00000000000a"
 
 

@@ -2,7 +2,7 @@
 
     from tests.laws.everywhere import *
 
-and a fixture `shape` is all that a domain's table needs; the laws that write a note are imported, or told again.
+and a fixture `shape` is all that a domain's table needs; the laws that write a note are in `noted`, or told again.
 """
 
 from tests.laws.conftest import admin, clock, connection, lawbooks, laws, other, workers

@@ -9,23 +9,9 @@ from duly.kernel.lease import claim_lapsed, quarantine
 from duly.scheduler.machine import PLAN, SCHEDULE_MACHINE, UNPLANNABLE
 from tests.laws.conftest import Clock, Connection
 from tests.laws.everywhere import *  # noqa: F403
+from tests.laws.noted import *  # noqa: F403
 from tests.laws.tables import Shape
-from tests.laws.test_lease import (
-    LEASE,
-    Admin,
-    hold,
-    look,
-    put,
-    test_a_batch_of_10000_with_one_poisonous_row_settles_9999,
-    test_a_settle_repeated_after_its_answer_was_lost_is_success_once,
-    test_what_follows_a_settle_in_its_transaction_is_fenced,
-)
-
-__all__ = [
-    "test_a_batch_of_10000_with_one_poisonous_row_settles_9999",
-    "test_a_settle_repeated_after_its_answer_was_lost_is_success_once",
-    "test_what_follows_a_settle_in_its_transaction_is_fenced",
-]
+from tests.laws.test_lease import LEASE, Admin, hold, look, put
 
 
 @pytest.fixture
