@@ -864,6 +864,38 @@ def test_rows_it_may_not_count_are_estimated(admin: Admin, make_role: MakeRole) 
     assert "about 1 rows in the default partition" in finding.found
 
 
+@pytest.mark.lawless
+def test_months_of_runs_are_made_by_our_own_command_which_takes_along_what_came_before(admin: Admin) -> None:
+    dsn = admin.info.dsn
+    for (month,) in admin.execute(
+        "select inhrelid::regclass::text from pg_inherits where inhparent = 'scheduler.job_runs'::regclass"
+        " and inhrelid <> 'scheduler.job_runs_default'::regclass"
+    ).fetchall():
+        admin.execute(f"drop table {month}".encode())
+    finding = look("partitions", dsn)
+    assert (finding.verdict, finding.fix) == (BAD, "duly partitions create")
+    admin.execute("insert into \"user\".users (uid) values ('anna')")
+    admin.execute(
+        "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+        " select id, 'Rent', 'cron: 0 9 1 * *', duly.now() from \"user\".users"
+    )
+    admin.execute(
+        "insert into scheduler.job_runs (job_id, scheduled_at, period_key)"
+        " select id, '2001-02-03Z', 'x' from scheduler.jobs"
+    )
+    environment = plain_environment(DATABASE_URL=dsn)
+    for words in ((), ("2001-02",)):
+        command = [*PYTHON, "-m", "duly", "partitions", "create", *words]
+        made = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        if not words:
+            finding = look("partitions", dsn)
+            assert finding.found == "1 rows in the default partition scheduler.job_runs_default"
+            assert finding.fix is not None
+            assert finding.fix.startswith("duly partitions create MONTH")
+    assert look("partitions", dsn).verdict is OK
+
+
 def test_partitions_that_know_no_months_are_left_alone(admin: Admin) -> None:
     admin.execute("create table duly.lists (n int) partition by list (n)")
     admin.execute("create table duly.ranges (n int) partition by range (n)")
@@ -875,6 +907,61 @@ def test_partitions_that_know_no_months_are_left_alone(admin: Admin) -> None:
     assert finding.verdict is OK
     assert "duly.days has no end" in finding.found
     assert "ranges" not in finding.found
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+
+LATE, TOO_LATE = "interval '9 minutes'", "interval '11 minutes'"
+SENDING = (
+    "lease_owner = 'w/1', starts = 1, called_at = duly.clock(), lease_expires_at = duly.clock() + interval '1 minute'"
+)
+LOST = "lease_owner = null, lease_expires_at = null, last_error = 'its sender ended'"
+OUTBOX = (
+    "insert into duly.outbox (channel, recipient, kind, payload, due_at) values ('webhook', 'anna', 'test',"
+    " '{{}}', duly.clock() - {due})"
+)
+ABOUT_DAY = (
+    "insert into schedule_ingest.schedule_notification (notification_id, user_id, schedule_date, source_session_id,"
+    " notification_type, message, event_ids, due_at) values (gen_random_uuid(), 42, '2026-02-10',"
+    " '00000000-0000-0000-0000-00000000000a', 'event', 'Hello', '[]', duly.clock() - {due})"
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "state", "insert", "about", "sender", "option"),
+    [
+        ("duly.outbox", "status", OUTBOX, "", "outbox", ""),
+        ("schedule_ingest.schedule_notification", "delivery", ABOUT_DAY, "about days ", "notifications", " --days"),
+    ],
+)
+def test_messages_that_do_not_go_out_are_counted_with_the_command_that_shows_them(
+    table: str, state: str, insert: str, about: str, sender: str, option: str, admin: Admin
+) -> None:
+    session = "00000000-0000-0000-0000-00000000000a"
+    admin.execute("insert into schedule_ingest.capture_session (id, user_id) values (%s, 42)", [session])
+
+    def put(due: str, *moves: str) -> None:
+        admin.execute(insert.format(due=due).encode())
+        for move in moves:
+            admin.execute(f"update {table} set {state} = {move} where seq = (select max(seq) from {table})".encode())
+
+    put(LATE)
+    assert look("messages", admin.info.dsn).found == "none is late, uncertain or failed"
+    put(TOO_LATE)
+    assert (
+        look("messages", admin.info.dsn).fix == f"start a sender: duly worker --only {sender}; or see DULY_SENDER_OFF"
+    )
+    put(LATE, f"'sending', {SENDING}", f"'uncertain', {LOST}")
+    put(LATE, f"'sending', {SENDING}", f"'failed', {LOST}")
+    finding = look("messages", admin.info.dsn)
+    assert finding.verdict is WARN
+    assert finding.found == (
+        f"1 {about}are due for more than 10 minutes and not sent; of 1 {about}nobody knows whether they arrived;"
+        f" 1 {about}failed since yesterday"
+    )
+    assert finding.fix is not None
+    assert f"duly notifications list --status uncertain{option}, then resend or resolve each" in finding.fix
+    assert finding.fix.endswith(f"duly notifications list --status failed{option}")
 
 
 # How it looks ---------------------------------------------------------------------------------------------------------

@@ -166,7 +166,6 @@ def test_the_words_of_a_command_are_checked(door: Door) -> None:
         ["schedule", "answer", "1", "perhaps"],
         ["schedule", "show", "0"],
         ["schedule", "list", "--status", "sleeping"],
-        ["notifications", "show", "nonsense"],
         ["expenses", "export", "--format", "xls"],
     ):
         assert door.run(*words).exit_code == 2
@@ -373,6 +372,7 @@ def test_messages_are_listed_and_shown(door: Door) -> None:
     assert row.startswith(message["id"])
     assert isinstance(door.refuse("notifications", "list", "--user", "cia"), NotFound)
     assert isinstance(door.refuse("notifications", "show", uuid4()), NotFound)
+    assert "'nonsense' is no id of a message" in str(door.refuse("notifications", "show", "nonsense"))
     assert isinstance(door.refuse("notifications", "resend", message["id"]), IllegalMove)
     assert isinstance(door.refuse("notifications", "resolve", message["id"], "--sent"), IllegalMove)
 
@@ -405,6 +405,67 @@ def test_a_message_is_sent_again_or_said_to_have_arrived(admin: Admin, door: Doo
     assert "status            pending" in door.say("notifications", "resend", lost)
     door.work("outbox")
     assert {each["status"] for each in door.tell("notifications", "list")["items"]} == {"sent"}
+
+
+def uncertain_about_a_day(admin: Admin, key: str) -> str:
+    """A message about a day of which nobody knows."""
+    session = "00000000-0000-0000-0000-000000000001"
+    admin.execute(
+        "insert into schedule_ingest.capture_session (id, user_id, payload, given_at, closed_at)"
+        " values (%s, 42, '{}', duly.clock(), duly.clock()) on conflict do nothing",
+        [session],
+    )
+    admin.execute(
+        "insert into schedule_ingest.schedule_notification"
+        " (notification_id, user_id, schedule_date, source_session_id, notification_type, message, event_ids, channel)"
+        " values (%s, 42, '2026-02-10', %s, 'event', 'A shift was added', '[]', 'console')",
+        [key, session],
+    )
+    for move in (
+        "delivery = 'sending', lease_owner = 'w/1', starts = 1, called_at = duly.clock(),"
+        " lease_expires_at = duly.clock() + interval '1 minute'",
+        "delivery = 'uncertain', lease_owner = null, lease_expires_at = null, last_error = 'its sender ended'",
+    ):
+        moved = f"update schedule_ingest.schedule_notification set {move} where notification_id = %s"
+        admin.execute(moved.encode(), [key])
+    return key
+
+
+def test_a_message_about_a_day_is_found_sent_again_or_said_to_have_arrived(admin: Admin, door: Door) -> None:
+    arrived, lost, again = (uncertain_about_a_day(admin, key) for key in ("n1", "n2", "n3"))
+    found = door.tell("notifications", "list", "--days", "--status", "uncertain")["items"]
+    assert [each["id"] for each in found] == ["n3", "n2", "n1"]
+    assert {(each["recipient"], each["kind"], each["last_error"]) for each in found} == {
+        ("42", "schedule.event", "its sender ended")
+    }
+    shown = door.tell("notifications", "show", "--days", "n1")
+    assert (shown["status"], shown["payload"]["message"]) == ("uncertain", "A shift was added")
+    assert shown["payload"]["schedule_date"] == "2026-02-10"
+    assert len(door.tell("notifications", "list", "--days", "--user", 42)["items"]) == 3
+    assert door.tell("notifications", "list", "--days", "--user", 43)["items"] == []
+    assert "anna has none" in str(door.refuse("notifications", "list", "--days", "--user", "anna"))
+    assert door.tell("notifications", "list")["items"] == []
+    assert door.tell("notifications", "resolve", "--days", arrived, "--sent")["status"] == "sent"
+    assert door.tell("notifications", "resolve", "--days", lost, "--not-sent")["status"] == "failed"
+    assert door.tell("notifications", "resend", "--days", again)["status"] == "pending"
+    contract = "select status, sent_at is not null from schedule_ingest.schedule_notification order by seq"
+    assert admin.execute(contract).fetchall() == [("sent", True), ("failed", False), ("pending", False)]
+    assert isinstance(door.refuse("notifications", "resend", "--days", arrived), IllegalMove)
+    assert isinstance(door.refuse("notifications", "resolve", "--days", arrived, "--sent"), IllegalMove)
+    assert isinstance(door.refuse("notifications", "show", "--days", "nonsense"), NotFound)
+    assert isinstance(door.refuse("notifications", "show", "--days", "n\0"), InvalidArgument)
+    door.work("notifications")
+    assert [each["status"] for each in door.tell("notifications", "list", "--days")["items"]] == [
+        "sent",
+        "failed",
+        "sent",
+    ]
+
+
+def test_messages_about_days_that_a_backend_delivers_are_left_to_it(admin: Admin, door: Door) -> None:
+    admin.execute("create schema theirs")
+    door.environment["DB_SCHEMA"] = "theirs"
+    assert "a backend's" in str(door.refuse("notifications", "list", "--days"))
 
 
 # The books ------------------------------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from duly.cli.asking import as_api
 from duly.cli.shown import on_one_line, tell_explanation, tell_fields, tell_page, text_of, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import teller
-from duly.cli.whose import find_person
+from duly.cli.whose import telegram_id_of
 from duly.db.pool import Pool
-from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge
+from duly.errors import InvalidArgument, MissingExtra, TooLarge
 from duly.ingest import service
 from duly.ingest.canonical import observe
 from duly.ingest.diff import Change, EventType
@@ -57,7 +57,6 @@ DID_NOT_SUCCEED = 1
 DIFFERS = 1
 FIRST_REST_SECONDS = 0.05
 LONGEST_REST_SECONDS = 1.0
-LARGEST_TELEGRAM_ID = 2**63 - 1
 FINGERPRINT_SHOWN = 12
 SIGNS = {EventType.ADDED: ("+", "green"), EventType.REMOVED: ("-", "red")}
 CHANGED = ("~", "yellow")
@@ -351,24 +350,6 @@ def ask_about(user: str, question: Callable[[Pool, str, int], Awaitable[Answer]]
         return await question(pool, schema, await telegram_id_of(pool, user))
 
     return as_api(asked)
-
-
-async def telegram_id_of(pool: Pool, user: str) -> int:
-    """The number under which a person's days are kept: the one of a uid that we know, or else the number itself."""
-    person = await find_person(pool, user)
-    if person and person.telegram_id is None:
-        raise InvalidArgument(
-            f"days are kept under a Telegram id, and {user} has none; give them one with: duly users set {user} "
-            "--telegram-id N"
-        )
-    if person and person.telegram_id is not None:
-        return person.telegram_id
-    if user.isascii() and user.isdecimal() and 0 < int(user[:20]) <= LARGEST_TELEGRAM_ID:
-        return int(user)
-    raise NotFound(
-        f"{user[:200]!a} is neither the uid of a person nor a Telegram id; see: duly users list, or make them with: "
-        "duly users create"
-    )
 
 
 def house_of(settings: Settings) -> House:

@@ -1,48 +1,85 @@
 """`duly notifications`: look at messages, have one sent again, say whether one arrived."""
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from uuid import UUID
 
-from duly.cli.asking import as_api
+from duly.cli.asking import as_api, as_worker
 from duly.cli.shown import tell_page, tell_whole
-from duly.cli.whose import get_person
+from duly.cli.whose import get_person, telegram_id_of
 from duly.db.pool import Pool
 from duly.delivery import service
+from duly.delivery.machine import OUTBOX, notification
 from duly.delivery.service import SentMessage
 from duly.errors import InvalidArgument
+from duly.kernel.lease import LeaseTable
 from duly.kernel.paging import Page
+from duly.settings import load_settings
 
 __all__ = ["list_messages", "resend_message", "resolve_message", "show_message"]
 
+Answer = TypeVar("Answer")
+
 
 def list_messages(
-    status: str | None, channel: str | None, uid: str | None, limit: int, place: str | None, as_json: bool
+    status: str | None, channel: str | None, uid: str | None, days: bool, limit: int, place: str | None, as_json: bool
 ) -> None:
     """Show a page of messages, and where the next begins."""
     if channel is not None and "\0" in channel:
         raise InvalidArgument("--channel: must be a name such as telegram")
 
-    async def question(pool: Pool) -> Page[SentMessage]:
-        recipient = None if uid is None else (await get_person(pool, uid)).uid
+    async def question(pool: Pool, of: LeaseTable) -> Page[SentMessage]:
+        recipient = None if uid is None else await recipient_of(pool, uid, days)
         return await service.list_messages(
-            pool, status=status, channel=channel, recipient=recipient, place=place, most=limit
+            pool, of, status=status, channel=channel, recipient=recipient, place=place, most=limit
         )
 
     columns = ("id", "created_at", "channel", "recipient", "kind", "status", "sent_at", "last_error")
-    tell_page(as_api(question), columns, as_json)
+    tell_page(ask(days, question), columns, as_json)
 
 
-def show_message(key: UUID, as_json: bool) -> None:
+def show_message(key: str, days: bool, as_json: bool) -> None:
     """Show a message."""
-    tell_whole(as_api(lambda pool: service.get_message(pool, key)), as_json)
+    wanted = checked_key(key, days)
+    tell_whole(ask(days, lambda pool, of: service.get_message(pool, wanted, of)), as_json)
 
 
-def resend_message(key: UUID, as_json: bool) -> None:
+def resend_message(key: str, days: bool, as_json: bool) -> None:
     """Have a message sent again."""
-    tell_whole(as_api(lambda pool: service.resend_message(pool, key)), as_json)
+    wanted = checked_key(key, days)
+    tell_whole(ask(days, lambda pool, of: service.resend_message(pool, wanted, of)), as_json)
 
 
-def resolve_message(key: UUID, was_sent: bool | None, as_json: bool) -> None:
+def resolve_message(key: str, was_sent: bool | None, days: bool, as_json: bool) -> None:
     """Say whether a message arrived."""
+    wanted = checked_key(key, days)
     if was_sent is None:
         raise InvalidArgument("say what became of it: --sent when it arrived, --not-sent when it did not")
-    tell_whole(as_api(lambda pool: service.resolve_message(pool, key, was_sent=was_sent)), as_json)
+    tell_whole(ask(days, lambda pool, of: service.resolve_message(pool, wanted, of, was_sent=was_sent)), as_json)
+
+
+# Within ---------------------------------------------------------------------------------------------------------------
+
+
+def ask(days: bool, question: Callable[[Pool, LeaseTable], Awaitable[Answer]]) -> Answer:
+    """Ask where the messages lie: about days in the ingest contract's table, which is a worker's to move."""
+    if days:
+        return as_worker(lambda pool: question(pool, notification(load_settings().db_schema)))
+    return as_api(lambda pool: question(pool, OUTBOX))
+
+
+async def recipient_of(pool: Pool, uid: str, days: bool) -> str:
+    """By what name a person is written to."""
+    return str(await telegram_id_of(pool, uid)) if days else (await get_person(pool, uid)).uid
+
+
+def checked_key(key: str, days: bool) -> UUID | str:
+    """The id of a message: a UUID in the outbox, any words of messages about days."""
+    if days and "\0" not in key:
+        return key
+    try:
+        return UUID(key)
+    except ValueError:
+        raise InvalidArgument(
+            f"{key[:100]!a} is no id of a message; see: duly notifications list, and --days for messages about days"
+        ) from None

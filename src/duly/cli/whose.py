@@ -1,10 +1,12 @@
 """Whom a command is about: people, by their uids."""
 
 from duly.db.pool import Pool
-from duly.errors import NotFound
+from duly.errors import InvalidArgument, NotFound
 from duly.people import User, service
 
-__all__ = ["find_person", "get_person", "owner_of"]
+__all__ = ["find_person", "get_person", "owner_of", "telegram_id_of"]
+
+LARGEST_TELEGRAM_ID = 2**63 - 1
 
 
 async def find_person(pool: Pool, uid: str) -> User | None:
@@ -25,3 +27,21 @@ async def get_person(pool: Pool, uid: str) -> User:
 async def owner_of(pool: Pool, uid: str | None) -> int | None:
     """Whose things are asked for; None: everybody's."""
     return None if uid is None else (await get_person(pool, uid)).id
+
+
+async def telegram_id_of(pool: Pool, user: str) -> int:
+    """The number under which a person's days are kept: the one of a uid that we know, or else the number itself."""
+    person = await find_person(pool, user)
+    if person and person.telegram_id is None:
+        raise InvalidArgument(
+            f"days are kept under a Telegram id, and {user} has none; give them one with: duly users set {user} "
+            "--telegram-id N"
+        )
+    if person and person.telegram_id is not None:
+        return person.telegram_id
+    if user.isascii() and user.isdecimal() and 0 < int(user[:20]) <= LARGEST_TELEGRAM_ID:
+        return int(user)
+    raise NotFound(
+        f"{user[:200]!a} is neither the uid of a person nor a Telegram id; see: duly users list, or make them with: "
+        "duly users create"
+    )

@@ -170,25 +170,38 @@ select exists (
 -- Looking ---------------------------------------------------------------------------------------------------------------
 
 -- name: list_messages
--- Messages of the outbox, the newest first, from a place onwards.
-select id, channel, recipient, kind, status, due_at, created_at, called_at, sent_at, starts, last_error, receipt, payload, seq
-from duly.outbox
-where seq < %(before)s and (%(status)s::text is null or status = %(status)s)
-    and (%(channel)s::text is null or channel = %(channel)s)
-    and (%(recipient)s::text is null or recipient = %(recipient)s)
-order by seq desc
+-- Messages, the newest first, from a place onwards.
+select t.*
+from {schema}.{table} as t
+where t.seq < %(before)s and (%(status)s::text is null or t.{state} = %(status)s)
+    and (%(channel)s::text is null or t.channel = %(channel)s)
+    and (%(recipient)s::text is null or t.recipient = %(recipient)s)
+order by t.seq desc
 limit %(most)s;
 
 -- name: find_message
--- One message of the outbox.
-select id, channel, recipient, kind, status, due_at, created_at, called_at, sent_at, starts, last_error, receipt, payload, seq
-from duly.outbox
-where id = %(key)s;
+-- One message.
+select t.* from {schema}.{table} as t where t.{key} = %(key)s::{key_type};
 
 -- name: resend
--- Have it sent again, under the same id.
+-- Have a message of the outbox sent again, under the same id.
 select duly.resend(%(key)s);
 
+-- name: resend_about_day
+-- The same for a message about a day.
+update {schema}.{table} as t
+set {state} = 'pending', called_at = null, starts = 0, due_at = duly.clock(), last_error = null
+where t.{key} = %(key)s and t.{state} in ('failed', 'uncertain')
+returning t.{state};
+
 -- name: resolve
--- Say whether it arrived.
+-- Say whether a message of the outbox arrived.
 select duly.resolve(%(key)s, %(was_sent)s);
+
+-- name: resolve_about_day
+-- The same for a message about a day.
+update {schema}.{table} as t
+set {state} = case when %(was_sent)s then 'sent' else 'failed' end,
+    last_error = case when %(was_sent)s then t.last_error else coalesce(t.last_error, 'somebody says it did not arrive') end
+where t.{key} = %(key)s and t.{state} = 'uncertain'
+returning t.{state};

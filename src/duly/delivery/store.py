@@ -8,6 +8,7 @@ from uuid import UUID
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, change, find_row, find_value, get_rows, get_value
 from duly.delivery.channel import Person
+from duly.delivery.machine import OUTBOX
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
 from duly.kernel.lease import Lease, LeaseTable
@@ -141,6 +142,7 @@ async def is_here(connection: Connection, of: LeaseTable) -> bool:
 
 async def list_messages(
     connection: Connection,
+    of: LeaseTable,
     *,
     status: str | None = None,
     channel: str | None = None,
@@ -148,10 +150,10 @@ async def list_messages(
     before: int = 2**63 - 1,
     most: int = 100,
 ) -> Sequence[Row]:
-    """A page of the outbox."""
+    """A page of messages."""
     return await get_rows(
         connection,
-        SQL.list_messages,
+        SQL.using(**names_of(of)).list_messages,
         status=status,
         channel=channel,
         recipient=recipient,
@@ -160,19 +162,21 @@ async def list_messages(
     )
 
 
-async def find_message(connection: Connection, key: UUID) -> Row | None:
+async def find_message(connection: Connection, of: LeaseTable, key: UUID | str) -> Row | None:
     """One message."""
-    return await find_row(connection, SQL.find_message, key=key)
+    return await find_row(connection, SQL.using(**names_of(of)).find_message, key=key)
 
 
-async def resend(connection: Connection, key: UUID) -> bool:
+async def resend(connection: Connection, of: LeaseTable, key: UUID | str) -> bool:
     """Have it sent again; False when it is not one that could be."""
-    return await find_value(connection, SQL.resend, key=key) is not None
+    statement = SQL.resend if of is OUTBOX else SQL.using(**names_of(of)).resend_about_day
+    return await find_value(connection, statement, key=key) is not None
 
 
-async def resolve(connection: Connection, key: UUID, *, was_sent: bool) -> bool:
+async def resolve(connection: Connection, of: LeaseTable, key: UUID | str, *, was_sent: bool) -> bool:
     """Say whether it arrived; False when that was no question."""
-    return await find_value(connection, SQL.resolve, key=key, was_sent=was_sent) is not None
+    statement = SQL.resolve if of is OUTBOX else SQL.using(**names_of(of)).resolve_about_day
+    return await find_value(connection, statement, key=key, was_sent=was_sent) is not None
 
 
 def names_of(of: LeaseTable) -> dict[str, str]:

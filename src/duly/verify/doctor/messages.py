@@ -16,23 +16,42 @@ MOST_COUNTED = 10_000
 
 def check_messages(case: Case) -> Sequence[Note]:
     """Do messages go out, and does somebody look at those of which nobody knows?"""
-    row = count_messages(case)
-    notes: list[Note] = []
-    if row["late"]:
-        found = f"{row['late']} are due for more than {LATE_SECONDS / 60:.0f} minutes and not sent"
-        notes.append(warn(found, "start a sender: duly worker --only outbox; or see DULY_SENDER_OFF"))
-    if row["uncertain"]:
-        found = f"of {row['uncertain']} nobody knows whether they arrived"
-        notes.append(warn(found, "duly notifications list --status uncertain, then resend or resolve each"))
-    if row["failed"]:
-        notes.append(warn(f"{row['failed']} failed since yesterday", "duly notifications list --status failed"))
+    row, days = count_messages(case), count_messages_about_days(case)
+    notes = [
+        *notes_of(row, "", "outbox", ""),
+        *(notes_of(days, "about days ", "notifications", " --days") if days else ()),
+    ]
     if row["by_apprise"] and not case.settings.public_url:
         found = f"{row['by_apprise']} people are written to by apprise, and their messages have no links to answer by"
         notes.append(warn(found, "set DULY_PUBLIC_URL to where people reach the API"))
     return notes or [ok("none is late, uncertain or failed")]
 
 
+def notes_of(row: Row, about: str, sender: str, option: str) -> list[Note]:
+    """What is not well with the messages of one table, which this sender sends and a command with this option shows."""
+    notes: list[Note] = []
+    if row["late"]:
+        found = f"{row['late']} {about}are due for more than {LATE_SECONDS / 60:.0f} minutes and not sent"
+        notes.append(warn(found, f"start a sender: duly worker --only {sender}; or see DULY_SENDER_OFF"))
+    if row["uncertain"]:
+        fix = f"duly notifications list --status uncertain{option}, then resend or resolve each"
+        notes.append(warn(f"of {row['uncertain']} {about}nobody knows whether they arrived", fix))
+    if row["failed"]:
+        fix = f"duly notifications list --status failed{option}"
+        notes.append(warn(f"{row['failed']} {about}failed since yesterday", fix))
+    return notes
+
+
 def count_messages(case: Case) -> Row:
     """What is in the outbox, asked as the worker."""
     role = case.settings.worker_role
     return case.ask(SQL.count_messages, role=role, late_seconds=LATE_SECONDS, most=MOST_COUNTED)[0]
+
+
+def count_messages_about_days(case: Case) -> Row | None:
+    """What is to be said about days, where that is ours to say."""
+    role, schema = case.settings.worker_role, case.settings.db_schema
+    if not case.ask(SQL.delivers_days, role=role, in_schema=schema)[0]["is_so"]:
+        return None
+    statement = SQL.using(schema=schema).count_messages_about_days
+    return case.ask(statement, role=role, late_seconds=LATE_SECONDS, most=MOST_COUNTED)[0]

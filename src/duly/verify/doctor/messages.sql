@@ -22,3 +22,36 @@ select
     (
         select count(*) from (select from "user".apprise_addresses limit %(most)s) as a
     ) as by_apprise;
+
+-- name: delivers_days
+-- Is the table of messages about days one that we deliver?
+select exists (
+    select
+    from pg_catalog.pg_attribute as a
+    inner join pg_catalog.pg_class as c on c.oid = a.attrelid
+    inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname = %(in_schema)s and c.relname = 'schedule_notification' and a.attname = 'delivery' and not a.attisdropped
+) as is_so;
+
+-- name: count_messages_about_days
+-- The same of messages about days.
+select
+    (
+        select count(*) from (
+            select from {schema}.schedule_notification as n
+            where n.delivery = 'pending' and n.due_at < duly.now() - make_interval(secs => %(late_seconds)s)
+            limit %(most)s
+        ) as late
+    ) as late,
+    (
+        select count(*) from (
+            select from {schema}.schedule_notification as n where n.delivery = 'uncertain' limit %(most)s
+        ) as u
+    ) as uncertain,
+    (
+        select count(*) from (
+            select from {schema}.schedule_notification as n
+            where n.delivery = 'failed' and n.created_at > duly.now() - interval '1 day'
+            limit %(most)s
+        ) as f
+    ) as failed;
