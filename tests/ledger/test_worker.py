@@ -83,6 +83,15 @@ async def test_children_that_end_badly_are_dead_letters_and_neighbours_do_not_no
     hands.verify()
 
 
+async def test_a_job_that_its_handler_ended_itself_is_counted_as_done(hands: Hands, worker_dsn: str) -> None:
+    hands.put("order", payload={"name": "Anna"})
+    async with working(worker_dsn) as worker:
+        await until(hands.admin, lambda: len(hands.look("status")) == 2 and all_finished(hands))
+    assert hands.look("type", "status") == [("order", "succeeded"), ("greet", "succeeded")]
+    told = worker.metrics.registry.get_sample_value("duly_settled_total", {"kind": "ledger", "outcome": "done"})
+    assert told == 2
+
+
 async def test_a_handler_that_takes_too_long_fails_with_its_own_code(hands: Hands, worker_dsn: str) -> None:
     hands.put("slow", max_attempts=1)
     async with working(worker_dsn):

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+import duly
 from duly.errors import InvalidArgument
 from duly.ledger.duration import Duration, seconds_of
 
@@ -24,3 +25,14 @@ def test_timedeltas() -> None:
 def test_what_is_no_duration_is_refused_with_the_form_it_should_have(bad: Duration) -> None:
     with pytest.raises(InvalidArgument, match="a duration of"):
         seconds_of(bad)
+
+
+def test_a_job_type_may_be_kept_for_ten_years_and_no_longer() -> None:
+    app = duly.App()
+    assert app.job("kept", retain="3650d")(perform).options.retain_seconds == 3650 * 86_400
+    with pytest.raises(InvalidArgument, match="a duration of '4000d'"):
+        app.job("kept too long", retain="4000d")
+
+
+def perform(ctx: duly.Context) -> None:
+    """Do nothing."""

@@ -15,8 +15,8 @@ UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
-def seconds_of(duration: Duration) -> float:
-    """The duration in seconds; refused when it is none, negative, or longer than a year."""
+def seconds_of(duration: Duration, longest: float = LONGEST_SECONDS) -> float:
+    """The duration in seconds; refused when it is none, negative, or longer than this, which is a year."""
     match duration:
         case timedelta():
             seconds = duration.total_seconds()
@@ -24,8 +24,8 @@ def seconds_of(duration: Duration) -> float:
             seconds = parsed(duration)
         case _:
             seconds = float(duration)
-    if not 0 <= seconds <= LONGEST_SECONDS:  # false for NaN too
-        raise InvalidArgument(f"a duration of {duration!r}: must be between 0 and {LONGEST_SECONDS:.0f} seconds")
+    if not 0 <= seconds <= longest:  # false for NaN too
+        raise InvalidArgument(f"a duration of {duration!r}: must be between 0 and {longest:.0f} seconds")
     return seconds
 
 

@@ -13,6 +13,8 @@ from duly.kernel.canonical import Json
 __all__ = [
     "ANY",
     "CRASHED",
+    "DAY_SECONDS",
+    "MOST_RETAIN_SECONDS",
     "MOST_SNOOZES",
     "TERMINAL",
     "TOO_MANY_SNOOZES",
@@ -34,6 +36,7 @@ CRASHED = "CRASHED"  # the code of a lease that lapsed
 TOO_MANY_SNOOZES = "TOO_MANY_SNOOZES"  # and of a handler that said "later" for ever
 MOST_SNOOZES = 1000
 DAY_SECONDS = 86_400.0
+MOST_RETAIN_SECONDS = 3660 * DAY_SECONDS
 
 
 class Status(StrEnum):

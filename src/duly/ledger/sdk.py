@@ -27,7 +27,7 @@ from duly.kernel.outcome import Creation
 from duly.ledger.asking import AnyTransaction, AsyncTransaction, SyncTransaction, ask, ask_async, is_async
 from duly.ledger.context import Context
 from duly.ledger.duration import Duration, seconds_of
-from duly.ledger.model import Options, Request
+from duly.ledger.model import MOST_RETAIN_SECONDS, Options, Request
 from duly.ledger.work import Handler
 
 __all__ = ["DEFAULT_ORG", "App", "AsyncOrder", "JobType", "Order", "When"]
@@ -80,7 +80,7 @@ class App:
             raise InvalidArgument(f"concurrency={concurrency} of the job type '{type}': must be 1 or more")
         seconds = None if timeout is None else seconds_of(timeout)
         policy = backoff if isinstance(backoff, Backoff) else Backoff(BackoffPolicy(backoff))
-        options = Options(priority, max_attempts, policy, seconds, seconds_of(retain))
+        options = Options(priority, max_attempts, policy, seconds, seconds_of(retain, MOST_RETAIN_SECONDS))
 
         def declare(function: Callable[Concatenate[Context, P], R]) -> "JobType[P, R]":
             if type in self.types:

@@ -331,7 +331,10 @@ class Lanes:
         for running, outcome in finished:
             if running not in self.running:  # given up meanwhile
                 continue
-            if isinstance(outcome, Settled) or self.is_left_to_lapse(running, outcome):
+            if isinstance(outcome, Settled):
+                self.metrics.settled(self.work.name, "done")
+                self.forget(running)
+            elif self.is_left_to_lapse(running, outcome):
                 self.forget(running)
             else:
                 (back if isinstance(outcome, HandedBack) else rest).append((running, outcome))
