@@ -285,7 +285,7 @@ class Settings(BaseSettings):
         Section.INGEST,
         "WORKER_POLL_SECONDS",
         default=5,
-        description="How often a worker that runs on looks for sessions.",
+        description="How often a worker that runs on looks for sessions; `duly up` starts its own with 1.",
     )
     idle_log_every: Count = setting(
         Section.INGEST,
@@ -426,7 +426,8 @@ class Settings(BaseSettings):
         Section.WORKER,
         "DULY_WORKER_PORT",
         unset="no port is opened",
-        description="A port on loopback for a worker's /healthz, /readyz and /metrics; 0 takes any free one.",
+        description="A port at DULY_HOST for a worker's /healthz, /readyz and /metrics, which need no key; "
+        "0 takes any free one.",
     )
 
     scheduler_slots: Count = setting(
@@ -661,7 +662,10 @@ class Settings(BaseSettings):
     )
 
     log_level: LogLevel = setting(
-        Section.LOG, "DULY_LOG_LEVEL", default="info", description="Lines below this level are not written."
+        Section.LOG,
+        "DULY_LOG_LEVEL",
+        default="info",
+        description="Lines below this level are not written; `duly up` starts its worker and bot with warning.",
     )
     log_format: LogFormat = setting(
         Section.LOG,

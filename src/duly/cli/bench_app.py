@@ -217,7 +217,7 @@ def all_benchmarks(
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: docs/figures.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run every benchmark in turn, and write raw figures, pictures and their page.
+    """Run every benchmark but ocr in turn, and write raw figures, pictures and their page.
 
     Only files whose first line says that they were generated are written over.
 
