@@ -46,6 +46,10 @@ WORDS = ("debug", "info", "warning", "error", "critical", "exception", "bind")
 UNWANTED = ("_record", "_from_structlog", "message", "asctime", "color_message")  # on a record: notes of its formatters
 PRETTY_NAMES = {"trace": "exception", "exception": "exception_", "stack": "stack_"}  # two mean much to the renderer
 LOUD_LIBRARIES = ("uvicorn", "uvicorn.access", "uvicorn.error")  # they bring handlers of their own
+WITH_ADDRESSES = {  # what these tell, addresses and headers, may be all that opens a service: heard from here on only
+    **dict.fromkeys(("httpx2", "httpcore2", "requests", "requests_oauthlib", "oauthlib", "botocore"), logging.WARNING),
+    "urllib3": logging.ERROR,  # it warns of a strange answer with the address that gave it
+}
 
 Json = dict[str, Any]
 Render = Callable[[Json], str]
@@ -193,7 +197,10 @@ class State:
 
 
 def route_standard_logging(output: Output, level: int) -> None:
-    """Let the standard library's loggers end in our output, and in ours alone of those we put there."""
+    """Let the standard library's loggers end in our output, and in ours alone of those we put there.
+
+    Whatever the level, libraries that tell addresses do not say them there.
+    """
     root = logging.getLogger()
     for earlier in [handler for handler in root.handlers if isinstance(handler, Output)]:
         root.removeHandler(earlier)
@@ -203,6 +210,8 @@ def route_standard_logging(output: Output, level: int) -> None:
         library = logging.getLogger(name)
         library.handlers.clear()
         library.propagate = True
+    for name, least in WITH_ADDRESSES.items():
+        logging.getLogger(name).setLevel(max(level, least))
 
 
 def encoded(text: str, encoding: str) -> bytes:

@@ -1,10 +1,12 @@
 """Apprise: whatever service a person's address names, the words arrive, and nothing else of this machine is reached."""
 
 import asyncio
+import gzip
 import json
 import logging
 import os
 import subprocess
+import tracemalloc
 from collections.abc import AsyncGenerator, Generator
 from io import StringIO
 from pathlib import Path
@@ -13,12 +15,14 @@ from urllib.parse import quote
 import pytest
 
 from duly.delivery.apprise import AppriseChannel
-from duly.delivery.apprise.address import checked_address, leash_of
+from duly.delivery.apprise.address import checked_address, leash_of, load_apprise
 from duly.delivery.apprise.leash import Leash, leashed
 from duly.delivery.channel import AnswerLink, Message, NotSent, Person, Unknown, WhenUncertain, WillNeverWork
 from duly.errors import InvalidArgument
+from tests.delivery.answering import flooding
 from tests.delivery.hands import Admin, know, look, put, send_work, until, working
 from tests.delivery.receiver import Answer, Receiver
+from tests.delivery.said import lines_of_log
 from tests.delivery.sinks import Mailbox, mailbox
 
 WORDS = "Hyra på Åsögatan\nSka göras 2026-12-01 åäö 中文 ✓"
@@ -187,6 +191,56 @@ async def test_a_service_that_drips_is_cut_off(receiver: Receiver) -> None:
         await asyncio.to_thread(channel.threads.shutdown, wait=True)
 
 
+# How much it may answer -----------------------------------------------------------------------------------------------
+
+MEGABYTE = 1_048_576
+CHUNKED = b"transfer-encoding: chunked\r\n"
+CHUNK = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+
+
+@pytest.mark.parametrize(("head", "piece"), [(b"", b"x" * 65_536), (CHUNKED, CHUNK)], ids=["whole", "in chunks"])
+async def test_an_answer_without_an_end_is_read_only_so_far(head: bytes, piece: bytes, channel: AppriseChannel) -> None:
+    async with flooding(piece, head=head) as server:
+        assert await channel.send(message(f"json://127.0.0.1:{server.port}/")) == "json"
+    assert server.sent < 32 * MEGABYTE  # what was read, and what lay in the buffers of two sockets
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["packed", "packed twice"])
+async def test_an_answer_that_unpacks_to_far_more_is_unpacked_only_so_far(times: int, channel: AppriseChannel) -> None:
+    bomb = gzip.compress(bytes(16 * MEGABYTE)) * 8
+    for _ in range(times - 1):
+        bomb = gzip.compress(bomb)
+    head = b"content-encoding: " + b", ".join([b"gzip"] * times) + b"\r\ncontent-length: %d\r\n" % len(bomb)
+    load_apprise()
+    async with flooding(bomb, head=head, most=1) as server:
+        tracemalloc.start()
+        try:
+            assert await channel.send(message(f"json://127.0.0.1:{server.port}/")) == "json"
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 16 * MEGABYTE
+
+
+def test_a_plugin_reads_what_was_answered_packed_or_not(receiver: Receiver) -> None:
+    said = {"words": "åäö" * 1000}
+    packed = gzip.compress(json.dumps(said).encode())
+    receiver.answer = lambda _: Answer(200, (("content-encoding", "gzip"), ("set-cookie", "a=b")), packed)
+    load_apprise()
+    import requests
+
+    with leashed(leash_of(True)) as leash:
+        answer = requests.post(receiver.url, timeout=10)
+        assert answer.json() == said
+        assert answer.cookies["a"] == "b"
+        receiver.answer = lambda _: Answer(200, (), b"x" * 2 * MEGABYTE)
+        assert len(requests.post(receiver.url, timeout=10).content) == MEGABYTE
+        with requests.post(receiver.url, timeout=10, stream=True) as cut:
+            assert sum(len(piece) for piece in cut.iter_content(1000)) == MEGABYTE
+    leash.close()
+    assert len(requests.post(receiver.url, timeout=10).content) == 2 * MEGABYTE  # and nobody else is held
+
+
 # Where it may go ------------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +358,16 @@ def test_an_address_that_cannot_is_refused_and_never_repeated(address: str, word
         checked_address(address)
     assert "hunter2" not in str(refusal.value)
     assert "hunter2" not in logged.getvalue()
+
+
+async def test_an_address_in_use_is_not_logged_however_much_is_asked_for(
+    channel: AppriseChannel, receiver: Receiver
+) -> None:
+    receiver.answer = lambda _: Answer(200, (("nonsense", "\r\nthis is no header, and a library says so\r\n"),))
+    with lines_of_log("debug") as lines:
+        await channel.send(message(at(receiver, "json", "hunter2")))
+    assert len(receiver.posted) == 1
+    assert "hunter2" not in lines.getvalue()
 
 
 def test_a_person_does_not_show_it() -> None:

@@ -1,19 +1,25 @@
 """Webhooks: signed, to public addresses only, without redirects, read and waited for only so far."""
 
+import asyncio
 import json
-from collections.abc import Sequence
+import ssl
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 
+import httpcore2
 import httpx2
 import pytest
 from standardwebhooks import Webhook as Verifier
 
 from duly.delivery.channel import Message, NotSent, Person, WillNeverWork
-from duly.delivery.webhook import Webhook, retry_after_of
+from duly.delivery.webhook import Webhook, addresses, retry_after_of
 from duly.delivery.webhook.addresses import PublicAddresses, is_public
+from tests.delivery.answering import certificate_for, named
 from tests.delivery.hands import SECRET, Admin, know, look, put, send_work, until, working
 from tests.delivery.receiver import Answer, Receiver
+from tests.delivery.said import lines_of_log
 
 
 def message(url: str | None, **payload: object) -> Message:
@@ -41,7 +47,7 @@ async def test_a_message_is_posted_and_signed(webhook: Webhook, receiver: Receiv
     await webhook.close()
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
+@pytest.mark.parametrize("status", [408, 421, 429, 500, 502, 503])
 async def test_an_answer_that_may_change_is_tried_again(status: int, webhook: Webhook, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(status, (("retry-after", "17"),))
     with pytest.raises(NotSent, match=f"HTTP {status}") as refusal:
@@ -85,6 +91,15 @@ async def test_somebody_without_a_webhook_is_told_apart(webhook: Webhook) -> Non
         await webhook.send(message(None))
 
 
+@pytest.mark.parametrize("level", ["debug", "info"])
+async def test_an_address_which_may_be_all_that_opens_a_service_is_not_logged(
+    level: str, webhook: Webhook, receiver: Receiver
+) -> None:
+    with lines_of_log(level) as lines:
+        await webhook.send(message(receiver.url + "/hunter2"))
+    assert "hunter2" not in lines.getvalue()
+
+
 # Addresses ------------------------------------------------------------------------------------------------------------
 
 
@@ -120,6 +135,9 @@ async def test_other_schemes_are_refused(url: str) -> None:
     [
         ("93.184.216.34", True),
         ("2606:2800:220:1::1", True),
+        ("::ffff:93.184.216.34", True),
+        ("64:ff9b::5db8:d822", True),
+        ("2002:5db8:d822::1", True),
         ("127.0.0.1", False),
         ("100.64.0.1", False),
         ("224.0.0.1", False),
@@ -129,6 +147,18 @@ async def test_other_schemes_are_refused(url: str) -> None:
         ("fe80::1%eth0", False),
         ("fd00::1", False),
         ("::", False),
+        ("::1", False),
+        ("168.63.129.16", False),  # where a machine of Azure's finds its wire server
+        ("::ffff:168.63.129.16", False),
+        ("192.0.0.192", False),  # where one of Oracle's finds what it is
+        ("64:ff9b:1::7f00:1", False),
+        ("fec0::1", False),
+        ("::127.0.0.1", False),
+        ("::ffff:0:127.0.0.1", False),
+        ("3fff::1", False),
+        ("5f00::1", False),
+        ("2001:db8::1", False),
+        ("ff02::1", False),
     ],
 )
 def test_which_addresses_are_public(address: str, expected: bool) -> None:
@@ -163,6 +193,70 @@ async def test_a_name_that_leads_elsewhere_a_moment_later_leads_nowhere() -> Non
                 await client.post("https://rebind.example/hook")
     assert inner.went == [("93.184.216.34", "rebind.example", "rebind.example")]  # and nowhere else
     assert looked == ["rebind.example:443"] * 3
+
+
+# TLS and names --------------------------------------------------------------------------------------------------------
+
+
+Trust = Callable[..., tuple[Path, list[str]]]
+
+
+@pytest.fixture
+def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trust:
+    """Makes a certificate that is believed here, and lets every name lead to this machine; the names are remembered."""
+
+    def make(*names: str) -> tuple[Path, list[str]]:
+        certificate, looked = certificate_for(names, tmp_path), list[str]()
+
+        async def look_up(host: str, _port: int) -> Sequence[str]:
+            looked.append(host)
+            return ["127.0.0.1"]
+
+        def believe(**_: object) -> ssl.SSLContext:
+            return ssl.create_default_context(cafile=certificate)
+
+        monkeypatch.setattr(addresses, "look_up_here", look_up)
+        monkeypatch.setattr(httpcore2, "default_ssl_context", believe)
+        return certificate, looked
+
+    return make
+
+
+async def test_a_connection_that_was_checked_for_one_name_serves_no_other(webhook: Webhook, trusted: Trust) -> None:
+    certificate, _ = trusted("one.example")
+    async with named(certificate) as server:
+        assert await webhook.send(message(f"https://one.example:{server.port}/hook")) == "HTTP 204"
+        with pytest.raises(NotSent, match=r"certificate is not valid for 'two\.example'"):
+            await webhook.send(message(f"https://two.example:{server.port}/hook"))
+        await webhook.close()
+    assert server.handshakes == ["one.example", "two.example"]
+    assert server.hosts == [f"one.example:{server.port}"]
+
+
+async def test_every_message_has_a_connection_of_its_own_however_many_go_at_once(
+    webhook: Webhook, trusted: Trust
+) -> None:
+    names = ["one.example", "two.example"] * 8
+    certificate, _ = trusted(*set(names))
+    async with named(certificate) as server:
+        urls = [f"https://{name}:{server.port}/hook" for name in names]
+        assert await asyncio.gather(*(webhook.send(message(url)) for url in urls)) == ["HTTP 204"] * len(names)
+        assert await asyncio.gather(*(webhook.send(message(url)) for url in urls)) == ["HTTP 204"] * len(names)
+        await webhook.close()
+    assert sorted(map(str, server.handshakes)) == sorted(names * 2)
+
+
+async def test_a_name_with_other_letters_is_looked_up_and_checked_as_it_is_written(
+    webhook: Webhook, trusted: Trust
+) -> None:
+    written, other = "xn--strae-oqa.de", "strasse.de"  # straße.de, which an older standard takes for the other
+    certificate, looked = trusted(written, other)
+    async with named(certificate) as server:
+        assert await webhook.send(message(f"https://{written}:{server.port}/hook")) == "HTTP 204"
+        await webhook.close()
+    assert looked == [written]
+    assert server.handshakes == [written]
+    assert server.hosts == [f"{written}:{server.port}"]
 
 
 # With the sender ------------------------------------------------------------------------------------------------------

@@ -27,7 +27,18 @@ from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
 
 from duly.launcher import ROOT
-from duly.logs import LONGEST_LINE, LONGEST_READ, LONGEST_TRACE, Log, Output, State, configure_logs, get_log, masked
+from duly.logs import (
+    LONGEST_LINE,
+    LONGEST_READ,
+    LONGEST_TRACE,
+    WITH_ADDRESSES,
+    Log,
+    Output,
+    State,
+    configure_logs,
+    get_log,
+    masked,
+)
 from duly.people.model import new_secret
 from duly.settings import Settings
 from tests.support.processes import PYTHON, plain_environment
@@ -44,8 +55,11 @@ def as_it_was() -> Generator[None, None, None]:
     """What is configured here is undone: the process has other tests to run."""
     root, setup = logging.getLogger(), State.setup
     handlers, level = list(root.handlers), root.level
+    levels = {name: logging.getLogger(name).level for name in WITH_ADDRESSES}
     yield
     root.handlers[:], root.level = handlers, level
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
     State.setup = setup
     for late in State.logs.values():
         late.obey(setup)
@@ -275,6 +289,27 @@ def test_a_library_that_brought_a_handler_writes_once_and_through_ours() -> None
     logging.getLogger("uvicorn.access").propagate = False
     assert line_of(lambda _: logging.getLogger("uvicorn.access").info("GET /"))["event"] == "GET /"
     assert other.getvalue() == ""
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+@pytest.mark.parametrize(
+    "name", ["httpx2", "httpcore2.http11", "urllib3.connectionpool", "requests_oauthlib.oauth1_auth", "botocore.auth"]
+)
+def test_what_libraries_say_of_every_address_is_not_written_however_much_is_asked_for(name: str, level: str) -> None:
+    def say(_: Log) -> None:
+        for word in ("debug", "info"):
+            getattr(logging.getLogger(name), word)("POST %s", "https://example.com/hooks/h1dd3n")
+        logging.getLogger(name).error("it broke")
+
+    assert [json.loads(line)["event"] for line in written(say, level=level).splitlines()] == ["it broke"]
+
+
+def test_a_library_that_says_addresses_is_held_to_the_level_like_all_others() -> None:
+    def say(_: Log) -> None:
+        logging.getLogger("httpx2").warning("no")
+        logging.getLogger("httpx2").error("yes")
+
+    assert [json.loads(line)["event"] for line in written(say, level="error").splitlines()] == ["yes"]
 
 
 def test_structlog_itself_writes_lines_of_the_same_shape() -> None:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from duly import extras
+from duly.delivery.apprise.answers import bound_answers
 from duly.delivery.apprise.leash import A_FILE, Leash, is_address, leashed
 from duly.delivery.webhook.addresses import is_public
 from duly.errors import InvalidArgument
@@ -100,6 +101,7 @@ def manners() -> "AppriseAsset":
         from apprise.manager_plugins import NotificationManager
 
         NotificationManager().load_modules()  # pyright: ignore[reportUnknownMemberType]
+    bound_answers()
     quiet = logging.getLogger("apprise")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False  # what it says comes back with the result

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any, cast
 
-__all__ = ["A_FILE", "Leash", "is_address", "leashed"]
+__all__ = ["A_FILE", "HELD", "Leash", "is_address", "leashed"]
 
 READABLE = tuple(
     os.path.realpath(place) + os.sep

@@ -19,8 +19,9 @@ from duly.delivery.webhook.addresses import PublicAddresses
 __all__ = ["Webhook"]
 
 MOST_ANSWER_BYTES = 65_536
-TRY_AGAIN = frozenset({408, 409, 425, 429, *range(500, 600)})
+TRY_AGAIN = frozenset({408, 409, 421, 425, 429, *range(500, 600)})
 LONGEST_RETRY_SECONDS = 86_400.0
+A_CONNECTION_EACH = httpx2.Limits(max_connections=100, max_keepalive_connections=0)
 
 
 class Webhook:
@@ -82,9 +83,12 @@ class Webhook:
     def opened(self) -> httpx2.AsyncClient:
         """The client, on the loop that sends."""
         if self.client is None:
-            transport = PublicAddresses(httpx2.AsyncHTTPTransport(trust_env=False), allow_private=self.allow_private)
+            inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=A_CONNECTION_EACH)
             self.client = httpx2.AsyncClient(
-                transport=transport, timeout=self.seconds, follow_redirects=False, trust_env=False
+                transport=PublicAddresses(inner, allow_private=self.allow_private),
+                timeout=self.seconds,
+                follow_redirects=False,
+                trust_env=False,
             )
         return self.client
 

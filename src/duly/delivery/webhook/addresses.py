@@ -17,12 +17,27 @@ from duly.delivery.channel import WillNeverWork
 __all__ = ["PublicAddresses", "is_public"]
 
 LookUp: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-SHARED = ipaddress.ip_network("100.64.0.0/10")  # of carriers, which `is_global` says of later Pythons only
+INSIDE = tuple(  # beside those of which every Python's `is_global` knows
+    ipaddress.ip_network(each)
+    for each in (
+        "100.64.0.0/10",  # of carriers
+        "168.63.129.16/32",  # where a machine of Azure's finds what runs it
+        "192.0.0.0/24",  # kept back for protocols, and where one of Oracle's finds what it is
+        "::/3",  # with the next two all of IPv6 but 2000::/3, from which alone public addresses are given out
+        "4000::/2",
+        "8000::/1",
+        "3fff::/20",  # for examples in books
+    )
+)
 TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # an IPv4 address in disguise
 
 
 class PublicAddresses(httpx2.AsyncBaseTransport):
-    """Connects to public addresses only."""
+    """Connects to public addresses only.
+
+    What it hands on names an address, no host: a pool below must keep no connection, or it would be used for every
+    host that is there, whichever of them TLS was checked for.
+    """
 
     def __init__(
         self, inner: httpx2.AsyncBaseTransport, *, allow_private: bool = False, look_up: LookUp | None = None
@@ -34,10 +49,11 @@ class PublicAddresses(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Look the name up, check what it says, and go there and nowhere else."""
         url = request.url
-        if url.scheme not in ("http", "https") or not url.host:
+        host = url.raw_host.decode("ascii")  # as it is written: read and encoded again, it may be another name
+        if url.scheme not in ("http", "https") or not host:
             raise WillNeverWork(f"a webhook's address begins with https://, not {url.scheme}://")
-        address = await self.address_of(url.host, url.port or (443 if url.scheme == "https" else 80))
-        request.extensions = {**request.extensions, "sni_hostname": url.host}
+        address = await self.address_of(host, url.port or (443 if url.scheme == "https" else 80))
+        request.extensions = {**request.extensions, "sni_hostname": host}
         request.url = url.copy_with(host=address)
         return await self.inner.handle_async_request(request)
 
@@ -76,4 +92,4 @@ def is_public(text: str) -> bool:
             hidden = ipaddress.ip_address(int(address) & 0xFFFFFFFF)
         if hidden is not None:
             return is_public(str(hidden))
-    return address.is_global and not address.is_multicast and address not in SHARED
+    return address.is_global and not address.is_multicast and not any(address in each for each in INSIDE)
