@@ -532,7 +532,11 @@ def test_a_day_of_which_nothing_is_known_is_not_there_and_its_lists_are_empty(qu
         assert items(quiet.get(f"/v1/ingest/days/2031-05-05/{what}")) == []
 
 
-@pytest.mark.parametrize("place", ["x", "!", place_of(1, 2, 3, 4), place_of("x", "y"), place_of(), "a" * 600])
+BROKEN_PLACES = ["x", "!", place_of(1, 2, 3, 4), place_of("x", "y"), place_of(), "a" * 600]
+UNSTORABLE_PLACE = place_of("2026-01-01T00:00:00+00:00", "\0")
+
+
+@pytest.mark.parametrize("place", [*BROKEN_PLACES, UNSTORABLE_PLACE])
 @pytest.mark.parametrize("path", [SESSIONS, f"{DAY}/versions", f"{DAY}/events", f"{DAY}/notifications"])
 def test_a_place_that_no_page_gave_is_refused(place: str, path: str, quiet: httpx2.Client) -> None:
     problem(quiet.get(path, params={"next": place}), 422, "INVALID_ARGUMENT")

@@ -1,12 +1,15 @@
 """The scheduler over HTTP: schedules, runs, answers, books, the calendar's feed, and every way it says no."""
 
 import asyncio
+import json
+import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import httpx2
 import psycopg
@@ -15,16 +18,19 @@ from icalendar import Calendar
 from psycopg.conninfo import make_conninfo
 
 from duly.api.app import build_app
-from duly.api.calendar import feed_of
+from duly.api.calendar import at_clock, feed_of
 from duly.api.problems import MEDIA_TYPE
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
+from duly.ingest.model import KnownDay
+from duly.ingest.service import list_days
 from duly.kernel.paging import place_of
 from duly.people.service import change_user
 from duly.scheduler.calendar import (
     COMING,
     MOST_EVENTS,
     MOST_PAST_EVENTS,
+    Appointment,
     calendar_of,
     coming_firings,
     firings_of,
@@ -251,6 +257,8 @@ def test_the_same_request_under_the_same_key_makes_one_schedule(
         ({"expense": {"amount": "9.99"}}, "expense.currency"),
         ({"expense": {"amount": "-1", "currency": "EUR"}}, "expense.amount"),
         ({"expense": {"amount": "1.0000001", "currency": "EUR"}}, "expense.amount"),
+        ({"expense": {"amount": "1e3000000000", "currency": "EUR"}}, "expense.amount"),
+        ({"expense": {"amount": "1e999999999999999999", "currency": "EUR"}}, "expense.amount"),
         ({"expense": {"amount": True, "currency": "EUR"}}, "expense.amount"),
         ({"expense": {"amount": None, "currency": "EUR"}}, "expense.amount"),
         ({"expense": {"amount": 1, "currency": "kr"}}, "expense.currency"),
@@ -818,6 +826,25 @@ def test_the_soonest_come_first_whosever_they_are_and_never_more_than_there_is_r
     assert starts == sorted(starts)
 
 
+def test_of_more_events_than_there_is_room_for_the_farthest_in_time_leave_whatever_they_are() -> None:
+    hours = [NOON + timedelta(hours=nth) for nth in range(-30 * 24, 90 * 24)]
+    shifts = [Appointment(f"day-{at:%Y%m%d%H}@duly", at, at + timedelta(hours=1), "Anna", "", NOON) for at in hours]
+    past = [run_of(f"p{nth}", NOON - timedelta(days=nth, minutes=1)) for nth in range(1, 29)]
+    events = events_of(feed_of([plan_of(7)], past, shifts, NOON))
+    assert len(events) == MOST_EVENTS
+    distances = sorted(abs(event["DTSTART"].dt - NOON) for event in events.values())
+    everything = [*hours, *(run.scheduled_at for run in past)]
+    everything += [each.scheduled_at for each in coming_firings([plan_of(7)], past, NOON, MOST_EVENTS)]
+    assert distances == sorted(abs(at - NOON) for at in everything)[:MOST_EVENTS]
+    assert {name.split("-")[0] for name in events} == {"schedule", "day"}
+    assert "schedule-7-2026-11-16@duly" in events
+
+
+def test_a_rule_that_was_changed_shows_at_once_although_its_next_time_is_still_the_old_one() -> None:
+    changed = plan_of(next_at=NOON + COMING + timedelta(days=200))
+    assert len(events_of(feed_of([changed], [], [], NOON))) == 90
+
+
 def test_a_rule_that_is_none_spoils_nobody_elses_events() -> None:
     events = events_of(feed_of([plan_of(1, "nonsense"), plan_of(2, MONTHLY)], [], [], NOON))
     assert {name.split("-")[1] for name in events} == {"2"}
@@ -860,17 +887,22 @@ SHIFTS = """
 """
 
 
+def know_days(house: House, user_id: int, shifts: str, *days: date) -> None:
+    """These shifts are known of each of a person's days."""
+    house.admin.execute("insert into schedule_ingest.capture_session (user_id) values (%s)", [user_id])
+    house.admin.execute(
+        "insert into schedule_ingest.day_snapshot (user_id, schedule_date, snapshot_payload, source_session_id, events)"
+        " select s.user_id, day, %s::jsonb, s.id, 0"
+        " from schedule_ingest.capture_session as s, unnest(%s::date[]) as day where s.user_id = %s",
+        [shifts, list(days), user_id],
+    )
+
+
 @pytest.mark.lawless
 def test_a_calendar_shows_the_days_of_its_person_too(house: House, anna: httpx2.Client) -> None:
     house.admin.execute("""update "user".users set telegram_id = 42, zone = 'Europe/Stockholm' where uid = 'anna'""")
-    house.admin.execute("insert into schedule_ingest.capture_session (user_id) values (42), (43)")
     for user in (42, 43):
-        house.admin.execute(
-            "insert into schedule_ingest.day_snapshot"
-            " (user_id, schedule_date, snapshot_payload, source_session_id, events)"
-            " select user_id, '2026-11-17', %s::jsonb, id, 0 from schedule_ingest.capture_session where user_id = %s",
-            [SHIFTS, user],
-        )
+        know_days(house, user, SHIFTS, date(2026, 11, 17))
     reader, url = subscribed(house, anna)
     events = feed(reader.get(url))
     assert list(events) == ["day-2026-11-17-c1-l1-1@duly", "day-2026-11-17-c2-l2-1@duly"]
@@ -879,3 +911,54 @@ def test_a_calendar_shows_the_days_of_its_person_too(house: House, anna: httpx2.
     assert work.start == datetime(2026, 11, 17, 8, tzinfo=UTC)
     assert (night.end - night.start).total_seconds() == 8 * 3600
     assert reader.get(url, headers={"If-None-Match": reader.get(url).headers["etag"]}).status_code == 304
+
+
+@pytest.mark.lawless
+def test_every_day_of_the_time_that_a_calendar_shows_is_read_once(house: House, anna: httpx2.Client) -> None:
+    house.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    days = [NOON.date() + timedelta(days=nth) for nth in range(-40, 101)]
+    know_days(house, 42, SHIFTS, *days)
+    reader, url = subscribed(house, anna)
+    starts = [event.start for name, event in feed(reader.get(url)).items() if "-c1-" in name]
+    assert [at.date() for at in starts] == days[10:131]
+
+
+@pytest.mark.lawless
+def test_days_that_a_calendar_has_no_room_for_are_not_read(
+    house: House, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[KnownDay]()
+
+    async def noted(*asked: Any, **more: Any) -> Sequence[KnownDay]:
+        read.extend(found := await list_days(*asked, **more))
+        return found
+
+    monkeypatch.setattr("duly.api.calendar.list_days", noted)
+    house.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    shift = json.loads(SHIFTS)[0]
+    shifts = [{**shift, "start": f"{nth % 24:02}:{nth // 24:02}", "end": "24:00"} for nth in range(200)]
+    know_days(house, 42, json.dumps(shifts), *(NOON.date() + timedelta(days=nth) for nth in range(-40, 101)))
+    reader, url = subscribed(house, anna)
+    events = feed(reader.get(url))
+    assert len(events) == MOST_EVENTS
+    assert max(abs(event.start - NOON) for event in events.values()) <= timedelta(days=2, hours=12)
+    assert len(read) <= 28
+
+
+@pytest.mark.lawless
+def test_the_shifts_of_a_calendar_are_worked_out_beside_the_loop(
+    house: House, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[str]()
+
+    def noted(day: date, clock: str, zone: ZoneInfo) -> datetime:
+        threads.append(threading.current_thread().name)
+        return at_clock(day, clock, zone)
+
+    monkeypatch.setattr("duly.api.calendar.at_clock", noted)
+    house.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    know_days(house, 42, SHIFTS, NOON.date())
+    reader, url = subscribed(house, anna)
+    assert len(feed(reader.get(url))) == 2
+    assert len(threads) == 4
+    assert "api" not in threads

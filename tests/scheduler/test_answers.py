@@ -150,6 +150,8 @@ async def test_when_booking_fails_nothing_of_the_answer_is_left(hands: Hands) ->
         ("complete", {"amount": "-1"}, "payload.amount: must be an amount"),
         ("complete", {"amount": "1.2345678"}, "payload.amount: must be an amount"),
         ("complete", {"amount": "NaN"}, "payload.amount: must be an amount"),
+        ("complete", {"amount": "1e3000000000"}, "payload.amount: must be an amount"),
+        ("complete", {"amount": "1e999999999999999999"}, "payload.amount: must be an amount"),
         ("complete", {"currency": "euro"}, "payload.currency: must be three capital letters"),
         ("complete", {"minutes": 5}, "payload.minutes: is not known for complete"),
         ("snooze", {"minutes": 0}, "payload.minutes: must be a number of minutes"),

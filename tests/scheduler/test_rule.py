@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from cronsim import CronSim
 
 from duly.errors import InvalidArgument
 from duly.scheduler import Grain, Rule, parse_rule
@@ -190,6 +191,64 @@ def random_periodic(chance: Random) -> str:
     if every == "year":
         rule["month"] = chance.choice((3, 4, 10, 11))
     return json.dumps(rule)
+
+
+# Rules that fire seldom -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[date]:
+    """The days that somebody compared with a cron rule."""
+    matches, days = CronSim.match_day, list[date]()
+
+    def noted(cron: CronSim, day: date) -> bool:
+        days.append(day)
+        return matches(cron, day)
+
+    monkeypatch.setattr(CronSim, "match_day", noted)
+    return days
+
+
+@pytest.mark.parametrize("text", ["cron: * 0 */28 2 1#5", "cron: 0 0 */28 2 1#5", "cron: * 0 * 2 1#5"])
+def test_the_days_until_a_rule_fires_again_are_looked_through_once(text: str, looked_at: list[date]) -> None:
+    rule = parse_rule(text)
+    for minute in range(3):
+        looked_at.clear()
+        at = datetime(2026, 11, 16, 12, minute, tzinfo=UTC)
+        assert next(rule.occurrences(START, STOCKHOLM, after=at)) == datetime(2044, 2, 28, 23, tzinfo=UTC)
+        assert len(looked_at) < (1000 if minute == 0 else 10)
+
+
+def test_so_are_the_days_between_its_firings(looked_at: list[date]) -> None:
+    rule = parse_rule("cron: 0 */12 */28 2 1#5")
+    for time in range(2):
+        looked_at.clear()
+        found = islice(rule.occurrences(START, after=datetime(2026, 11, 16, tzinfo=UTC)), 3)
+        assert [at.strftime("%Y-%m-%d %H") for at in found] == ["2044-02-29 00", "2044-02-29 12", "2072-02-29 00"]
+        assert len(looked_at) < (2000 if time == 0 else 50)
+
+
+@pytest.mark.parametrize("fields", ["*/20 0", "0 */6", "0 0", "1 0", "30 2,23"])
+@pytest.mark.parametrize(
+    ("zone", "days", "begin"),
+    [
+        ("America/St_Johns", "7 11 *", datetime(2010, 10, 20, tzinfo=UTC)),  # at 00:01 the clocks go back an hour
+        ("America/St_Johns", "6 11 *", datetime(2010, 10, 20, tzinfo=UTC)),
+        ("America/St_Johns", "8 11 *", datetime(2010, 10, 20, tzinfo=UTC)),
+        ("Pacific/Apia", "29 12 *", datetime(2011, 12, 10, tzinfo=UTC)),
+        ("Pacific/Apia", "30 12 *", datetime(2011, 12, 10, tzinfo=UTC)),  # which Samoa did not have
+        ("Pacific/Apia", "31 12 *", datetime(2011, 12, 10, tzinfo=UTC)),
+        ("Pacific/Apia", "1 1 *", datetime(2011, 12, 10, tzinfo=UTC)),
+        ("America/Sao_Paulo", "16 10 *", datetime(2016, 9, 30, tzinfo=UTC)),  # has no midnight
+        ("America/Sao_Paulo", "17 10 *", datetime(2016, 9, 30, tzinfo=UTC)),
+        ("Europe/Stockholm", "29 3 *", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("Europe/Stockholm", "* 3 0#5", datetime(2026, 3, 1, tzinfo=UTC)),
+    ],
+)
+def test_no_firing_is_lost_in_the_days_that_are_passed_over(fields: str, zone: str, days: str, begin: datetime) -> None:
+    text, place, end = f"cron: {fields} {days}", ZoneInfo(zone), begin + timedelta(days=30)
+    found = takewhile(lambda at: at < end, parse_rule(text).occurrences(begin, place))
+    assert list(found) == brute_force(text, place, begin, end, begin.date())
 
 
 # Periods --------------------------------------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ Whoever knows the address may read the feed, and nothing else. A new address tak
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from hashlib import sha256
+from heapq import nsmallest
+from itertools import chain
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -29,14 +31,25 @@ from duly.kernel.clock import now
 from duly.people.model import User
 from duly.people.service import create_calendar, find_calendar, revoke_calendar
 from duly.scheduler import service
-from duly.scheduler.calendar import COMING, MOST_EVENTS, PAST, Appointment, calendar_of, coming_firings, recent_runs
+from duly.scheduler.calendar import (
+    COMING,
+    MOST_EVENTS,
+    PAST,
+    Appointment,
+    calendar_of,
+    coming_firings,
+    recent_runs,
+    uid_of,
+)
 from duly.scheduler.model import Run, Schedule
+from duly.scheduler.plan import Firing
 from duly.scheduler.wallclock import instant_of, parse_zone
 
 __all__ = ["routers"]
 
 CALENDAR = "text/calendar"
-MOST_DAYS = 200
+DAYS_AT_ONCE = 14
+BLURRED_DAYS = 5  # how far a day's shifts are is not told by its date alone: there are zones, and times of day
 CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
 CACHE = "private, max-age=300"
 LONGEST_PERIOD = timedelta(days=367)  # so far back a run may lie whose period a coming firing is in
@@ -111,7 +124,8 @@ async def get_calendar(
     schedules = (await service.list_schedules(pool, person.id, most=MOST_EVENTS)).items
     runs = await service.list_runs(pool, person.id, between=(at - LONGEST_PERIOD, at + COMING), most=MOST_EVENTS)
     days = await days_of(pool, schema, person, at)
-    feed = await asyncio.to_thread(feed_of, list(schedules), list(runs.items), days, at)
+    shifts = shifts_of_days(days, person.zone)  # worked out in the thread, not here
+    feed = await asyncio.to_thread(feed_of, list(schedules), list(runs.items), shifts, at)
     tag = f'"{sha256(feed).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": CACHE}
     if is_known(tag, known):
@@ -119,16 +133,40 @@ async def get_calendar(
     return Response(feed, headers=headers, media_type=CALENDAR)
 
 
-async def days_of(pool: Pool, schema: str, person: User, at: datetime) -> list[Appointment]:
-    """The shifts of a person's days, as far as they are known under their Telegram id and we may read them."""
+async def days_of(pool: Pool, schema: str, person: User, at: datetime) -> list[KnownDay]:
+    """A person's days, as far as they are known under their Telegram id and we may read them.
+
+    The nearest are read first, and no others once these alone have as many shifts as a feed has room for.
+    """
     if person.telegram_id is None:
         return []
-    first, last = (at - PAST).date(), (at + COMING).date()
+    today, days = at.date(), list[KnownDay]()
     try:
-        days = await list_days(pool, schema, person.telegram_id, first, last, most=MOST_DAYS)
+        for reach in range(0, COMING.days + 1, DAYS_AT_ONCE):  # whatever is nearer than this was read
+            near = (day for day in days if abs((day.schedule_date - today).days) <= reach - BLURRED_DAYS)
+            if sum(len(day.snapshot_payload) for day in near) >= MOST_EVENTS:
+                break
+            for first, last in around(today, reach, at):
+                days += await list_days(pool, schema, person.telegram_id, first, last, most=DAYS_AT_ONCE)
     except (errors.InsufficientPrivilege, errors.UndefinedTable, errors.UndefinedColumn):
         return []  # a backend's own tables
-    return [each for day in days for each in shifts_of(day, parse_zone("user.zone", person.zone))]
+    return days
+
+
+def around(today: date, reach: int, at: datetime) -> Iterator[tuple[date, date]]:
+    """The next days from so far ahead on, and as many from so far back, as far as the feed shows them."""
+    ahead, back = today + timedelta(days=reach), today - timedelta(days=reach + 1)
+    more = timedelta(days=DAYS_AT_ONCE - 1)
+    for first, last in ((ahead, min(ahead + more, (at + COMING).date())), (max(back - more, (at - PAST).date()), back)):
+        if first <= last:
+            yield first, last
+
+
+def shifts_of_days(days: Sequence[KnownDay], zone: str) -> Iterator[Appointment]:
+    """The shifts of a person's days."""
+    here = parse_zone("user.zone", zone)
+    for day in days:
+        yield from shifts_of(day, here)
 
 
 def shifts_of(day: KnownDay, zone: ZoneInfo) -> Iterator[Appointment]:
@@ -159,11 +197,24 @@ def at_clock(day: date, clock: str, zone: ZoneInfo) -> datetime:
     return instant_of(datetime.combine(day, time.fromisoformat(clock)), zone)
 
 
-def feed_of(schedules: list[Schedule], runs: list[Run], days: list[Appointment], at: datetime) -> bytes:
-    """The feed of somebody who has these, as it is at a time."""
-    shown = recent_runs(runs, at)
-    firings = coming_firings(schedules, runs, at, MOST_EVENTS - len(shown))
-    return calendar_of(schedules, shown, firings, days)
+def feed_of(schedules: list[Schedule], runs: list[Run], shifts: Iterable[Appointment], at: datetime) -> bytes:
+    """The feed of somebody who has these, as it is at a time: at most MOST_EVENTS events, whatever they are.
+
+    Of more than that the farthest from the time leave first, be they runs, firings or shifts, past or to come.
+    """
+    recent = recent_runs(runs, at)
+    coming = coming_firings(schedules, runs, at, MOST_EVENTS - len(recent))
+    events = chain[tuple[datetime, str, Run | Firing | Appointment]](
+        ((each.scheduled_at, uid_of(each), each) for each in (*recent, *coming)),
+        ((each.begins_at, each.uid, each) for each in shifts),
+    )
+    kept = [each for _, _, each in nsmallest(MOST_EVENTS, events, key=lambda event: (abs(event[0] - at), event[1]))]
+    return calendar_of(
+        schedules,
+        [each for each in kept if isinstance(each, Run)],
+        [each for each in kept if isinstance(each, Firing)],
+        [each for each in kept if isinstance(each, Appointment)],
+    )
 
 
 def is_known(tag: str, known: str | None) -> bool:

@@ -6,6 +6,7 @@ row appear twice or not at all.
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -18,6 +19,7 @@ __all__ = ["MOST_ROWS", "Page", "checked_most", "page_of", "place_of", "read_pla
 
 MOST_ROWS = 1000
 LONGEST_PLACE = 512
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 T = TypeVar("T")
 Place = tuple[Any, ...]
@@ -55,6 +57,13 @@ def read_place(place: str, *kinds: Callable[[str], Any]) -> Place:
         if len(place) > LONGEST_PLACE:
             raise ValueError
         parts = orjson.loads(base64.b64decode(place + "=" * (-len(place) % 4), altchars=b"-_", validate=True))
-        return tuple(kind(part) for kind, part in zip(kinds, parts, strict=True))
+        return tuple(storable(kind(part)) for kind, part in zip(kinds, parts, strict=True))
     except (ValueError, TypeError, AttributeError, binascii.Error):
         raise InvalidArgument("this is no place in the list; take what the page before gave as `next`") from None
+
+
+def storable(part: Any) -> Any:
+    """A part of a key; ValueError when it is a text that PostgreSQL cannot hold."""
+    if isinstance(part, str) and UNSTORABLE.search(part):
+        raise ValueError
+    return part

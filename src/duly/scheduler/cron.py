@@ -3,18 +3,20 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
-from functools import cached_property
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property, lru_cache
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
 from duly.errors import InvalidArgument
-from duly.scheduler.wallclock import LAST_DAY, MINUTE, first_change, parse_zone
+from duly.scheduler.wallclock import LAST_DAY, MINUTE, first_change, instant_of, parse_zone
 
 __all__ = ["Cron", "parse_cron"]
 
+DAY = timedelta(days=1)
+MOST_DAYS_KNOWN = 10_000
 NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -65,8 +67,13 @@ class Cron:
     def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:  # noqa: ARG002
         """The instants after one; two times that spring left out are one instant."""
         last = at
+        start = self.shortly_before_next(at, zone)
+        if start is None:
+            return
         for tick in (
-            self.elapsed(at, zone) if self.follows_elapsed_time else CronSim(" ".join(self.fields), at.astimezone(zone))
+            self.elapsed(start, zone)
+            if self.follows_elapsed_time
+            else CronSim(" ".join(self.fields), start.astimezone(zone))
         ):
             instant = tick.astimezone(UTC)
             if instant > last:
@@ -82,7 +89,13 @@ class Cron:
         moment = at.replace(second=0, microsecond=0) + MINUTE
         while moment.year <= LAST_DAY.year:
             local = moment.astimezone(zone)
-            if local.month not in cron.months or not cron.match_day(local.date()):
+            if not self.matches(local.date()):
+                start = self.shortly_before_next(moment, zone)
+                if start is None:
+                    return
+                if start > moment:
+                    moment = start
+                    continue
                 wait = 24 * 60 - local.hour * 60 - local.minute
             elif local.hour not in cron.hours or local.minute > max(cron.minutes):
                 wait = 60 - local.minute
@@ -94,9 +107,34 @@ class Cron:
             later = moment + wait * MINUTE
             moment = first_change(moment, later, zone) or later
 
+    def matches(self, day: date) -> bool:
+        """Does it fire on a day?"""
+        return day.month in self.parsed.months and self.parsed.match_day(day)
+
+    def shortly_before_next(self, at: datetime, zone: ZoneInfo) -> datetime | None:
+        """An instant, or a later one before which nothing fires either; None when nothing ever does.
+
+        It lies a day before the next on which it fires, where no setting of clocks can hide one.
+        """
+        day = next_day(self, at.astimezone(zone).date())
+        if day is None:
+            return None
+        return max(at, instant_of(datetime.combine(day - DAY, time()), zone) - MINUTE)
+
     def sentence(self) -> str:
         """The rule in plain words."""
         return self.parsed.explain()
+
+
+@lru_cache(maxsize=MOST_DAYS_KNOWN)
+def next_day(cron: Cron, first: date) -> date | None:
+    """The first day from one on on which a rule fires; looked for once, because it may be decades away."""
+    day = first
+    while day <= LAST_DAY + DAY:  # whose first hours are the last of the day before, somewhere
+        if cron.matches(day):
+            return day
+        day = day + DAY if day.month in cron.parsed.months else (day.replace(day=28) + 4 * DAY).replace(day=1)
+    return None
 
 
 def parse_cron(text: str) -> tuple[Cron, ZoneInfo | None]:

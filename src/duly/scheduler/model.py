@@ -34,7 +34,8 @@ __all__ = [
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_KEY, LONGEST_NOTE = 120, 500, 120, 500
 MOST_ADVANCE_MINUTES = 10_080
 MOST_SNOOZE_MINUTES = 10_080
-AMOUNT = re.compile(r"\d{1,14}(\.\d{1,6})?")
+LONGEST_AMOUNT, MOST_DIGITS, MOST_PLACES = 64, 14, 6
+AMOUNT = re.compile(rf"\d{{1,{MOST_DIGITS}}}(\.\d{{1,{MOST_PLACES}}})?")
 CHANNEL = re.compile(r"[a-z][a-z0-9_]{0,31}")
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -308,11 +309,27 @@ def checked_note(place: str, text: object) -> None:
 def checked_amount(place: str, amount: object) -> Decimal:
     """An amount: not negative, six places after the point at most."""
     try:
-        if isinstance(amount, bool) or not AMOUNT.fullmatch(format(Decimal(str(amount)), "f")):
-            raise ValueError
-        return Decimal(str(amount))
+        text = str(amount)
+    except ValueError:
+        text = "a number of thousands of digits"  # Python writes no longer ones
+    number = None if isinstance(amount, bool) else find_amount(text)
+    if number is None:
+        raise InvalidArgument(f"{place}: must be an amount such as 9.99, not {text[:40]!r}")
+    return number
+
+
+def find_amount(text: str) -> Decimal | None:
+    """The amount that a text says; None when it is none.
+
+    Its size is looked at before it is written out: a dozen characters can name a number of gigabytes.
+    """
+    try:
+        number = Decimal(text if len(text) <= LONGEST_AMOUNT else "NaN")
     except (ValueError, InvalidOperation):
-        raise InvalidArgument(f"{place}: must be an amount such as 9.99, not {str(amount)[:40]!r}") from None
+        return None
+    if not number.is_finite() or number.adjusted() >= MOST_DIGITS or -int(number.as_tuple().exponent) > MOST_PLACES:
+        return None
+    return number if AMOUNT.fullmatch(format(number, "f")) else None
 
 
 def checked_currency(place: str, currency: object) -> None:
