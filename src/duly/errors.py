@@ -265,7 +265,7 @@ class MissingExtra(Misconfigured):
 
 
 class Unavailable(DulyError):
-    """The database did not answer in time."""
+    """This cannot be done now: something did not answer in time, or has no room left."""
 
     code = "UNAVAILABLE"
     status = 503

@@ -13,6 +13,7 @@ import duly
 from duly.api.answer import router as answer
 from duly.api.calendar import routers as calendar
 from duly.api.envelope import IntentCounts
+from duly.api.guard import BODIES_AT_ONCE, IMAGES_AT_ONCE, Room
 from duly.api.ingest import routers as ingest
 from duly.api.jobs import router as jobs
 from duly.api.keys import Keyring
@@ -46,6 +47,29 @@ class Readiness(BaseModel):
 
     ready: bool
     database: str
+
+
+class Probe:
+    """Asks the database whether it is there, once at a time: whoever comes meanwhile gets the same answer."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = with_keepalive(dsn, "duly-api")
+        self.asking: asyncio.Task[bool] | None = None
+
+    async def is_answered(self) -> bool:
+        """Does the database answer now? Nothing is remembered, so that this is true the moment it is."""
+        if self.asking is None or self.asking.done():
+            self.asking = asyncio.create_task(self.ask())
+        return await asyncio.shield(self.asking)  # who hangs up takes nothing from the others
+
+    async def ask(self) -> bool:
+        """One question, on a connection of its own."""
+        try:
+            async with asyncio.timeout(READY_SECONDS), await AsyncConnection.connect(self.dsn) as connection:
+                await connection.execute("select 1")
+        except (OperationalError, TimeoutError):
+            return False
+        return True
 
 
 class Application(FastAPI):
@@ -86,6 +110,8 @@ def build_app(
                 "children": children,
                 "intents": intents,
                 "rate": Rate(),
+                "room": Room(BODIES_AT_ONCE),
+                "image_room": Room(IMAGES_AT_ONCE),
                 "ingest_schema": ingest_schema,
                 "undo_seconds": undo_seconds,
                 "hook_secret": hook.secret if hook else None,
@@ -102,6 +128,7 @@ def build_app(
         redoc_url=None,
     )
     tell_problems(app)
+    probe = Probe(dsn)
 
     @app.get("/healthz", operation_id="healthz", summary="Is the process alive?", tags=["health"])
     async def healthz() -> Health:
@@ -115,13 +142,7 @@ def build_app(
         responses={503: {"model": Readiness}},
     )
     async def readyz(response: Response) -> Readiness:
-        try:
-            async with (
-                asyncio.timeout(READY_SECONDS),
-                await AsyncConnection.connect(with_keepalive(dsn, "duly-api")) as connection,
-            ):
-                await connection.execute("select 1")
-        except (OperationalError, TimeoutError):
+        if not await probe.is_answered():
             response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
             return Readiness(ready=False, database=f"no answer within {READY_SECONDS:.0f} s")
         return Readiness(ready=True, database="ok")

@@ -1,46 +1,174 @@
-"""What every request of /v1 passes first: who asks is known before its body is read, and no body is endless."""
+"""What every request of /v1 passes first: who asks, and whether they may, is known before the body is read.
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+    whose key (401) -> is what it announces too much (413) -> may it do this (403), not too often (429)
+      -> the body is read: for so long and no longer (413), and no more of them at once than we can hold (503)
+
+Only then is it looked at. A body of up to 64 KiB needs no place: the server underneath holds as much for anybody.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, get_args, get_type_hints
 
 from fastapi import Request, Response
+from fastapi.params import Depends
 from fastapi.routing import APIRoute
 from starlette.types import Message
 
-from duly.errors import TooLarge
+from duly.errors import TooLarge, Unavailable
+from duly.kernel.rate import Rate
 
-__all__ = ["LARGEST_BODY_BYTES", "GuardedRoute"]
+__all__ = [
+    "BODIES_AT_ONCE",
+    "IMAGES_AT_ONCE",
+    "LARGEST_BODY_BYTES",
+    "SMALL_BODY_BYTES",
+    "GuardedRoute",
+    "ImageRoute",
+    "Room",
+    "read_body",
+]
 
 LARGEST_BODY_BYTES = 4 * 1024 * 1024  # a payload of 1 MiB fits in, however its letters are escaped
+SMALL_BODY_BYTES = 64 * 1024
+BODY_SECONDS, IMAGE_SECONDS = 30.0, 120.0
+BODIES_AT_ONCE, IMAGES_AT_ONCE = 32, 8
+PLACE_SECONDS = 5.0
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class Room:
+    """Where large bodies are held, so many at once in this process, until they are answered."""
+
+    def __init__(self, places: int) -> None:
+        self.places = asyncio.Semaphore(places)
+
+    @asynccontextmanager
+    async def place(self) -> AsyncGenerator["Place", None]:
+        """A place that is there to be taken; whoever took it gives it back in the end."""
+        place = Place(self.places)
+        try:
+            yield place
+        finally:
+            if place.is_taken:
+                self.places.release()
+
+
+@dataclass
+class Place:
+    """One place in a room."""
+
+    places: asyncio.Semaphore
+    is_taken: bool = False
+
+    async def take(self) -> None:
+        """Wait a moment for a place, or Unavailable; who has it has it."""
+        if self.is_taken:
+            return
+        try:
+            async with asyncio.timeout(PLACE_SECONDS):
+                await self.places.acquire()
+        except TimeoutError:
+            raise Unavailable("too many large bodies are being read at once; nothing was done: ask again") from None
+        self.is_taken = True
+
+
+@dataclass
+class RateOfOne:
+    """The rate, as one request meets it: twice, before its body is read and after, and it counts once."""
+
+    rate: Rate
+    counted: set[str] = field(default_factory=set[str])
+
+    def take(self, who: str) -> None:
+        """One more for this person, or RateLimited."""
+        if who not in self.counted:
+            self.rate.take(who)
+            self.counted.add(who)
 
 
 class GuardedRoute(APIRoute):
     """A route for callers we know, with bodies we can hold."""
 
     largest_bytes = LARGEST_BODY_BYTES
+    longest_seconds = BODY_SECONDS
+    room = "room"
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's own handler, behind the two questions."""
-        handle = super().get_route_handler()
+    def get_route_handler(self) -> Handler:
+        """The route's own handler, behind all the questions."""
+        handle, judge = super().get_route_handler(), self.get_judge()
 
         async def guarded(request: Request) -> Response:
             request.state.caller = await request.state.keyring.caller_of(request)
-            body = await read_body(request, self.largest_bytes)
-            return await handle(Request(request.scope, repeat(body, request.receive)))
+            refuse_announced(request, self.largest_bytes)
+            if brings_body(request):
+                request.state.rate = RateOfOne(request.state.rate)
+                await judge(request)
+            room: Room = getattr(request.state, self.room)
+            async with room.place() as place:
+                body = await read_body(request, self.largest_bytes, self.longest_seconds, place)
+                return await handle(Request(request.scope, repeat(body, request.receive)))
 
         return guarded
 
+    def get_judge(self) -> Handler:
+        """Everything that the route depends on, without its body: raises what the route would."""
+        asked = [*self.dependencies, *dependencies_of(self.endpoint)]
+        return APIRoute(self.path, admitted, dependencies=asked).get_route_handler()
 
-async def read_body(request: Request, most_bytes: int) -> bytes:
-    """The whole body, or TooLarge: at once when it says its length, else as soon as it passes the limit."""
+
+class ImageRoute(GuardedRoute):
+    """A route that takes a photograph: it may take longer to come, and fewer are held at once."""
+
+    longest_seconds = IMAGE_SECONDS
+    room = "image_room"
+
+
+async def admitted() -> Response:
+    """Nobody objected."""
+    return Response()
+
+
+def dependencies_of(endpoint: Callable[..., Any]) -> Iterator[Depends]:
+    """What a function asks FastAPI for, as its annotations say."""
+    for hint in get_type_hints(endpoint, include_extras=True).values():
+        yield from (part for part in get_args(hint) if isinstance(part, Depends))
+
+
+def brings_body(request: Request) -> bool:
+    """Does a request say that a body comes with it?"""
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+
+
+def refuse_announced(request: Request, most_bytes: int) -> None:
+    """TooLarge when a body says that it will be."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most_bytes:
         raise too_large(most_bytes)
+
+
+async def read_body(
+    request: Request, most_bytes: int, seconds: float = BODY_SECONDS, place: Place | None = None
+) -> bytes:
+    """The whole body, or TooLarge: at once when it says its length, else as soon as it is too long or takes too long.
+
+    One that is not small takes the place, or is Unavailable.
+    """
+    refuse_announced(request, most_bytes)
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > most_bytes:
-            raise too_large(most_bytes)
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > most_bytes:
+                    raise too_large(most_bytes)
+                if place and len(body) > SMALL_BODY_BYTES:
+                    await place.take()
+    except TimeoutError:
+        raise TooLarge(f"the body did not come within {seconds:g} s; send less, or send it faster") from None
     return bytes(body)
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response, status
 from pydantic import BeforeValidator, Field
 
-from duly.api.guard import GuardedRoute
+from duly.api.guard import GuardedRoute, ImageRoute
 from duly.api.keys import bringer_of_days, reader_of_days
 from duly.api.kinds import Asked, Instant, PageQuery, Shown
 from duly.api.multipart import OVERHEAD_BYTES, file_in
@@ -45,14 +45,14 @@ ALWAYS = refusals(Unauthorized, Forbidden, NotFound, TooLarge, InvalidArgument, 
 FIELD = "file"
 
 
-class ImageRoute(GuardedRoute):
+class FormRoute(ImageRoute):
     """A route that takes a photograph in a form."""
 
     largest_bytes = LARGEST_PHOTO_BYTES + OVERHEAD_BYTES
 
 
 sessions = APIRouter(prefix="/v1/ingest/sessions", tags=["ingest"], route_class=GuardedRoute, responses=ALWAYS)
-images = APIRouter(prefix="/v1/ingest/sessions", tags=["ingest"], route_class=ImageRoute, responses=ALWAYS)
+images = APIRouter(prefix="/v1/ingest/sessions", tags=["ingest"], route_class=FormRoute, responses=ALWAYS)
 days = APIRouter(prefix="/v1/ingest/days", tags=["ingest"], route_class=GuardedRoute, responses=ALWAYS)
 routers = (sessions, images, days)
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response, st
 from pydantic import Field
 
 from duly.api.envelope import EnvelopedRoute, envelopes
-from duly.api.guard import GuardedRoute
+from duly.api.guard import GuardedRoute, ImageRoute
 from duly.api.keys import author_of_posts, operator, reader_of_posts
 from duly.api.kinds import Asked, Instant, PageQuery, Shown
 from duly.api.opened import Decoders, Kept, Opened
@@ -43,7 +43,7 @@ ALWAYS = refusals(Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected
 JPEG = "image/jpeg"
 
 
-class PhotoRoute(GuardedRoute):
+class PhotoRoute(ImageRoute):
     """A route that takes a photograph."""
 
     largest_bytes = LARGEST_PHOTO_BYTES
