@@ -88,7 +88,8 @@ async def resend_message(pool: Pool, key: UUID | str, of: LeaseTable = OUTBOX) -
     """Have a message that failed, or of which nobody knows, sent again under the same id."""
     async with pool.transaction() as connection:
         before = await get(connection, of, key)
-        if not await store.resend(connection, of, key):
+        is_done = store.resend(connection, key) if of is OUTBOX else store.resend_about_day(connection, of, key)
+        if not await is_done:
             raise IllegalMove(f"message {key} is {before.status}: only what failed or is uncertain is sent again")
         return await get(connection, of, key)
 
@@ -97,7 +98,12 @@ async def resolve_message(pool: Pool, key: UUID | str, of: LeaseTable = OUTBOX, 
     """Say of a message of which nobody knows whether it arrived."""
     async with pool.transaction() as connection:
         before = await get(connection, of, key)
-        if not await store.resolve(connection, of, key, was_sent=was_sent):
+        is_done = (
+            store.resolve(connection, key, was_sent=was_sent)
+            if of is OUTBOX
+            else store.resolve_about_day(connection, of, key, was_sent=was_sent)
+        )
+        if not await is_done:
             raise IllegalMove(f"message {key} is {before.status}: only of what is uncertain can that be said")
         return await get(connection, of, key)
 

@@ -8,7 +8,6 @@ from uuid import UUID
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, change, find_row, find_value, get_rows, get_value
 from duly.delivery.channel import Person
-from duly.delivery.machine import OUTBOX
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
 from duly.kernel.lease import Lease, LeaseTable
@@ -25,8 +24,10 @@ __all__ = [
     "note_called",
     "release_messages",
     "resend",
+    "resend_about_day",
     "resend_uncertain",
     "resolve",
+    "resolve_about_day",
     "retain",
     "sweep_messages",
 ]
@@ -167,15 +168,24 @@ async def find_message(connection: Connection, of: LeaseTable, key: UUID | str) 
     return await find_row(connection, SQL.using(**names_of(of)).find_message, key=key)
 
 
-async def resend(connection: Connection, of: LeaseTable, key: UUID | str) -> bool:
-    """Have it sent again; False when it is not one that could be."""
-    statement = SQL.resend if of is OUTBOX else SQL.using(**names_of(of)).resend_about_day
-    return await find_value(connection, statement, key=key) is not None
+async def resend(connection: Connection, key: UUID | str) -> bool:
+    """Have a message of the outbox sent again; False when it is not one that could be."""
+    return await find_value(connection, SQL.resend, key=key) is not None
 
 
-async def resolve(connection: Connection, of: LeaseTable, key: UUID | str, *, was_sent: bool) -> bool:
-    """Say whether it arrived; False when that was no question."""
-    statement = SQL.resolve if of is OUTBOX else SQL.using(**names_of(of)).resolve_about_day
+async def resend_about_day(connection: Connection, of: LeaseTable, key: UUID | str) -> bool:
+    """The same for a message about a day."""
+    return await find_value(connection, SQL.using(**names_of(of)).resend_about_day, key=key) is not None
+
+
+async def resolve(connection: Connection, key: UUID | str, *, was_sent: bool) -> bool:
+    """Say whether a message of the outbox arrived; False when that was no question."""
+    return await find_value(connection, SQL.resolve, key=key, was_sent=was_sent) is not None
+
+
+async def resolve_about_day(connection: Connection, of: LeaseTable, key: UUID | str, *, was_sent: bool) -> bool:
+    """The same for a message about a day."""
+    statement = SQL.using(**names_of(of)).resolve_about_day
     return await find_value(connection, statement, key=key, was_sent=was_sent) is not None
 
 

@@ -48,10 +48,14 @@ def count_messages(case: Case) -> Row:
     return case.ask(SQL.count_messages, role=role, late_seconds=LATE_SECONDS, most=MOST_COUNTED)[0]
 
 
-def count_messages_about_days(case: Case) -> Row | None:
-    """What is to be said about days, where that is ours to say."""
-    role, schema = case.settings.worker_role, case.settings.db_schema
-    if not case.ask(SQL.delivers_days, role=role, in_schema=schema)[0]["is_so"]:
-        return None
-    statement = SQL.using(schema=schema).count_messages_about_days
+def count_messages_about_days(case: Case) -> Row:
+    """What is to be said about days."""
+    statement = SQL.using(schema=case.settings.db_schema).count_messages_about_days
+    role = case.settings.worker_role
     return case.ask(statement, role=role, late_seconds=LATE_SECONDS, most=MOST_COUNTED)[0]
+
+
+def delivers_days(case: Case) -> bool:
+    """Is it ours to say?"""
+    role, schema = case.settings.worker_role, case.settings.db_schema
+    return case.ask(SQL.delivers_days, role=role, in_schema=schema)[0]["is_so"]
