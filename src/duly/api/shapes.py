@@ -15,7 +15,7 @@ from duly.api.kinds import Asked, Instant, PageQuery, Shown
 from duly.errors import InvalidArgument
 from duly.kernel.backoff import LONGEST_SECONDS, Backoff, BackoffPolicy
 from duly.kernel.canonical import LARGEST_BYTES, checked_json
-from duly.ledger.model import DAY_SECONDS, Options, Request, Status
+from duly.ledger.model import DAY_SECONDS, MOST_RETAIN_SECONDS, Options, Request, Status
 
 __all__ = ["Cancel", "EventPage", "JobPage", "JobQuery", "JobRequest", "ShownEvent", "ShownJob"]
 
@@ -108,7 +108,7 @@ class JobRequest(Asked):
         default=DEFAULTS.retain_seconds,
         strict=True,
         ge=DAY_SECONDS,
-        le=3660 * DAY_SECONDS,
+        le=MOST_RETAIN_SECONDS,
         allow_inf_nan=False,
         description="How long it is kept after its end, and its key with it.",
     )
