@@ -24,6 +24,7 @@ from duly.kernel.canonical import Json, checked_json
 
 __all__ = [
     "LONGEST_TEXT",
+    "UNSTORABLE",
     "Cancelled",
     "Created",
     "Creation",
@@ -41,7 +42,7 @@ __all__ = [
 
 LONGEST_TEXT = 2048
 CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # what no text in PostgreSQL holds
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -6,7 +6,6 @@ row appear twice or not at all.
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -14,12 +13,12 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from duly.errors import InvalidArgument
+from duly.kernel.outcome import UNSTORABLE
 
 __all__ = ["MOST_ROWS", "Page", "checked_most", "page_of", "place_of", "read_place"]
 
 MOST_ROWS = 1000
 LONGEST_PLACE = 512
-UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 T = TypeVar("T")
 Place = tuple[Any, ...]

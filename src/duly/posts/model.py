@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 
 from duly.errors import InvalidArgument
 from duly.kernel.canonical import checked_json, digest, digest_hex
+from duly.kernel.outcome import UNSTORABLE
 
 __all__ = [
     "LONGEST_CAPTION",
@@ -25,7 +26,6 @@ __all__ = [
 
 LONGEST_CAPTION = 2200
 MOST_ATTEMPTS = 5  # then it is released as it is
-UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 UPLOAD = re.compile(r"temp/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.jpg")
 UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
 NAMESPACE = UUID("6f0c1f3e-6d0b-5b0e-9a52-0d2f7a3b8c11")  # of documents whose id is no UUID

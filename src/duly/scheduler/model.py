@@ -10,6 +10,7 @@ from typing import Any
 
 from duly.errors import InvalidArgument
 from duly.kernel.canonical import digest
+from duly.kernel.outcome import UNSTORABLE
 from duly.scheduler.rule import parse_rule
 
 __all__ = [
@@ -37,7 +38,6 @@ MOST_SNOOZE_MINUTES = 10_080
 LONGEST_AMOUNT, MOST_DIGITS, MOST_PLACES = 64, 14, 6
 AMOUNT = re.compile(rf"\d{{1,{MOST_DIGITS}}}(\.\d{{1,{MOST_PLACES}}})?")
 CHANNEL = re.compile(r"[a-z][a-z0-9_]{0,31}")
-UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Status(StrEnum):
