@@ -11,7 +11,7 @@ import os
 import select
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -65,16 +65,31 @@ class Pool:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection[Any], None]:
         """One short transaction as the component's role; Unavailable when no connection can be had."""
-        try:
-            async with (
-                self.connections.connection() as connection,
-                left_when_read_only(connection),
-                connection.transaction(),
-            ):
-                await take_role(connection, self.role)
-                yield connection
-        except PoolTimeout:
-            raise Unavailable(f"no connection to the database within {WAIT_SECONDS:.0f} s") from None
+        async with AsyncExitStack() as stack:
+            yield await self.begin(stack)
+
+    async def begin(self, stack: AsyncExitStack) -> AsyncConnection[Any]:
+        """Begin a transaction on a connection that lives; the stack ends it.
+
+        No check before can prove that a connection still lives when it is used. One on which the transaction cannot
+        even begin was cut: nothing was done on it, so the next one is tried, until all that were idle are replaced.
+        """
+        for tries_left in range(self.connections.max_size, -1, -1):
+            connection: AsyncConnection[Any] | None = None
+            try:
+                async with AsyncExitStack() as attempt:
+                    connection = await attempt.enter_async_context(self.connections.connection())
+                    await attempt.enter_async_context(left_when_read_only(connection))
+                    await attempt.enter_async_context(connection.transaction())
+                    await take_role(connection, self.role)
+                    await stack.enter_async_context(attempt.pop_all())
+                    return connection
+            except PoolTimeout:
+                break
+            except OperationalError:
+                if not (connection and connection.closed and tries_left):
+                    raise
+        raise Unavailable(f"no connection to the database within {WAIT_SECONDS:.0f} s")
 
     @asynccontextmanager
     async def statement(self) -> AsyncGenerator[AsyncConnection[Any], None]:
