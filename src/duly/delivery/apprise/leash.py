@@ -100,9 +100,14 @@ def leashed(leash: Leash) -> Generator[Leash, None, None]:
         HELD.reset(before)
 
 
-def see(event: str, arguments: tuple[Any, ...]) -> None:
+def see(
+    event: str,
+    arguments: tuple[Any, ...],
+    watched: frozenset[str] = WATCHED,  # bound here: an interpreter that ends still calls us when our names are gone
+    held: ContextVar[Leash | None] = HELD,
+) -> None:
     """Called by the interpreter before each thing that it announces; raising keeps it from happening."""
-    if event not in WATCHED or (leash := HELD.get()) is None:
+    if event not in watched or (leash := held.get()) is None:
         return
     if event in CONNECTIONS:
         leash.connect(arguments[0], arguments[1])
