@@ -1,8 +1,8 @@
 -- What holds locks, dead rows and old numbers.
 
 -- name: list_open_transactions
--- Sessions that hold a transaction or a snapshot here, the oldest first; a standby's feedback has no database.
--- Autovacuum may take its time.
+-- Sessions that hold a transaction or a snapshot here, the oldest first; a standby's feedback has no database. Nor has,
+-- on 18, a session that is just starting, wherever it is going: it is left out. Autovacuum may take its time.
 select
     pid,
     application_name as application,
@@ -13,7 +13,7 @@ select
     coalesce(age(backend_xmin), 0) as snapshot_age
 from pg_catalog.pg_stat_activity
 where pid <> pg_backend_pid()
-    and (datname = current_database() or datid is null)
+    and (datname = current_database() or (datid is null and backend_type = 'walsender'))
     and (xact_start is not null or backend_xmin is not null)
     and backend_type is distinct from 'autovacuum worker'
 order by xact_start nulls last, snapshot_age desc;
