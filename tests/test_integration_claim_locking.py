@@ -12,8 +12,8 @@ from uuid import UUID
 from duly.ingest.reading import FixtureReader
 from duly.ingest.work import CaptureWork
 from duly.kernel.lease import Lease, renew
-from tests.ingest.hands import LEASE
 from tests.support.contract_case import ContractCase, in_many
+from tests.support.ingest.actions import LEASE
 
 DAY: dict[str, Any] = {"schedule_date": "2026-02-10", "entries": [{"start": "10:00", "end": "14:00", "title": "A"}]}
 WORKERS = 8
@@ -26,8 +26,8 @@ class ClaimLocking(ContractCase):
     async def asyncSetUp(self) -> None:
         await super().asyncSetUp()
         self.write(**DAY)
-        self.work: CaptureWork = self.hands.work(FixtureReader(self.fixture))
-        for key in self.hands.values("select id from schedule_ingest.capture_session where state = 'pending'"):
+        self.work: CaptureWork = self.captures.work(FixtureReader(self.fixture))
+        for key in self.captures.values("select id from schedule_ingest.capture_session where state = 'pending'"):
             self.fail(f"session {key} was left behind by the test before")
 
     def let_lapse(self, key: UUID) -> None:
@@ -39,7 +39,7 @@ class ClaimLocking(ContractCase):
 
     async def take_over(self) -> Lease:
         """Claim what has lapsed, under the name that every container has."""
-        (lease,) = await self.work.claim_lapsed(self.hands.worker, "worker-1", 1)
+        (lease,) = await self.work.claim_lapsed(self.captures.worker, "worker-1", 1)
         return lease
 
     # Claiming
@@ -52,7 +52,7 @@ class ClaimLocking(ContractCase):
             (theirs,) = await self.work.claim(other, "worker-1", 1)
             self.assertEqual(await self.work.claim(other, "worker-1", 1), [])
         self.assertEqual({mine.key, theirs.key}, {first, second})
-        await self.hands.finish([mine, theirs], self.work)
+        await self.captures.finish([mine, theirs], self.work)
 
     async def test_many_who_claim_at_once_have_each_session_once(self) -> None:
         keys = {self.add_session() for _ in range(SESSIONS)}
@@ -66,60 +66,60 @@ class ClaimLocking(ContractCase):
 
         leases = [lease for several in await in_many(WORKERS, claim_all) for lease in several]
         self.assertEqual(Counter(lease.key for lease in leases), Counter(keys))
-        await self.hands.finish(leases, self.work)
+        await self.captures.finish(leases, self.work)
 
     async def test_a_claim_writes_down_who_holds_it_and_since_when(self) -> None:
         key = self.add_session()
-        (lease,) = await self.hands.hold(self.work)
+        (lease,) = await self.captures.claim(self.work)
         session = self.session(key)
         self.assertEqual((session["state"], session["locked_by"]), ("processing", lease.owner))
         self.assertTrue(lease.owner.startswith("worker-1/"))
         self.assertIsNotNone(session["locked_at"])
-        await self.hands.finish([lease], self.work)
+        await self.captures.finish([lease], self.work)
 
     async def test_a_live_lease_is_nobody_elses_and_a_stale_one_anybodys(self) -> None:
         key = self.add_session()
-        await self.hands.hold(self.work)
-        self.assertEqual(await self.work.claim_lapsed(self.hands.worker, "worker-2", 1), [])
+        await self.captures.claim(self.work)
+        self.assertEqual(await self.work.claim_lapsed(self.captures.worker, "worker-2", 1), [])
         self.let_lapse(key)
         lease = await self.take_over()
         self.assertEqual(lease.key, key)
-        await self.hands.finish([lease], self.work)
+        await self.captures.finish([lease], self.work)
 
     # Finalising
 
     async def test_who_lost_its_lease_neither_writes_nor_finishes_nor_renews(self) -> None:
         key = self.add_session()
-        stale = await self.hands.hold(self.work)
+        stale = await self.captures.claim(self.work)
         self.let_lapse(key)
         lease = await self.take_over()
         before = self.session(key)
-        self.assertEqual(await self.hands.finish(stale, self.work), frozenset())
-        answer = await renew(self.hands.worker, stale, lease_seconds=LEASE)
+        self.assertEqual(await self.captures.finish(stale, self.work), frozenset())
+        answer = await renew(self.captures.worker, stale, lease_seconds=LEASE)
         self.assertEqual((len(answer.renewed), len(answer.lost)), (0, 1))
         self.assertEqual(self.session(key), before)
         self.assertEqual(self.versions(), [])
-        self.assertEqual(await self.hands.finish([lease], self.work), {key})
+        self.assertEqual(await self.captures.finish([lease], self.work), {key})
         self.assertEqual(self.versions(), [("2026-02-10", 1, key)])
 
     async def test_who_lost_its_lease_cannot_fail_the_session_either(self) -> None:
         key = self.add_session()
-        stale = await self.hands.hold(self.work)
+        stale = await self.captures.claim(self.work)
         self.let_lapse(key)
         lease = await self.take_over()
         self.fixture.write_text("[]")
-        self.assertEqual(await self.hands.finish(stale, self.work), frozenset())
+        self.assertEqual(await self.captures.finish(stale, self.work), frozenset())
         self.assertEqual(self.session(key)["state"], "processing")
         self.write(**DAY)
-        await self.hands.finish([lease], self.work)
+        await self.captures.finish([lease], self.work)
         self.assertEqual(self.session(key)["state"], "done")
 
     async def test_finishing_clears_the_lease(self) -> None:
         done = self.add_session()
-        await self.hands.finish(await self.hands.hold(self.work), self.work)
+        await self.captures.finish(await self.captures.claim(self.work), self.work)
         self.fixture.write_text("[]")
         failed = self.add_session()
-        await self.hands.finish(await self.hands.hold(self.work), self.work)
+        await self.captures.finish(await self.captures.claim(self.work), self.work)
         for key, state in ((done, "done"), (failed, "failed")):
             session = self.session(key)
             self.assertEqual((session["state"], session["locked_at"], session["locked_by"]), (state, None, None))

@@ -38,7 +38,7 @@ class FixtureVersioning(ContractCase):
         back = self.run_once()  # what it was before is a change too
         self.assertEqual(self.versions()[2:], [(DATE, 3, back)])
         self.assertEqual(self.pointers(), {DATE: 3})
-        hashes = self.hands.values(
+        hashes = self.captures.values(
             "select payload_hash from schedule_ingest.schedule_version where user_id = %s order by version", self.user
         )
         self.assertEqual(hashes[0], hashes[2])
@@ -64,7 +64,7 @@ class FixtureVersioning(ContractCase):
             with self.assertRaises(psycopg.Error):
                 self.admin.execute(statement.encode(), [key])
         with self.assertRaises(psycopg.errors.InsufficientPrivilege):
-            await self.hands.worker.execute("update schedule_ingest.day_schedule set current_version = 9")
+            await self.captures.worker.execute("update schedule_ingest.day_schedule set current_version = 9")
         self.assertEqual(self.versions(), [(DATE, 1, key)])
 
     async def test_a_session_that_cannot_be_read_leaves_nothing_and_the_next_goes_on(self) -> None:

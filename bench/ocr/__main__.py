@@ -1,10 +1,10 @@
 """`python -m bench.ocr`: what `duly bench ocr` becomes.
 
-Draws screens by seeds (`tests/eyes/screens.py`), or takes labelled ones from a directory, reads each once as a worker
-would (`OCR_ENGINE`, `OCR_LANG`, `TESSDATA_PREFIX` included), and scores what was read: where there are two engines with
-the second one's reading of every line, "checked", and always without, "alone". Seeds from 1000 on have words that
-nothing was developed on. With --raw every reading is written down, and a picture that is there is not read again.
-"""
+Draws screens by seeds (`tests/support/eyes/screens.py`), or takes labelled ones from a directory, reads each once as
+a worker would (`OCR_ENGINE`, `OCR_LANG`, `TESSDATA_PREFIX` included), and scores what was read: where there are two
+engines with the second one's reading of every line, "checked", and always without, "alone". Seeds from 1000 on have
+words that nothing was developed on. With --raw every reading is written down, and a picture that is there is not read
+again."""
 
 import argparse
 import asyncio
@@ -24,7 +24,7 @@ from duly.ingest.eyes.page import Page
 from duly.settings import load_settings
 from duly.wiring import eyes
 from duly.worker.children import Children
-from tests.eyes.screens import REPORT_FROM, draw
+from tests.support.eyes.screens import REPORT_FROM, draw
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,7 @@
-"""Workers over capture sessions as processes of their own, whose reader does what a person's number says.
-
-python -m tests.support.capture_worker nursery <dsn> [setting=value ...]    forks a worker for every line it reads
-"""
+"""Workers over capture sessions as processes of their own, whose reader does what a person's number says."""
 
 import asyncio
 import os
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -15,13 +11,15 @@ from typing import Any, cast
 from duly.ingest.reading import Captured, Input, Page
 from duly.ingest.work import CaptureWork, Rules
 from duly.kernel.work import Pace, Work
-from tests.support.nursery import Nursery, nurse, pause, tell, with_pace
+from tests.support.processes import pause, print_line
+from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 
-__all__ = ["PACE", "CaptureNursery", "Way", "day_of", "users"]
+__all__ = ["EXITED", "PACE", "CaptureWorkerPool", "Way", "day_of", "users"]
 
 PACE = Pace(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
 RULES = Rules()
 A_THOUSAND = 1000
+EXITED = 7  # the status of a process that a session ends
 
 
 class Way(IntEnum):
@@ -63,14 +61,14 @@ class Told:
     async def read(self, captured: Captured) -> Sequence[Page]:
         """The pages of a session that is read at all."""
         way = Way(captured.user_id // A_THOUSAND)
-        tell(way.name, captured.user_id)
+        print_line(way.name, captured.user_id)
         match way:
             case Way.SAY:
                 pass
             case Way.PAUSE:
                 await pause(0.3)
             case Way.EXIT:
-                os._exit(7)
+                os._exit(EXITED)
             case Way.LOOP:
                 while True:
                     sum(range(1000))
@@ -94,25 +92,26 @@ class Told:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            tell("stopped", captured.user_id)
+            print_line("stopped", captured.user_id)
             raise
 
 
-def works_of(given: dict[str, str]) -> list[Work]:
-    """Sessions as these settings want them worked on."""
-    of_rules = {field.name for field in fields(Rules)} & given.keys()
-    rules = replace(RULES, **{name: type(getattr(RULES, name))(given.pop(name)) for name in of_rules})
-    return [CaptureWork(Told(), with_pace(PACE, given), rules)]
+def works(settings: WorkerSettings) -> list[Work]:
+    """Read sessions, as these settings say."""
+    of_rules = {field.name for field in fields(Rules)} & settings.keys()
+    rules = replace(RULES, **{name: type(getattr(RULES, name))(settings.pop(name)) for name in of_rules})
+    return [CaptureWork(Told(), with_pace(PACE, settings), rules)]
+
+
+def main() -> None:
+    """Be a worker."""
+    run(works)
 
 
 # In a test ------------------------------------------------------------------------------------------------------------
 
 
-class CaptureNursery(Nursery):
-    """Workers of one name over sessions, born and ended as a test likes."""
+class CaptureWorkerPool(WorkerPool):
+    """Workers of one name over sessions."""
 
-    module = "tests.support.capture_worker"
-
-
-if __name__ == "__main__":
-    nurse(works_of, *sys.argv[2:])
+    module = __name__

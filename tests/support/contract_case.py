@@ -1,4 +1,4 @@
-"""What the contract's own tests have in common: a database, and hands to work in it."""
+"""What the contract's own tests have in common: a database, and actions on it."""
 
 import asyncio
 import json
@@ -18,8 +18,8 @@ from psycopg import AsyncConnection
 
 from duly.db.pool import connect
 from duly.launcher import ROOT
-from tests.ingest.hands import Hands
 from tests.support.contract_database import database_for_tests
+from tests.support.ingest.actions import CaptureActions
 from tests.support.processes import plain_environment
 
 __all__ = ["ContractCase", "in_many"]
@@ -42,12 +42,14 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
         cls.dsn = cls.resources.enter_context(database_for_tests())
 
     async def asyncSetUp(self) -> None:
-        """Hands, a person, a fixture."""
+        """Connect, and make a person and a fixture."""
         asyncio.get_running_loop().set_debug(False)  # or it complains that we wait for processes
         self.enter = await self.enterAsyncContext(AsyncExitStack())
         self.admin: psycopg.Connection[Any] = self.enterContext(psycopg.connect(self.dsn, autocommit=True))
-        self.hands = Hands(self.admin, await self.connection("duly_api"), await self.connection("duly_worker"))
-        self.user: int = self.hands.one(A_PERSON)
+        self.captures = CaptureActions(
+            self.admin, await self.connection("duly_worker"), await self.connection("duly_api")
+        )
+        self.user: int = self.captures.one(A_PERSON)
         self.fixture = Path(self.enterContext(tempfile.TemporaryDirectory())) / "day.json"
 
     async def connection(self, role: str) -> AsyncConnection[Any]:
@@ -62,7 +64,7 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
 
     def add_session(self) -> UUID:
         """A session of our person that waits."""
-        return self.hands.one(
+        return self.captures.one(
             "insert into schedule_ingest.capture_session (user_id) values (%s) returning id", self.user
         )
 
@@ -92,11 +94,11 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
 
     def session(self, key: UUID) -> Mapping[str, Any]:
         """A session as it is."""
-        return self.hands.one("select to_jsonb(s) from schedule_ingest.capture_session as s where id = %s", key)
+        return self.captures.one("select to_jsonb(s) from schedule_ingest.capture_session as s where id = %s", key)
 
     def versions(self) -> list[tuple[str, int, UUID]]:
         """Day, number and session of every version of our person."""
-        return self.hands.rows(
+        return self.captures.rows(
             "select schedule_date::text, version, session_id from schedule_ingest.schedule_version"
             " where user_id = %s order by created_at, version",
             self.user,
@@ -105,7 +107,7 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
     def pointers(self) -> dict[str, int]:
         """The current version of every day of our person."""
         asked = "select schedule_date::text, current_version from schedule_ingest.day_schedule where user_id = %s"
-        return dict(self.hands.rows(asked, self.user))
+        return dict(self.captures.rows(asked, self.user))
 
 
 async def in_many(several: int, act: Any) -> list[Any]:

@@ -1,14 +1,28 @@
 """Files whose words change only on purpose: DULY_UPDATE_GOLDEN=1 writes them anew."""
 
 import os
+from difflib import unified_diff
 from pathlib import Path
 
-__all__ = ["check_golden"]
+from duly.launcher import ROOT
+
+__all__ = ["GOLDEN", "check_golden", "golden_change"]
+
+GOLDEN = ROOT / "tests" / "golden"
 
 
 def check_golden(file: Path, text: str) -> None:
     """The text is what the file says; or becomes it, when asked."""
+    assert not (change := golden_change(file, text)), change
+
+
+def golden_change(file: Path, text: str) -> str:
+    """What differs between a text and its golden file, which is written when asked; nothing if they are equal."""
     if os.environ.get("DULY_UPDATE_GOLDEN"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    assert text == file.read_text()
+    before = file.read_text() if file.exists() else ""
+    if before == text:
+        return ""
+    lines = unified_diff(before.splitlines(), text.splitlines(), "committed", "now", n=0, lineterm="")
+    return "\n".join((f"{file.name} has changed:", *lines))

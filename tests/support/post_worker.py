@@ -1,28 +1,21 @@
-"""Workers over posts as processes of their own, whose analyzer does what a caption says.
-
-python -m tests.support.post_worker nursery <dsn> [setting=value ...]    forks a worker for every line it reads
-python -m tests.support.post_worker claim <dsn>                          claims until nothing is due; prints keys
-"""
+"""Workers over posts as processes of their own, whose analyzer does what a caption says."""
 
 import asyncio
 import os
-import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 
-from duly.db.pool import connect
-from duly.kernel.lease import claim
 from duly.kernel.work import Pace, Work
-from duly.posts import POST
 from duly.posts.reading import Mood, Reading
 from duly.posts.rules import fallback_reading
 from duly.posts.work import PostWork
-from tests.support.nursery import Nursery, nurse, pause, tell, with_pace
+from tests.support.processes import pause, print_line
+from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 
-__all__ = ["PACE", "PostNursery", "Told"]
+__all__ = ["EXITED", "PACE", "PostWorkerPool", "Told"]
 
 PACE = Pace(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
+EXITED = 7  # the status of a process that a caption ends
 
 
 # In a worker ----------------------------------------------------------------------------------------------------------
@@ -36,14 +29,14 @@ class Told:
     async def read(self, caption: str, photo: bytes | None) -> Reading:  # noqa: ARG002
         """The reading of a post that is read at all."""
         verb, *words = caption.split("#")[0].split()
-        tell(verb, caption)
+        print_line(verb, caption)
         match verb:
             case "say":
                 pass
             case "pause":
                 await pause(float(words[0]))
             case "exit":
-                os._exit(7)
+                os._exit(EXITED)
             case "loop":
                 while True:
                     sum(range(1000))
@@ -62,7 +55,7 @@ class Told:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            tell("stopped", caption)
+            print_line("stopped", caption)
             raise
 
 
@@ -74,43 +67,26 @@ def wedge(gate: str) -> None:
             file.read()
 
 
-def works_of(given: dict[str, str]) -> list[Work]:
-    """Posts as these settings want them worked on."""
-    seconds = float(given.pop("analyzer_seconds", "20"))
-    return [PostWork(Told(), with_pace(PACE, given), analyzer_seconds=seconds)]
+def works(settings: WorkerSettings) -> list[Work]:
+    """Read posts, as these settings say."""
+    seconds = float(settings.pop("analyzer_seconds", "20"))
+    return [PostWork(Told(), with_pace(PACE, settings), analyzer_seconds=seconds)]
 
 
-def nurse_posts(dsn: str, *given: str) -> None:
-    """A nursery whose workers have the lexicons in memory when they are born."""
-    fallback_reading("take them there")
-    nurse(works_of, dsn, *given)
+def warm_up() -> None:
+    """Load the lexicons."""
+    fallback_reading("any caption")
 
 
-def claim_everything(dsn: str) -> None:
-    """Claim, in batches of seven, under a name that every process shares."""
-
-    async def main() -> None:
-        async with await connect(dsn) as connection:
-            while leases := await claim(connection, POST, "worker-1", lease_seconds=60, most=7):
-                for lease in leases:
-                    print(lease.key)
-
-    print("ready", flush=True)
-    sys.stdin.readline()
-    asyncio.run(main())
-    print("end", flush=True)
+def main() -> None:
+    """Be a worker."""
+    run(works)
 
 
 # In a test ------------------------------------------------------------------------------------------------------------
 
 
-class PostNursery(Nursery):
-    """Workers of one name over posts, born and ended as a test likes."""
+class PostWorkerPool(WorkerPool):
+    """Workers of one name over posts."""
 
-    module = "tests.support.post_worker"
-
-
-COMMANDS: dict[str, Callable[..., None]] = {"nursery": nurse_posts, "claim": claim_everything}
-
-if __name__ == "__main__":
-    COMMANDS[sys.argv[1]](*sys.argv[2:])
+    module = __name__

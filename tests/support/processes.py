@@ -1,5 +1,6 @@
 """Real processes in tests: started, read from, killed and waited for, always on an event and never on a sleep."""
 
+import asyncio
 import fcntl
 import os
 import re
@@ -14,7 +15,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-__all__ = ["PYTHON", "Program", "is_gone", "plain_environment", "wait_gone", "wait_unlocked"]
+__all__ = [
+    "PYTHON",
+    "SECONDS",
+    "Program",
+    "is_gone",
+    "pause",
+    "plain_environment",
+    "print_line",
+    "wait_gone",
+    "wait_unlocked",
+]
 
 PYTHON = (sys.executable, "-P")
 SECONDS = 60.0
@@ -160,3 +171,19 @@ def wait_unlocked(path: Path, seconds: float = SECONDS) -> None:
 
     threading.Thread(target=wait, daemon=True).start()
     assert done.wait(seconds), f"{path} is still held after {seconds} s"
+
+
+# In such a process ----------------------------------------------------------------------------------------------------
+
+
+def print_line(*words: object) -> None:
+    """Print a line that a test waits for, in one write."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+async def pause(seconds: float) -> None:
+    """Take a while without blocking the event loop."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.Event().wait()

@@ -221,15 +221,26 @@ def psql(context: typer.Context) -> None:
     run_psql(context.args)
 
 
-@app.command(context_settings=PASS_ARGUMENTS_ON, rich_help_panel=WORKSHOP)
-def test(context: typer.Context) -> None:
-    """Run the tests on a real PostgreSQL, parallel and in random order; further arguments go to pytest.
+@app.command("test", context_settings=PASS_ARGUMENTS_ON, rich_help_panel=WORKSHOP)
+def run_tests(
+    context: typer.Context,
+    full: Annotated[
+        bool, typer.Option("--full", help="Fast and full: everything that must hold before a change lands.")
+    ] = False,
+    rest: Annotated[bool, typer.Option("--rest", help="Full without fast.")] = False,
+    gate: Annotated[bool, typer.Option("--gate", help="The fault gate: a minute of faults, alone.")] = False,
+    proof: Annotated[
+        bool, typer.Option("--proof", help="Nightly: all sections, or those that are named; `list` names them.")
+    ] = False,
+) -> None:
+    """Run the fast tests on a real PostgreSQL, parallel and in random order; further arguments go to pytest.
 
-    Example: duly test tests/unit -k lock
+    Example: duly test tests/full/ledger -k claim
     """
-    from duly.cli.workshop import run_tests
+    from duly.cli import workshop
 
-    run_tests(context.args)
+    tiers = {"--full": full, "--rest": rest, "--gate": gate, "--proof": proof}
+    workshop.run_tests([*(name for name, is_asked in tiers.items() if is_asked), *context.args])
 
 
 @app.command(rich_help_panel=WORKSHOP)

@@ -13,7 +13,7 @@ Every setting is an environment variable, read once when a command starts. A bad
 value and the fix; an empty variable is as good as none.
 
 This page is made from `src/duly/settings.py`; to write it anew:
-`DULY_UPDATE_GOLDEN=1 ./duly test tests/unit/test_configuration_page.py`
+`DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/docs/test_configuration_page.py`
 """
 
 END = """\

@@ -11,37 +11,30 @@ from typing import NoReturn
 from duly.cli.lock import problems_of_locks
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
-from duly.testing import FOREIGN_DATABASE_VARIABLES, server_for_tests
+from duly.testing import server_for_tests
 
 __all__ = ["become", "in_checkout", "run_chaos", "run_checks", "run_guards", "run_tests"]
 
-TESTS_PER_PROCESSOR = 2  # most of them wait for a server or a process most of the time
-# Compiling every test in every process costs as much as importing all they use.
-NOT_FOR_TESTS = (*FOREIGN_DATABASE_VARIABLES, "PYTHONDONTWRITEBYTECODE")
 
-
-def run_tests(arguments: list[str]) -> None:
-    """Become pytest, with no way to reach anybody's real database."""
+def run_tests(arguments: list[str]) -> NoReturn:
+    """Become the program that runs the tests of a tier."""
     in_checkout()
     server_for_tests()  # refuses a TEST_DATABASE_URL that is not marked as one
-    several = str(TESTS_PER_PROCESSOR * (os.cpu_count() or 1))
-    parallel = [] if any(word.startswith("-n") or word == "--pdb" for word in arguments) else ["-n", several]
-    environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_TESTS}
-    os.execve(sys.executable, [sys.executable, "-m", "pytest", *parallel, *arguments], environment)
+    os.execv(sys.executable, [sys.executable, "-m", "tools.run_tests", *arguments])
 
 
 def run_chaos(options: Mapping[str, object], report: bool, list_only: bool, as_json: bool) -> NoReturn:
     """Become the harness of faults."""
     in_checkout()
     flags = [*(["--report"] if report else []), *(["--list"] if list_only else [])]
-    become("tests.faults", options, as_json, flags)
+    become("tests.proof.faults", options, as_json, flags)
 
 
 def run_guards(only: str | None, report: bool, list_only: bool, as_json: bool) -> NoReturn:
     """Become the program that removes every guard in turn."""
     in_checkout()
     page = "docs/figures/guards.md" if report else None
-    become("tests.guards", {"only": only, "report": page}, as_json, ["--list"] if list_only else [])
+    become("tests.proof.guards", {"only": only, "report": page}, as_json, ["--list"] if list_only else [])
 
 
 def become(module: str, options: Mapping[str, object], as_json: bool, flags: Sequence[str] = ()) -> NoReturn:

@@ -1,0 +1,126 @@
+"""Every command, in process: what it refuses and why; and a way through those that have no other test in this tier."""
+
+import shlex
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from duly.errors import DulyError, InvalidArgument, Misconfigured, NotFound, NotMigrated
+from duly.testing import TestDatabases
+from tests.fast.cli.test_help import COMMANDS
+from tests.support.command_line import CommandLine
+
+ID = "019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77"
+
+# What each command says of something that is not there, or that makes no sense.
+REFUSED: dict[str, tuple[type[DulyError], str]] = {
+    f"ingest timeline {ID}": (NotFound, f"there is no session {ID}"),
+    f"ingest show {ID}": (NotFound, f"there is no session {ID}"),
+    f"ingest explain {ID}": (NotFound, f"there is no session {ID}"),
+    "ingest day 2026-02-10 --user 42": (NotFound, "nothing is known of 2026-02-10"),
+    "ingest diff 2026-02-10 1 2 --user 42": (NotFound, "there is no version 1 of 2026-02-10"),
+    "ingest replay 2026-02-10 --user 42": (NotFound, "nothing is known of 2026-02-10"),
+    "keys create ci --scope nonsense": (InvalidArgument, "no such scope: nonsense"),
+    "keys revoke duly_nothing": (NotFound, "there is no key with the prefix duly_nothing"),
+    "orgs revoke nobody": (NotFound, "there is no org 'nobody'"),
+    "users create 'two words'": (InvalidArgument, "a uid has"),
+    "users revoke nobody": (NotFound, "there is no person with the uid 'nobody'"),
+    "users set nobody --zone UTC": (NotFound, "there is no person with the uid 'nobody'"),
+    "users unlink nobody": (NotFound, "there is no person with the uid 'nobody'"),
+    "users link nobody": (Misconfigured, "TELEGRAM_BOT_TOKEN is not set"),
+    f"posts show {ID}": (NotFound, f"there is no post {ID}"),
+    f"posts explain {ID}": (NotFound, f"there is no post {ID}"),
+    f"posts timeline {ID}": (NotFound, f"there is no post {ID}"),
+    f"jobs show {ID}": (NotFound, f"there is no job {ID}"),
+    f"jobs timeline {ID}": (NotFound, f"there is no job {ID}"),
+    "schedule archive 7": (NotFound, "there is no schedule 7"),
+    "schedule explain 7": (NotFound, "there is no run 7"),
+    "schedule timeline 7": (NotFound, "there is no run 7"),
+    "schedule next nonsense": (InvalidArgument, "rule: must begin with `cron:`"),
+    "schedule upcoming --user nobody": (NotFound, "there is no person with the uid 'nobody'"),
+    "expenses list --user nobody": (NotFound, "there is no person with the uid 'nobody'"),
+    "expenses export --format csv --user nobody": (NotFound, "there is no person with the uid 'nobody'"),
+    "verify --contract nothing": (InvalidArgument, "there is no contract 'nothing'"),
+    "migrate --to nowhere": (Misconfigured, "--to nowhere: there is no such revision"),
+    "worker --once --only nothing": (InvalidArgument, "--only nothing: there is no work 'nothing'"),
+}
+# Commands that take nothing, or nothing that could be wrong: what they say where our tables are missing.
+NEED_TABLES = (
+    *("jobs limits", "jobs list", "orgs list", "users list", "keys list", "keys rotate-links", "posts list"),
+    *("posts release", "posts repair", "partitions list", "slo", "schedule list", "schedule runs", "expenses list"),
+    *("notifications list", "worker --once", "orgs create acme", "users create anna"),
+)
+
+
+@pytest.fixture
+def cli(database: str, tmp_path: Path) -> CommandLine:
+    """The commands of a migrated database."""
+    return CommandLine(database, tmp_path)
+
+
+@pytest.fixture
+def cli_without_tables(server: str, worker_id: str, tmp_path: Path) -> Generator[CommandLine, None, None]:
+    """The commands of a database in which there is nothing."""
+    with TestDatabases(server, f"duly_test_bare_{worker_id}", template="template0").clone(worker_id) as dsn:
+        yield CommandLine(dsn, tmp_path)
+
+
+def test_what_is_not_there_or_makes_no_sense_is_refused_with_the_reason(cli: CommandLine) -> None:
+    said = {words: cli.error(*shlex.split(words)) for words in REFUSED}
+    wrong = {
+        words: repr(error)
+        for words, error in said.items()
+        if type(error) is not REFUSED[words][0] or REFUSED[words][1] not in str(error)
+    }
+    assert wrong == {}
+
+
+def test_where_our_tables_are_missing_every_command_says_what_to_run(cli_without_tables: CommandLine) -> None:
+    said = {words: cli_without_tables.error(*shlex.split(words)) for words in NEED_TABLES}
+    wrong = {
+        words: repr(error)
+        for words, error in said.items()
+        if not isinstance(error, NotMigrated) or "duly migrate" not in str(error)
+    }
+    assert wrong == {}
+
+
+def test_every_command_of_these_tables_exists() -> None:
+    used = [" ".join(shlex.split(words)) for words in (*REFUSED, *NEED_TABLES)]
+    assert [words for words in used if not any(name and f"{words} ".startswith(f"{name} ") for name in COMMANDS)] == []
+
+
+def test_from_an_org_and_a_person_to_a_key_that_is_revoked(cli: CommandLine) -> None:
+    assert cli.json("orgs", "create", "acme")["outcome"] == "created"
+    assert cli.json("orgs", "create", "acme")["outcome"] == "existing"
+    assert cli.output("users", "create", "anna", "--zone", "Europe/Stockholm").startswith("created")
+    made = cli.json("keys", "create", "ci", "--org", "acme", "--scope", "admin")
+    assert made["secret"].startswith(made["prefix"])
+    listed = cli.output("keys", "list")
+    assert made["prefix"] in listed
+    assert made["secret"] not in listed
+    assert "acme" in cli.output("orgs", "list")
+    assert made["prefix"] in cli.output("keys", "revoke", made["prefix"])
+    assert cli.output("orgs", "revoke", "acme") == "no key was alive\n"
+    assert "anna" in cli.output("users", "unlink", "anna")
+    assert cli.output("users", "revoke", "anna") == "no key was alive\n"
+
+
+def test_an_empty_database_is_shown_as_one(cli: CommandLine) -> None:
+    assert cli.output("expenses", "list").startswith("id  occurred_at")
+    assert cli.output("expenses", "export", "--format", "csv").startswith("id,user_id,occurred_at")
+    assert cli.output("posts", "release") == "released  0\n"
+    assert cli.output("posts", "repair") == "repaired  0\n"
+    assert cli.output("jobs", "limits").startswith("queue  type")
+    assert "job_runs_" in cli.output("partitions", "list")
+
+
+def test_a_database_in_order_is_said_to_be_one(cli: CommandLine) -> None:
+    assert "0 differences, 0 offences" in cli.output("verify", "--contract", "posts")
+    assert cli.output("migrate").startswith("duly: the database is at ")
+
+
+def test_the_next_times_of_a_rule_are_told_in_its_zone(cli: CommandLine) -> None:
+    told = cli.output("schedule", "next", "cron: 0 10 1 * *", "--zone", "Europe/Stockholm")
+    assert told.startswith("At 10:00 on the first day of every month, Europe/Stockholm\n")

@@ -1,0 +1,282 @@
+"""`duly ingest`: capture a day, list, compare, rebuild; and what it prints when no worker runs."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly import extras
+from duly.errors import InvalidArgument, MissingExtra, NotFound, NotMigrated
+from duly.ingest.diff import replay
+from duly.ingest.shift import read_shift
+from duly.launcher import ROOT
+from duly.verify import check
+from tests.support.actions import Admin
+from tests.support.command_line import CommandLine
+from tests.support.fixtures import admin, database
+from tests.support.processes import Program
+
+__all__ = ["admin", "database"]
+
+Json = dict[str, Any]
+SAMPLE = ROOT / "fixtures" / "sample_schedule.json"
+PICTURES = ROOT / "tests" / "support" / "eyes" / "pictures"
+DAY = "2026-02-10"
+EVENING = {"start": "18:00", "end": "20:00", "title": "Anna Svensson • Städning", "address": "Storgatan 12 B, Göteborg"}
+MORNING = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Billdal"}
+
+
+class IngestCommandLine(CommandLine):
+    """The command line, with days in files and workers that process them."""
+
+    def start_worker(self, **more: str) -> Program:
+        """Start a worker for sessions, which prints what it does."""
+        return self.start("worker", "--only", "ingest", WORKER_POLL_SECONDS="0.1", OCR_IMAGE_SECONDS="500", **more)
+
+    def write_day(self, *entries: Mapping[str, Any], on: str = DAY) -> Path:
+        """Write a day to a file."""
+        file = self.directory / f"{uuid4()}.json"
+        file.write_text(json.dumps({"schedule_date": on, "entries": list(entries)}))
+        return file
+
+    def create_session(self, *entries: Mapping[str, Any], user: object = 42) -> str:
+        """Create a session that waits for a worker; return its id."""
+        day = self.write_day(*entries)
+        return self.json("ingest", "capture", "--fixture", day, "--user", user, "--wait", 0)["id"]
+
+
+@pytest.fixture
+def cli(admin: Admin, tmp_path: Path) -> IngestCommandLine:
+    return IngestCommandLine(admin.info.dsn, tmp_path)
+
+
+def add_user(admin: Admin, uid: str, telegram_id: int | None) -> None:
+    """Make a user."""
+    admin.execute('insert into "user".users (uid, telegram_id) values (%s, %s)', [uid, telegram_id])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "must hold an object"),
+        ("{}", "schedule_date: must be a day"),
+        ('{"schedule_date": "2026-02-10", "entries": [{"start": "x"}]}', "entries[0].start: must be a time"),
+        ("[" * 100_000, "is not JSON"),
+        (" " * 1_048_577, "which is too much for a day"),
+    ],
+    ids=["half", "list", "empty", "time", "deep", "large"],
+)
+def test_a_file_that_is_no_day_is_refused_at_once(text: str, words: str, admin: Admin, cli: IngestCommandLine) -> None:
+    file = cli.directory / "day.json"
+    file.write_text(text)
+    refusal = cli.error("ingest", "capture", "--fixture", file, "--user", 42)
+    assert isinstance(refusal, InvalidArgument)
+    assert str(refusal).startswith(f"{file}: ")
+    assert words in str(refusal)
+    ((rows,),) = admin.execute("select count(*) from schedule_ingest.capture_session").fetchall()
+    assert rows == 0
+
+
+def test_a_file_that_is_not_there_is_a_wrong_option(cli: IngestCommandLine) -> None:
+    for path in (cli.directory / "nowhere.json", cli.directory):
+        refused = cli.run("ingest", "capture", "--fixture", path, "--user", 42)
+        assert (refused.exit_code, "--fixture" in refused.stderr) == (2, True)
+    assert cli.run("ingest", "capture", "--fixture", SAMPLE).exit_code == 2
+    assert cli.run("ingest", "capture", "--fixture", SAMPLE, "--user", 42, "--wait", -1).exit_code == 2
+
+
+def test_what_is_no_photograph_is_refused_before_anything_is_given(admin: Admin, cli: IngestCommandLine) -> None:
+    refusal = cli.error("ingest", "capture", PICTURES / "before.jpg", SAMPLE, "--user", 42)
+    assert isinstance(refusal, InvalidArgument)
+    assert str(refusal).startswith(f"{SAMPLE}: this is no photograph that we can read")
+    assert "at most 50" in str(cli.error("ingest", "capture", *[PICTURES / "before.jpg"] * 51, "--user", 42))
+    for words in ([], [PICTURES / "before.jpg", "--fixture", SAMPLE]):
+        refused = cli.run("ingest", "capture", *words, "--user", 42)
+        assert refused.exit_code == 2
+    ((rows,),) = admin.execute("select count(*) from schedule_ingest.capture_session").fetchall()
+    assert rows == 0
+
+
+def test_who_waits_for_a_photograph_where_nothing_can_read_it_is_told_so_at_once(
+    admin: Admin, cli: IngestCommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "in_checkout", lambda: False)
+    for module in extras.MODULES["ocr"]:
+        monkeypatch.setitem(sys.modules, module, None)
+    refusal = cli.error("ingest", "capture", PICTURES / "before.jpg", "--user", 42)
+    assert isinstance(refusal, MissingExtra)
+    assert "pip install 'duly[ocr]'; or, where a worker on another machine reads" in str(refusal)
+    asked = "select count(*) from schedule_ingest.capture_session"
+    assert admin.execute(asked).fetchone() == (0,)
+    assert cli.output("ingest", "capture", PICTURES / "before.jpg", "--user", 42, "--wait", 0).startswith("given ")
+    assert admin.execute(asked).fetchone() == (1,)
+
+
+# Whose ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_person_is_named_by_uid_or_by_telegram_id(admin: Admin, cli: IngestCommandLine) -> None:
+    add_user(admin, "anna", 42)
+    add_user(admin, "7", 70)  # a uid may look like a number
+    add_user(admin, "cia", None)
+    by_uid, by_number, other = (cli.create_session(MORNING, user=user) for user in ("anna", 42, 7))
+    assert {each["id"] for each in cli.json("ingest", "list", "--user", "anna")["items"]} == {by_uid, by_number}
+    assert [each["id"] for each in cli.json("ingest", "list", "--user", 70)["items"]] == [other]
+    without = cli.error("ingest", "list", "--user", "cia")
+    assert isinstance(without, InvalidArgument)
+    assert "duly users set cia --telegram-id N" in str(without)
+    for nobody in ("dan", "\udcff", "0", "-5", str(2**63), "4 2", "9" * 5000):
+        assert isinstance(cli.error("ingest", "list", f"--user={nobody}"), NotFound)
+    changed = cli.run("users", "set", "cia", "--telegram-id", 71)
+    assert changed.exit_code == 0
+    assert cli.json("ingest", "list", "--user", "cia") == {"items": [], "next": None}
+
+
+# Saying no ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["day", "versions", "events", "notifications", "replay"])
+def test_a_day_that_is_none_or_of_which_nothing_is_known(verb: str, cli: IngestCommandLine) -> None:
+    refusal = cli.error("ingest", verb, "10.2.2026", "--user", 42)
+    assert isinstance(refusal, InvalidArgument)
+    assert "DATE: must be a day such as 2026-02-10" in str(refusal)
+    if verb in ("day", "replay"):
+        assert "nothing is known of 2026-02-10" in str(cli.error("ingest", verb, DAY, "--user", 42))
+    else:
+        assert cli.json("ingest", verb, DAY, "--user", 42) == {"items": [], "next": None}
+
+
+def test_a_database_without_our_tables_says_what_to_run(database: str, cli: IngestCommandLine) -> None:
+    empty = CommandLine(make_conninfo(database, dbname="postgres"), cli.directory)
+    for words in (["list", "--user", "42"], ["show", uuid4()], ["explain", uuid4()]):
+        refusal = empty.error("ingest", *words)
+        assert isinstance(refusal, NotMigrated)
+        assert "duly migrate" in str(refusal)
+
+
+def test_without_a_worker_it_says_so_and_how_to_run_one(cli: IngestCommandLine) -> None:
+    words = ["ingest", "capture", "--fixture", SAMPLE, "--user", 42]
+    left = cli.run(*words, "--wait", 0.2)
+    assert left.exit_code == 1
+    given, waits = left.stdout.splitlines()
+    assert given.startswith("given ")
+    assert waits.startswith("waits     It is complete since ")
+    assert waits.endswith("no worker is alive that takes sessions; start one: duly worker --only ingest.")
+    told = cli.run(*words, "--wait", 0, "--json")
+    assert (told.exit_code, json.loads(told.stdout)["state"]) == (0, "pending")
+    cli.run_worker("ingest")
+    cli.run_worker("ingest")
+    assert [each["state"] for each in cli.json("ingest", "list", "--user", 42)["items"]] == ["done", "done"]
+
+
+def test_a_day_its_versions_changes_events_and_messages_are_shown(admin: Admin, cli: IngestCommandLine) -> None:
+    first = cli.create_session(MORNING)
+    cli.run_worker("ingest")
+    second = cli.create_session({**MORNING, "start": "11:00"}, EVENING)
+    cli.run_worker("ingest")
+    about = (DAY, "--user", 42)
+    known = cli.json("ingest", "day", *about)
+    assert (known["current_version"], known["source_session_id"], len(known["snapshot_payload"])) == (2, second, 2)
+    head, *shifts = cli.output("ingest", "day", *about).splitlines()
+    assert re.match(r"2026-02-10  version 2, last looked at 20", head)
+    assert shifts == [
+        "  11:00\N{EN DASH}14:00  Cleaning, Billdal",
+        "  18:00\N{EN DASH}20:00  Anna Svensson, Städning, Storgatan 12B, Göteborg",
+    ]
+    versions = cli.json("ingest", "versions", *about)["items"]
+    assert [(each["version"], each["session_id"]) for each in versions] == [(1, first), (2, second)]
+    assert all("payload" not in each for each in versions)
+    head, *rows = cli.output("ingest", "versions", *about).splitlines()
+    assert head.split() == ["version", "created_at", "session_id", "payload_hash"]
+    assert [row.split()[0] for row in rows] == ["1", "2"]
+    events = cli.json("ingest", "events", *about)["items"]
+    assert [each["event_type"] for each in events] == ["shift_added", "shift_time_changed", "shift_added"]
+    rebuilt = replay((each["old_value"], each["new_value"]) for each in events)
+    assert rebuilt == [read_shift(each) for each in known["snapshot_payload"]]
+    assert (
+        cli.output("ingest", "events", *about)
+        .splitlines()[2]
+        .endswith("shift_time_changed  Shift on 2026-02-10, Billdal: 10:00 → 11:00.")
+    )
+    page = cli.json("ingest", "events", *about, "--limit", 1)
+    assert [each["seq"] for each in cli.json("ingest", "events", *about, "--place", page["next"])["items"]] == [2, 3]
+    assert "more      --place " in cli.output("ingest", "versions", *about, "--limit", 1)
+    messages = cli.json("ingest", "notifications", *about)["items"]
+    assert [(each["status"], each["notification_type"]) for each in messages] == [("pending", "event")] * 3
+    assert cli.output("ingest", "notifications", *about).splitlines()[1].endswith(messages[0]["message"])
+    assert check(admin, ("duly", "schedule_ingest")) == []
+
+
+@pytest.mark.lawless
+def test_a_day_is_rebuilt_from_its_events_and_a_difference_is_told(admin: Admin, cli: IngestCommandLine) -> None:
+    for entries in ([MORNING], [EVENING], [MORNING], [EVENING]):
+        cli.create_session(*entries)
+        cli.run_worker("ingest")
+    about = ("replay", DAY, "--user", 42)
+    assert cli.output("ingest", *about) == "same      2026-02-10: 7 events rebuild the day as it is known, 1 shift\n"
+    told = cli.json("ingest", *about)
+    assert (told["is_same"], told["events"], told["shifts"]) == (True, 7, told["known"])
+    with admin.transaction():
+        admin.execute("set local session_replication_role = replica")
+        admin.execute("update schedule_ingest.day_snapshot set snapshot_payload = '[]'")
+    other = cli.run("ingest", *about)
+    assert other.exit_code == 1
+    assert other.stdout.splitlines() == [
+        "differs   2026-02-10: 7 events rebuild 1 shift, known are 0 shifts",
+        "  + 18:00\N{EN DASH}20:00  Anna Svensson, Städning, Storgatan 12B, Göteborg",
+    ]
+    with admin.transaction():
+        admin.execute("set local session_replication_role = replica")
+        admin.execute("delete from schedule_ingest.schedule_event where seq = 1")
+    broken = cli.run("ingest", *about, "--json")
+    assert (broken.exit_code, json.loads(broken.stdout)["shifts"]) == (1, None)
+    assert "changes a shift that was not there" in cli.run("ingest", *about).stdout
+
+
+def test_a_session_is_shown_with_its_images_its_log_and_its_reason(admin: Admin, cli: IngestCommandLine) -> None:
+    key = cli.create_session(MORNING)
+    assert cli.output("ingest", "explain", key).startswith("It is complete since ")
+    cli.run_worker("ingest")
+    shown = cli.json("ingest", "show", key)
+    assert (shown["state"], shown["images"], shown["result"]["outcome"]) == ("done", [], "changed")
+    text = dict(line.split(maxsplit=1) for line in cli.output("ingest", "show", key).splitlines())
+    assert (text["id"], text["state"], text["user_id"]) == (key, "done", "42")
+    log = cli.json("ingest", "timeline", key)
+    assert [each["next_status"] for each in log] == ["pending", "processing", "done"]
+    head, *_ = cli.output("ingest", "timeline", key).splitlines()
+    assert head.split() == ["seq", "at", "from", "to", "by", "details"]
+    reason = cli.json("ingest", "explain", key)
+    assert (reason["reason"], reason["looked_at"].endswith("+00:00")) == ("done", True)
+    ((waiting,),) = admin.execute(
+        "insert into schedule_ingest.capture_session (user_id) values (42) returning id::text"
+    ).fetchall()
+    admin.execute(
+        "insert into schedule_ingest.capture_image (session_id, sequence, r2_key) values (%s, 1, 'screenshots/x.png')",
+        [waiting],
+    )
+    assert [each["r2_key"] for each in cli.json("ingest", "show", waiting)["images"]] == ["screenshots/x.png"]
+    assert re.search(r"^image +1  screenshots/x\.png  20", cli.output("ingest", "show", waiting), re.MULTILINE)
+    assert cli.json("ingest", "explain", waiting)["reason"] == "open"
+    page = cli.json("ingest", "list", "--user", 42, "--limit", 1)
+    assert [each["id"] for each in page["items"]] == [waiting]
+    head, row = cli.output("ingest", "list", "--user", 42, "--place", page["next"]).splitlines()
+    assert head.split() == ["id", "state", "created_at", "closed_at", "outcome", "schedule_date", "version", "error"]
+    assert row.split()[0] == key
+    assert row.split()[-4:] == ["changed", DAY, "1", "-"]
+
+
+def test_what_a_stranger_wrote_does_not_move_the_terminal(admin: Admin, cli: IngestCommandLine) -> None:
+    cli.create_session({**MORNING, "title": "Anna \x1b[31mRed • Städning", "location": "Bill\x07dal"})
+    cli.run_worker("ingest")
+    for words in (["day"], ["events"], ["notifications"], ["diff", 0, 1]):
+        said = cli.output("ingest", words[0], DAY, *words[1:], "--user", 42)
+        assert "\x1b" not in said
+        assert "\x07" not in said
+        assert "\N{REPLACEMENT CHARACTER}" in said

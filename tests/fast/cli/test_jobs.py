@@ -1,0 +1,336 @@
+"""`duly jobs`: enqueue, list, explain, steer."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.cli.jobs import actor
+from duly.cli.watching import counter, watcher
+from duly.db.migrations import Names
+from duly.errors import IllegalMove, InvalidArgument, KeyReused, NotFound, NotMigrated
+from duly.ledger import store
+from duly.ledger.sdk import DEFAULT_ORG
+from tests.support.command_line import CommandLine
+from tests.support.fixtures import admin, database, worker
+from tests.support.ledger.actions import Admin, JobActions
+from tests.support.ledger.fixtures import jobs
+
+__all__ = ["admin", "database", "jobs", "worker"]
+
+
+@pytest.fixture
+def cli(database: str, tmp_path: Path) -> CommandLine:
+    return CommandLine(database, tmp_path)
+
+
+async def make_dead_letters(
+    jobs: JobActions, cli: CommandLine, rows: int = 1, code: str = "OOPS", job_type: str = "work"
+) -> None:
+    """Enqueue jobs and fail each of them for good."""
+    for _ in range(rows):
+        cli.output("jobs", "enqueue", job_type, "--max-attempts", 1)
+    kinds = [store.Kind("default", job_type)]
+    await jobs.fail(*await jobs.claim(*kinds, limit=rows), code=code)
+
+
+async def test_watching_ends_with_1_when_it_did_not_succeed_or_takes_too_long(
+    jobs: JobActions, cli: CommandLine
+) -> None:
+    await make_dead_letters(jobs, cli)
+    (key,) = jobs.columns("id")
+    watched = cli.run("jobs", "show", key, "--watch")
+    assert watched.exit_code == 1
+    assert watched.stdout.splitlines()[-1].startswith(f"ended     {key}  work  dead_letter  OOPS: because")
+    waited = cli.run("jobs", "enqueue", "work", "--watch", "--watch-for", "100ms")
+    assert waited.exit_code == 1
+    assert "it has not ended; why: duly jobs explain" in waited.stderr
+    await store.done(jobs.worker, await jobs.claim(), [None])
+    _, done = jobs.columns("id")
+    assert cli.run("jobs", "show", done, "--watch").exit_code == 0
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+def test_every_option_of_a_wish_arrives(cli: CommandLine, jobs: JobActions) -> None:
+    options = ["--queue", "images", "--key", "k", "--at", "2030-01-31T08:00+01:00", "--priority", -5]
+    harder = ["--max-attempts", 3, "--backoff", "fixed", "--timeout", "2m"]
+    made = cli.json("jobs", "enqueue", "work", *options, *harder)
+    assert {name: made[name] for name in ("queue", "idempotency_key", "run_at", "priority", "max_attempts")} == {
+        "queue": "images",
+        "idempotency_key": "k",
+        "run_at": "2030-01-31T07:00:00+00:00",
+        "priority": -5,
+        "max_attempts": 3,
+    }
+    assert (made["backoff_policy"], made["timeout_seconds"], made["requested_by"]) == ("fixed", 120.0, actor())
+    assert actor().startswith("cli:")
+    assert jobs.events(made["id"])[0] == (None, "queued", {"actor": actor()})
+    again = cli.json("jobs", "enqueue", "work", *options)
+    assert (again["outcome"], again["id"]) == ("existing", made["id"])
+    assert isinstance(cli.error("jobs", "enqueue", "other", *options), KeyReused)
+    delayed = cli.output("jobs", "enqueue", "work", "--delay", "1h")
+    assert delayed.startswith("created   ")
+    assert "  queued  due 2" in delayed
+
+
+def test_a_payload_is_typed_read_from_a_file_or_given_as_input(cli: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "payload.json"
+    file.write_text('{"from": "file"}')
+    assert cli.json("jobs", "enqueue", "work", "--payload", f"@{file}")["payload"] == {"from": "file"}
+    assert cli.json("jobs", "enqueue", "work", "--payload", "-", stdin='{"from": "input"}')["payload"] == {
+        "from": "input"
+    }
+    assert cli.json("jobs", "enqueue", "work")["payload"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["--payload", '{"a": 1,}'], r"--payload: not JSON at line 1, column 9"),
+        (["--payload", '{"a": [1, NaN]}'], r"--payload: \$\.a\[1\]: is not a finite number"),
+        (["--payload", "[]"], r"--payload: \$: must be an object"),
+        (["--payload", "[" * 100_000], r"--payload: "),
+        (["--payload", "@/nowhere/at/all"], r"--payload @/nowhere/at/all: .*No such file"),
+        (["--payload", json.dumps({"a": "x" * 1024 * 1024})], r"--payload: \$\.a: here the value passes its limit"),
+        (["--delay", "soon"], r"--delay: a duration of 'soon'"),
+        (["--timeout", "-1s"], r"--timeout: a duration of '-1s'"),
+        (["--at", "tomorrow"], r"--at 'tomorrow': write a time as"),
+        (["--at", "2030-01-31", "--delay", "1s"], r"--at 2030-01-31 and --delay 1s: "),
+        (["--org", "nobody"], r"there is no org 'nobody'; make it with"),
+    ],
+)
+def test_a_wish_that_cannot_be_meant_is_refused_with_its_place(words: list[str], place: str, cli: CommandLine) -> None:
+    refusal = cli.error("jobs", "enqueue", "work", *words)
+    assert isinstance(refusal, InvalidArgument | NotFound)
+    assert refusal.exit_status == 2
+    assert re.match(place, str(refusal)), str(refusal)
+
+
+@pytest.mark.parametrize("words", [["--priority", "101"], ["--backoff", "never"], ["--max-attempts", "0"]])
+def test_what_an_option_cannot_be_is_refused_before_anything_is_asked(words: list[str], cli: CommandLine) -> None:
+    refused = cli.run("jobs", "enqueue", "work", *words)
+    assert refused.exit_code == 2
+    assert words[0] in refused.stderr
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_are_listed_page_by_page_and_by_what_they_are(cli: CommandLine, jobs: JobActions) -> None:
+    keys = [str(key) for key in jobs.enqueue(org=DEFAULT_ORG, rows=3)]
+    first = cli.json("jobs", "list", "--limit", 2)
+    assert [job["id"] for job in first["items"]] == [keys[2], keys[1]]
+    rest = cli.json("jobs", "list", "--limit", 2, "--place", first["next"])
+    assert ([job["id"] for job in rest["items"]], rest["next"]) == ([keys[0]], None)
+    cli.output("jobs", "cancel", keys[0])
+    (only,) = cli.json("jobs", "list", "--status", "canceled", "--type", "work", "--queue", "default")["items"]
+    assert only["id"] == keys[0]
+    assert cli.json("jobs", "list", "--finished-from", only["finished_at"])["items"] == [only]
+    assert cli.json("jobs", "list", "--finished-before", only["finished_at"])["items"] == []
+    for nothing in (["--type", "other"], ["--queue", "other"], ["--status", "running"]):
+        assert cli.json("jobs", "list", *nothing) == {"items": [], "next": None}
+    head, newest, more = cli.output("jobs", "list", "--limit", 1).splitlines()
+    assert head.split()[:5] == ["id", "type", "queue", "status", "starts"]
+    assert newest.split()[:5] == [keys[2], "work", "default", "queued", "0/5"]
+    assert more.startswith("more      --place ")
+    assert isinstance(cli.error("jobs", "list", "--place", "nonsense"), InvalidArgument)
+
+
+async def test_a_job_is_shown_with_its_log(cli: CommandLine, jobs: JobActions) -> None:
+    made = cli.json("jobs", "enqueue", "work", "--payload", '{"n": 1}')
+    assert cli.json("jobs", "show", made["id"]) == {name: made[name] for name in made if name != "outcome"}
+    assert made["created_at"].endswith("+00:00")
+    shown = dict(line.split(maxsplit=1) for line in cli.output("jobs", "show", made["id"]).splitlines())
+    assert (shown["status"], shown["org_id"], shown["payload"]) == ("queued", "default", '{"n": 1}')
+    await store.done(jobs.worker, await jobs.claim(), [None])
+    events = cli.json("jobs", "timeline", made["id"])
+    assert [(event["seq"], event["next_status"]) for event in events] == [
+        (1, "queued"),
+        (2, "running"),
+        (3, "succeeded"),
+    ]
+    head, first, *_ = cli.output("jobs", "timeline", made["id"]).splitlines()
+    assert head.split() == ["seq", "at", "from", "to", "by", "details"]
+    assert first.split()[4:6] == ["-", "queued"]
+
+
+def test_why_a_job_is_not_running_is_one_sentence_or_a_reason_for_programs(cli: CommandLine, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG, delay_seconds=3600)
+    assert re.fullmatch(r"It waits until .*, as it was asked to\.\n", cli.output("jobs", "explain", key))
+    told = cli.json("jobs", "explain", key)
+    assert (told["reason"], told["status"], told["id"]) == ("delayed", "queued", str(key))
+    assert re.search(r"\d UTC, for another", told["sentence"])
+
+
+def test_an_org_is_named_or_given_by_its_id_and_sees_its_own_jobs_only(cli: CommandLine, admin: Admin) -> None:
+    ((org,),) = admin.execute("insert into duly.orgs (name) values ('acme') returning id").fetchall()
+    made = cli.json("jobs", "enqueue", "work", "--org", "acme")
+    assert made["org_id"] == str(org)
+    for words in (["show"], ["timeline"], ["explain"], ["cancel"], ["cancel", "--now"], ["retry"]):
+        assert isinstance(cli.error("jobs", words[0], made["id"], *words[1:]), NotFound)
+    assert cli.json("jobs", "list")["items"] == []
+    assert cli.json("jobs", "show", made["id"], "--org", org)["id"] == made["id"]
+    assert cli.json("jobs", "redrive", "--org", "acme")["matched"] == 0
+    assert cli.json("jobs", "enqueue", "work", "--org", DEFAULT_ORG)["org_id"] == str(DEFAULT_ORG)
+
+
+# Steering: every edge that a person can cause -------------------------------------------------------------------------
+
+
+def test_queued_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG)
+    assert cli.output("jobs", "cancel", key).startswith(f"canceled  {key}")
+    assert jobs.events(key)[-1] == ("queued", "canceled", {"actor": actor(), "reason": "cancel_requested"})
+    refusal = cli.error("jobs", "cancel", key)
+    assert isinstance(refusal, IllegalMove)
+    assert "is canceled and cannot be cancelled" in str(refusal)
+
+
+async def test_running_is_asked_to_stop_and_runs_on(cli: CommandLine, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG)
+    await jobs.claim()
+    said = cli.output("jobs", "cancel", key)
+    assert said.startswith(f"asked     {key}")
+    assert "--now" in said
+    assert jobs.events(key)[-1] == ("running", "running", {"actor": actor(), "reason": "cancel_requested"})
+    assert cli.json("jobs", "explain", key)["reason"] == "asked_to_stop"
+
+
+async def test_running_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG)
+    leases = await jobs.claim()
+    assert cli.json("jobs", "cancel", key, "--now")["status"] == "canceled"
+    assert jobs.events(key)[-1] == ("running", "canceled", {"actor": actor(), "reason": "cancel_requested"})
+    assert await store.done(jobs.worker, leases, [None]) == frozenset()
+
+
+async def test_dead_letter_to_queued(cli: CommandLine, jobs: JobActions) -> None:
+    await make_dead_letters(jobs, cli)
+    (key,) = jobs.columns("id")
+    assert cli.output("jobs", "retry", key).startswith(f"retried   {key}  work  queued")
+    assert jobs.events(key)[-1] == ("dead_letter", "queued", {"actor": actor(), "reason": "redriven"})
+    assert isinstance(cli.error("jobs", "retry", key), IllegalMove)
+
+
+async def test_dead_letters_are_counted_before_they_are_redriven(cli: CommandLine, jobs: JobActions) -> None:
+    await make_dead_letters(jobs, cli, 2, "OOPS")
+    await make_dead_letters(jobs, cli, 1, "TIMEOUT", "other")
+    assert cli.json("jobs", "redrive", "--dry-run") == {"matched": 3, "redriven": 0}
+    assert cli.json("jobs", "redrive", "--dry-run", "--code", "OOPS", "--queue", "default") == {
+        "matched": 2,
+        "redriven": 0,
+    }
+    latest = max(jobs.columns("finished_at"))
+    assert cli.json("jobs", "redrive", "--dry-run", "--finished-from", latest.isoformat())["matched"] == 1
+    assert cli.json("jobs", "redrive", "--dry-run", "--finished-before", latest.isoformat())["matched"] == 2
+    refused = cli.run("jobs", "redrive", "--type", "work", stdin="n\n")
+    assert refused.exit_code == 1
+    assert set(jobs.columns("status")) == {"dead_letter"}
+    agreed = cli.run("jobs", "redrive", "--type", "work", stdin="y\n")
+    matched, *_, redriven = agreed.stdout.splitlines()
+    assert (matched, redriven) == ("matched   2 dead letters", "redriven  2")
+    assert jobs.columns("status") == ["queued", "queued", "dead_letter"]
+    assert cli.output("jobs", "redrive", "--yes").splitlines() == ["matched   1 dead letter", "redriven  1"]
+    assert cli.json("jobs", "redrive") == {"matched": 0, "redriven": 0}
+    jobs.verify()
+
+
+# Whose rights ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_rights_of_the_api_are_enough_but_to_explain(cli: CommandLine, jobs: JobActions, database: str) -> None:
+    cli.environment["DATABASE_URL"] = make_conninfo(database, user=Names().api)
+    made = cli.json("jobs", "enqueue", "work")
+    assert cli.json("jobs", "cancel", made["id"])["status"] == "canceled"
+    assert f"grant {Names().worker} to {Names().api}" in str(cli.error("jobs", "explain", made["id"]))
+
+
+def test_a_database_without_our_tables_says_what_to_run(cli: CommandLine, server: str) -> None:
+    cli.environment["DATABASE_URL"] = make_conninfo(server, dbname="template1")
+    for words in (["list"], ["enqueue", "work"], ["explain", uuid4()], ["pause", "--queue", "q"]):
+        assert isinstance(cli.error("jobs", *words), NotMigrated)
+
+
+# On a terminal --------------------------------------------------------------------------------------------------------
+
+
+def take_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on standard error is a terminal."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+async def test_on_a_terminal_whoever_watches_a_job_sees_a_bar(
+    jobs: JobActions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG)
+    (lease,) = await jobs.claim()
+    await store.record_progress(jobs.worker, lease, "reading", 40)
+    job = await store.find_job(jobs.worker, DEFAULT_ORG, key)
+    assert job
+    take_for_a_terminal(monkeypatch)
+    with watcher(job, as_json=False) as tell_change:
+        tell_change(replace(job, stage="writing", progress=80))
+    seen = capsys.readouterr()
+    assert "running writing" in seen.err
+    assert "80%" in seen.err
+    assert seen.out == ""
+
+
+def test_on_a_terminal_whoever_redrives_sees_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    take_for_a_terminal(monkeypatch)
+    with counter("redriving", 20) as tell_progress:
+        tell_progress(10)
+    seen = capsys.readouterr()
+    assert "redriving" in seen.err
+    assert "10/20" in seen.err
+    assert seen.out == ""
+
+
+async def test_what_strangers_wrote_is_shown_and_not_obeyed(cli: CommandLine, jobs: JobActions) -> None:
+    red = "two\nlines \x1b[31m"
+    shown = "two lines \N{REPLACEMENT CHARACTER}[31m"
+    (key,) = jobs.enqueue(org=DEFAULT_ORG, requested_by=red, max_attempts=1)
+    (lease,) = await jobs.claim()
+    await store.record_progress(jobs.worker, lease, red, 40)
+    assert f"in stage '{shown}'" in cli.output("jobs", "explain", key)
+    await jobs.fail(lease, code="OOPS", message=red)
+    assert f"with OOPS ({shown});" in cli.output("jobs", "explain", key)
+    told = cli.output("jobs", "show", key).splitlines()
+    for name in ("requested_by", "stage", "last_error_message"):
+        assert [line.split(maxsplit=1) for line in told if line.startswith(f"{name} ")] == [[name, shown]]
+    for verb, ends in (("retry", "queued"), ("cancel", "canceled")):
+        assert cli.output("jobs", verb, key).endswith(f"{key}  work  {ends}  OOPS: {shown}\n")
+    assert "\x1b" not in cli.output("jobs", "timeline", key)
+
+
+async def test_what_is_paused_is_not_claimed_until_it_is_resumed(cli: CommandLine, jobs: JobActions) -> None:
+    jobs.enqueue()
+    assert cli.output("jobs", "pause", "--queue", "default").startswith("paused    queue default, since ")
+    assert await jobs.claim() == []
+    assert jobs.admin.execute("select queue, type, paused_by from ledger.job_limit").fetchall() == [
+        ("default", "*", actor())
+    ]
+    assert cli.json("jobs", "pause", "--queue", "default", "--type", "work")["type"] == "work"
+    assert [(each["queue"], each["type"]) for each in cli.json("jobs", "limits")] == [
+        ("default", "*"),
+        ("default", "work"),
+    ]
+    assert cli.output("jobs", "limits").splitlines()[0].split() == ["queue", "type", "most", "paused_at", "paused_by"]
+    resumed = cli.output("jobs", "resume", "--queue", "default", "--type", "work")
+    assert resumed == "resumed   queue default and type work\n"
+    assert await jobs.claim() == []
+    assert cli.json("jobs", "resume", "--queue", "default")["resumed"] is True
+    assert cli.output("jobs", "resume", "--queue", "default") == "it was not paused\n"
+    assert len(await jobs.claim()) == 1
+    for verb in ("pause", "resume"):
+        assert isinstance(cli.error("jobs", verb), InvalidArgument)

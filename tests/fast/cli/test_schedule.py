@@ -1,0 +1,526 @@
+"""`duly schedule`, `notifications`, `expenses` and a user's quiet hours and webhook."""
+
+import json
+import re
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from standardwebhooks import Webhook
+
+from duly.errors import (
+    DulyError,
+    IllegalMove,
+    InvalidArgument,
+    KeyReused,
+    NotFound,
+    NothingToUndo,
+    RunClosed,
+)
+from duly.testing import move_clock
+from tests.support.actions import Admin
+from tests.support.command_line import CommandLine
+from tests.support.fixtures import admin, database
+
+__all__ = ["admin", "database"]
+
+MONTHLY = "cron: 0 10 1 * *"
+RENT = ["schedule", "add", "Rent", "--user", "anna", "--rule", MONTHLY]
+SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SHOWN = {
+    "id",
+    "user_id",
+    "uid",
+    "zone",
+    "name",
+    "description",
+    "rule",
+    "first_run_at",
+    "advance_minutes",
+    "channel",
+    "status",
+    "catch_up",
+    "created_at",
+    "updated_at",
+    "next_at",
+    "plan_error",
+    "expense",
+    "says",
+    "next",
+}
+
+
+class ScheduleCommandLine(CommandLine):
+    """The command line, with runs that were sent."""
+
+    def sent_run(self, *more: object) -> int:
+        """Fire a schedule and send its reminder; return the id of the run."""
+        schedule = self.json(*RENT, "--channel", "console", *more)["id"]
+        run = self.json("schedule", "fire", schedule)["id"]
+        self.run_worker("scheduler", "outbox")
+        assert self.json("schedule", "runs", "--status", "sent")["items"][0]["id"] == run
+        return run
+
+
+@pytest.fixture
+def cli(admin: Admin, tmp_path: Path) -> ScheduleCommandLine:
+    """The command line over a database with two users."""
+    cli = ScheduleCommandLine(admin.info.dsn, tmp_path)
+    cli.output("users", "create", "anna", "--zone", "Europe/Stockholm", "--currency", "SEK")
+    cli.output("users", "create", "bo")
+    return cli
+
+
+# Schedules ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_schedule_is_made_and_said_in_words_with_its_next_firings(cli: ScheduleCommandLine) -> None:
+    first = ["--first-run-at", "2040-01-15T00:00Z"]
+    made = cli.json(
+        *RENT, *first, "--advance", 60, "--description", "the flat", "--amount", "950", "--category", "home"
+    )
+    assert made.keys() == SHOWN | {"outcome"}
+    assert (made["outcome"], made["uid"], made["channel"], made["catch_up"]) == (
+        "created",
+        "anna",
+        "telegram",
+        "latest",
+    )
+    assert (made["advance_minutes"], made["description"]) == (60, "the flat")
+    assert made["expense"] == {"amount": "950", "currency": "SEK", "category": "home"}
+    assert made["next"] == [
+        {"local": "2040-02-01T10:00+01:00", "utc": "2040-02-01T09:00Z"},
+        {"local": "2040-03-01T10:00+01:00", "utc": "2040-03-01T09:00Z"},
+        {"local": "2040-04-01T10:00+02:00", "utc": "2040-04-01T08:00Z"},
+    ]
+    assert "Europe/Stockholm" in made["says"]
+    said = cli.output(*RENT, *first)
+    assert re.match(r"created +schedule \d+\n", said)
+    assert "2040-02-01T10:00+01:00  2040-02-01T09:00Z" in said
+    assert "says " in said
+
+
+def test_the_same_key_makes_one_schedule_and_another_request_is_refused(cli: ScheduleCommandLine) -> None:
+    first = cli.json(*RENT, "--key", "k")
+    again = cli.json(*RENT, "--key", "k")
+    assert (first["outcome"], again["outcome"], first["id"]) == ("created", "existing", again["id"])
+    assert isinstance(cli.error(*RENT, "--key", "k", "--advance", 5), KeyReused)
+    assert len(cli.json("schedule", "list")["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "why"),
+    [
+        (["--user", "cia"], NotFound, "there is no person with the uid 'cia'; see: duly users list"),
+        (["--user", "\udcff"], NotFound, "no person with the uid"),
+        (["--rule", "cron: 61 * * * *"], InvalidArgument, "is '61'"),
+        (["--first-run-at", "soon"], InvalidArgument, "--first-run-at soon: must be a time"),
+        (["--first-run-at", "1999-01-01"], InvalidArgument, "years 2000 to 2199"),
+        (["--amount", "much"], InvalidArgument, "expense.amount: must be an amount such as 9.99"),
+        (["--category", "home"], InvalidArgument, "--category without --amount"),
+        (["--amount", "1", "--currency", "euro"], InvalidArgument, "three capital letters"),
+        (["--description", "x" * 501], InvalidArgument, "description: must be a text of 1 to 500"),
+    ],
+)
+def test_what_cannot_become_a_schedule_is_refused(
+    words: list[str], error: type[DulyError], why: str, cli: ScheduleCommandLine
+) -> None:
+    refusal = cli.error(*RENT, *words)
+    assert type(refusal) is error
+    assert why in str(refusal)
+    assert cli.json("schedule", "list")["items"] == []
+
+
+def test_the_words_of_a_command_are_checked(cli: ScheduleCommandLine) -> None:
+    for words in (
+        [*RENT, "--channel", "pigeon"],
+        [*RENT, "--catch-up", "some"],
+        [*RENT, "--advance", "10081"],
+        ["schedule", "answer", "1", "perhaps"],
+        ["schedule", "show", "0"],
+        ["schedule", "list", "--status", "sleeping"],
+        ["expenses", "export", "--format", "xls"],
+    ):
+        assert cli.run(*words).exit_code == 2
+
+
+# People ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_person_has_quiet_hours_or_none(admin: Admin, cli: ScheduleCommandLine) -> None:
+    assert cli.json("users", "set", "anna", "--quiet", "22:00-07:00")["quiet"] == "22:00-07:00"
+    ((hours,),) = admin.execute("select quiet_from::text || quiet_until::text from \"user\".users where uid = 'anna'")
+    assert hours == "22:00:0007:00:00"
+    assert [each["quiet"] for each in cli.json("users", "list")] == ["22:00-07:00", None]
+    assert "22:00-07:00" in cli.output("users", "list")
+    assert "quiet 22:00-07:00" in cli.output("users", "set", "anna", "--zone", "UTC")
+    assert cli.json("users", "set", "anna", "--quiet", "none")["quiet"] is None
+    for hours in ("22-7", "24:00-07:00", "22:00-22:00", "22:60-07:00", ""):
+        refusal = cli.error("users", "set", "anna", "--quiet", hours)
+        assert "quiet hours" in str(refusal)
+    assert isinstance(cli.error("users", "set", "cia", "--quiet", "none"), NotFound)
+
+
+def test_a_person_has_a_webhook_whose_secret_is_shown_once(admin: Admin, cli: ScheduleCommandLine) -> None:
+    url = "https://example.com/hooks?a=b"
+    made = cli.json("users", "set", "anna", "--webhook", url)
+    assert made["webhook"] == url
+    secret = made["webhook_secret"]
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret)
+    Webhook(secret)
+    ((stored,),) = admin.execute('select secret from "user".webhooks')
+    assert stored == secret
+    listed = cli.output("users", "list") + json.dumps(cli.json("users", "list"))
+    assert url in listed
+    assert "whsec_" not in listed
+    said = cli.output("users", "set", "anna", "--webhook", "http://localhost:9000/x")
+    assert re.search(r"^secret    whsec_\S+$", said, re.MULTILINE)
+    given = cli.output("users", "set", "anna", "--webhook", url, "--webhook-secret", SECRET)
+    assert "whsec_" not in given
+    ((stored,),) = admin.execute('select secret from "user".webhooks')
+    assert stored == SECRET
+    assert cli.json("users", "set", "anna", "--webhook", "none")["webhook"] is None
+    assert admin.execute('select 1 from "user".webhooks').fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--webhook", "ftp://example.com"],
+        ["--webhook", "example.com"],
+        ["--webhook", "https://"],
+        ["--webhook", "https://exa mple.com"],
+        ["--webhook", "https://example.com:99999/"],
+        ["--webhook", "https://[::1/"],
+        ["--webhook", "https://example.com/" + "x" * 2048],
+        ["--webhook", "https://example.com", "--webhook-secret", "short"],
+        ["--webhook", "https://example.com", "--webhook-secret", "whsec_" + "=" * 40],
+        ["--webhook", "none", "--webhook-secret", SECRET],
+        ["--webhook-secret", SECRET],
+    ],
+)
+def test_what_is_no_webhook_is_refused_before_anything_is_changed(words: list[str], cli: ScheduleCommandLine) -> None:
+    refusal = cli.error("users", "set", "anna", "--zone", "UTC", *words)
+    assert isinstance(refusal, InvalidArgument)
+    assert "webhook" in str(refusal)
+    assert "MfKQ9r8" not in str(refusal)
+    assert cli.json("users", "list")[0]["zone"] == "Europe/Stockholm"
+
+
+def test_links_are_signed_anew(admin: Admin, cli: ScheduleCommandLine) -> None:
+    assert cli.json("keys", "rotate-links") == {"forgotten": 0}
+    assert cli.json("keys", "rotate-links", "--now") == {"forgotten": 2}
+    assert admin.execute("select count(*), count(distinct secret) from duly.link_keys").fetchall() == [(1, 1)]
+
+
+def test_a_schedule_is_edited_in_what_is_given(cli: ScheduleCommandLine) -> None:
+    key = cli.json(*RENT)["id"]
+    changed = cli.json("schedule", "edit", key, "--name", "Home", "--rule", "cron: 0 9 2 * *", "--catch-up", "all")
+    assert (changed["name"], changed["rule"], changed["catch_up"]) == ("Home", "cron: 0 9 2 * *", "all")
+    assert changed["channel"] == "telegram"
+    first = cli.json("schedule", "edit", key, "--first-run-at", "2041-01-01")["first_run_at"]
+    assert first == "2041-01-01T00:00:00+00:00"
+    assert cli.json("schedule", "edit", key, "--amount", "9.90")["expense"] == {"amount": "9.9", "currency": "SEK"}
+    booked = cli.json("schedule", "edit", key, "--currency", "EUR", "--merchant", "Bo")["expense"]
+    assert booked == {"amount": "9.9", "currency": "EUR", "merchant": "Bo"}
+    assert cli.json("schedule", "edit", key, "--no-expense")["expense"] is None
+    assert cli.output("schedule", "edit", key, "--advance", 5).startswith(f"changed           schedule {key}\n")
+    for words, error, why in (
+        ([], InvalidArgument, "say what is to change"),
+        (["--no-expense", "--amount", "1"], InvalidArgument, "--no-expense and --amount"),
+        (["--note", "x"], InvalidArgument, "--note without --amount"),
+        (["--rule", "sometimes"], InvalidArgument, "must begin with `cron:`"),
+    ):
+        refusal = cli.error("schedule", "edit", key, *words)
+        assert type(refusal) is error
+        assert why in str(refusal)
+    assert isinstance(cli.error("schedule", "edit", 999, "--name", "x"), NotFound)
+
+
+def test_schedules_are_listed_by_person_and_status_page_by_page(cli: ScheduleCommandLine) -> None:
+    mine = [cli.json(*RENT)["id"] for _ in range(3)]
+    theirs = cli.json("schedule", "add", "two\nlines \x1b[31m", "--user", "bo", "--rule", MONTHLY)["id"]
+    cli.output("schedule", "pause", mine[0])
+    page = cli.json("schedule", "list", "--limit", 3)
+    assert [each["id"] for each in page["items"]] == mine
+    rest = cli.json("schedule", "list", "--place", page["next"])
+    assert ([each["id"] for each in rest["items"]], rest["next"]) == ([theirs], None)
+    assert [each["id"] for each in cli.json("schedule", "list", "--user", "bo")["items"]] == [theirs]
+    assert [each["id"] for each in cli.json("schedule", "list", "--status", "paused")["items"]] == mine[:1]
+    head, first, *_, last = cli.output("schedule", "list").splitlines()
+    assert head.split() == ["id", "uid", "status", "name", "rule", "channel", "next_at"]
+    assert first.split()[:4] == [str(mine[0]), "anna", "paused", "Rent"]
+    assert "two lines \N{REPLACEMENT CHARACTER}[31m" in last
+    assert "more      --place " in cli.output("schedule", "list", "--limit", 1)
+    assert isinstance(cli.error("schedule", "list", "--user", "cia"), NotFound)
+    assert isinstance(cli.error("schedule", "list", "--place", "nonsense"), InvalidArgument)
+
+
+def test_a_schedule_is_paused_resumed_and_archived(cli: ScheduleCommandLine) -> None:
+    key = cli.json(*RENT)["id"]
+    assert cli.output("schedule", "pause", key) == f"paused    {key}  Rent\n"
+    shown = cli.output("schedule", "show", key)
+    assert "it is paused: nothing fires" in shown
+    assert cli.json("schedule", "resume", key)["status"] == "active"
+    assert cli.json("schedule", "resume", key)["status"] == "active"  # twice is once
+    assert cli.json("schedule", "archive", key)["status"] == "archived"
+    assert isinstance(cli.error("schedule", "resume", key), IllegalMove)
+    assert isinstance(cli.error("schedule", "fire", key), IllegalMove)
+    assert isinstance(cli.error("schedule", "edit", key, "--name", "x"), IllegalMove)
+    assert isinstance(cli.error("schedule", "pause", 999), NotFound)
+
+
+def test_a_schedule_is_shown_with_its_firings_and_open_runs(admin: Admin, cli: ScheduleCommandLine) -> None:
+    key = cli.json(*RENT)["id"]
+    fired = cli.json("schedule", "fire", key)
+    assert (fired["outcome"], fired["status"]) == ("created", "pending")
+    assert re.fullmatch(r"(created|existing) +run \d+ of Rent, fired-\S+Z\n", cli.output("schedule", "fire", key))
+    shown = cli.json("schedule", "show", key)
+    assert shown.keys() == SHOWN | {"open_runs"}
+    assert len(shown["next"]) == 5
+    assert fired["id"] in [run["id"] for run in shown["open_runs"]]
+    text = cli.output("schedule", "show", key)
+    assert "Europe/Stockholm" in text
+    assert fired["period_key"] in text
+    admin.execute("update scheduler.jobs set rule = 'every so often'")
+    assert "cannot be read: rule: must begin with" in cli.output("schedule", "show", key)
+    assert isinstance(cli.error("schedule", "show", 999), NotFound)
+
+
+def test_messages_about_days_that_a_backend_delivers_are_left_to_it(admin: Admin, cli: ScheduleCommandLine) -> None:
+    admin.execute("create schema theirs")
+    cli.environment["DB_SCHEMA"] = "theirs"
+    assert "a backend's" in str(cli.error("notifications", "list", "--days"))
+
+
+def test_what_cannot_be_exported_is_refused_and_leaves_no_file(cli: ScheduleCommandLine, tmp_path: Path) -> None:
+    export = ["expenses", "export", "--format", "csv"]
+    for words, error, why in (
+        (["--json"], InvalidArgument, "--out FILE"),
+        (["--from", "soon"], InvalidArgument, "--from soon: must be a day such as 2026-01-31"),
+        (["--from", "2026-02-01", "--to", "2026-01-01"], InvalidArgument, "the second must be later"),
+        (["--zone", "Nowhere"], InvalidArgument, "Nowhere"),
+        (["--user", "cia", "--out", tmp_path / "x"], NotFound, "no person with the uid 'cia'"),
+        (["--out", tmp_path], InvalidArgument, "is a directory"),
+        (["--out", tmp_path / "no" / "x"], InvalidArgument, "cannot be written: No such file or directory"),
+        (["--out", "/dev/full"], InvalidArgument, "cannot be written: No space left on device"),
+    ):
+        refusal = cli.error(*export, *words)
+        assert type(refusal) is error
+        assert why in str(refusal)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_sample_is_made_once(cli: ScheduleCommandLine) -> None:
+    first = cli.json("schedule", "seed")
+    assert (first["outcome"], first["user"]) == ("created", {"outcome": "created", "uid": "sample"})
+    assert (first["schedule"]["name"], first["schedule"]["rule"]) == ("YouTube 订阅", "cron: 0 10 1 * *")
+    again = cli.json("schedule", "seed")
+    assert (again["outcome"], again["user"]["outcome"]) == ("existing", "existing")
+    assert again["schedule"] == first["schedule"]
+    assert "nothing was changed" in cli.output("schedule", "seed")
+    assert len(cli.json("schedule", "list", "--user", "sample")["items"]) == 1
+    cli.run_worker("scheduler")
+    runs = cli.json("schedule", "runs", "--user", "sample")["items"]
+    assert [run["name"] for run in runs] in (["YouTube 订阅"], [])  # before ten on the first of a month there is none
+
+
+def test_what_was_booked_can_be_taken_back_for_as_long_as_the_settings_say(
+    cli: ScheduleCommandLine, admin: Admin
+) -> None:
+    run = cli.sent_run("--amount", "9.99")
+    cli.output("schedule", "answer", run, "complete")
+    move_clock(admin, 30)
+    cli.environment["DULY_SCHEDULER_UNDO_SECONDS"] = "20"
+    assert "can be undone for 00:00:20 and no longer" in str(cli.error("schedule", "undo", run))
+    cli.environment["DULY_SCHEDULER_UNDO_SECONDS"] = "3600"
+    move_clock(admin, 1800)
+    assert cli.json("schedule", "undo", run)["outcome"] == "created"
+
+
+def test_a_run_is_snoozed_and_skipped_in_words(cli: ScheduleCommandLine) -> None:
+    run = cli.sent_run()
+    said = cli.output("schedule", "answer", run, "snooze", "--minutes", 10)
+    assert said.startswith(f"created           snooze of run {run}, fired-")
+    assert "remind_at " in said
+    assert UUID(re.search(r"idempotency_key +(\S+)", said)[1])  # type: ignore[index]
+    assert cli.json("schedule", "answer", run, "skip")["outcome"] == "created"
+    assert isinstance(cli.error("schedule", "undo", run), NothingToUndo)
+    assert isinstance(cli.error("schedule", "answer", 999, "skip"), NotFound)
+    refusal = cli.error("schedule", "answer", run, "skip", "--minutes", 5)
+    assert "payload.minutes: is not known for skip" in str(refusal)
+
+
+def test_what_was_closed_takes_no_answer(cli: ScheduleCommandLine) -> None:
+    run = cli.sent_run()
+    schedule = cli.json("schedule", "runs")["items"][0]["job_id"]
+    cli.output("schedule", "archive", schedule)
+    assert isinstance(cli.error("schedule", "answer", run, "complete"), RunClosed)
+
+
+def test_runs_and_what_is_coming_are_listed(cli: ScheduleCommandLine) -> None:
+    mine = cli.json(*RENT)["id"]
+    theirs = cli.json("schedule", "add", "Tea", "--user", "bo", "--rule", MONTHLY)["id"]
+    runs = [cli.json("schedule", "fire", schedule)["id"] for schedule in (mine, theirs)]
+    cli.run_worker("scheduler")
+    listed = cli.json("schedule", "runs")["items"]
+    assert set(runs) <= {run["id"] for run in listed}
+    fired = [run for run in cli.json("schedule", "runs", mine)["items"] if run["period_key"].startswith("fired-")]
+    assert [run["id"] for run in fired] == [runs[0]]
+    assert {run["job_id"] for run in cli.json("schedule", "runs", "--user", "bo")["items"]} == {theirs}
+    assert cli.json("schedule", "runs", "--status", "skipped")["items"] == []
+    head, *_ = cli.output("schedule", "runs").splitlines()
+    assert head.split() == ["id", "job_id", "name", "period_key", "scheduled_at", "status", "sent_at", "reason"]
+    assert isinstance(cli.error("schedule", "runs", theirs, "--user", "anna"), NotFound)
+    coming = cli.json("schedule", "upcoming", "--user", "anna")["items"]
+    assert {each["job_id"] for each in coming} == {mine}
+    assert runs[0] in [each["job_run_id"] for each in coming]
+    assert [each for each in coming if each["job_run_id"] is None]
+    assert "Rent" in cli.output("schedule", "upcoming")
+
+
+def test_messages_are_listed_and_shown(cli: ScheduleCommandLine) -> None:
+    run = cli.sent_run()
+    (message,) = cli.json("notifications", "list")["items"]
+    assert (message["status"], message["channel"], message["recipient"]) == ("sent", "console", "anna")
+    assert message["payload"]["run"] == run
+    shown = cli.json("notifications", "show", message["id"])
+    assert shown == message
+    assert f"id                {message['id']}" in cli.output("notifications", "show", message["id"])
+    for words, several in (
+        (["--status", "sent"], 1),
+        (["--status", "failed"], 0),
+        (["--channel", "console"], 1),
+        (["--channel", "telegram"], 0),
+        (["--user", "anna"], 1),
+        (["--user", "bo"], 0),
+    ):
+        assert len(cli.json("notifications", "list", *words)["items"]) == several
+    head, row = cli.output("notifications", "list").splitlines()
+    assert head.split() == ["id", "created_at", "channel", "recipient", "kind", "status", "sent_at", "last_error"]
+    assert row.startswith(message["id"])
+    assert isinstance(cli.error("notifications", "list", "--user", "cia"), NotFound)
+    assert isinstance(cli.error("notifications", "show", uuid4()), NotFound)
+    assert "'nonsense' is no id of a message" in str(cli.error("notifications", "show", "nonsense"))
+    assert isinstance(cli.error("notifications", "resend", message["id"]), IllegalMove)
+    assert isinstance(cli.error("notifications", "resolve", message["id"], "--sent"), IllegalMove)
+
+
+def uncertain(admin: Admin) -> UUID:
+    """A message of which nobody knows."""
+    ((key,),) = admin.execute(
+        "insert into duly.outbox (channel, recipient, kind, payload)"
+        """ values ('console', 'anna', 'test', '{"message": "Hello"}') returning id"""
+    )
+    admin.execute(
+        "update duly.outbox set status = 'sending', lease_owner = 'w/1', starts = 1, called_at = duly.clock(),"
+        " lease_expires_at = duly.clock() + interval '1 minute' where id = %s",
+        [key],
+    )
+    admin.execute(
+        "update duly.outbox set status = 'uncertain', lease_owner = null, lease_expires_at = null,"
+        " last_error = 'its sender ended' where id = %s",
+        [key],
+    )
+    return key
+
+
+def test_a_message_is_sent_again_or_said_to_have_arrived(admin: Admin, cli: ScheduleCommandLine) -> None:
+    arrived, lost, again = uncertain(admin), uncertain(admin), uncertain(admin)
+    assert "--sent when it arrived" in str(cli.error("notifications", "resolve", arrived))
+    assert cli.json("notifications", "resolve", arrived, "--sent")["status"] == "sent"
+    assert cli.json("notifications", "resolve", lost, "--not-sent")["status"] == "failed"
+    assert cli.json("notifications", "resend", again)["status"] == "pending"
+    assert "status            pending" in cli.output("notifications", "resend", lost)
+    cli.run_worker("outbox")
+    assert {each["status"] for each in cli.json("notifications", "list")["items"]} == {"sent"}
+
+
+def uncertain_about_a_day(admin: Admin, key: str) -> str:
+    """A message about a day of which nobody knows."""
+    session = "00000000-0000-0000-0000-000000000001"
+    admin.execute(
+        "insert into schedule_ingest.capture_session (id, user_id, payload, given_at, closed_at)"
+        " values (%s, 42, '{}', duly.clock(), duly.clock()) on conflict do nothing",
+        [session],
+    )
+    admin.execute(
+        "insert into schedule_ingest.schedule_notification"
+        " (notification_id, user_id, schedule_date, source_session_id, notification_type, message, event_ids, channel)"
+        " values (%s, 42, '2026-02-10', %s, 'event', 'A shift was added', '[]', 'console')",
+        [key, session],
+    )
+    for move in (
+        "delivery = 'sending', lease_owner = 'w/1', starts = 1, called_at = duly.clock(),"
+        " lease_expires_at = duly.clock() + interval '1 minute'",
+        "delivery = 'uncertain', lease_owner = null, lease_expires_at = null, last_error = 'its sender ended'",
+    ):
+        moved = f"update schedule_ingest.schedule_notification set {move} where notification_id = %s"
+        admin.execute(moved.encode(), [key])
+    return key
+
+
+def test_a_message_about_a_day_is_found_sent_again_or_said_to_have_arrived(
+    admin: Admin, cli: ScheduleCommandLine
+) -> None:
+    arrived, lost, again = (uncertain_about_a_day(admin, key) for key in ("n1", "n2", "n3"))
+    found = cli.json("notifications", "list", "--days", "--status", "uncertain")["items"]
+    assert [each["id"] for each in found] == ["n3", "n2", "n1"]
+    assert {(each["recipient"], each["kind"], each["last_error"]) for each in found} == {
+        ("42", "schedule.event", "its sender ended")
+    }
+    shown = cli.json("notifications", "show", "--days", "n1")
+    assert (shown["status"], shown["payload"]["message"]) == ("uncertain", "A shift was added")
+    assert shown["payload"]["schedule_date"] == "2026-02-10"
+    assert len(cli.json("notifications", "list", "--days", "--user", 42)["items"]) == 3
+    assert cli.json("notifications", "list", "--days", "--user", 43)["items"] == []
+    assert "anna has none" in str(cli.error("notifications", "list", "--days", "--user", "anna"))
+    assert cli.json("notifications", "list")["items"] == []
+    assert cli.json("notifications", "resolve", "--days", arrived, "--sent")["status"] == "sent"
+    assert cli.json("notifications", "resolve", "--days", lost, "--not-sent")["status"] == "failed"
+    assert cli.json("notifications", "resend", "--days", again)["status"] == "pending"
+    contract = "select status, sent_at is not null from schedule_ingest.schedule_notification order by seq"
+    assert admin.execute(contract).fetchall() == [("sent", True), ("failed", False), ("pending", False)]
+    assert isinstance(cli.error("notifications", "resend", "--days", arrived), IllegalMove)
+    assert isinstance(cli.error("notifications", "resolve", "--days", arrived, "--sent"), IllegalMove)
+    assert isinstance(cli.error("notifications", "show", "--days", "nonsense"), NotFound)
+    assert isinstance(cli.error("notifications", "show", "--days", "n\0"), InvalidArgument)
+    cli.run_worker("notifications")
+    assert [each["status"] for each in cli.json("notifications", "list", "--days")["items"]] == [
+        "sent",
+        "failed",
+        "sent",
+    ]
+
+
+def test_a_person_who_is_quiet_is_reminded_when_that_is_over(admin: Admin, cli: ScheduleCommandLine) -> None:
+    cli.output("users", "set", "bo", "--quiet", "22:00-07:00")
+    ((seconds,),) = admin.execute(
+        "select extract(epoch from date_trunc('day', duly.clock(), 'UTC') + interval '25 hours' - duly.clock())::float8"
+    )
+    move_clock(admin, seconds)
+    key = cli.json("schedule", "add", "Tea", "--user", "bo", "--rule", MONTHLY, "--channel", "console")["id"]
+    cli.output("schedule", "fire", key)
+    cli.run_worker("scheduler")
+    (message,) = cli.json("notifications", "list", "--user", "bo")["items"]
+    assert (message["status"], message["due_at"][11:16]) == ("pending", "07:00")
+
+
+def test_a_person_is_reached_by_apprise_and_the_address_is_never_shown(admin: Admin, cli: ScheduleCommandLine) -> None:
+    made = cli.json("users", "set", "anna", "--apprise", "NTFYS://tk_hunter2@ntfy.sh/topic")
+    assert made["apprise"] == "ntfys"
+    assert admin.execute('select url from "user".apprise_addresses').fetchall() == [
+        ("ntfys://tk_hunter2@ntfy.sh/topic",)
+    ]
+    listed = cli.output("users", "list") + json.dumps(cli.json("users", "list")) + json.dumps(made)
+    assert "ntfys" in listed
+    assert "hunter2" not in listed
+    given = cli.run("users", "set", "anna", "--apprise", "-", stdin="json://example.com/hunter2\n")
+    assert (given.exit_code, "hunter2" in given.output) == (0, False)
+    assert admin.execute('select service from "user".apprise_addresses').fetchall() == [("json",)]
+    refusal = cli.error("users", "set", "anna", "--zone", "UTC", "--apprise", "json://u:hunter2@127.0.0.1/")
+    assert isinstance(refusal, InvalidArgument)
+    assert "hunter2" not in str(refusal)
+    assert cli.json("users", "list")[0]["zone"] == "Europe/Stockholm"
+    assert cli.json("users", "set", "anna", "--apprise", "none")["apprise"] is None
+    assert admin.execute('select 1 from "user".apprise_addresses').fetchall() == []

@@ -1,0 +1,111 @@
+"""Two hosts, of which the first takes no writes: everybody finds the second, and says so where there is none."""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from duly.db.admin import create_database, may_use
+from duly.db.embedded import EmbeddedServer
+from duly.db.migrate import migrate, newest_revision
+from duly.db.migrations import Names
+from duly.db.pool import Pool, connect, open_pool
+from duly.errors import Unavailable
+from duly.testing import FAST_SETTINGS
+
+READ_ONLY = "default_transaction_read_only"
+
+
+@pytest.fixture(scope="module")
+def reader(run_home: Path, worker_id: str) -> Generator[EmbeddedServer, None, None]:
+    """A server that answers, and takes no writes unless somebody insists."""
+    with EmbeddedServer.start(run_home / f"reader_{worker_id}", settings=FAST_SETTINGS) as server:
+        with psycopg.connect(server.dsn(), autocommit=True) as admin:
+            admin.execute(f"alter system set {READ_ONLY} = on".encode())
+            admin.execute("select pg_reload_conf()")
+        while not takes_no_writes(server.dsn()):
+            pass
+        yield server
+
+
+def takes_no_writes(dsn: str) -> bool:
+    """Whether a new connection may write nothing."""
+    with psycopg.connect(dsn) as connection:
+        return connection.execute(f"show {READ_ONLY}".encode()).fetchone() == ("on",)
+
+
+@pytest.fixture
+def standby(reader: EmbeddedServer, database: str) -> str:
+    """The address of a database of the same name on the server that takes no writes."""
+    writable = make_conninfo(reader.dsn(), options=f"-c {READ_ONLY}=off")
+    name = str(conninfo_to_dict(database)["dbname"])
+    create_database(writable, name)
+    return reader.dsn(name)
+
+
+@pytest.fixture
+def hosts(standby: str, database: str) -> str:
+    """One address for both, the one that takes no writes first."""
+    first, second = conninfo_to_dict(standby), conninfo_to_dict(database)
+    both: dict[str, Any] = {name: f"{first[name]},{second.get(name, '')}" for name in ("host", "port")}
+    return make_conninfo(database, **both)
+
+
+def test_left_alone_libpq_takes_the_first_that_answers(hosts: str) -> None:
+    assert takes_no_writes(hosts)
+
+
+async def test_a_pool_and_a_listener_find_the_host_that_takes_writes(hosts: str) -> None:
+    async with open_pool(hosts, size=2) as pool, pool.transaction() as connection:
+        await connection.execute("insert into duly.orgs (name) values ('acme')")
+    async with await connect(hosts, name="duly listener") as connection:
+        cursor = await connection.execute("select name from duly.orgs")
+        assert await cursor.fetchall() == [("acme",)]
+
+
+def test_migrations_and_questions_of_commands_find_it_too(hosts: str) -> None:
+    assert migrate(hosts, Names()) == newest_revision()
+    assert may_use(hosts, Names().worker, "duly")
+
+
+async def test_where_no_host_takes_writes_each_says_so(standby: str) -> None:
+    parts = conninfo_to_dict(standby)
+    twice = make_conninfo(standby, host=f"{parts['host']},{parts['host']}")
+    with pytest.raises(Unavailable, match="read-only"):
+        await connect(twice)
+
+
+async def test_a_connection_that_takes_no_writes_is_not_lent_again(database: str) -> None:
+    async with open_pool(database, size=1) as pool:
+        async with pool.transaction() as connection:
+            await connection.execute(f"set {READ_ONLY} = on".encode())
+        with pytest.raises(Unavailable, match="takes no writes"):
+            await make_org(pool)
+        await make_org(pool)
+
+
+async def make_org(pool: Pool) -> None:
+    async with pool.transaction() as connection:
+        await connection.execute("insert into duly.orgs (name) values ('acme')")
+
+
+async def test_nor_is_one_for_a_single_statement(database: str) -> None:
+    async with open_pool(database, size=1) as pool:
+        async with pool.transaction() as connection:
+            await connection.execute(f"set {READ_ONLY} = on".encode())
+        with pytest.raises(Unavailable, match="takes no writes"):
+            await make_org_alone(pool)
+        await make_org_alone(pool)
+
+
+async def make_org_alone(pool: Pool) -> None:
+    async with pool.statement() as connection:
+        await connection.execute("insert into duly.orgs (name) values ('acme')")
+
+
+def test_a_migration_says_so_too(database: str) -> None:
+    with pytest.raises(Unavailable, match="nothing was changed: the server takes no writes"):
+        migrate(make_conninfo(database, options=f"-c {READ_ONLY}=on"), Names(), to="base")

@@ -1,0 +1,266 @@
+"""Migrations up and down, compiled and applied for real, on every PostgreSQL there is."""
+
+import subprocess
+import sys
+from collections.abc import Generator
+from itertools import product
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from duly.db.fingerprint import fingerprint
+from duly.db.migrate import connected, current_revision, migrate, newest_revision
+from duly.db.migrations import Names
+from duly.db.supabase import compile_migrations
+from duly.errors import Misconfigured
+from duly.launcher import ROOT
+from duly.testing import TestDatabases
+from duly.verify.contract import CONTRACTS, compare
+from tests.support.golden import check_golden
+
+CONTRACT_FILES = ROOT / "src" / "duly" / "verify" / "contracts"
+SCHEMAS = tuple(schema for several in CONTRACTS.values() for schema in several)
+SUPABASE_ROLES = ("supabase_owner", "supabase_worker", "supabase_api", "supabase_readonly")
+SUPABASE_TURN = 0x73757061  # roles belong to the whole server: one test at a time has those of Supabase
+SUPABASE = ROOT / "supabase" / "migrations"
+
+
+@pytest.fixture
+def empty(server: str, run_home: Path, worker_id: str) -> Generator[str, None, None]:
+    """The address of an empty database on each major version."""
+    databases = TestDatabases(server, f"duly_test_empty_{worker_id}", template="template0")
+    with databases.clone(worker_id) as dsn:
+        yield dsn
+
+
+def revision_of(dsn: str) -> str | None:
+    with connected(dsn) as connection:
+        return current_revision(connection)
+
+
+def lines_of(dsn: str, schemas: tuple[str, ...] = SCHEMAS) -> list[str]:
+    with psycopg.connect(dsn) as connection:
+        return fingerprint(connection, schemas)
+
+
+def committed() -> list[str]:
+    """The lines of every contract."""
+    files = [CONTRACT_FILES / f"{contract}.txt" for contract in CONTRACTS]
+    return [line for file in files for line in file.read_text().splitlines()]
+
+
+def test_up_then_down_then_up_again_is_up(empty: str) -> None:
+    assert migrate(empty, Names()) == newest_revision()
+    first = lines_of(empty)
+    assert migrate(empty, Names(), to="base") is None
+    assert not [line for line in lines_of(empty) if not line.startswith(("schema ", "grant "))]
+    assert migrate(empty, Names()) == newest_revision()
+    assert lines_of(empty) == first
+
+
+def test_taking_the_outbox_down_leaves_the_log_and_it_comes_back_empty(empty: str) -> None:
+    migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(
+            "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'alert', '{}')"
+        )
+    assert migrate(empty, Names(), to="0001_foundation") == "0001_foundation"
+    assert migrate(empty, Names()) == newest_revision()
+    with psycopg.connect(empty) as connection:
+        counts = connection.execute("select (select count(*) from duly.outbox), (select count(*) from duly.transition)")
+        assert counts.fetchone() == (0, 1)
+
+
+def test_migrating_twice_changes_nothing(empty: str) -> None:
+    migrate(empty, Names())
+    before = lines_of(empty)
+    assert migrate(empty, Names()) == newest_revision()
+    assert lines_of(empty) == before
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_the_catalogue_is_the_committed_one(contract: str, empty: str) -> None:
+    migrate(empty, Names())
+    check_golden(CONTRACT_FILES / f"{contract}.txt", "\n".join(lines_of(empty, CONTRACTS[contract])) + "\n")
+
+
+def test_other_role_names_are_used_when_the_settings_say_so(empty: str, worker_id: str) -> None:
+    roles = Names(*(f"other_{name}_{worker_id}" for name in ("owner", "worker", "api", "readonly")))
+    try:
+        migrate(empty, roles)
+        assert any(f"to {roles.api}" in line for line in lines_of(empty))
+    finally:
+        with psycopg.connect(empty, autocommit=True) as connection:
+            for role in (roles.owner, roles.worker, roles.api, roles.readonly):
+                connection.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(role)))
+                connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+@pytest.fixture
+def stranger(empty: str, worker_id: str) -> Generator[str, None, None]:
+    """The address of the empty database for a login that is no superuser and may not make roles."""
+    name = sql.Identifier(f"stranger_{worker_id}")
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute(sql.SQL("create role {} login").format(name))
+        admin.execute(sql.SQL("grant create on database {} to {}").format(sql.Identifier(admin.info.dbname), name))
+        yield make_conninfo(empty, user=f"stranger_{worker_id}")
+        admin.execute(sql.SQL("drop owned by {} cascade").format(name))
+        admin.execute(sql.SQL("drop role {}").format(name))
+
+
+def test_a_role_that_cannot_be_made_stops_it_whole_with_the_reason(stranger: str, empty: str, worker_id: str) -> None:
+    roles = Names(owner=f"missing_{worker_id}")
+    with pytest.raises(Misconfigured) as refusal:
+        migrate(stranger, roles)
+    for words in (f"missing_{worker_id}", "may not create it", "create role", "DULY_OWNER_ROLE", "nothing was changed"):
+        assert words in str(refusal.value)
+    assert [line for line in lines_of(empty) if line.startswith("schema duly")] == []
+
+
+def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:
+    with pytest.raises(Misconfigured, match=r"--to 9999: there is no such revision; there are 0001_foundation"):
+        migrate(empty, Names(), to="9999")
+
+
+@pytest.mark.parametrize("to", ["head", "base", "0001_foundation"])
+def test_a_database_of_a_newer_duly_is_left_alone(to: str, empty: str) -> None:
+    migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute("update duly.alembic_version set version_num = '9999_future'")
+    before = lines_of(empty)
+    with pytest.raises(Misconfigured, match=r"revision 9999_future, which this duly does not know.*update duly"):
+        migrate(empty, Names(), to=to)
+    assert (revision_of(empty), lines_of(empty)) == ("9999_future", before)
+
+
+@pytest.mark.parametrize("file", sorted(compile_migrations()))
+def test_the_compiled_files_are_the_committed_ones(file: str) -> None:
+    check_golden(SUPABASE / file, compile_migrations()[file])
+
+
+def test_no_compiled_file_is_left_over() -> None:
+    assert sorted(path.name for path in SUPABASE.glob("*.sql")) == sorted(compile_migrations())
+
+
+def test_the_compiled_files_pass_the_linter() -> None:
+    squawk = Path(sys.executable).with_name("squawk")
+    checked = subprocess.run([squawk, *sorted(SUPABASE.glob("*.sql"))], cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.fixture
+def supabase(empty: str, server: str, worker_id: str) -> Generator[str, None, None]:
+    """A database as Supabase gives it: its administrator is no superuser, and guests may do anything by default."""
+    name = f"supabase_{worker_id}"
+    guests = ("anon", "authenticated")
+    with (
+        psycopg.connect(server, autocommit=True) as turn,
+        psycopg.connect(empty, autocommit=True) as admin,
+    ):
+        turn.execute("select pg_advisory_lock(%s)", [SUPABASE_TURN])
+        admin.execute(sql.SQL("create role {} login createrole").format(sql.Identifier(name)))
+        admin.execute(
+            sql.SQL("alter database {} owner to {}").format(sql.Identifier(admin.info.dbname), sql.Identifier(name))
+        )
+        for guest in guests:
+            admin.execute(sql.SQL("create role {}").format(sql.Identifier(guest)))
+        owner = sql.Identifier(SUPABASE_ROLES[0])
+        admin.execute(sql.SQL("create role {} nologin noinherit").format(owner))
+        admin.execute(sql.SQL("grant {} to {} with admin option").format(owner, sql.Identifier(name)))
+        for maker, kind in product((owner, sql.Identifier(name)), ("tables", "sequences", "functions", "schemas")):
+            grant = sql.SQL("alter default privileges for role {} grant all on {} to anon, authenticated")
+            admin.execute(grant.format(maker, sql.SQL(kind)))
+        yield make_conninfo(empty, user=name)
+        admin.execute(sql.SQL("alter database {} owner to postgres").format(sql.Identifier(admin.info.dbname)))
+        for role in (*guests, *SUPABASE_ROLES, name):
+            if admin.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone():
+                admin.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(role)))
+                admin.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str) -> None:
+    roles = Names(*SUPABASE_ROLES)  # ours exist on this server already and belong to somebody else
+    with psycopg.connect(supabase, autocommit=True) as connection:
+        for text in compile_migrations(roles).values():
+            connection.execute(text.encode())
+        lines = [line.replace("supabase_", "duly_") for line in fingerprint(connection, SCHEMAS)]
+    guests = [line for line in lines if line.endswith((" anon", " authenticated"))]
+    assert guests == []
+    tables = [line for line in lines if line.startswith(("table", "column", "constraint", "trigger", "function"))]
+    assert sorted(tables) == sorted(
+        line for line in committed() if line.startswith(("table", "column", "constraint", "trigger", "function"))
+    )
+
+
+JWT = """
+create schema auth;
+create function auth.jwt() returns jsonb language sql stable
+    return nullif(current_setting('request.jwt.claims', true), '')::jsonb;
+grant usage on schema auth to public;
+"""
+
+
+@pytest.mark.parametrize("claim", ['{{"app_metadata": {{"org_id": "{org}"}}}}', '{{"org_id": "{org}"}}'])
+def test_on_supabase_a_token_opens_the_jobs_of_its_org_once_reading_is_granted(
+    claim: str, supabase: str, empty: str
+) -> None:
+    mine, other = (f"00000000-0000-0000-0000-00000000000{digit}" for digit in "ab")
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute(JWT.encode())
+        with psycopg.connect(supabase, autocommit=True) as connection:
+            for text in compile_migrations(Names(*SUPABASE_ROLES)).values():
+                connection.execute(text.encode())
+            assert compare(connection, "ledger", Names(*SUPABASE_ROLES)) == []
+        for org in (mine, other):
+            admin.execute("select ledger.enqueue(%s, 'work')", [org])
+        admin.execute("grant usage on schema ledger to authenticated")
+        admin.execute("grant select on ledger.job, ledger.job_event to authenticated")
+        for given, seen in ((claim.format(org=mine), [(mine,)]), ("{}", []), ("", [])):
+            with admin.transaction():
+                admin.execute("select set_config('request.jwt.claims', %s, true)", [given])
+                admin.execute("set local role authenticated")
+                assert admin.execute("select org_id::text from ledger.job").fetchall() == seen
+                assert admin.execute("select org_id::text from ledger.job_event").fetchall() == seen
+        for table in ("job", "job_event"):  # guards that are there on Supabase alone, each removed in turn
+            policy = f"policy {table}_of_jwt on ledger.{table}"
+            for removal, seen in ((f"drop {policy}", set[str]()), (f"alter {policy} using (true)", {mine, other})):
+                with admin.transaction(force_rollback=True):
+                    admin.execute(removal.encode())
+                    admin.execute("select set_config('request.jwt.claims', %s, true)", [claim.format(org=mine)])
+                    admin.execute("set local role authenticated")
+                    assert {
+                        org for (org,) in admin.execute(f"select org_id::text from ledger.{table}".encode())
+                    } == seen
+
+
+SCHEDULED = """
+insert into "user".users (uid) values ('anna') on conflict do nothing;
+insert into scheduler.jobs (user_id, name, rule, first_run_at)
+select id, 'Rent', 'cron: 0 10 1 * *', duly.now() from "user".users;
+insert into scheduler.expense_templates (job_id, amount, currency) select id, 5, 'EUR' from scheduler.jobs;
+insert into scheduler.job_runs (job_id, period_key, scheduled_at) select id, 'p', duly.now() from scheduler.jobs;
+insert into scheduler.reminders (job_run_id, sent_at) select id, duly.now() from scheduler.job_runs;
+select scheduler.answer(null, id, 'complete', 'k', null) from scheduler.job_runs;
+insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'x', '{}');
+"""
+
+
+def test_the_scheduler_goes_down_and_up_with_data_in_place(empty: str) -> None:
+    migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(SCHEDULED)
+    before = lines_of(empty, ("duly", "user", "scheduler", "expense"))
+    migrate(empty, Names(), to="0005_ingest")
+    with psycopg.connect(empty, autocommit=True) as connection:
+        assert connection.execute("select to_regclass('scheduler.jobs')").fetchone() == (None,)
+        assert connection.execute("select count(*) from duly.outbox").fetchone() == (1,)
+    migrate(empty, Names())
+    assert lines_of(empty, ("duly", "user", "scheduler", "expense")) == before
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(SCHEDULED)  # the log of before is still there, and nobody gets a number of it
+        assert connection.execute(
+            "select id from scheduler.jobs union select id from scheduler.job_runs"
+        ).fetchall() == [(2,)]

@@ -1,0 +1,256 @@
+"""SQL lives in `.sql` files beside its caller: every block has its function, every function its block, nowhere else."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from duly.db.queries import Queries
+from duly.launcher import ROOT
+from duly.verify.invariants import INVARIANTS
+from tests.support.sql_blocks import (
+    ASSEMBLED,
+    Loader,
+    called,
+    calls_in,
+    loaders_of,
+    names_said_in,
+    statements_in,
+    strangers_of,
+    texts_in,
+    uses_of,
+)
+
+PACKAGE = ROOT / "src" / "duly"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+FILES = sorted(PACKAGE.rglob("*.sql"))
+MIGRATIONS = PACKAGE / "db" / "migrations"
+
+# Modules where a statement and its function may be called differently, and why.
+NAMED_OTHERWISE = {
+    "db/fingerprint.py": "one function, whose name is the module's; the statement says what it does",
+}
+# The statements that stand in Python, and why.
+SAID_IN_PYTHON = {
+    ("api/app.py", "select 1"): "asks whether anybody answers; there is no law to state",
+    ("worker/wakeup.py", "select 1"): "likewise",
+    ("worker/wakeup.py", "listen {}"): "a word of the protocol, of which only the channel's name varies",
+    (
+        "db/pool.py",
+        "select pg_backend_pid(), current_setting('default_transaction_isolation')",
+    ): "a word of the protocol: who am I talking to?",
+    ("db/pool.py", "set local role {}"): "opens a transaction; every statement after it is in a file",
+    ("verify/invariants.py", "set transaction isolation level"): "likewise",
+    ("db/location.py", "alter role {} login"): "of this only the role's name varies",
+    ("db/supabase.py", "do $closing$"): "never executed by us: the end of every file that is compiled for Supabase",
+}
+
+
+def place(path: Path) -> str:
+    """A path as it is written here."""
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.fixture(scope="module")
+def loaders() -> Sequence[Loader]:
+    """Find what every module loads: each is parsed once for all the tests here."""
+    return [loader for module in MODULES for loader in loaders_of(module, module.read_text())]
+
+
+@pytest.fixture(scope="module")
+def query_loaders(loaders: Sequence[Loader]) -> Sequence[Loader]:
+    """Those of statements."""
+    return [loader for loader in loaders if loader.how == "load_queries"]
+
+
+@pytest.fixture(scope="module")
+def statements() -> dict[Path, Sequence[str]]:
+    """Find the statements that stand in each module's Python: all are parsed once for the two tests that ask."""
+    return {module: statements_in(module.read_text()) for module in MODULES}
+
+
+def readers_of(file: Path, loaders: Sequence[Loader]) -> list[str]:
+    """Name the modules that load a file's blocks, or, when it has none, those beside it that say its name."""
+    if "-- name: " in file.read_text():
+        return [place(loader.module) for loader in loaders if loader.file == file]
+    beside = [module for module in MODULES if module.parent == file.parent]
+    return [place(module) for module in beside if file.name in texts_in(ast.parse(module.read_text()))]
+
+
+def test_every_file_of_sql_is_read_by_one_module_beside_it(loaders: Sequence[Loader]) -> None:
+    readers = {file: readers_of(file, loaders) for file in FILES if file.parent != MIGRATIONS / "sql"}
+    assert readers
+    offenders = [
+        f"{place(file)}: read by {found}, expected one module" for file, found in readers.items() if len(found) != 1
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def runs_of(file: Path) -> int:
+    """Count the calls that run a migration's file in the revision of its name."""
+    revision = MIGRATIONS / "versions" / f"{file.name.split('.')[0]}.py"
+    tree = ast.parse(revision.read_text() if revision.exists() else "")
+    calls = [call for call in calls_in(tree) if called(call) == "run_file"]
+    return [file.name in texts_in(call) for call in calls].count(True)
+
+
+def test_every_file_of_a_migration_is_run_by_the_revision_of_its_name() -> None:
+    runs = {file.name: runs_of(file) for file in sorted((MIGRATIONS / "sql").glob("*.sql"))}
+    assert runs
+    offenders = [f"{name}: run {times} times, expected once" for name, times in runs.items() if times != 1]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_every_statement_that_is_asked_for_is_there_and_every_one_there_is_asked_for(
+    query_loaders: Sequence[Loader],
+) -> None:
+    assert query_loaders
+    offenders: list[str] = []
+    for loader in query_loaders:
+        used, blocks = {name for name, _ in uses_of(loader)}, loader.blocks()
+        offenders += [f"{loader}: {name} is used and has no block" for name in sorted(used - blocks)]
+        offenders += [f"{loader}: {name} has a block and is never used" for name in sorted(blocks - used)]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_no_statement_hides_behind_a_word_of_the_loader(query_loaders: Sequence[Loader]) -> None:
+    assert query_loaders
+    words = {*dir(Queries), *Queries.__dataclass_fields__}
+    offenders = [
+        f"{loader}: {name} is a name of Queries itself; rename the block"
+        for loader in query_loaders
+        for name in sorted(loader.blocks() & words)
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_every_block_has_its_function_and_every_function_its_block(query_loaders: Sequence[Loader]) -> None:
+    checked = [loader for loader in query_loaders if place(loader.module) not in NAMED_OTHERWISE]
+    assert checked
+    offenders = [f"{loader}: {stranger}" for loader in checked for stranger in strangers_of(loader)]
+    assert not offenders, "\n".join(offenders)
+
+
+def misrendered_by(loader: Loader) -> Iterator[str]:
+    """List the templates of a module that it never renders, and those it renders that are not in its file."""
+    for name in sorted(loader.blocks() - names_said_in(loader.tree)):
+        yield f"{loader}: {name} is never rendered"
+    rendering = [call for call in calls_in(loader.tree) if called(call) in {"render", "template"}]
+    names = {text.value for call in rendering for text in call.args if isinstance(text, ast.Constant)}
+    for name in sorted(map(repr, names - loader.blocks())):
+        yield f"{loader}: {name} is rendered and not in the file"
+
+
+def test_every_template_is_rendered_by_its_name_and_every_one_rendered_is_there(loaders: Sequence[Loader]) -> None:
+    of_templates = [loader for loader in loaders if loader.how == "parse_queries"]
+    assert of_templates
+    offenders = [fault for loader in of_templates for fault in misrendered_by(loader)]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_every_invariant_is_checked(loaders: Sequence[Loader]) -> None:
+    (loader,) = [loader for loader in loaders if loader.how == "load_invariants"]
+    assert {invariant.name for invariant in INVARIANTS} == loader.blocks()
+
+
+def reason_for(module: Path, said: str) -> str | None:
+    """Why this statement may stand in this module; None when it may not."""
+    reasons = SAID_IN_PYTHON.items()
+    return next((why for (name, opening), why in reasons if name == place(module) and said.startswith(opening)), None)
+
+
+def test_no_statement_stands_in_python_but_for_a_few_with_a_reason(statements: dict[Path, Sequence[str]]) -> None:
+    assert statements
+    offenders = [
+        f"{place(module)}: {said}"
+        for module, several in statements.items()
+        for said in several
+        if not reason_for(module, said)
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_every_exception_is_still_needed(
+    statements: dict[Path, Sequence[str]], query_loaders: Sequence[Loader]
+) -> None:
+    by_name = {place(module): several for module, several in statements.items()}
+    for name, opening in SAID_IN_PYTHON:
+        assert any(said.startswith(opening) for said in by_name[name]), (name, opening)
+    for name in NAMED_OTHERWISE:
+        assert any(list(strangers_of(loader)) for loader in query_loaders if place(loader.module) == name), name
+
+
+# That nothing escapes them -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("connection.execute('show x')", ["show x"]),
+        ("connection.execute(b'show x')", ["show x"]),
+        ("connection.execute(sql.SQL('drop table {}').format(x))", ["drop table {}"]),
+        ("connection.execute(f'drop table {x}')", [ASSEMBLED]),
+        ("connection.execute('drop table ' + x)", [ASSEMBLED]),
+        ("connection.execute('drop table %s' % x)", [ASSEMBLED]),
+        ("connection.execute('drop table {}'.format(x))", [ASSEMBLED]),
+        ("connection.execute(sql.SQL(f'drop table {x}'))", [ASSEMBLED]),
+        ("ASKED = 'select 1'\nasync def f():\n    await find_row(c, ASKED, x=1)", ["select 1"]),
+        ("ASKED: Final = 'select 1'\nc.execute(ASKED if x else 'select 2')", ["select 1", "select 2"]),
+        (
+            "TEXT = '''\\ncreate table t ();\\ninsert into t default values;'''",
+            ["create table t (); insert into t default values;"],
+        ),
+        ("connection.execute(SQL.find_thing, {'x': 'select'})", []),
+        ("sql.SQL(', ').join([sql.SQL('{} = {}')])", []),
+        ("print(f'grant {role} to {login}')", []),
+        ("def f():\n    '''Select;\\n\\n    something.'''", []),
+    ],
+)
+def test_a_statement_in_python_is_found(source: str, found: list[str]) -> None:
+    assert list(statements_in(source)) == found
+
+
+STORE = """\
+SQL = load_queries(__file__)
+
+async def find_thing(connection, name):
+    return await find_row(connection, SQL.find_thing, name=name)
+
+async def find_two(connection, name):
+    return await find_thing(connection, name), await find_thing(connection, name)
+"""
+BLOCK = "-- name: {}\n-- Law.\nselect 1;\n"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "more", "strangers"),
+    [
+        (["find_thing"], "", []),
+        (["find_thing", "orphan"], "", ["nobody asks orphan"]),
+        (["find_thing"], "async def other(c):\n    await c.execute(SQL.find_thing)\n", ["other asks find_thing"]),
+        (["find_thing", "x"], "class A:\n    def x(self, c):\n        c.execute(SQL.using(s='t').x)\n", []),
+        (["find_thing", "x"], "def x(c, q: Queries):\n    c.execute(q.x)\n", []),
+        (["find_thing", "x"], "HERE = SQL.using(s='t')\ndef y(c):\n    c.execute(HERE.x)\n", ["y asks x"]),
+        (["find_thing", "x"], "ASKED = SQL.x\n", ["the module asks x"]),
+    ],
+)
+def test_a_block_and_a_function_without_each_other_are_found(
+    blocks: list[str], more: str, strangers: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "queries.sql").write_text("".join(BLOCK.format(name) for name in blocks))
+    (loader,) = loaders_of(tmp_path / "store.py", STORE + more)
+    assert [each for each in strangers_of(loader) if "has no block" not in each] == strangers
+
+
+def test_a_function_that_speaks_without_a_block_is_found(tmp_path: Path) -> None:
+    (tmp_path / "queries.sql").write_text(BLOCK.format("find_thing"))
+    (loader,) = loaders_of(tmp_path / "store.py", STORE + "def bad(c, statement):\n    c.execute(statement)\n")
+    assert list(strangers_of(loader)) == ["bad speaks to the database and has no block"]
+
+
+def test_a_template_that_nobody_renders_is_found() -> None:
+    names = "def names():\n    clock = 'since' if x else 'until'\n    return f'{clock}_{part}', 'stamp'\n"
+    tree = ast.parse("__all__ = ['claim']\n" + names)
+    assert {"since_stamp", "until_stamp"} <= names_said_in(tree)
+    assert not {"since_freed", "claim"} & names_said_in(tree)

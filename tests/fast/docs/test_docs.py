@@ -1,0 +1,77 @@
+"""The pages say what is there."""
+
+import re
+from pathlib import Path
+
+from duly.cli.app import app
+from duly.errors import DulyError, Misconfigured, Refused
+from duly.launcher import ROOT
+from duly.settings import Settings
+from duly.settings import variables_of as variables_of_field
+
+PAGES = sorted(
+    page
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    if not {".venv", ".duly"} & set(page.relative_to(ROOT).parts)
+)
+
+
+def test_every_link_of_a_page_leads_somewhere() -> None:
+    links = [(page, target) for page in PAGES for target in re.findall(r"\]\(([^)#]+)\)", page.read_text())]
+    assert links
+    offenders = [
+        f"{page.relative_to(ROOT)}: {target} is not there"
+        for page, target in links
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_every_setting_has_its_line_in_the_docs() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    for name in Settings.model_fields:
+        for variable in variables_of_field(name):
+            assert f"`{variable}`" in page
+
+
+def test_every_error_has_its_place_in_the_docs() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    errors = DulyError.__subclasses__() + Misconfigured.__subclasses__() + Refused.__subclasses__()
+    offenders = [
+        f"{error.__name__}: docs/errors.md has no heading '## {error.code}'"
+        for error in errors
+        if f"## {error.code}\n" not in page
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    named = set(re.findall(r"(?:\./)?duly ([a-z]+)\b", "\n".join(code_of(ROOT / "README.md"))))
+    commands = {
+        command.name or str(command.callback and command.callback.__name__) for command in app.registered_commands
+    } | {str(group.name) for group in app.registered_groups}
+    assert {"up", "test"} <= named <= commands
+
+
+def code_of(page: Path) -> list[str]:
+    text = page.read_text()
+    return [*re.findall(r"```console\n(.*?)```", text, re.DOTALL), *re.findall(r"`(\./duly [^`]+)`", text)]
+
+
+def test_no_test_sleeps_and_no_skip_is_without_a_reason() -> None:
+    for file in (ROOT / "tests").rglob("*.py"):
+        text = file.read_text()
+        assert not re.search(r"\b(time|asyncio)\.sleep\(", text), file
+        assert not re.search(r"pytest\.(mark\.)?skip(if)?\(\s*\)", text), file
+        assert not re.search(r"@pytest\.mark\.skip\b(?!if)", text), file
+
+
+def test_the_decisions_are_numbered_without_a_gap() -> None:
+    numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_picture_of_the_house_names_every_room() -> None:
+    rooms = {path.name for path in (ROOT / "src" / "duly").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert {room for room in rooms if f"{room}/" not in page} == set()

@@ -1,0 +1,272 @@
+"""Tables that a backend owns: one script adds what a worker needs, the owner's rules stay, and a worker works."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import make_conninfo
+
+from duly.db.fingerprint import fingerprint
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.db.supabase import compile_migrations
+from duly.ingest.diff import replay
+from duly.ingest.machine import States
+from duly.ingest.reading import FixtureReader
+from duly.ingest.shift import read_shift
+from duly.ingest.work import CaptureWork, Rules
+from duly.kernel.lease import Lease
+from duly.kernel.work import Finished, Pace
+from duly.launcher import ROOT
+from duly.testing import TestDatabases
+from tests.support.backends import OWNERS, PLAIN, PLAIN_WITH_POINTER, Backend
+from tests.support.ingest.actions import observe
+from tests.support.ingest.strategies import payload
+from tests.support.processes import PYTHON, plain_environment
+
+SCRIPT = ROOT / "database" / "migrations" / "20260212_add_session_leases.sql"
+BACKENDS = (OWNERS, PLAIN, PLAIN_WITH_POINTER)
+of_each_kind = pytest.mark.parametrize("backend", [OWNERS, PLAIN], ids=str, indirect=True)
+ENTRY: dict[str, Any] = {
+    "start": "10:00",
+    "end": "14:00",
+    "title": "Anna Svensson • Städning",
+    "address": "Storgatan 1, 412 58 Göteborg",
+}
+A, B = payload(ENTRY), payload({**ENTRY, "start": "11:00"})
+SCRIPT_FAILED = 3  # how psql says it
+
+
+class Site:
+    """A database of a backend's, as its owner sees it, with a login for the worker; neither is a superuser."""
+
+    def __init__(self, dsn: str, owner: str, worker: str, directory: Path, *, schema: str = "schedule_ingest") -> None:
+        self.schema = schema
+        self.owner_dsn = make_conninfo(dsn, user=owner)
+        self.worker_dsn = make_conninfo(dsn, user=worker)
+        self.worker = worker
+        self.fixture = directory / "day.json"
+        self.owner = psycopg.connect(self.owner_dsn, autocommit=True)
+
+    def build(self, backend: Backend) -> None:
+        """The owner makes its tables."""
+        self.backend = backend
+        self.owner.execute(backend.schema_sql(self.schema, self.worker).encode())
+
+    def psql(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the script as its head says."""
+        program = shutil.which("psql")
+        assert program, "these tests need a psql"
+        command = [program, self.owner_dsn, "-X", *arguments, "-f", str(SCRIPT)]
+        return subprocess.run(command, capture_output=True, text=True, env=plain_environment())
+
+    def add_leases(self) -> None:
+        """The script has run."""
+        done = self.psql("-v", f"schema={self.schema}")
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def wait(self, user: int = 42) -> UUID:
+        """A session that waits for a worker, made as the backend makes it."""
+        key = self.one(f"insert into HOME.capture_session {self.backend.waiting} returning id", user)
+        assert isinstance(key, UUID)
+        return key
+
+    def main(self, day: object = A, **settings: str) -> subprocess.CompletedProcess[str]:
+        """`main.py` as a process, with this day for what it reads."""
+        self.fixture.write_text(json.dumps(day))
+        command, environment = [PYTHON[0], "main.py"], self.environment(**settings)
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+
+    def environment(self, **settings: str) -> dict[str, str]:
+        """What a worker is told of this place."""
+        return plain_environment(
+            DATABASE_URL=self.worker_dsn,
+            FIXTURE_PAYLOAD_PATH=str(self.fixture),
+            DB_SCHEMA=self.schema,
+            **{"PENDING_STATE": self.backend.pending, **settings},
+        )
+
+    def duly(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        """A command, as the owner."""
+        environment = plain_environment(DATABASE_URL=self.owner_dsn, DB_SCHEMA=self.schema, **settings)
+        command = [*PYTHON, "-m", "duly", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+    def capture(self, day: object = A) -> UUID:
+        """A session that was worked on."""
+        key = self.wait()
+        done = self.main(day)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return key
+
+    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """What a statement answers, the schema filled in."""
+        return self.owner.execute(statement.replace("HOME", self.schema).encode(), values).fetchall()
+
+    def one(self, statement: str, *values: object) -> Any:
+        """The one value that it answers."""
+        ((value,),) = self.rows(statement, *values)
+        return value
+
+    def lines(self) -> list[str]:
+        """Everything that makes behaviour in its schema."""
+        return fingerprint(self.owner, (self.schema, "duly"))
+
+    def is_rebuilt(self) -> bool:
+        """Do the events of the only day rebuild it?"""
+        events = self.rows("select old_value, new_value from HOME.schedule_event order by seq")
+        known = self.one("select snapshot_payload from HOME.day_snapshot")
+        return replay((old, new) for old, new in events) == sorted(map(read_shift, known), key=lambda each: each.order)
+
+
+@contextmanager
+def site_on(server: str, worker_id: str, directory: Path) -> Generator[Site, None, None]:
+    """An empty database, and two logins that end with it."""
+    databases = TestDatabases(server, f"duly_test_backend_{worker_id}", template="template0")
+    roles = [f"backend_{worker_id}", f"ocr_{worker_id}"]
+    with databases.clone(worker_id) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
+        for role in roles:
+            admin.execute(sql.SQL("create role {} login").format(sql.Identifier(role)))
+        name, owner = sql.Identifier(admin.info.dbname), sql.Identifier(roles[0])
+        admin.execute(sql.SQL("alter role {} createrole").format(owner))
+        admin.execute(sql.SQL("grant create on database {} to {}").format(name, owner))
+        site = Site(dsn, roles[0], roles[1], directory)
+        try:
+            yield site
+        finally:
+            site.owner.close()
+            for role in [*our_roles(worker_id), *roles]:
+                if admin.execute("select from pg_roles where rolname = %s", [role]).fetchone() is not None:
+                    admin.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(role)))
+                    admin.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+OTHERS = ("owner", "worker", "api", "readonly")
+
+
+def our_roles(worker_id: str) -> list[str]:
+    """The names of our roles on this site: those of the server belong to somebody else."""
+    return [f"backend_duly_{part}_{worker_id}" for part in OTHERS]
+
+
+@pytest.fixture
+def site(server: str, worker_id: str, tmp_path: Path) -> Generator[Site, None, None]:
+    """A database without any table."""
+    with site_on(server, worker_id, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(params=BACKENDS, ids=str)
+def backend(request: pytest.FixtureRequest, site: Site) -> Site:
+    """Each backend in turn, with what the script adds."""
+    site.build(request.param)
+    site.add_leases()
+    return site
+
+
+@pytest.fixture
+def owners(site: Site) -> Site:
+    """The backend with states and triggers of its own."""
+    site.build(OWNERS)
+    site.add_leases()
+    return site
+
+
+def test_without_the_tables_it_says_which_and_changes_nothing(site: Site) -> None:
+    site.build(PLAIN)
+    site.owner.execute("drop table schedule_ingest.day_snapshot")
+    before = site.lines()
+    refused = site.psql()
+    assert refused.returncode == SCRIPT_FAILED
+    assert 'the schema "schedule_ingest" has no table day_snapshot' in refused.stderr
+    assert "psql -v schema=NAME" in refused.stderr
+    assert site.lines() == before
+
+
+@pytest.mark.parametrize("name", ["x; drop schema schedule_ingest cascade", 'a"b', "a'b", "", "%I", "$tables$"])
+def test_a_hostile_name_of_a_schema_is_only_a_name(name: str, site: Site) -> None:
+    site.build(PLAIN)
+    before = site.lines()
+    refused = site.psql("-v", f"schema={name}")
+    assert refused.returncode == SCRIPT_FAILED
+    assert f'the schema "{name}" has no table' in refused.stderr
+    assert site.lines() == before
+
+
+def test_on_tables_that_duly_made_it_has_nothing_to_add(database: str) -> None:
+    with psycopg.connect(database) as admin:
+        before = fingerprint(admin, ("schedule_ingest", "duly"))
+    program = shutil.which("psql")
+    assert program
+    subprocess.run([program, database, "-X", "-f", str(SCRIPT)], check=True, capture_output=True)
+    with psycopg.connect(database) as admin:
+        assert fingerprint(admin, ("schedule_ingest", "duly")) == before
+
+
+def work_of(site: Site) -> CaptureWork:
+    """The same work in this process, for what needs a worker that is stopped in the middle."""
+    site.fixture.write_text(json.dumps(A))
+    pace = Pace(lease_seconds=60, heartbeat_seconds=15)
+    states = States(pending=site.backend.pending)
+    return CaptureWork(FixtureReader(site.fixture), pace, Rules(site.schema, states, due="created_at"))
+
+
+async def finish(connection: AsyncConnection[Any], work: CaptureWork, leases: list[Lease]) -> frozenset[UUID]:
+    """See and settle, in one transaction."""
+    finished = [Finished(lease, await observe(work, lease)) for lease in leases]
+    async with connection.transaction():
+        return await work.settle(connection, finished)
+
+
+async def test_a_worker_that_lost_its_session_writes_nothing(backend: Site) -> None:
+    key, work = backend.wait(), work_of(backend)
+    async with await connect(backend.worker_dsn) as connection:
+        stale = await work.claim(connection, "worker-1", 1)
+        backend.owner.execute(
+            f"update {backend.schema}.capture_session set locked_at = now() - interval '61 s'".encode()
+        )
+        taken = await work.claim_lapsed(connection, "worker-1", 1)
+        assert [lease.key for lease in (*stale, *taken)] == [key, key]
+        assert await finish(connection, work, stale) == frozenset()
+        assert backend.one("select count(*) from HOME.schedule_version") == 0
+        assert await finish(connection, work, taken) == {key}
+    assert backend.rows("select version from HOME.schedule_version") == [(1,)]
+
+
+@of_each_kind
+async def test_the_claim_finds_its_index(backend: Site) -> None:
+    """However many sessions there are, and whatever is ready is called."""
+    with backend.owner.cursor() as cursor:
+        insert = f"insert into {backend.schema}.capture_session {backend.backend.waiting}"
+        cursor.executemany(insert.encode(), [[user] for user in range(5000)])
+    backend.owner.execute(f"analyze {backend.schema}.capture_session".encode())
+    plan = backend.rows(
+        "explain select id from HOME.capture_session where state = %s and created_at <= duly.now()"
+        " order by created_at, id limit 10",
+        backend.backend.pending,
+    )
+    assert "idx_capture_session__state_created_at_id" in str(plan)
+
+
+def test_the_files_for_supabase_apply_beside_the_backend(owners: Site, server: str, worker_id: str) -> None:
+    """With a guest whom they shut out of our schemas; the backend's are not ours to shut."""
+    owners.owner.execute("create role anon")
+    try:
+        owners.owner.execute("grant usage on schema schedule_ingest to anon")
+        before = fingerprint(owners.owner, (owners.schema,))
+        for text in compile_migrations(Names(*our_roles(worker_id))).values():
+            owners.owner.execute(text.encode())
+        assert fingerprint(owners.owner, (owners.schema,)) == before
+        assert "anon" not in str(fingerprint(owners.owner, ("duly", "user", "ledger", "posts")))
+    finally:
+        with psycopg.connect(make_conninfo(server, dbname=owners.owner.info.dbname), autocommit=True) as admin:
+            admin.execute("drop owned by anon")
+            admin.execute("drop role anon")

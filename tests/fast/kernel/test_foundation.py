@@ -1,0 +1,84 @@
+"""What the foundation's tables and functions promise, on every PostgreSQL there is."""
+
+import psycopg
+import pytest
+
+from duly.db.migrations import Names
+
+
+@pytest.fixture
+def connection(database: str):
+    """A connection to a migrated database of each major version."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        yield connection
+
+
+def test_both_clocks_show_the_time_of_the_database(connection: psycopg.Connection) -> None:
+    row = connection.execute(
+        "select abs(extract(epoch from duly.clock() - clock_timestamp())) < 1, duly.now() = statement_timestamp()"
+    ).fetchone()
+    assert row == (True, True)
+
+
+def test_the_planner_sees_through_the_clock(connection: psycopg.Connection) -> None:
+    connection.execute("create table due (at timestamptz)")
+    connection.execute("insert into due select now() + n * interval '1 s' from generate_series(1, 10000) as n")
+    connection.execute("create index on due (at)")
+    connection.execute("analyze due")
+    plan = "\n".join(line for (line,) in connection.execute("explain select * from due where at <= duly.now()"))
+    assert "Index" in plan
+    assert "statement_timestamp()" in plan
+
+
+def write_transition(connection: psycopg.Connection) -> None:
+    connection.execute("insert into duly.transition (machine, key, seq, next_status) values ('m', 'k', 1, 'ready')")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update duly.transition set actor = 'me'",
+        "delete from duly.transition",
+        "truncate duly.transition",
+        "truncate duly.transition cascade",
+    ],
+)
+def test_the_log_of_transitions_only_grows_even_for_its_owner(statement: str, connection: psycopg.Connection) -> None:
+    write_transition(connection)
+    with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
+        connection.execute(statement.encode())
+    assert connection.execute("select count(*) from duly.transition").fetchone() == (1,)
+
+
+def test_nobody_but_the_owner_may_write_into_the_log(connection: psycopg.Connection) -> None:
+    roles = Names()
+    for role in (roles.worker, roles.api, roles.readonly):
+        for right in ("insert", "update", "delete", "truncate"):
+            asked = "select has_table_privilege(%s, 'duly.transition', %s)"
+            assert connection.execute(asked, [role, right]).fetchone() == (False,)
+
+
+def test_runtime_roles_own_nothing_and_may_make_nothing(connection: psycopg.Connection) -> None:
+    roles = Names()
+    for role in (roles.worker, roles.api, roles.readonly):
+        row = connection.execute(
+            "select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb,"
+            " has_schema_privilege(rolname, 'duly', 'create'), has_schema_privilege(rolname, 'user', 'create'),"
+            " exists (select from pg_class where relowner = pg_roles.oid)"
+            " from pg_roles where rolname = %s",
+            [role],
+        ).fetchone()
+        assert row == (False,) * 7
+
+
+def test_the_first_transition_has_no_before_and_later_ones_do(connection: psycopg.Connection) -> None:
+    write_transition(connection)
+    with pytest.raises(psycopg.errors.CheckViolation, match="ck_transition__first"):
+        connection.execute("insert into duly.transition (machine, key, seq, next_status) values ('m', 'k', 2, 'held')")
+
+
+def test_the_time_of_a_change_is_the_databases_word(connection: psycopg.Connection) -> None:
+    connection.execute("""insert into "user".users (uid) values ('anna')""")
+    connection.execute("""update "user".users set updated_at = 'epoch', language = 'sv'""")
+    row = connection.execute("""select updated_at > created_at from "user".users""").fetchone()
+    assert row == (True,)

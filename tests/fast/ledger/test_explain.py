@@ -1,0 +1,432 @@
+"""One true sentence for every reason why a job is not running, each brought about for real."""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta, timezone
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.db.pool import Pool, connect, open_pool
+from duly.errors import NotFound
+from duly.kernel.causes import ALIVE_SECONDS
+from duly.kernel.work import Pace
+from duly.ledger import service, store
+from duly.ledger.explain import CAUSES, Reason, explain, names, span
+from duly.ledger.model import Status
+from duly.ledger.sdk import DEFAULT_ORG
+from duly.ledger.work import Handler, JobWork
+from duly.worker.registry import Identity, note_stopped, register
+from tests.support.ledger.actions import KIND, LEASE, ORG, OTHER_ORG, Admin, JobActions
+
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+HANDLES = JobWork([Handler(KIND.type, print, KIND.queue)], Pace()).kinds
+
+
+@pytest.fixture
+async def pool(admin: Admin) -> AsyncGenerator[Pool, None]:
+    """Connections as a worker, who sees every org."""
+    async with open_pool(make_conninfo(admin.info.dsn, user=Names().worker), size=1) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def api_pool(admin: Admin) -> AsyncGenerator[Pool, None]:
+    """Connections with the API's rights, which sees one org."""
+    async with open_pool(make_conninfo(admin.info.dsn, user=Names().api), size=1) as opened:
+        yield opened
+
+
+async def hire(jobs: JobActions, *kinds: str, name: str = "night", slots: int = 2) -> Identity:
+    """A worker says that it is there."""
+    identity = Identity(name, kinds or HANDLES, {"ledger": slots})
+    await register(jobs.worker, identity)
+    return identity
+
+
+# Every reason, and a situation in which it is the reason --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to bring a reason about, for which job, and what is said then."""
+
+    reason: Reason
+    sentence: str
+    bring_about: Callable[[JobActions, Pool], Awaitable[UUID]]
+
+
+CASES: list[Case] = []
+
+
+def says(reason: Reason, sentence: str) -> Callable[[Callable[[JobActions, Pool], Awaitable[UUID]]], None]:
+    """This brings a reason about, and a sentence of this pattern."""
+    return lambda bring_about: CASES.append(Case(reason, sentence.replace("TIME", TIME), bring_about))
+
+
+@says(Reason.SUCCEEDED, r"It succeeded at TIME, at start 1 of at most 5\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await store.done(jobs.worker, await jobs.claim(), [None])
+    return key
+
+
+@says(Reason.CANCELED, r"It was cancelled at TIME, as anna had asked\.")
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await service.cancel(pool, ORG, key, "anna")
+    return key
+
+
+@says(Reason.CANCELED, r"It was cancelled at TIME, as anna had asked\.")
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    leases = await jobs.claim()
+    await service.cancel(pool, ORG, key, "anna")
+    await store.cancelled(jobs.worker, leases)  # the last word is its holder's
+    return key
+
+
+@says(
+    Reason.DEAD_LETTER,
+    r"It is a dead letter since TIME: start 1 of 1 failed, and was the last, with OOPS \(because\); to let it wait "
+    rf"again: duly jobs retry [-0-9a-f]+ --org {ORG}\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(max_attempts=1)
+    await jobs.fail(*await jobs.claim())
+    return key
+
+
+@says(Reason.DEAD_LETTER, r"It is a dead letter since TIME: start 1 of 5 was given up, with NO \(never\); .*")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    leases = await jobs.claim()
+    async with jobs.worker.transaction():
+        await store.gave_up(jobs.worker, leases, ["NO"], ["never"])
+    return key
+
+
+@says(Reason.HALF_FAILED, r"It failed with OOPS \(because\) and nobody decided .* of worker-1; see: duly verify\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await store.mark_failed(jobs.worker, await jobs.claim(), ["OOPS"], ["because"])
+    return key
+
+
+@says(
+    Reason.LAPSED_NO_WORKER,
+    r"The lease of worker-1 ended at TIME without a word, and no live worker performs jobs .*: duly worker\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    await hire(jobs)  # and it is not seen again
+    jobs.advance_clock(LEASE + 1)
+    await hire(jobs, "posts")  # and this one sweeps something else
+    return key
+
+
+@says(
+    Reason.LAPSED,
+    r"The lease of worker-1 ended at TIME without a word, and the next sweep, one every DULY_SWEEP_SECONDS, takes it "
+    r"back: then it waits for start 2 of 5\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    jobs.advance_clock(LEASE + 1)
+    await hire(jobs, "ledger", "ledger:elsewhere/other")  # any worker that performs jobs sweeps them all
+    return key
+
+
+@says(Reason.LAPSED, r"The lease .* back: then it is a dead letter, after 1 of 1 starts\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(max_attempts=1)
+    await jobs.claim()
+    jobs.advance_clock(LEASE + 1)
+    await hire(jobs)
+    return key
+
+
+@says(Reason.LAPSED, r"The lease .* back: then it is cancelled, as was asked\.")
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    await service.cancel(pool, ORG, key, "anna")
+    jobs.advance_clock(LEASE + 1)
+    await hire(jobs)
+    return key
+
+
+@says(
+    Reason.ASKED_TO_STOP,
+    r"It runs, and anna asked it to stop at TIME: worker-1, which holds it until TIME, hears of it when it renews; to "
+    rf"stop it at once: duly jobs cancel [-0-9a-f]+ --org {ORG} --now\.",
+)
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    await service.cancel(pool, ORG, key, "anna")
+    return key
+
+
+@says(
+    Reason.RUNNING,
+    r"It runs: worker-1 holds it since TIME, until TIME unless it renews; start 1 of 5, 40 %, in stage 'reading'\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    await store.record_progress(jobs.worker, lease, "reading", 40)
+    return key
+
+
+@says(Reason.RUNNING, r"It runs: .*; start 2 of 5, no word of progress\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(backoff_policy="none")
+    await jobs.fail(*await jobs.claim())
+    await jobs.claim()
+    return key
+
+
+@says(
+    Reason.BACKING_OFF,
+    r"Start 1 of 5 failed with OOPS \(because\), and it waits until TIME, for another (59 s|1 min)\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(backoff_policy="fixed", backoff_base_seconds=60)
+    await jobs.fail(*await jobs.claim())
+    return key
+
+
+@says(Reason.SNOOZED, r"Its handler said 'later', 2 times so far, and it waits until TIME, for another .*\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(backoff_policy="none")
+    await jobs.fail(*await jobs.claim())  # a failure before does not make it one
+    for seconds in (0, 3600):
+        await store.later(jobs.worker, await jobs.claim(), [seconds])
+    return key
+
+
+@says(Reason.DELAYED, r"It waits until TIME, for another (1 h|59 min 5\d s), as it was asked to\.")
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue(delay_seconds=3600)
+    await service.pause(pool, "anna", queue="default")  # which is no reason before its time
+    return key
+
+
+@says(
+    Reason.QUEUE_AND_TYPE_PAUSED,
+    r"The type work is paused since TIME by bert and the queue default is paused since TIME by anna; to go on: duly "
+    r"jobs resume --type work and duly jobs resume --queue default\.",
+)
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    await service.pause(pool, "anna", queue="default")
+    await service.pause(pool, "bert", type="work")
+    return jobs.enqueue()[0]
+
+
+@says(
+    Reason.QUEUE_PAUSED,
+    r"The queue default is paused since TIME by anna; to go on: duly jobs resume --queue default\.",
+)
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    await service.pause(pool, "anna", queue="default")
+    await service.pause(pool, "anna", queue="elsewhere")
+    await hire(jobs)
+    return jobs.enqueue()[0]
+
+
+@says(Reason.TYPE_PAUSED, r"The type work is paused since TIME by somebody; to go on: duly jobs resume --type work\.")
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    await service.pause(pool, None, type="work")
+    return jobs.enqueue()[0]
+
+
+@says(
+    Reason.TYPE_IN_QUEUE_PAUSED,
+    r"The type work in the queue default is paused since TIME by anna; to go on: duly jobs resume --queue default "
+    r"--type work\.",
+)
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    await service.pause(pool, "anna", queue="default", type="work")
+    return jobs.enqueue()[0]
+
+
+@says(Reason.LIMIT_REACHED, r"Of the type work at most 2 may run at once, and 2 do\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await store.set_limit(jobs.worker, "work", 2)
+    jobs.enqueue(org=OTHER_ORG, rows=2)  # a limit knows no orgs
+    (key,) = jobs.enqueue()
+    await jobs.claim(limit=3)
+    await hire(jobs)
+    return key
+
+
+@says(Reason.NO_WORKER, r"It is due since TIME \(.*\), and no worker is alive; start one: duly worker\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs)
+    jobs.advance_clock(ALIVE_SECONDS + 1)
+    await note_stopped(jobs.worker, await hire(jobs))
+    return jobs.enqueue()[0]
+
+
+@says(
+    Reason.NOT_HANDLED,
+    r"It is due since TIME \(.*\), and of 2 live workers none performs jobs of the type work in the queue default; .*",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs, "ledger", "ledger:images/work", "ledger:default/other")
+    await hire(jobs, "posts")
+    return jobs.enqueue()[0]
+
+
+@says(
+    Reason.SLOTS_TAKEN,
+    r"It is due since TIME \(.*\), and the 2 slots of worker-1, which could perform it, are taken: 2 jobs run there, "
+    r"and 1 due job of its kind goes first\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs, name="worker-1")
+    keys = jobs.enqueue(rows=4)
+    await jobs.claim(limit=2)
+    return keys[-1]
+
+
+@says(Reason.LOCKED, r"It is due since TIME \(.*\), and another transaction has its row locked this instant: .*")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs)
+    (key,) = jobs.enqueue()
+    jobs.admin.execute("begin")  # ends with the test
+    jobs.admin.execute("select from ledger.job for no key update")
+    return key
+
+
+@says(Reason.BEHIND_OTHERS, r"It is due since TIME \(.*\), and 2 due jobs of its kind go first, by priority or .*")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs)
+    jobs.enqueue()
+    (key,) = jobs.enqueue()
+    jobs.enqueue(org=OTHER_ORG, priority=1)
+    jobs.enqueue()  # later
+    jobs.enqueue(priority=-1)
+    jobs.enqueue(priority=1, delay_seconds=60)
+    jobs.enqueue(priority=1, queue="elsewhere")
+    return key
+
+
+@says(
+    Reason.DUE,
+    r"It is due since TIME \(.*\), nothing that can be seen holds it back, and night may take it any moment\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs)
+    jobs.enqueue()
+    await jobs.claim()
+    (key,) = jobs.enqueue()
+    jobs.admin.execute("begin")  # a foreign key to a job locks it too, and is in nobody's way
+    jobs.admin.execute("select from ledger.job for key share")
+    return key
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
+async def test_every_reason_is_told_in_one_true_sentence(case: Case, jobs: JobActions, pool: Pool) -> None:
+    key = await case.bring_about(jobs, pool)
+    found = await explain(pool, ORG, key)
+    assert found.reason is case.reason, found.sentence
+    assert re.fullmatch(case.sentence, found.sentence), found.sentence
+    job = await service.get_job(pool, ORG, key)
+    assert (found.id, found.status) == (key, job.status)
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
+async def test_a_claim_takes_only_what_is_said_to_be_its_turn(case: Case, jobs: JobActions, pool: Pool) -> None:
+    key = await case.bring_about(jobs, pool)
+    took = await store.claim(jobs.worker, "night", [KIND], lease_seconds=LEASE, most=1)
+    could = {Reason.DUE, Reason.NO_WORKER, Reason.NOT_HANDLED}  # of the last two nobody tried
+    assert ([lease.key for lease in took] == [key]) == (case.reason in could)
+
+
+def test_no_reason_is_without_a_situation_and_none_without_a_sentence() -> None:
+    assert {case.reason for case in CASES} == set(Reason)
+    assert [cause.reason for cause in CAUSES] == list(Reason)
+
+
+async def test_a_job_is_explained_on_every_major(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as admin:
+        dsn = make_conninfo(database, user=Names().worker)
+        async with await connect(dsn) as worker, open_pool(dsn, size=1) as pool:
+            jobs = JobActions(admin, worker)
+            await service.pause(pool, "anna", queue="default", type="work")
+            (key,) = jobs.enqueue()
+            assert (await explain(pool, ORG, key)).reason is Reason.TYPE_IN_QUEUE_PAUSED
+            await service.resume(pool, queue="default", type="work")
+            await hire(jobs)
+            assert (await explain(pool, ORG, key)).reason is Reason.DUE
+
+
+# What is not told -----------------------------------------------------------------------------------------------------
+
+
+async def test_anothers_job_and_one_that_has_left_are_not_there(jobs: JobActions, pool: Pool, api_pool: Pool) -> None:
+    (key,) = jobs.enqueue()
+    for each in (pool, api_pool):
+        assert (await explain(each, ORG, key)).status is Status.QUEUED
+        for org, wanted in ((OTHER_ORG, key), (ORG, uuid4())):
+            with pytest.raises(NotFound, match=str(wanted)):
+                await explain(each, org, wanted)
+    await service.cancel(pool, ORG, key, "anna")
+    jobs.advance_clock(31 * 86_400)
+    await store.retain(jobs.worker)
+    with pytest.raises(NotFound):
+        await explain(pool, ORG, key)
+
+
+async def test_with_the_rights_of_the_api_no_other_org_is_counted(jobs: JobActions, api_pool: Pool) -> None:
+    await hire(jobs, name="worker-1")
+    jobs.enqueue(org=OTHER_ORG, rows=3)
+    await jobs.claim(limit=2)
+    found = await explain(api_pool, ORG, jobs.enqueue()[0])
+    assert found.reason is Reason.DUE
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_error_of_many_lines_stays_within_its_sentence(jobs: JobActions, pool: Pool) -> None:
+    (key,) = jobs.enqueue(max_attempts=1)
+    await jobs.fail(*await jobs.claim(), message="one\ntwo\n" + 1000 * "x")
+    sentence = (await explain(pool, ORG, key)).sentence
+    assert "OOPS (one two xxx" in sentence
+    assert "\n" not in sentence
+    assert len(sentence) < 500
+
+
+async def test_the_default_org_is_not_said_and_times_are_told_in_the_zone_asked_for(
+    jobs: JobActions, pool: Pool
+) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG, max_attempts=1)
+    await jobs.fail(*await jobs.claim())
+    found = await explain(pool, DEFAULT_ORG, key, zone=timezone(timedelta(hours=9), "KST"))
+    assert found.sentence.endswith(f"duly jobs retry {key}.")
+    (finished_at,) = jobs.columns("finished_at")
+    assert f"since {finished_at.astimezone(timezone(timedelta(hours=9))):%Y-%m-%d %H:%M:%S} KST" in found.sentence
+    assert found.looked_at.utcoffset() == timedelta(0)
+
+
+def test_lengths_of_time_have_two_units_at_most() -> None:
+    lengths = [0.2, 59.6, 61, 3600, 86_400 + 3600 * 5 + 61, 86_400 * 3 + 61]
+    assert [span(each) for each in lengths] == ["0 s", "1 min", "1 min 1 s", "1 h", "1 d 5 h", "3 d 1 min"]
+
+
+def test_not_every_worker_is_named() -> None:
+    assert names(["a"]) == "a"
+    assert names(["a", "b"]) == "a and b"
+    assert names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"

@@ -1,0 +1,175 @@
+"""`duly partitions`: months are looked at, made, written to files and dropped; keys outlive them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.errors import UniqueViolation
+
+from duly.errors import Conflict, InvalidArgument, NotFound
+from duly.verify import check
+from duly.verify.invariants import invariants_of
+from tests.support.command_line import CommandLine
+from tests.support.scheduler.actions import ScheduleActions
+
+
+@pytest.fixture
+def cli(schedules: ScheduleActions, tmp_path: Path) -> CommandLine:
+    """The command line over a database where it is March 2030, with two months before."""
+    schedules.set_clock("2030-03-15T12:00+00:00")
+    for month in ("2030-01-01", "2030-02-01", "2030-03-01"):
+        schedules.admin.execute("select scheduler.make_partition(%s)", [month])
+    schedules.admin.execute("select scheduler.ensure_partitions(3)")
+    schedules.add_user("anna")
+    schedules.admin.execute(
+        "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+        " select id, 'Rent', 'cron: 0 10 * * *', '2030-01-01Z' from \"user\".users"
+    )
+    return CommandLine(schedules.admin.info.dsn, tmp_path)
+
+
+def add_run(schedules: ScheduleActions, day: str, action: str | None = "complete") -> int:
+    """A run, answered or not."""
+    run = schedules.one(
+        "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+        " select id, %s, %s::timestamptz from scheduler.jobs returning id",
+        day,
+        f"{day} 10:00Z",
+    )
+    if action:
+        schedules.admin.execute("select scheduler.answer(null, %s, %s, 'tap', null)", [run, action])
+    return run
+
+
+def parts(cli: CommandLine) -> dict[str, Any]:
+    """What there is, by name."""
+    return {part["part"]: part for part in cli.json("partitions", "list")}
+
+
+def test_months_are_listed_with_what_lies_in_them(schedules: ScheduleActions, cli: CommandLine) -> None:
+    add_run(schedules, "2030-01-05")
+    add_run(schedules, "2030-01-06", "skip")
+    add_run(schedules, "2030-02-05", None)
+    add_run(schedules, "2029-12-05", "skip")
+    found = parts(cli)
+    assert found["job_runs_2030_01"] == {
+        "part": "job_runs_2030_01",
+        "first_at": "2030-01-01T00:00:00+00:00",
+        "end_at": "2030-02-01T00:00:00+00:00",
+        "runs": 2,
+        "is_estimate": False,
+        "open_runs": 0,
+    }
+    assert (found["job_runs_2030_02"]["runs"], found["job_runs_2030_02"]["open_runs"]) == (1, 1)
+    assert (found["job_runs_default"]["runs"], found["job_runs_default"]["first_at"]) == (1, None)
+    assert list(found) == sorted(found)
+    head, *rows = cli.output("partitions", "list").splitlines()
+    assert head.split() == ["partition", "from", "to", "runs", "open"]
+    assert ["job_runs_2030_01", "2030-01-01", "2030-02-01", "2", "0"] in [row.split() for row in rows]
+    assert rows[-1].split() == ["job_runs_default", "-", "-", "1", "0"]
+
+
+def test_more_runs_than_a_page_are_all_written(schedules: ScheduleActions, cli: CommandLine, tmp_path: Path) -> None:
+    schedules.admin.execute(
+        "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+        " select j.id, 'p' || n, '2030-01-05Z'::timestamptz + (n %% 7) * interval '1 hour'"
+        " from scheduler.jobs as j, generate_series(1, 2500) as n",
+        [],
+    )
+    schedules.admin.execute("update scheduler.job_runs set status = 'skipped', reason = 'test'")
+    assert cli.json("partitions", "archive", "2030-01", "--out", tmp_path / "runs")["runs"] == 2500
+    lines = [json.loads(line) for line in (tmp_path / "runs").read_text().splitlines()]
+    places = [(line["scheduled_at"], line["id"]) for line in lines]
+    assert places == sorted(places)
+    assert len(set(places)) == 2500
+
+
+def test_a_month_that_was_dropped_is_gone_and_its_periods_never_come_again(
+    schedules: ScheduleActions, cli: CommandLine
+) -> None:
+    run = add_run(schedules, "2030-01-05")
+    add_run(schedules, "2030-02-05", "skip")
+    assert "then say --yes" in str(cli.error("partitions", "drop", "2030-01"))
+    assert cli.json("partitions", "drop", "2030-01", "--yes") == {"month": "2030-01", "runs": 1}
+    assert "job_runs_2030_01" not in parts(cli)
+    assert schedules.one("select to_regclass('scheduler.job_runs_2030_01') is null") is True
+    assert schedules.one("select count(*) from scheduler.job_runs") == 1
+    assert schedules.one("select count(*) from scheduler.confirmations") == 2
+    with pytest.raises(UniqueViolation, match="uq_job_runs__job_period"):
+        add_run(schedules, "2030-01-05", None)
+    assert check(schedules.admin, ("duly", "scheduler", "expense"), invariants_of(["scheduler"])) == []
+    assert schedules.one("select job_run_id from scheduler.job_run_keys where period_key = '2030-01-05'") == run
+    assert isinstance(cli.error("partitions", "drop", "2030-01", "--yes"), NotFound)
+    again = cli.error("partitions", "create", "2030-01")
+    assert isinstance(again, Conflict)
+    assert "2030-01 was dropped" in str(again)
+    assert check(schedules.admin, ("duly", "scheduler", "expense"), invariants_of(["scheduler"])) == []
+
+
+def test_an_api_role_cannot_drop_what_the_owner_can(schedules: ScheduleActions, cli: CommandLine) -> None:
+    add_run(schedules, "2030-01-05")
+    schedules.admin.execute("set role duly_api")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        schedules.admin.execute("drop table scheduler.job_runs_2030_01")
+    schedules.admin.execute("reset role")
+    assert cli.output("partitions", "drop", "2030-01", "--yes") == "dropped   2030-01 with 1 run; the keys stay\n"
+
+
+def test_months_are_made_ahead_or_one_by_one_and_fetch_their_runs(schedules: ScheduleActions, cli: CommandLine) -> None:
+    assert cli.json("partitions", "create") == {"created": 0}
+    assert cli.output("partitions", "create", "--ahead", 5) == "created   2 partitions\n"
+    add_run(schedules, "2031-05-05", None)
+    assert cli.json("partitions", "create", "2031-05") == {"created": 1}
+    assert cli.json("partitions", "create", "2031-05") == {"created": 0}
+    assert schedules.one("select tableoid::regclass::text from scheduler.job_runs") == "scheduler.job_runs_2031_05"
+    assert isinstance(cli.error("partitions", "create", "2031-05", "--ahead", 2), InvalidArgument)
+    for month in ("2031-13", "2031-5", "1999-01", "../x", "2031-05\n"):
+        assert isinstance(cli.error("partitions", "create", month), InvalidArgument)
+    assert cli.run("partitions", "create", "--ahead", 121).exit_code == 2
+
+
+def test_a_month_is_written_to_a_file_in_order(schedules: ScheduleActions, cli: CommandLine, tmp_path: Path) -> None:
+    late, early = add_run(schedules, "2030-01-20"), add_run(schedules, "2030-01-05", "skip")
+    add_run(schedules, "2030-02-01")
+    file, again = tmp_path / "runs.jsonl", tmp_path / "again.jsonl"
+    assert cli.output("partitions", "archive", "2030-01", "--out", file) == f"archived  2 runs of 2030-01 to {file}\n"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["id"] for line in lines] == [early, late]
+    assert [line["status"] for line in lines] == ["skipped", "confirmed"]
+    assert lines[0]["scheduled_at"] == "2030-01-05T10:00:00+00:00"
+    assert lines[0].keys() >= {"job_id", "period_key", "sent_at", "created_at", "updated_at", "revision", "reason"}
+    schedules.admin.execute(f"alter database {schedules.admin.info.dbname} set timezone = 'Asia/Shanghai'".encode())
+    assert cli.json("partitions", "archive", "2030-01", "--out", again) == {
+        "month": "2030-01",
+        "runs": 2,
+        "file": str(again),
+    }
+    assert again.read_bytes() == file.read_bytes()
+    refusal = cli.error("partitions", "archive", "2030-01", "--out", file)
+    assert "is there already" in str(refusal)
+    assert "cannot be written" in str(cli.error("partitions", "archive", "2030-01", "--out", tmp_path / "no" / "file"))
+    assert {path.name for path in tmp_path.iterdir()} == {"runs.jsonl", "again.jsonl"}
+    assert parts(cli)["job_runs_2030_01"]["runs"] == 2
+
+
+@pytest.mark.parametrize("verb", ["archive", "drop"])
+def test_a_month_that_is_not_done_stays(
+    verb: str, schedules: ScheduleActions, cli: CommandLine, tmp_path: Path
+) -> None:
+    add_run(schedules, "2030-02-05", None)
+    add_run(schedules, "2030-02-06", None)
+    words = ["--out", tmp_path / "runs"] if verb == "archive" else ["--yes"]
+    open_ones = cli.error("partitions", verb, "2030-02", *words)
+    assert isinstance(open_ones, Conflict)
+    assert "2030-02 cannot be" in str(open_ones)
+    assert "of its runs 2 are open" in str(open_ones)
+    running = cli.error("partitions", verb, "2030-03", *words)
+    assert isinstance(running, Conflict)
+    assert "2030-03 is not over" in str(running)
+    assert "2030-04-01T00:00Z" in str(running)
+    assert isinstance(cli.error("partitions", verb, "2029-11", *words), NotFound)
+    assert isinstance(cli.error("partitions", verb, "default", *words), InvalidArgument)
+    assert list(tmp_path.iterdir()) == []
+    assert parts(cli)["job_runs_2030_02"]["runs"] == 2

@@ -1,0 +1,985 @@
+"""`duly doctor`: every check is well once and ill once, by a real cause, and what it tells to do mends it."""
+
+import re
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from duly.db.admin import create_database, drop_database
+from duly.db.embedded import EmbeddedServer
+from duly.db.migrate import migrate, newest_revision, scripts
+from duly.db.migrations import Names
+from duly.db.queries import parse_queries
+from duly.db.supabase import compile_migrations
+from duly.errors import Unavailable
+from duly.launcher import ROOT
+from duly.settings import Settings
+from duly.testing import FAST_SETTINGS, install_test_clock, move_clock
+from duly.verify import doctor
+from duly.verify.doctor import CHECKS, Case, Finding, Limits, Verdict, examine, open_connection
+from duly.verify.doctor.words import first_words
+from tests.support.locks import wait_until_blocked
+from tests.support.pooler import find_pgbouncer, pooler
+
+Admin = psycopg.Connection[Any]
+MakeRole = Callable[[str], str]
+OK, WARN, BAD = Verdict.OK, Verdict.WARN, Verdict.BAD
+AT_ONCE = Limits(lock_warn_seconds=0)
+needs_pooler = pytest.mark.skipif(
+    not find_pgbouncer(), reason="no pgbouncer on this machine (Debian: apt install pgbouncer)"
+)
+
+
+@pytest.fixture
+def admin(database: str) -> Generator[Admin, None, None]:
+    """The test's own hand in its database."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def fast_server(run_home: Path) -> Generator[str, None, None]:
+    """A server with durability off."""
+    with EmbeddedServer.start(run_home / "main", settings=FAST_SETTINGS) as server:
+        yield server.dsn()
+
+
+@pytest.fixture(scope="session")
+def durable_server(run_home: Path) -> Generator[str, None, None]:
+    """A server as people run it, which also knows prepared transactions and logical slots."""
+    settings = {"max_prepared_transactions": "4", "wal_level": "logical"}
+    with EmbeddedServer.start(run_home / "durable", settings=settings) as server:
+        yield server.dsn()
+
+
+@pytest.fixture
+def plain_database(durable_server: str) -> Generator[str, None, None]:
+    """A database on the durable server, with nothing in it."""
+    name = f"plain_{uuid.uuid4().hex}"
+    yield create_database(durable_server, name)
+    with psycopg.connect(durable_server, autocommit=True) as connection:
+        drop_database(connection, name)
+
+
+@pytest.fixture
+def make_role(admin: Admin) -> Generator[MakeRole, None, None]:
+    """Names of this test's own: given what stands after `create role`, the name."""
+    made: list[str] = []
+
+    def make(attributes: str) -> str:
+        name = f"duly_test_{uuid.uuid4().hex}"
+        admin.execute(f"create role {name} {attributes}".encode())
+        made.append(name)
+        return name
+
+    yield make
+    for name in made:
+        admin.execute(f"drop owned by {name}".encode())
+        admin.execute(f"drop role {name}".encode())
+
+
+def settings_for(dsn: str | None, **variables: object) -> Settings:
+    given: dict[str, Any] = {"DATABASE_URL": dsn or "host=unused", **variables}
+    settings = Settings(**given)
+    return settings if dsn else settings.model_copy(update={"database_url": None})
+
+
+def look(check: str, dsn: str, limits: Limits | None = None, *, embedded: bool = False, **variables: object) -> Finding:
+    """One check on one database, with these settings; every verdict but ok comes with a fix."""
+    with open_connection(dsn) as connection:
+        finding = CHECKS[check](
+            Case(connection, settings_for(None if embedded else dsn, **variables), limits or Limits())
+        )
+    assert finding.check == check
+    assert (finding.fix is None) == (finding.verdict is OK), finding
+    assert "\n" not in f"{finding.found}{finding.fix}"
+    return finding
+
+
+def mend(admin: Admin, finding: Finding) -> None:
+    """Do what the finding says."""
+    assert finding.fix
+    admin.execute(finding.fix.encode())
+
+
+@contextmanager
+def open_transaction(dsn: str, statement: str = "select 1") -> Generator[Admin, None, None]:
+    """Somebody who began and did not end."""
+    with psycopg.connect(make_conninfo(dsn, application_name="forgetful")) as connection:
+        connection.execute(statement.encode())
+        yield connection
+
+
+# The server -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_we_test_on_is_ok(database: str) -> None:
+    finding = look("server", database)
+    assert finding.verdict is OK
+    assert re.search(r"PostgreSQL 1[5-8]\.\d+ at ", finding.found)
+
+
+def test_an_older_server_is_bad_and_a_newer_one_untested(database: str) -> None:
+    assert look("server", database, Limits(oldest_major=90, newest_major=99)).verdict is BAD
+    newer = look("server", database, Limits(oldest_major=1, newest_major=9))
+    assert newer.verdict is WARN
+    assert "newer than 9" in newer.found
+
+
+def test_durability_is_ok_where_nothing_was_switched_off(plain_database: str) -> None:
+    finding = look("durability", plain_database)
+    assert (finding.verdict, finding.found) == (OK, "fsync on, full_page_writes on, synchronous_commit on")
+
+
+def test_fsync_off_is_bad_unless_the_database_says_that_it_is_for_tests(fast_server: str) -> None:
+    bad = look("durability", fast_server)
+    assert bad.verdict is BAD
+    assert {"fsync is off", "full_page_writes is off", "synchronous_commit is off"} <= set(
+        re.findall(r"\w+ is off", bad.found)
+    )
+    assert "alter system set fsync = on" in str(bad.fix)
+    name = f"doctor_test_{uuid.uuid4().hex}"
+    for_tests = create_database(fast_server, name)
+    assert look("durability", for_tests).verdict is WARN
+    with psycopg.connect(fast_server, autocommit=True) as connection:
+        drop_database(connection, name)
+
+
+@pytest.mark.parametrize("mode", ["off", "local"])
+def test_a_commit_that_waits_for_nothing_is_a_warning(mode: str, plain_database: str) -> None:
+    finding = look("durability", make_conninfo(plain_database, options=f"-c synchronous_commit={mode}"))
+    assert finding.verdict is WARN
+    assert finding.found.startswith(f"synchronous_commit is {mode}")
+
+
+def test_connections_are_counted_against_what_the_server_has(plain_database: str) -> None:
+    fine = look("connections", plain_database)
+    assert fine.verdict is OK
+    assert re.match(r"\d+ of 97 connections in use \(\d+%\), DULY_POOL_SIZE=10", fine.found)
+    full = look("connections", plain_database, Limits(connections_share=0))
+    assert (full.verdict, "max_connections" in str(full.fix)) == (WARN, True)
+
+
+def test_a_pool_that_does_not_fit_is_a_warning(plain_database: str) -> None:
+    finding = look("connections", plain_database, DULY_POOL_SIZE=200)
+    assert finding.verdict is WARN
+    assert re.match(r"set DULY_POOL_SIZE=\d\d,", str(finding.fix))
+
+
+@needs_pooler
+def test_a_pool_before_a_pooler_takes_nothing_from_the_server(plain_database: str, home: Path) -> None:
+    with pooler(plain_database, home) as pooled:
+        assert look("connections", pooled, DULY_POOL_SIZE=200).verdict is OK
+
+
+def test_a_login_without_a_limit_on_idle_transactions_is_a_warning(admin: Admin, make_role: MakeRole) -> None:
+    login = make_role("login")
+    dsn = make_conninfo(admin.info.dsn, user=login)
+    finding = look("timeouts", dsn)
+    assert finding.verdict is WARN
+    mend(admin, finding)
+    assert look("timeouts", dsn).found == f"{login} is ended after 1min idle in a transaction"
+
+
+def test_on_the_embedded_server_it_is_the_components_whose_limit_counts(admin: Admin, make_role: MakeRole) -> None:
+    worker, api = make_role("login"), make_role("login")
+    names: dict[str, Any] = {"DULY_WORKER_ROLE": worker, "DULY_API_ROLE": api}
+    dsn, here = admin.info.dsn, sql.Identifier(admin.info.dbname)
+    assert look("timeouts", dsn, embedded=True, **names).verdict is WARN
+    admin.execute(f"alter role {worker} set idle_in_transaction_session_timeout = '90s'".encode())
+    half = look("timeouts", dsn, embedded=True, **names)
+    assert (half.verdict, worker in half.found, api in half.found) == (WARN, False, True)
+    admin.execute(sql.SQL("alter database {} set idle_in_transaction_session_timeout = '5min'").format(here))
+    assert look("timeouts", dsn, embedded=True, **names).verdict is OK
+    admin.execute(f"alter role {worker} set idle_in_transaction_session_timeout = '0ms'".encode())
+    assert look("timeouts", dsn, embedded=True, **names).verdict is WARN
+    absent: dict[str, Any] = {"DULY_WORKER_ROLE": "duly_test_nobody", "DULY_API_ROLE": "duly_test_nobody_either"}
+    assert look("timeouts", dsn, embedded=True, **absent).fix == "duly migrate"
+
+
+def test_autovacuum_should_run(plain_database: str, fast_server: str) -> None:
+    assert look("autovacuum", plain_database).verdict is OK
+    finding = look("autovacuum", fast_server)
+    assert finding.verdict is WARN
+    assert str(finding.fix).startswith("alter system set autovacuum = on")
+
+
+# The clock ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_clocks_of_one_machine_agree(database: str) -> None:
+    finding = look("clock", database)
+    assert finding.verdict is OK
+    assert re.match(r"this machine is 0\.\d+ s (ahead of|behind) the database", finding.found)
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [(5, WARN), (-5, WARN), (3600, BAD)])
+def test_a_clock_that_is_off_is_told_by_how_much(seconds: int, verdict: Verdict, admin: Admin) -> None:
+    admin.execute("create schema liar")
+    lie = f"pg_catalog.clock_timestamp() + interval '{seconds} s'"
+    admin.execute(f"create function liar.clock_timestamp() returns timestamptz language sql return {lie}".encode())
+    finding = look("clock", make_conninfo(admin.info.dsn, options="-c search_path=liar,pg_catalog"))
+    assert finding.verdict is verdict
+    apart, side = re.findall(r"([\d.]+) s (ahead of|behind)", finding.found)[0]
+    assert abs(float(apart) - abs(seconds)) < 1
+    assert side == ("behind" if seconds > 0 else "ahead of")
+
+
+def test_a_clock_that_tests_can_move_is_not_for_production(admin: Admin) -> None:
+    assert look("test clock", admin.info.dsn).verdict is OK
+    install_test_clock(admin)
+    assert look("test clock", admin.info.dsn).verdict is BAD
+
+
+# The way there --------------------------------------------------------------------------------------------------------
+
+
+def test_straight_to_the_server_all_is_heard(database: str) -> None:
+    assert look("pooler", database).found == "none on the way"
+    assert look("listen", database).found.startswith("heard after ")
+
+
+def test_a_direct_address_beside_the_same_address_is_fine(database: str) -> None:
+    assert look("pooler", database, DATABASE_DIRECT_URL=database).verdict is OK
+    assert look("listen", database, DATABASE_DIRECT_URL=database).verdict is OK
+
+
+@needs_pooler
+def test_a_pooler_without_a_way_past_it_is_a_warning(database: str, home: Path) -> None:
+    with pooler(database, home) as pooled:
+        lonely = look("pooler", pooled)
+        assert lonely.verdict is WARN
+        assert "polling every 1 s" in lonely.found
+        assert look("listen", pooled).verdict is WARN
+
+
+@needs_pooler
+def test_a_pooler_with_a_way_past_it_is_fine(database: str, home: Path) -> None:
+    with pooler(database, home) as pooled:
+        assert look("pooler", pooled, DATABASE_DIRECT_URL=database).verdict is OK
+        assert look("listen", pooled, DATABASE_DIRECT_URL=database).verdict is OK
+
+
+@needs_pooler
+def test_a_direct_address_that_is_a_pooler_is_bad(database: str, home: Path) -> None:
+    with pooler(database, home) as pooled:
+        finding = look("pooler", pooled, DATABASE_DIRECT_URL=pooled)
+        assert finding.verdict is BAD
+        assert "DATABASE_DIRECT_URL" in finding.found
+        assert look("listen", pooled, DATABASE_DIRECT_URL=pooled).verdict is WARN
+
+
+def test_a_direct_address_of_another_database_is_bad_and_hears_nothing(database: str, server: str) -> None:
+    finding = look("pooler", database, DATABASE_DIRECT_URL=server)
+    assert finding.verdict is BAD
+    assert "another database: name" in finding.found
+    deaf = look("listen", database, Limits(listen_seconds=0.1), DATABASE_DIRECT_URL=server)
+    assert (deaf.verdict, "nothing heard" in deaf.found) == (WARN, True)
+
+
+def test_a_direct_address_that_does_not_answer_is_bad_and_keeps_its_password(database: str) -> None:
+    nowhere = "postgresql://somebody:hunter2@127.0.0.1:1/nowhere"
+    for check in ("pooler", "listen"):
+        finding = look(check, database, DATABASE_DIRECT_URL=nowhere)
+        assert finding.verdict is (BAD if check == "pooler" else WARN)
+        assert "127.0.0.1" in finding.found
+        assert "hunter2" not in f"{finding}"
+
+
+# What is in it --------------------------------------------------------------------------------------------------------
+
+
+def test_the_schema_is_at_the_newest_revision_or_it_is_said_what_to_run(admin: Admin) -> None:
+    dsn = admin.info.dsn
+    assert look("schema", dsn).found == f"{newest_revision()}, the newest"
+    admin.execute("update duly.alembic_version set version_num = 'of_tomorrow'")
+    ahead = look("schema", dsn)
+    assert (ahead.verdict, ahead.fix) == (WARN, "upgrade duly")
+    assert "of_tomorrow" in ahead.found
+
+
+@pytest.mark.lawless
+def test_a_schema_that_is_behind_or_not_there_is_bad(database: str) -> None:
+    order = [script.revision for script in scripts().walk_revisions()]
+    for nth, revision in enumerate(order[1:], 1):
+        migrate(database, Names(), revision)
+        assert look("schema", database).found == f"{revision}, {nth} behind {order[0]}"
+    migrate(database, Names(), "base")
+    finding = look("schema", database)
+    assert (finding.verdict, finding.fix) == (BAD, "duly migrate")
+    assert finding.found.startswith("none")
+
+
+def test_a_database_that_never_saw_duly_is_told_apart(plain_database: str) -> None:
+    assert look("schema", plain_database).verdict is BAD
+    assert look("workers", plain_database).fix == "duly migrate"
+
+
+def test_tables_that_were_applied_as_files_are_told_apart_from_none(server: str) -> None:
+    name = f"duly_test_files_{uuid.uuid4().hex}"
+    dsn = create_database(server, name)
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            for text in compile_migrations().values():
+                connection.execute(text.encode())
+        finding = look("schema", dsn)
+        assert look("contracts", dsn).verdict is OK
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            drop_database(connection, name)
+    assert finding.verdict is WARN
+    assert finding.found.startswith("the tables are there, and duly migrate did not make them")
+    assert newest_revision() in finding.found
+    assert finding.fix
+    assert finding.fix.startswith("duly verify")
+
+
+def test_a_revision_the_login_may_not_read_is_a_warning(admin: Admin, make_role: MakeRole) -> None:
+    dsn = make_conninfo(admin.info.dsn, user=make_role("login in role duly_worker"))
+    admin.execute("revoke all on duly.alembic_version from duly_worker")
+    finding = look("schema", dsn)
+    assert finding.verdict is WARN
+    mend(admin, finding)
+    assert look("schema", dsn).verdict is OK
+
+
+def test_differences_from_the_contracts_are_counted(admin: Admin) -> None:
+    assert look("contracts", admin.info.dsn).verdict is OK
+    admin.execute("drop index duly.idx_transition__ts")
+    finding = look("contracts", admin.info.dsn)
+    assert (finding.verdict, finding.fix) == (WARN, "duly verify")
+    assert finding.found.startswith("1 differences")
+
+
+# Who we are -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_role_that_is_missing_is_bad(database: str) -> None:
+    finding = look("roles", database, DULY_READONLY_ROLE="duly_test_nobody")
+    assert (finding.verdict, finding.found) == (BAD, "missing: duly_test_nobody")
+
+
+def test_a_login_must_be_granted_what_it_acts_as(admin: Admin, make_role: MakeRole) -> None:
+    login = make_role("login")
+    dsn = make_conninfo(admin.info.dsn, user=login)
+    neither = look("roles", dsn)
+    assert neither.verdict is BAD
+    assert neither.fix == f"grant duly_worker, duly_api to {login}"
+    admin.execute(f"grant duly_api to {login}".encode())
+    one = look("roles", dsn)
+    assert (one.verdict, one.found) == (WARN, f"{login} may act as duly_api, not as duly_worker")
+    mend(admin, neither)
+    assert look("roles", dsn).found == f"{login} may act as duly_worker and as duly_api"
+
+
+def test_a_component_that_logs_in_as_its_role_needs_no_other(admin: Admin) -> None:
+    assert look("roles", make_conninfo(admin.info.dsn, user="duly_worker")).verdict is OK
+
+
+def test_on_the_embedded_server_components_log_in_by_themselves(admin: Admin, make_role: MakeRole) -> None:
+    assert look("roles", admin.info.dsn, embedded=True).verdict is OK
+    finding = look("roles", admin.info.dsn, embedded=True, DULY_WORKER_ROLE=make_role("nologin"))
+    assert (finding.verdict, finding.fix) == (WARN, "duly up")
+
+
+def test_row_security_binds_a_plain_login_and_no_superuser(admin: Admin, make_role: MakeRole) -> None:
+    plain = make_role("login in role duly_worker, duly_api")
+    assert look("row security", make_conninfo(admin.info.dsn, user=plain)).verdict is OK
+    above = look("row security", make_conninfo(admin.info.dsn, user=make_role("login superuser")))
+    assert above.verdict is WARN
+    assert "row level security does not bind this login" in above.found
+    assert "DATABASE_URL" in str(above.fix)
+
+
+def test_row_security_does_not_bind_a_login_that_bypasses_it(admin: Admin, make_role: MakeRole) -> None:
+    dsn = make_conninfo(admin.info.dsn, user=make_role("login bypassrls in role duly_worker, duly_api"))
+    finding = look("row security", dsn)
+    assert (finding.verdict, "BYPASSRLS" in finding.found) == (WARN, True)
+    mend(admin, finding)
+    assert look("row security", dsn).verdict is OK
+
+
+def test_row_security_does_not_bind_who_owns_the_tables(admin: Admin, make_role: MakeRole) -> None:
+    finding = look("row security", make_conninfo(admin.info.dsn, user=make_role("login in role duly_owner")))
+    assert finding.verdict is WARN
+    assert re.search(r"it owns \d+ tables", finding.found)
+    assert str(finding.fix).startswith("revoke duly_owner from ")
+    owner = make_role("login in role duly_worker, duly_api")
+    admin.execute(f"create table duly.parcels (); alter table duly.parcels owner to {owner}".encode())
+    direct = look("row security", make_conninfo(admin.info.dsn, user=owner))
+    assert (direct.verdict, "it owns 1 tables" in direct.found) == (WARN, True)
+    assert "DATABASE_URL" in str(direct.fix)
+
+
+def test_on_the_embedded_server_row_security_must_bind_the_components(admin: Admin, make_role: MakeRole) -> None:
+    dsn = admin.info.dsn
+    assert look("row security", dsn, embedded=True).verdict is OK
+    bypassing = look("row security", dsn, embedded=True, DULY_API_ROLE=make_role("bypassrls"))
+    assert (bypassing.verdict, "BYPASSRLS" in bypassing.found) == (WARN, True)
+    almighty = look("row security", dsn, embedded=True, DULY_API_ROLE=make_role("superuser"))
+    assert (almighty.verdict, "nosuperuser" in str(almighty.fix)) == (WARN, True)
+    owner = make_role("login")
+    admin.execute("create function public.mine() returns int language sql return 1")
+    admin.execute(f"alter function public.mine() owner to {owner}".encode())
+    owning = look("row security", dsn, embedded=True, DULY_API_ROLE=owner)
+    assert (owning.verdict, owning.found) == (WARN, f"{owner} owns 1 things")
+    mend(admin, owning)
+    assert look("row security", dsn, embedded=True, DULY_API_ROLE=owner).verdict is OK
+
+
+# What is in the way ---------------------------------------------------------------------------------------------------
+
+
+def test_a_young_transaction_is_fine_and_counted(database: str) -> None:
+    with open_transaction(database):
+        finding = look("transactions", database)
+    assert finding.verdict is OK
+    assert re.match(r"\d open, the oldest for \d+ s", finding.found)
+
+
+@pytest.mark.parametrize(
+    ("limits", "verdict"),
+    [
+        (Limits(transaction_warn_seconds=0), WARN),
+        (Limits(transaction_bad_seconds=0), BAD),
+        (Limits(idle_warn_seconds=0), WARN),
+    ],
+)
+def test_an_old_transaction_is_named_and_can_be_ended(limits: Limits, verdict: Verdict, admin: Admin) -> None:
+    dsn = admin.info.dsn
+    with open_transaction(dsn) as forgetful:
+        finding = look("transactions", dsn, limits)
+        assert finding.verdict is verdict
+        assert f"pid {forgetful.info.backend_pid} (forgetful, idle in transaction): open for" in finding.found
+        assert finding.fix == f"select pg_terminate_backend({forgetful.info.backend_pid})"
+        mend(admin, finding)
+        with pytest.raises(psycopg.OperationalError):
+            forgetful.execute("select 1")
+
+
+def test_an_old_snapshot_is_told_in_transactions(admin: Admin) -> None:
+    with open_transaction(admin.info.dsn, "declare slow cursor for select 1"):
+        for _ in range(3):
+            admin.execute("select pg_current_xact_id()")
+        finding = look("transactions", admin.info.dsn, Limits(snapshot_warn_age=2))
+        assert finding.verdict is WARN
+        assert re.search(r"its snapshot \d+ transactions old", finding.found)
+        assert look("transactions", admin.info.dsn, Limits(snapshot_bad_age=2)).verdict is BAD
+
+
+def test_sessions_that_are_hidden_from_the_login_are_a_warning(admin: Admin, make_role: MakeRole) -> None:
+    dsn = make_conninfo(admin.info.dsn, user=make_role("login"))
+    finding = look("transactions", dsn)
+    assert finding.verdict is WARN
+    assert "1 sessions of other roles are hidden" in finding.found
+    mend(admin, finding)
+    assert look("transactions", dsn).verdict is OK
+
+
+@contextmanager
+def waiting(dsn: str, statement: str, many: int = 1) -> Generator[Admin, None, None]:
+    """Somebody who asked for what another has, and is answered when that one is gone; returns once so many wait."""
+    with psycopg.connect(make_conninfo(dsn, application_name="patient"), autocommit=True) as connection:
+        asking = Thread(target=connection.execute, args=[f"begin; {statement}; commit".encode()])
+        asking.start()
+        try:
+            wait_until_blocked(dsn, many)
+            yield connection
+        except BaseException:
+            connection.cancel()
+            raise
+        finally:
+            asking.join()
+
+
+def test_where_nobody_waits_for_a_lock_nobody_is_named(database: str) -> None:
+    with open_transaction(database, "lock table duly.orgs in share row exclusive mode"):
+        finding = look("locks", database, AT_ONCE)
+    assert (finding.verdict, finding.found) == (OK, "nobody has waited for one for more than 0 s")
+
+
+@pytest.mark.parametrize(
+    ("limits", "verdict"), [(Limits(lock_warn_seconds=0), WARN), (Limits(lock_warn_seconds=0, lock_bad_seconds=0), BAD)]
+)
+def test_who_keeps_somebody_waiting_for_a_row_is_named_and_can_be_ended(
+    limits: Limits, verdict: Verdict, admin: Admin
+) -> None:
+    dsn = admin.info.dsn
+    admin.execute("insert into duly.orgs (name) values ('first')")
+    with (
+        open_transaction(dsn, "update duly.orgs set name = 'confidential'") as forgetful,
+        waiting(dsn, "update duly.orgs set name = 'secret' where name = 'first'") as patient,
+    ):
+        finding = look("locks", dsn, limits)
+        assert finding.verdict is verdict
+        assert re.fullmatch(
+            rf"pid {forgetful.info.backend_pid} \(forgetful, idle in transaction, update duly.orgs set name = ...\)"
+            rf" keeps 1 waiting: pid {patient.info.backend_pid} \(patient, begin; update duly.orgs set name = ...\)"
+            r" for \d+ s",
+            finding.found,
+        )
+        assert finding.fix == f"select pg_terminate_backend({forgetful.info.backend_pid})"
+        mend(admin, finding)
+        with pytest.raises(psycopg.OperationalError):
+            forgetful.execute("select 1")
+    assert admin.execute("select name from duly.orgs").fetchone() == ("secret",)
+
+
+def test_a_short_wait_is_part_of_the_day(database: str) -> None:
+    with (
+        open_transaction(database, "lock table duly.orgs in share mode") as quick,
+        waiting(database, "lock table duly.orgs in row exclusive mode"),
+    ):
+        assert look("locks", database, Limits(lock_warn_seconds=600)).verdict is OK
+        quick.rollback()
+
+
+def test_in_a_line_the_first_is_to_be_ended_and_not_who_waits_in_it(database: str) -> None:
+    with (
+        open_transaction(database, "lock table duly.orgs in access share mode") as reader,
+        waiting(database, "lock table duly.orgs in access exclusive mode") as changer,
+        waiting(database, "select from duly.orgs", many=2) as other,
+    ):
+        finding = look("locks", database, AT_ONCE)
+        first, second, third = (each.info.backend_pid for each in (reader, changer, other))
+        assert (
+            f"pid {first} (forgetful, idle in transaction, lock table duly.orgs in access share mode)" in finding.found
+        )
+        assert re.search(rf"pid {first} .* keeps 1 waiting: pid {second} ", finding.found)
+        assert re.search(
+            rf"pid {second} \(patient, begin; lock .*\), which waits itself, keeps 1 waiting: pid {third} ",
+            finding.found,
+        )
+        assert finding.fix == f"select pg_terminate_backend({first})"
+        reader.rollback()
+
+
+def test_many_who_wait_for_one_are_counted_and_the_longest_named(database: str) -> None:
+    with ExitStack() as others:
+        holder = others.enter_context(open_transaction(database, "lock table duly.orgs in exclusive mode"))
+        several = [
+            others.enter_context(waiting(database, "lock table duly.orgs in row share mode", many))
+            for many in range(1, 6)
+        ]
+        pids = [str(each.info.backend_pid) for each in several]
+        finding = look("locks", database, AT_ONCE)
+        holder.rollback()
+    assert re.findall(r"pid (\d+) \(patient", finding.found) == pids[:3]
+    assert "keeps 5 waiting" in finding.found
+    assert finding.found.endswith(", and 2 more")
+
+
+def test_without_the_right_to_look_those_who_wait_are_named_and_their_words_are_not(
+    admin: Admin, make_role: MakeRole
+) -> None:
+    dsn = make_conninfo(admin.info.dsn, user=make_role("login"))
+    with (
+        open_transaction(admin.info.dsn, "lock table duly.orgs in exclusive mode") as holder,
+        waiting(admin.info.dsn, "lock table duly.orgs in row share mode") as patient,
+    ):
+        finding = look("locks", dsn, AT_ONCE)
+        assert f"pid {holder.info.backend_pid} (forgetful, hidden) keeps 1 waiting" in finding.found
+        assert f"pid {patient.info.backend_pid} (patient, hidden) for" in finding.found
+        assert finding.fix
+        grant = finding.fix.partition("; ")[2]
+        assert grant.startswith("grant pg_read_all_stats to ")
+        admin.execute(grant.encode())
+        assert "hidden" not in look("locks", dsn, AT_ONCE).found
+        holder.rollback()
+
+
+def test_who_waits_for_a_prepared_transaction_is_told_so(plain_database: str) -> None:
+    with psycopg.connect(plain_database, autocommit=True) as somebody:
+        somebody.execute("create table things (id bigint)")
+        somebody.execute("begin; lock table things in exclusive mode; prepare transaction 'half'")
+        with waiting(plain_database, "lock table things in row share mode"):
+            finding = look("locks", plain_database, AT_ONCE)
+            somebody.execute("rollback prepared 'half'")
+    assert "a prepared transaction keeps 1 waiting" in finding.found
+    assert finding.fix == "end it as said under prepared transactions"
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("select 1", "select ..."),
+        ("update a.b set c = 'x', d = 1", "update a.b set c = ..."),
+        ("  select\n  a,\tb2 from t2 where k = $1", "select a, b2 from t2 where k = $1"),
+        ("/* user=anna */ delete from t -- why\n where x > 4.5", "delete from t where x > ..."),
+        ("do $body$ begin end $body$", "do ..."),
+        ("alter role r password 'cut off by the serv", "alter role r password ..."),
+        (
+            f"select {', '.join('abcdefghij' * 2 for _ in range(9))}",
+            f"select {'abcdefghij' * 2}, {'abcdefghij' * 2}, ...",
+        ),
+        ("", "nothing yet"),
+        (None, "hidden"),
+        ("<insufficient privilege>", "hidden"),
+    ],
+)
+def test_of_a_query_the_first_words_are_told_and_no_value(query: str | None, words: str) -> None:
+    assert first_words(query) == words
+
+
+def test_a_prepared_transaction_is_named_and_can_be_rolled_back(plain_database: str) -> None:
+    with psycopg.connect(plain_database, autocommit=True) as connection:
+        assert look("prepared transactions", plain_database).found == "0 in this database"
+        connection.execute("begin; create table half ()")
+        connection.execute("prepare transaction 'half ''done'")
+        try:
+            assert look("prepared transactions", plain_database).found == "1 in this database"
+            late = look("prepared transactions", plain_database, Limits(transaction_warn_seconds=0))
+            assert late.verdict is WARN
+            assert look("prepared transactions", plain_database, Limits(transaction_bad_seconds=0)).verdict is BAD
+        finally:
+            connection.execute("rollback prepared 'half ''done'")
+        assert str(late.fix).startswith("rollback prepared 'half ''done', or ")
+
+
+def test_a_replication_slot_that_nobody_reads_is_named(plain_database: str) -> None:
+    slot = f"forgotten_{uuid.uuid4().hex}"
+    assert look("replication slots", plain_database).verdict is OK
+    with psycopg.connect(plain_database, autocommit=True) as connection:
+        connection.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+        try:
+            finding = look("replication slots", plain_database)
+            assert finding.verdict is WARN
+            assert f"slot {slot} (used by nobody) holds rows back for " in finding.found
+            assert f"select pg_drop_replication_slot('{slot}')" in str(finding.fix)
+            assert look("replication slots", plain_database, Limits(snapshot_bad_age=-1)).verdict is BAD
+        finally:
+            connection.execute("select pg_drop_replication_slot(%s)", [slot])
+    assert look("replication slots", plain_database).verdict is OK
+
+
+def test_a_table_full_of_dead_rows_is_named(admin: Admin) -> None:
+    dsn, limits = admin.info.dsn, Limits(dead_rows=50, large_rows=10**9)
+    admin.execute("create table duly.litter as select generate_series(1, 100) as n")
+    flush_statistics(admin)
+    assert look("vacuum", dsn, limits).verdict is OK
+    admin.execute("delete from duly.litter where n <= 60")
+    flush_statistics(admin)
+    finding = look("vacuum", dsn, limits)
+    assert (finding.verdict, finding.found) == (WARN, "duly.litter has 60 dead rows beside 40")
+    assert look("vacuum", dsn, Limits(dead_rows=50, dead_share=0.7, large_rows=10**9)).verdict is OK
+    mend(admin, finding)
+    flush_statistics(admin)
+    assert look("vacuum", dsn, limits).verdict is OK
+
+
+def test_a_large_table_that_was_never_vacuumed_is_named(admin: Admin) -> None:
+    dsn, limits = admin.info.dsn, Limits(large_rows=50)
+    admin.execute("create table duly.heap as select generate_series(1, 100) as n")
+    flush_statistics(admin)
+    finding = look("vacuum", dsn, limits)
+    assert (finding.verdict, finding.found) == (WARN, "duly.heap has 100 rows and was never vacuumed")
+    mend(admin, finding)
+    flush_statistics(admin)
+    assert look("vacuum", dsn, limits).verdict is OK
+
+
+def flush_statistics(admin: Admin) -> None:
+    admin.execute("select pg_stat_force_next_flush()")
+
+
+def test_old_transaction_ids_are_told_before_the_server_stops(database: str) -> None:
+    assert look("transaction ids", database).verdict is OK
+    assert look("transaction ids", database, Limits(database_warn_age=-1)).verdict is WARN
+    assert look("transaction ids", database, Limits(database_bad_age=-1)).verdict is BAD
+
+
+# Who works ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_heartbeat_shows_its_figures(database: str) -> None:
+    fine = look("heartbeat", database)
+    assert fine.found == "LEASE_HEARTBEAT_SECONDS=10, a third of LEASE_TIMEOUT_SECONDS=300 is 100"
+    without = look("heartbeat", database, ENABLE_LEASE_HEARTBEAT=False)
+    assert (without.verdict, "longer than LEASE_TIMEOUT_SECONDS=300" in without.found) == (WARN, True)
+
+
+def test_a_heartbeat_that_is_too_slow_is_bad(database: str) -> None:
+    settings = settings_for(database).model_copy(update={"lease_heartbeat_seconds": 100.0})
+    with open_connection(database) as connection:
+        finding = CHECKS["heartbeat"](Case(connection, settings))
+    assert (finding.verdict, "below 100" in str(finding.fix)) == (BAD, True)
+
+
+WORKER = """
+insert into duly.workers (id, worker_id, host, pid, version, kinds, slots)
+values (gen_random_uuid(), 'worker-1', 'alpha', 7, '0', '{outbox}', '{"outbox": 50}')
+"""
+
+
+def test_without_a_worker_nothing_will_be_worked_on(admin: Admin) -> None:
+    finding = look("workers", admin.info.dsn)
+    assert (finding.verdict, finding.fix) == (WARN, "start one: duly worker")
+    admin.execute(WORKER)
+    assert look("workers", admin.info.dsn).found == "1 alive with 50 slots, for: outbox"
+
+
+def test_a_worker_that_went_without_a_word_is_named_for_a_day(admin: Admin) -> None:
+    install_test_clock(admin)
+    admin.execute(WORKER)
+    move_clock(admin, 61)
+    finding = look("workers", admin.info.dsn)
+    assert finding.verdict is WARN
+    assert re.search(r"1 vanished without a word: worker-1 on alpha \(pid 7, 6\d s ago\)", finding.found)
+    admin.execute(WORKER)
+    assert "1 alive, 1 vanished" in look("workers", admin.info.dsn).found
+    admin.execute("update duly.workers set stopped_at = duly.clock()")
+    admin.execute(WORKER)
+    assert look("workers", admin.info.dsn).verdict is OK
+    move_clock(admin, 86_401)
+    assert look("workers", admin.info.dsn).found == "none alive: nothing will be worked on"
+
+
+def test_a_login_that_is_only_a_member_of_the_worker_sees_the_workers(admin: Admin, make_role: MakeRole) -> None:
+    admin.execute(WORKER)
+    login = make_role("login noinherit in role duly_worker")
+    assert look("workers", make_conninfo(admin.info.dsn, user=login)).verdict is OK
+
+
+# Partitions -----------------------------------------------------------------------------------------------------------
+
+
+PARTITIONED = "create table duly.parcels (at timestamptz not null) partition by range (at)"
+
+
+def add_month(admin: Admin, months_later: int, table: str = "duly.parcels") -> None:
+    """A partition for one month, counted from the present one."""
+    bounds = "date_trunc('month', now() at time zone 'UTC') + make_interval(months => %s)"
+    (bound,) = admin.execute(
+        f"select format('from (%%L) to (%%L)', ({bounds})::text || '+00', ({bounds})::text || '+00')".encode(),
+        [months_later, months_later + 1],
+    ).fetchone() or ("",)
+    name = f"{table}_m{months_later + 100}"
+    admin.execute(f"create table {name} partition of {table} for values {bound}".encode())
+
+
+@pytest.mark.lawless
+def test_without_partitioned_tables_there_is_nothing_to_keep_up(admin: Admin) -> None:
+    for (table,) in admin.execute(
+        "select t.oid::regclass::text from pg_partitioned_table p join pg_class t on t.oid = p.partrelid"
+    ).fetchall():
+        admin.execute(f"drop table {table} cascade".encode())
+    assert look("partitions", admin.info.dsn).found == "no partitioned tables"
+
+
+def test_months_ahead_are_counted_and_the_next_one_can_be_made(admin: Admin) -> None:
+    dsn = admin.info.dsn
+    admin.execute(PARTITIONED)
+    said: list[tuple[Verdict, str]] = []
+    for _ in range(4):  # each time what is told to be missing is made: the present month, then the next ones
+        finding = look("partitions", dsn)
+        said.append(
+            (finding.verdict, "".join(re.findall(r"duly\.parcels has partitions for (\d) months", finding.found)))
+        )
+        if finding.verdict is not OK:
+            mend(admin, finding)
+    assert said == [(BAD, "0"), (BAD, "0"), (WARN, "1"), (OK, "2")]
+
+
+def test_a_month_that_is_missing_in_between_ends_the_count(admin: Admin) -> None:
+    admin.execute(PARTITIONED)
+    for months_later in (-1, 0, 1, 3, 4):
+        add_month(admin, months_later)
+    finding = look("partitions", admin.info.dsn)
+    assert finding.verdict is WARN
+    mend(admin, finding)
+    assert "for 4 months ahead" in look("partitions", admin.info.dsn).found
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
+def test_months_are_those_of_utc_wherever_the_login_lives(kind: str, zone: str, admin: Admin) -> None:
+    admin.execute(f"create table duly.parcels (at {kind} not null) partition by range (at)".encode())
+    for months_later in range(4):
+        add_month(admin, months_later)
+    finding = look("partitions", make_conninfo(admin.info.dsn, options=f"-c TimeZone={zone} -c DateStyle=German"))
+    assert finding.found.startswith("duly.parcels has partitions for 3 months ahead; scheduler.job_runs has")
+
+
+def test_months_pass(admin: Admin) -> None:
+    install_test_clock(admin)
+    admin.execute(PARTITIONED)
+    for months_later in range(4):
+        add_month(admin, months_later)
+    assert look("partitions", admin.info.dsn).verdict is OK
+    move_clock(admin, 150 * 86_400)
+    assert look("partitions", admin.info.dsn).verdict is BAD
+
+
+def test_rows_without_a_month_of_their_own_are_counted(admin: Admin) -> None:
+    admin.execute(PARTITIONED)
+    for months_later in range(4):
+        add_month(admin, months_later)
+    admin.execute("create table duly.parcels_rest partition of duly.parcels default")
+    assert look("partitions", admin.info.dsn).verdict is OK
+    admin.execute("insert into duly.parcels values ('2001-01-01'), ('2001-01-02')")
+    finding = look("partitions", admin.info.dsn)
+    assert finding.verdict is WARN
+    assert finding.found == "2 rows in the default partition duly.parcels_rest"
+
+
+def test_rows_it_may_not_count_are_estimated(admin: Admin, make_role: MakeRole) -> None:
+    admin.execute(f"{PARTITIONED}; create table duly.parcels_rest partition of duly.parcels default".encode())
+    admin.execute("insert into duly.parcels values ('2001-01-01')")
+    flush_statistics(admin)
+    finding = look("partitions", make_conninfo(admin.info.dsn, user=make_role("login in role duly_worker")))
+    assert "about 1 rows in the default partition" in finding.found
+
+
+def test_partitions_that_know_no_months_are_left_alone(admin: Admin) -> None:
+    admin.execute("create table duly.lists (n int) partition by list (n)")
+    admin.execute("create table duly.ranges (n int) partition by range (n)")
+    admin.execute("create table duly.ranges_1 partition of duly.ranges for values from (1) to (9)")
+    admin.execute("create table duly.days (d date, n int) partition by range (d, n)")
+    everything = "from (minvalue, minvalue) to (maxvalue, maxvalue)"
+    admin.execute(f"create table duly.days_all partition of duly.days for values {everything}".encode())
+    finding = look("partitions", admin.info.dsn)
+    assert finding.verdict is OK
+    assert "duly.days has no end" in finding.found
+    assert "ranges" not in finding.found
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+
+LATE, TOO_LATE = "interval '9 minutes'", "interval '11 minutes'"
+SENDING = (
+    "lease_owner = 'w/1', starts = 1, called_at = duly.clock(), lease_expires_at = duly.clock() + interval '1 minute'"
+)
+LOST = "lease_owner = null, lease_expires_at = null, last_error = 'its sender ended'"
+OUTBOX = (
+    "insert into duly.outbox (channel, recipient, kind, payload, due_at) values ('webhook', 'anna', 'test',"
+    " '{{}}', duly.clock() - {due})"
+)
+ABOUT_DAY = (
+    "insert into schedule_ingest.schedule_notification (notification_id, user_id, schedule_date, source_session_id,"
+    " notification_type, message, event_ids, due_at) values (gen_random_uuid(), 42, '2026-02-10',"
+    " '00000000-0000-0000-0000-00000000000a', 'event', 'Hello', '[]', duly.clock() - {due})"
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "state", "insert", "about", "sender", "option"),
+    [
+        ("duly.outbox", "status", OUTBOX, "", "outbox", ""),
+        ("schedule_ingest.schedule_notification", "delivery", ABOUT_DAY, "about days ", "notifications", " --days"),
+    ],
+)
+def test_messages_that_do_not_go_out_are_counted_with_the_command_that_shows_them(
+    table: str, state: str, insert: str, about: str, sender: str, option: str, admin: Admin
+) -> None:
+    session = "00000000-0000-0000-0000-00000000000a"
+    admin.execute("insert into schedule_ingest.capture_session (id, user_id) values (%s, 42)", [session])
+
+    def put(due: str, *moves: str) -> None:
+        admin.execute(insert.format(due=due).encode())
+        for move in moves:
+            admin.execute(f"update {table} set {state} = {move} where seq = (select max(seq) from {table})".encode())
+
+    put(LATE)
+    assert look("messages", admin.info.dsn).found == "none is late, uncertain or failed"
+    put(TOO_LATE)
+    assert (
+        look("messages", admin.info.dsn).fix == f"start a sender: duly worker --only {sender}; or see DULY_SENDER_OFF"
+    )
+    put(LATE, f"'sending', {SENDING}", f"'uncertain', {LOST}")
+    put(LATE, f"'sending', {SENDING}", f"'failed', {LOST}")
+    finding = look("messages", admin.info.dsn)
+    assert finding.verdict is WARN
+    assert finding.found == (
+        f"1 {about}are due for more than 10 minutes and not sent; of 1 {about}nobody knows whether they arrived;"
+        f" 1 {about}failed since yesterday"
+    )
+    assert finding.fix is not None
+    assert f"duly notifications list --status uncertain{option}, then resend or resolve each" in finding.fix
+    assert finding.fix.endswith(f"duly notifications list --status failed{option}")
+
+
+# How it looks ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_can_only_read(database: str) -> None:
+    with open_connection(database) as connection:
+        case = Case(connection, settings_for(database))
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), case.quietly():
+            connection.execute("create table duly.doctors_own ()")
+
+
+def test_a_check_that_the_login_may_not_make_says_so(admin: Admin, make_role: MakeRole) -> None:
+    login = make_role("login")
+    finding = look("workers", make_conninfo(admin.info.dsn, user=login))
+    assert "could not be checked: permission denied" in finding.found
+    mend(admin, finding)
+    assert look("workers", make_conninfo(admin.info.dsn, user=login)).fix == "start one: duly worker"
+
+
+def test_a_connection_that_was_cut_is_replaced(admin: Admin) -> None:
+    findings = examine(admin.info.dsn, settings_for(admin.info.dsn))
+    assert next(findings).verdict is OK
+    admin.execute(
+        "select pg_terminate_backend(pid, 30000) from pg_stat_activity"
+        " where datname = current_database() and application_name = 'duly-doctor'"
+    )
+    assert "could not be checked" in next(findings).found
+    assert all("could not be checked" not in finding.found for finding in findings)
+
+
+def test_a_database_that_goes_away_is_unavailable(durable_server: str) -> None:
+    name = f"plain_{uuid.uuid4().hex}"
+    dsn = create_database(durable_server, name)
+    findings = examine(dsn, settings_for(dsn))
+    next(findings)
+    with psycopg.connect(durable_server, autocommit=True) as connection:
+        drop_database(connection, name)
+    next(findings)
+    with pytest.raises(Unavailable, match=name):
+        next(findings)
+
+
+def test_nobody_notices_it(admin: Admin) -> None:
+    findings = examine(admin.info.dsn, settings_for(admin.info.dsn))
+    next(findings)
+    doctors = "select count(*) from pg_stat_activity where application_name = 'duly-doctor' and xact_start is not null"
+    assert admin.execute(f"{doctors} and datname = current_database()".encode()).fetchone() == (0,)
+    findings.close()
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+def test_every_check_can_be_made_on_each_major(embedded: bool, database: str) -> None:
+    settings = settings_for(None if embedded else database)
+    findings = list(examine(database, settings))
+    assert [finding.check for finding in findings] == list(CHECKS)
+    assert [finding for finding in findings if "could not be checked" in finding.found] == []
+    assert {finding.check for finding in findings if finding.verdict is BAD} == set()
+
+
+@needs_pooler
+def test_every_check_can_be_made_through_a_pooler(database: str, home: Path) -> None:
+    with pooler(database, home) as pooled:
+        findings = list(examine(pooled, settings_for(pooled, DATABASE_DIRECT_URL=database)))
+    assert [finding for finding in findings if "could not be checked" in finding.found] == []
+    assert {finding.check for finding in findings if finding.verdict is BAD} == set()
+
+
+def test_every_statement_of_the_doctor_is_asked() -> None:
+    files = list(Path(doctor.__file__).parent.glob("*.sql"))
+    assert files
+    for file in files:
+        source = file.with_suffix(".py").read_text()
+        assert {name for name in parse_queries(file.read_text()) if not re.search(rf"\b{name}\b", source)} == set()
+
+
+def test_every_check_has_its_place_in_the_docs() -> None:
+    page = (ROOT / "docs" / "doctor.md").read_text()
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE)[-len(CHECKS) :] == list(CHECKS)

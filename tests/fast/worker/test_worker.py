@@ -1,0 +1,294 @@
+"""The laws of the runtime: whatever handlers do, leases are kept, losses are noticed, and nothing is written twice."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.db.pool import connect
+from duly.kernel.lease import claim
+from duly.settings import Settings
+from duly.worker.runtime import Worker
+from tests.support import actions
+from tests.support.conformance.tables import PARCEL, VISIT, Shape
+from tests.support.conformance.work import PACE, LawWork
+from tests.support.forking import ForkedProgram
+from tests.support.locks import wait_until_blocked
+from tests.support.processes import Program, wait_gone
+
+Admin = psycopg.Connection[Any]
+SECONDS = 40.0
+
+
+@pytest.fixture(params=[PARCEL, VISIT], ids=str)
+def shape(request: pytest.FixtureRequest) -> Shape:
+    """Returned and reclaimed lapses."""
+    return request.param
+
+
+def put(admin: Admin, shape: Shape, *notes: str) -> list[Any]:
+    """Rows whose handlers do what the notes say; their keys."""
+    statement = sql.SQL("insert into {} (note) values (%s) returning {}").format(
+        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+    )
+    return [(admin.execute(statement, [note]).fetchone() or [None])[0] for note in notes]
+
+
+def rows(admin: Admin, shape: Shape) -> list[tuple[Any, ...]]:
+    """State, note and starts of every row, in the order they were put."""
+    of = shape.of
+    columns = sql.SQL(", ").join(map(sql.Identifier, (of.state, "note", of.starts)))
+    order = sql.Identifier(of.due)
+    return admin.execute(
+        sql.SQL("select {} from {} order by {}").format(columns, sql.Identifier(*of.table), order)
+    ).fetchall()
+
+
+def notes(admin: Admin, shape: Shape) -> list[str]:
+    """The notes of every row, in the order they were put."""
+    return [note for _, note, _ in rows(admin, shape)]
+
+
+def wait_until(admin: Admin, condition: Callable[[], bool], what: str = "it") -> None:
+    """Wait for something in the database."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} never happened"
+        admin.execute("select pg_sleep(0.02)")
+
+
+def all_ended(admin: Admin, shape: Shape) -> bool:
+    return all(state == shape.end for state, _, _ in rows(admin, shape))
+
+
+@contextmanager
+def worker_process(dsn: str, shape: Shape, *pace: str, **environment: str) -> Generator[Program, None, None]:
+    """A worker in a process of its own, about to work."""
+    arguments = (dsn, f"shape={shape}", *pace)
+    with ForkedProgram("tests.support.conformance.worker", *arguments, **environment) as program:
+        assert program.line() == "ready"
+        yield program
+
+
+def child_of(worker: Program) -> int:
+    """The child process that a handler of this worker runs in; what it prints goes to standard error."""
+    return int(worker.wait_for_error(r"^child (\d+)")[1])
+
+
+@asynccontextmanager
+async def working(dsn: str, shape: Shape, *, work: LawWork | None = None, **pace: Any) -> AsyncGenerator[Worker, None]:
+    """A worker in this process, stopped politely at the end."""
+    async with actions.working(dsn, work or LawWork(shape, **pace), DULY_WORKER_CHILDREN=2) as worker:
+        yield worker
+
+
+async def until(admin: Admin, condition: Callable[[], bool], what: str = "it") -> None:
+    """Wait for something in the database while the worker in this process goes on."""
+    await asyncio.to_thread(wait_until, admin, condition, what)
+
+
+async def test_two_workers_of_one_name_perform_every_row_once(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *(f"say {nth}" for nth in range(300)))
+    async with working(workers, shape, slots=7), working(workers, shape, slots=7):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert {starts for _, _, starts in rows(admin, shape)} == {1}
+    ends = "select count(*), count(distinct key) from duly.transition where next_status = %s"
+    assert admin.execute(ends, [shape.end]).fetchone() == (300, 300)
+
+
+async def test_whatever_a_handler_does_is_an_outcome(shape: Shape, workers: str, admin: Admin) -> None:
+    put(
+        admin, shape, "fall ValueError", "fall exit", "fall interrupt", "fall cancel", "fall mute", "give_up", "no_verb"
+    )
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert notes(admin, shape) == [
+        "UNKNOWN_ERROR ValueError: ValueError",
+        "UNKNOWN_ERROR SystemExit: FATAL",
+        "UNKNOWN_ERROR KeyboardInterrupt",
+        "UNKNOWN_ERROR CancelledError",
+        "UNKNOWN_ERROR Mute: (its message cannot be read)",
+        "REFUSED never",
+        "UNKNOWN_ERROR KeyError: 'no_verb'",
+    ]
+
+
+REFUSAL = """
+create or replace function laws.refuse() returns trigger language plpgsql as $$
+begin
+    raise exception 'not this row' using errcode = '{state}';
+end
+$$;
+create trigger refuse before update on {table} for each row when ({when}) execute function laws.refuse();
+"""
+
+
+def refuse(admin: Admin, shape: Shape, when: str, state: str) -> None:
+    """From now on some change of some row fails with this SQLSTATE."""
+    admin.execute(REFUSAL.format(state=state, when=when, table=shape.of).encode())
+
+
+def relent(admin: Admin, shape: Shape) -> None:
+    """Refuse nothing any more."""
+    admin.execute(f"drop trigger refuse on {shape.of}".encode())
+
+
+async def test_a_row_that_breaks_a_limit_of_the_server_fails_alone(shape: Shape, workers: str, admin: Admin) -> None:
+    refuse(admin, shape, "new.note = 'large'", "54000")
+    put(admin, shape, "say large", *(f"say {nth}" for nth in range(20)))
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert notes(admin, shape)[0].startswith("UNKNOWN_ERROR ProgramLimitExceeded")
+
+
+@pytest.mark.parametrize("state", ["55P03", "57014", "40P01"])
+async def test_a_row_that_somebody_else_is_at_is_settled_later_and_holds_up_nobody(
+    shape: Shape, workers: str, admin: Admin, state: str
+) -> None:
+    refuse(admin, shape, "new.note = 'locked'", state)
+    put(admin, shape, "say locked", *(f"say {nth}" for nth in range(20)))
+    async with working(workers, shape):
+        await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 20)
+        relent(admin, shape)
+        await until(admin, lambda: all_ended(admin, shape))
+    assert rows(admin, shape)[0][1:] == ("locked", 1)
+
+
+async def test_when_nothing_can_be_written_no_outcome_is_lost(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *(f"say {nth}" for nth in range(20)))
+    refuse(admin, shape, f"new.{shape.of.state} = '{shape.end}'", "25006")
+    async with working(workers, shape) as worker:
+        await until(admin, lambda: {row[2] for row in rows(admin, shape)} == {1})
+        await until(admin, lambda: b'duly_database_errors_total{kind="' in worker.metrics.render())
+        relent(admin, shape)
+        await until(admin, lambda: all_ended(admin, shape))
+    assert {row[2] for row in rows(admin, shape)} == {1}
+
+
+async def test_a_call_that_cannot_be_made_fails_its_row_alone(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "say one", "nothing", "say two", "nowhere", "say three")
+    async with working(workers, shape) as worker:
+        await until(admin, lambda: all_ended(admin, shape))
+        await until(admin, lambda: not worker.control.lanes[0].running)
+    said = notes(admin, shape)
+    assert [said[0], said[2], said[4]] == ["one", "two", "three"]
+    assert said[1].startswith("UNKNOWN_ERROR AttributeError")
+    assert said[3].startswith("UNKNOWN_ERROR TypeError: there is no place")
+
+
+async def test_a_childs_answer_is_data_and_cannot_act(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "die_in_child trap")
+    async with working(workers, PARCEL):
+        await until(admin, lambda: all_ended(admin, PARCEL))
+    assert "an answer may not hold a" in notes(admin, PARCEL)[0]
+
+
+async def test_many_lapsed_rows_come_back_at_one_sweep_though_one_of_them_refuses(workers: str, admin: Admin) -> None:
+    (bad, *_) = sorted(put(admin, PARCEL, *["say back"] * 300))
+    async with await connect(workers) as connection:
+        assert len(await claim(connection, PARCEL.of, "gone", lease_seconds=30, most=300)) == 300
+    let_lapse(admin, PARCEL)
+    refuse(admin, PARCEL, f"new.id = '{bad}' and new.status = 'WAITING'", "23514")
+    async with working(workers, PARCEL, sweep_seconds=3600.0):
+        await until(admin, lambda: sum(row[0] == PARCEL.end for row in rows(admin, PARCEL)) == 299)
+
+
+async def test_a_row_that_refuses_to_be_claimed_keeps_no_other_waiting(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    (bad, *_) = put(admin, shape, *["say done"] * 5)
+    is_bad = f"new.{shape.of.key}::text = '{bad}' and new.{shape.of.state}::text = '{shape.of.held}'"
+    refuse(admin, shape, is_bad, "23514")
+    async with working(workers, shape):
+        await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 4)
+        put(admin, shape, "say later")
+        await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 5)
+    assert [row[0] for row in rows(admin, shape)].count(shape.of.ready) == 1
+
+
+async def test_a_row_that_cannot_be_read_keeps_no_other_waiting(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *["say done"] * 5)
+    long_ago = sql.SQL("update {} set {} = '-infinity' where {key} = (select min({key}::text)::{} from {})").format(
+        sql.Identifier(*shape.of.table),
+        sql.Identifier(shape.of.due),
+        sql.SQL(shape.of.key_type),  # type: ignore[arg-type]
+        sql.Identifier(*shape.of.table),
+        key=sql.Identifier(shape.of.key),
+    )
+    admin.execute(long_ago)
+    async with working(workers, shape):
+        await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 4)
+
+
+async def test_a_wake_up_is_heard_long_before_the_next_poll(shape: Shape, laws: str, admin: Admin) -> None:
+    dsn = laws  # a pooler would pass no word on
+    async with working(dsn, shape, poll_seconds=3600.0):
+        put(admin, shape, "say early")
+        admin.execute("select pg_notify(%s, '')", [f"duly_laws_{shape}"])
+        await until(admin, lambda: all_ended(admin, shape))
+
+
+async def test_one_cycle_takes_what_is_due_and_ends(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "say one", "say two")
+    worker = Worker([LawWork(shape)], Settings(), dsn=workers)
+    assert await worker.run(once=True) == 2
+    assert notes(admin, shape) == ["one", "two"]
+    assert await Worker([LawWork(shape)], Settings(), dsn=workers).run(once=True) == 0
+
+
+async def test_the_registry_says_who_works_and_who_went(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "say hello")
+    asked = "select worker_id, kinds, slots, stopped_at is null from duly.workers"
+    async with working(workers, shape) as worker:
+        await until(admin, lambda: all_ended(admin, shape))
+        here = admin.execute(asked).fetchall()
+        assert worker.control.ready()
+    assert here == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): PACE.slots}, True)]
+    assert admin.execute(asked).fetchall() == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): PACE.slots}, False)]
+
+
+def let_lapse(admin: Admin, shape: Shape) -> None:
+    """The lease of every row that is held is over."""
+    clock = shape.of.until or shape.of.since
+    assert clock
+    statement = sql.SQL("update {} set {clock} = {clock} - interval '1 hour' where {} = {}").format(
+        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.state), shape.of.held, clock=sql.Identifier(clock)
+    )
+    admin.execute(statement)
+
+
+async def test_a_claim_under_way_at_the_stop_is_given_back(shape: Shape, laws: str, workers: str, admin: Admin) -> None:
+    with worker_process(workers, shape, "lease_seconds=60") as worker, psycopg.connect(laws) as gate:
+        worker.wait_for_error("worker started")
+        gate.execute(sql.SQL("lock table {} in exclusive mode").format(sql.Identifier(*shape.of.table)))
+        gate.execute(sql.SQL("insert into {} (note) values ('wait')").format(sql.Identifier(*shape.of.table)))
+        wait_until_blocked(laws)
+        worker.process.send_signal(signal.SIGTERM)
+        worker.wait_for_error("stopping")
+        gate.commit()
+        assert worker.finish() == 0
+    assert [row[2] for row in rows(admin, shape)] == [0]
+
+
+async def test_a_cancel_request_stops_the_handler_and_is_the_outcome(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "wait", "watchful", "die_in_child loop")
+    async with working(workers, PARCEL):
+        await until(admin, lambda: [starts for _, _, starts in rows(admin, PARCEL)] == [1, 1, 1])
+        admin.execute("update laws.parcel set cancel_requested_at = duly.clock()")
+        await until(admin, lambda: all_ended(admin, PARCEL))
+    assert notes(admin, PARCEL) == ["cancelled", "saw cancelled", "cancelled"]
+
+
+async def test_a_killed_worker_takes_its_children_along(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "die_in_child print")
+    with worker_process(workers, PARCEL) as worker:
+        child = child_of(worker)
+        worker.kill()
+        wait_gone(child, SECONDS)

@@ -1,0 +1,83 @@
+"""What one caller can cost: bodies that nobody may send, that are slow or too many, and questions that are one."""
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from select import select
+
+import pytest
+
+from duly.api.guard import (
+    BODIES_AT_ONCE,
+    IMAGES_AT_ONCE,
+    LARGEST_BODY_BYTES,
+)
+from tests.fast.api.test_limits import (
+    IMAGES,
+    JOBS,
+    LARGE,
+    LIMITED,
+    NOWHERE,
+    Api,
+    Sender,
+    answer_before_the_body,
+    api,
+    sender_to,
+    unknown,
+)
+from tests.support.api import SECONDS, client_of
+
+__all__ = ["api"]
+TAKES_A_BODY = [JOBS, f"/v1/jobs/{NOWHERE}/cancel", "/v1/confirmations", *LIMITED]
+
+
+# Who may send ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("announced", [10, LARGE, None])
+@pytest.mark.parametrize("path", TAKES_A_BODY)
+def test_who_lacks_the_scope_is_refused_before_the_body_comes(path: str, announced: int | None, api: Api) -> None:
+    assert answer_before_the_body(api, path, api.reader, announced) == (403, "FORBIDDEN")
+
+
+# How much, and how long -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "places", "elsewhere"), [(IMAGES, IMAGES_AT_ONCE, JOBS), (JOBS, BODIES_AT_ONCE, IMAGES)]
+)
+def test_so_many_large_bodies_are_held_at_once_and_whoever_comes_beyond_is_told_when_to_come_again(
+    path: str, places: int, elsewhere: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.api.guard.PLACE_SECONDS", 0.5)
+    with ExitStack() as stack, client_of(api.address, api.writer) as anna:
+        senders = [stack.enter_context(sender_to(api)) for _ in range(places + 2)]
+        for sender in senders:
+            sender.begin(path, api.writer, LARGE + 1)
+            sender.send(bytes(LARGE))
+        for _ in range(2):
+            refused = answered(senders)
+            status, body, retry_after = refused.answer()
+            assert (status, body["code"], retry_after) == (503, "UNAVAILABLE", "2")
+            senders.remove(refused)
+        assert anna.post(path, content=bytes(LARGE)).status_code == 503
+        assert anna.post(path, content=b"small").status_code == 422
+        assert anna.post(elsewhere, content=bytes(LARGE)).status_code == 422
+        senders[0].send(b"\0")
+        assert senders[0].answer()[0] == 422
+        assert anna.post(path, content=bytes(LARGE)).status_code == 422
+
+
+def answered(senders: Sequence[Sender]) -> Sender:
+    """The first of them who gets an answer."""
+    ready, _, _ = select([sender.socket for sender in senders], [], [], SECONDS)
+    return next(sender for sender in senders if sender.socket in ready)
+
+
+def test_a_body_as_large_as_we_read_that_is_all_unknown_fields_is_refused_in_one_sentence(api: Api) -> None:
+    body = json.dumps({"type": "a", **unknown(300_000)}, separators=(",", ":")).encode()
+    assert LARGEST_BODY_BYTES * 0.6 < len(body) < LARGEST_BODY_BYTES
+    with client_of(api.address, api.writer) as anna:
+        answer = anna.post(JOBS, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert len(answer.json()["places"]) == 1

@@ -1,0 +1,161 @@
+"""`duly ingest`: capture a day, list, compare, rebuild; and what it prints when no worker runs."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from duly.errors import NotFound
+from duly.verify import check
+from tests.fast.cli.test_ingest import (
+    DAY,
+    EVENING,
+    MORNING,
+    PICTURES,
+    SAMPLE,
+    Admin,
+    IngestCommandLine,
+    admin,
+    cli,
+    database,
+)
+from tests.support.command_line import DULY
+from tests.support.eyes.days import AFTER
+from tests.support.processes import plain_environment
+from tests.support.terminal import Watched
+
+__all__ = ["admin", "cli", "database"]
+
+
+# Giving a day ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_day_is_given_seen_by_a_worker_and_told(admin: Admin, cli: IngestCommandLine) -> None:
+    with cli.start_worker():
+        first = cli.output("ingest", "capture", "--fixture", SAMPLE, "--user", 42).splitlines()
+        assert re.fullmatch(r"given     [0-9a-f-]{36}", first[0])
+        assert first[1:] == [
+            "done      2026-02-10 has version 1, 1 event and 1 message, from the data that came with it",
+            "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Billdal.",
+        ]
+        again = cli.output("ingest", "capture", "--fixture", SAMPLE, "--user", 42).splitlines()
+        assert again[1:] == ["done      2026-02-10 is as it was, version 1, says the data that came with it"]
+        changed = cli.write_day({**MORNING, "start": "11:00"}, EVENING)
+        told = cli.json("ingest", "capture", "--fixture", changed, "--user", 42)
+        assert (told["state"], told["user_id"], told["result"]["version"]) == ("done", 42, 2)
+        assert [(each["type"], each["sentence"]) for each in told["changes"]] == [
+            ("shift_time_changed", "Shift on 2026-02-10, Billdal: 10:00 → 11:00."),
+            ("shift_added", "New shift on 2026-02-10: 18:00\N{EN DASH}20:00, Göteborg."),
+        ]
+        assert told["explanation"].startswith("It is done: ")
+    assert check(admin, ("duly", "schedule_ingest")) == []
+
+
+def test_a_session_that_fails_ends_the_command_with_1(admin: Admin, cli: IngestCommandLine) -> None:
+    with cli.start("ingest", "capture", "--fixture", SAMPLE, "--user", 42) as program:
+        program.line()
+        admin.execute("update schedule_ingest.capture_session set state = 'failed', error = 'The file is torn.'")
+        assert program.line() == "failed    The file is torn."
+        assert program.finish() == 1
+
+
+# Giving photographs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(600)
+def test_a_photograph_is_given_read_by_a_worker_and_told(cli: IngestCommandLine) -> None:
+    with cli.start_worker():
+        given, done, *changes = cli.output(
+            "ingest", "capture", PICTURES / "before.jpg", "--user", 42, "--wait", 500
+        ).splitlines()
+    assert re.fullmatch(r"given     [0-9a-f-]{36}", given)
+    assert done == "done      2026-03-17 has version 1, 3 events and 1 message, from its photographs"
+    assert changes[0] == "  + New shift on 2026-03-17: 07:30\N{EN DASH}09:00, Åby."
+    shown = cli.json("ingest", "show", given.split()[1])
+    assert shown["result"]["input"] == "ocr"
+    assert [image["sequence"] for image in shown["images"]] == [1]
+
+
+@pytest.mark.timeout(600)
+def test_whoever_watches_sees_the_uploads_the_wait_the_reading_and_the_outcome(cli: IngestCommandLine) -> None:
+    day = cli.directory / "day.json"
+    os.mkfifo(day)  # who reads it waits until somebody writes
+    images = [str(PICTURES / name) for name in ("before.jpg", "after.jpg")]
+    environment = plain_environment(**cli.environment, TERM="xterm", NO_COLOR="1", COLUMNS="160")
+    with Watched([*DULY, "ingest", "capture", *images, "--user", "42", "--wait", "500"], environment) as watched:
+        for words in ("uploading before.jpg", "uploading after.jpg", "given ", "waiting for a worker"):
+            watched.read_until(words)
+        with cli.start_worker(WORKER_INPUT_MODE="fixture", FIXTURE_PAYLOAD_PATH=str(day)):
+            watched.read_until("a worker reads it")
+            assert "done  " not in watched.said
+            day.write_text(SAMPLE.read_text())
+            told = watched.read_until("New shift on 2026-02-10: 10:00")
+            assert watched.process.wait(60) == 0
+    places = [told.index(f"{nth}/4") for nth in range(4)]
+    assert places == sorted(places)
+    assert "done      2026-02-10 has version 1, 1 event and 1 message" in told
+
+
+@pytest.mark.timeout(600)
+def test_photographs_are_read_without_a_database(tmp_path: Path) -> None:
+    words = [*DULY, "ingest", "read", PICTURES / "after.jpg", SAMPLE, "--json"]
+    environment = plain_environment(
+        DATABASE_URL="postgresql://nowhere.invalid/x", DULY_HOME=str(tmp_path / "none"), OCR_IMAGE_SECONDS="500"
+    )
+    read = subprocess.run([str(word) for word in words], env=environment, capture_output=True, text=True)
+    assert read.returncode == 1, read.stderr
+    picture, sample = json.loads(read.stdout)
+    assert list(picture) == list(sample) == ["file", "schedule_date", "shifts", "problems"]
+    assert (picture["file"], picture["schedule_date"], picture["problems"]) == (
+        str(PICTURES / "after.jpg"),
+        "2026-03-17",
+        [],
+    )
+    assert [[*shift] for shift in picture["shifts"]] == [
+        ["start", "end", "title", "customer", "location", "confidence"]
+    ] * 4
+    assert [tuple(shift.values())[:5] for shift in picture["shifts"]] == AFTER
+    assert (sample["file"], sample["shifts"], len(sample["problems"])) == (str(SAMPLE), [], 1)
+    assert not (tmp_path / "none").exists()
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+def test_two_versions_are_compared_in_words_and_colours(cli: IngestCommandLine) -> None:
+    for entries in ([MORNING, EVENING], [{**MORNING, "start": "11:00"}]):
+        cli.create_session(*entries)
+        cli.run_worker("ingest")
+    said = cli.process("ingest", "diff", DAY, 1, 2, "--user", 42)
+    assert said.returncode == 0
+    assert said.stdout.splitlines() == [
+        "2026-02-10  version 1 → 2: 2 changes",
+        "  ~ Shift on 2026-02-10, Billdal: 10:00 → 11:00.",
+        "        start: 10:00 → 11:00",
+        "  - Shift removed on 2026-02-10: 18:00\N{EN DASH}20:00, Göteborg.",
+    ]
+    environment = plain_environment(**cli.environment, FORCE_COLOR="1", TERM="xterm-256color")
+    words = [*DULY, "ingest", "diff", DAY, "1", "2", "--user", "42"]
+    coloured = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "\x1b[33m  ~ Shift on" in coloured
+    assert "\x1b[31m  - Shift removed" in coloured
+    back = cli.json("ingest", "diff", DAY, 2, 1, "--user", 42)
+    assert [each["type"] for each in back] == ["shift_time_changed", "shift_added"]
+    assert (back[0]["old"]["start"], back[0]["new"]["start"], back[1]["old"]) == ("11:00", "10:00", None)
+    from_nothing = cli.json("ingest", "diff", DAY, 0, 1, "--user", 42)
+    assert [each["type"] for each in from_nothing] == ["shift_added", "shift_added"]
+    assert cli.output("ingest", "diff", DAY, 2, 2, "--user", 42) == "2026-02-10  version 2 → 2: 0 changes\n"
+    assert "there is no version 3 of 2026-02-10" in str(cli.error("ingest", "diff", DAY, 1, 3, "--user", 42))
+    assert cli.run("ingest", "diff", DAY, -1, 3, "--user", 42).exit_code == 2
+
+
+def test_a_session_that_is_not_there(cli: IngestCommandLine) -> None:
+    for verb in ("show", "timeline", "explain"):
+        assert isinstance(cli.error("ingest", verb, uuid4()), NotFound)
+        assert cli.run("ingest", verb, "nonsense").exit_code == 2
+    refused = cli.process("ingest", "show", uuid4(), "--json")
+    assert (refused.returncode, json.loads(refused.stdout)["error"]["code"]) == (2, "NOT_FOUND")

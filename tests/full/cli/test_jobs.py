@@ -1,0 +1,67 @@
+"""`duly jobs`: enqueue, list, explain, steer."""
+
+import asyncio
+import json
+import re
+import subprocess
+from uuid import uuid4
+
+from duly.ledger import store
+from duly.ledger.sdk import DEFAULT_ORG
+from tests.fast.cli.test_jobs import admin, cli, database, jobs, worker
+from tests.support.command_line import CommandLine
+from tests.support.ledger.actions import JobActions
+
+__all__ = ["admin", "cli", "database", "jobs", "worker"]
+
+
+# As a process ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_asked_for_explained_in_local_time_and_steered(cli: CommandLine) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return cli.process("jobs", *arguments, TZ="JST-9")
+
+    made = json.loads(run("enqueue", "work", "--payload", '{"n": 1}', "--key", "k", "--json").stdout)
+    assert (made["outcome"], made["status"], made["payload"], made["org_id"]) == (
+        "created",
+        "queued",
+        {"n": 1},
+        str(DEFAULT_ORG),
+    )
+    assert made["created_at"].endswith("+00:00")
+    explained = run("explain", made["id"])
+    assert re.fullmatch(
+        r"It is due since .* JST \(.*\), and no worker is alive; start one: duly worker\.\n", explained.stdout
+    )
+    refused = run("retry", made["id"])
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "only a dead_letter can" in refused.stderr
+    as_json = run("show", str(uuid4()), "--json")
+    assert as_json.returncode == 2
+    assert json.loads(as_json.stdout)["error"]["code"] == "NOT_FOUND"
+
+
+async def test_whoever_watches_is_told_every_change_and_the_end(jobs: JobActions, cli: CommandLine) -> None:
+    with cli.start("jobs", "enqueue", "work", "--watch", "--json") as watching:
+        made = json.loads(await asyncio.to_thread(watching.line))
+        assert (made["outcome"], made["status"]) == ("created", "queued")
+        (lease,) = await jobs.claim()
+        assert json.loads(await asyncio.to_thread(watching.line))["status"] == "running"
+        for progress in (10, 20):  # the second within a second, which is no event
+            await store.record_progress(jobs.worker, lease, "reading", progress)
+            seen = json.loads(await asyncio.to_thread(watching.line))
+            assert (seen["stage"], seen["progress"]) == ("reading", progress)
+        await store.done(jobs.worker, [lease], [{"pages": 2}])
+        ended = json.loads(await asyncio.to_thread(watching.line))
+        assert (ended["status"], ended["result"]) == ("succeeded", {"pages": 2})
+        assert await asyncio.to_thread(watching.finish) == 0
+
+
+async def test_a_long_log_is_shown_whole(cli: CommandLine, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG)
+    (lease,) = await jobs.claim()
+    for nth in range(1001):
+        await store.record_progress(jobs.worker, lease, f"stage {nth}", None)
+    events = cli.json("jobs", "timeline", key)
+    assert [event["seq"] for event in events] == list(range(1, 1004))

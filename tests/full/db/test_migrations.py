@@ -1,0 +1,148 @@
+"""Migrations up and down, compiled and applied for real, on every PostgreSQL there is."""
+
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic import command
+from sqlalchemy.exc import ProgrammingError
+
+from duly.db.admin import create_database
+from duly.db.embedded import EmbeddedServer
+from duly.db.migrate import config_for, connected, migrate, newest_revision
+from duly.db.migrations import Names
+from duly.db.supabase import compile_migrations
+from duly.launcher import ROOT
+from duly.testing import FAST_SETTINGS
+from duly.verify import check
+from duly.verify.contract import CONTRACTS
+from duly.verify.invariants import INVARIANTS
+from tests.fast.db.test_migrations import SUPABASE_ROLES, committed, empty, lines_of, revision_of, supabase
+from tests.support.processes import PYTHON, Program, plain_environment
+
+__all__ = ["empty", "supabase"]
+
+
+def test_the_tables_alembic_sees_are_the_ones_we_declared(empty: str) -> None:
+    migrate(empty, Names())
+    with connected(empty) as connection:
+        command.check(config_for(Names(), connection))
+
+
+def test_a_table_in_use_is_waited_for_without_standing_in_the_way(empty: str) -> None:
+    migrate(empty, Names())
+    told: list[str] = []
+    waited = threading.Event()
+
+    def report(message: str) -> None:
+        told.append(message)
+        waited.set()
+
+    with psycopg.connect(empty) as user:
+        user.execute("select * from duly.orgs")
+        migration = threading.Thread(target=lambda: migrate(empty, Names(), to="base", report=report))
+        migration.start()
+        assert waited.wait(60)
+        user.execute("select * from duly.orgs")  # it stepped back: we are not behind it in the queue
+    migration.join(60)
+    assert "a table is in use" in told[0]
+    assert revision_of(empty) is None
+
+
+def test_alembic_itself_works_from_the_root(empty: str) -> None:
+    environment = plain_environment(DATABASE_URL=empty)
+    alembic = Path(sys.executable).with_name("alembic")
+    subprocess.run([alembic, "upgrade", "head"], cwd=ROOT, env=environment, check=True, capture_output=True)
+    assert revision_of(empty) == newest_revision()
+    subprocess.run([alembic, "downgrade", "base"], cwd=ROOT, env=environment, check=True, capture_output=True)
+    assert revision_of(empty) is None
+
+
+def test_the_printed_sql_leads_to_the_same_database(empty: str) -> None:
+    command_line = [sys.executable, "-P", "-m", "duly", "migrate", "--sql"]
+    printed = subprocess.run(command_line, check=True, capture_output=True, text=True, env=plain_environment()).stdout
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(printed.encode())
+    assert sorted(lines_of(empty)) == sorted(committed())
+
+
+GUESTS_MAY = """
+select guest || ': ' || found.thing from unnest('{anon,authenticated}'::text[]) as guest, lateral (
+    select 'schema ' || nspname from pg_namespace
+    where nspname = any(%(schemas)s) and has_schema_privilege(guest, oid, 'usage, create')
+    union all
+    select 'table ' || c.oid::regclass from pg_class c
+    where relnamespace::regnamespace::text = any(%(quoted)s) and relkind in ('r', 'p', 'v')
+        and (has_table_privilege(guest, c.oid, 'select, insert, update, delete, truncate, references, trigger')
+            or has_any_column_privilege(guest, c.oid, 'select, insert, update, references'))
+    union all
+    select 'sequence ' || c.oid::regclass from pg_class c
+    where relnamespace::regnamespace::text = any(%(quoted)s) and relkind = 'S'
+        and has_sequence_privilege(guest, c.oid, 'usage, select, update')
+    union all
+    select 'function ' || f.oid::regprocedure from pg_proc f, aclexplode(proacl) as g
+    where pronamespace::regnamespace::text = any(%(quoted)s) and g.grantee = guest::regrole
+) as found (thing) order by 1
+"""
+
+
+def test_guests_of_supabase_may_do_nothing_with_what_we_make(supabase: str) -> None:
+    schemas = [schema for several in CONTRACTS.values() for schema in several]
+    asked = {"schemas": schemas, "quoted": [*schemas, '"user"']}
+    with psycopg.connect(supabase, autocommit=True) as connection:
+        for text in compile_migrations(Names(*SUPABASE_ROLES)).values():
+            connection.execute(text.encode())
+            assert connection.execute(GUESTS_MAY.encode(), asked).fetchall() == []
+
+
+def test_many_databases_of_one_server_can_be_migrated_at_once(home: Path) -> None:
+    with EmbeddedServer.start(home, settings=FAST_SETTINGS) as server:
+        addresses = [create_database(server.dsn(), f"one_of_many_{nth}") for nth in range(6)]
+        command = [*PYTHON, "-m", "duly", "migrate", "--json"]
+        with ExitStack() as stack:
+            migrations = [
+                stack.enter_context(Program(command, environment=plain_environment(DATABASE_URL=address)))
+                for address in addresses
+            ]
+            assert {migration.line() for migration in migrations} == {f'{{"revision": "{newest_revision()}"}}'}
+
+
+def test_a_failed_migration_leaves_nothing(empty: str) -> None:
+    migrate(empty, Names())
+    migrate(empty, Names(), to="base")
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute('create table "user".users ()')  # in the way of the third table
+    with pytest.raises(ProgrammingError):
+        migrate(empty, Names())
+    with psycopg.connect(empty) as connection:
+        assert connection.execute("select to_regclass('duly.orgs')").fetchone() == (None,)
+    assert revision_of(empty) is None
+
+
+NOTIFIED = """
+insert into schedule_ingest.capture_session (id, user_id) values ('00000000-0000-0000-0000-000000000001', 42);
+insert into schedule_ingest.schedule_notification
+    (notification_id, user_id, schedule_date, source_session_id, status, sent_at, notification_type, message, event_ids)
+select 'n' || s.status, 42, '2026-02-10', id, s.status, case s.status when 'sent' then now() end, 'event', 'm', '[]'
+from schedule_ingest.capture_session, unnest('{pending,sent,failed}'::text[]) as s (status);
+"""
+
+
+def test_notifications_that_were_there_before_their_sender_are_taken_over(empty: str) -> None:
+    migrate(empty, Names(), to="0006_scheduler")
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(NOTIFIED)
+    migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        found = connection.execute(
+            "select status, delivery from schedule_ingest.schedule_notification order by 1"
+        ).fetchall()
+        assert found == [("failed", "failed"), ("pending", "pending"), ("sent", "sent")]
+        laws = [each for each in INVARIANTS if each.name == "notifications_say_what_became_of_them"]
+        assert check(connection, ["duly", "schedule_ingest"], laws) == []
+    migrate(empty, Names(), to="0006_scheduler")
+    migrate(empty, Names())

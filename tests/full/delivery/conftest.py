@@ -1,0 +1,3 @@
+"""Fixtures of delivery, shared by all tiers."""
+
+from tests.support.delivery.fixtures import *  # noqa: F403

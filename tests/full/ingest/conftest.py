@@ -1,0 +1,3 @@
+"""Fixtures of ingest, shared by all tiers."""
+
+from tests.support.ingest.fixtures import *  # noqa: F403

@@ -1,0 +1,60 @@
+"""The statements of the lease find their rows by an index, whatever the statistics say and however they are planned."""
+
+import re
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.kernel.lease import render, render_settle
+from tests.fast.kernel.test_lease import put
+from tests.support.conformance.tables import Shape
+
+Admin = psycopg.Connection[Any]
+ROWS = 20_000
+PLACE = re.compile(r"%\((\w+)\)[sb]")
+TYPES = {"most": "bigint", "most_starts": "bigint", "lease_seconds": "float8", "owner": "text"}
+VALUES = {"most": "500", "most_starts": "3", "lease_seconds": "60", "owner": "'worker-1/token'"}
+
+
+def statements(shape: Shape) -> dict[str, sql.Composed]:
+    """Every statement of this table."""
+    names = ["claim", "find_due", "find_lapsed", "renew", "fence", "find_settled", "release"]
+    names += ["sweep"] if shape.of.lapsed == "returned" else ["claim_lapsed"]
+    names += ["quarantine"] if shape.of.poisoned else []
+    return {name: render(shape.of, name) for name in names} | {"settle": render_settle(shape.of, shape.end)}
+
+
+def plan(admin: Admin, shape: Shape, statement: sql.Composed) -> str:
+    """The plan of a prepared statement, as a worker's connection has it."""
+    text = statement.as_string(admin)
+    names = list(dict.fromkeys(PLACE.findall(text)))
+    several = f"{shape.of.key_type}[]"
+    keys = {"key": shape.of.key_type, "keys": several, "besides": several, "owners": "text[]"}
+    some = f"(select array_agg({shape.of.key}) from (select * from {shape.of} limit 500) as few)"
+    array = admin.execute(f"select {some}::text".encode()).fetchone() or ("{}",)
+    values = {
+        "keys": f"'{array[0]}'",
+        "besides": f"'{array[0]}'",
+        "owners": "array_fill('worker-1/token'::text, array[500])",
+    }
+    values |= {"key": "'" + array[0].strip("{}").split(",")[0] + "'"}
+    numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text)
+    kinds = ", ".join({**TYPES, **keys}[name] for name in names)
+    given = ", ".join({**VALUES, **values}[name] for name in names)
+    admin.execute(f"prepare asked ({kinds}) as {numbered}".encode())
+    lines = admin.execute(f"explain (costs off) execute asked ({given})".encode()).fetchall()
+    admin.execute("deallocate asked")
+    return "\n".join(line for (line,) in lines)
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+def test_no_statement_scans_the_table(shape: Shape, admin: Admin, mode: str) -> None:
+    put(admin, shape, ROWS)
+    admin.execute(sql.SQL("analyze {}").format(sql.Identifier(*shape.of.table)))
+    admin.execute(f"set plan_cache_mode = {mode}".encode())
+    for name, statement in statements(shape).items():
+        found = plan(admin, shape, statement)
+        assert "Seq Scan" not in found, f"{name}:\n{found}"
+        assert "Join Filter" not in found, f"{name} compares every row with every other:\n{found}"

@@ -1,0 +1,63 @@
+"""The pool of worker processes that tests use: who waits for somebody that is gone learns it, and lines stay whole."""
+
+import signal
+import sys
+import threading
+
+import pytest
+
+from tests.support.processes import print_line
+from tests.support.worker_pool import WorkerPool
+
+LINES = 200
+LONG = "x" * 3000
+
+
+def main() -> None:
+    """What a worker of the pool does here: its second argument."""
+    print_line("began")
+    match sys.argv[2]:
+        case "wait":
+            threading.Event().wait()
+        case "fail":
+            raise ZeroDivisionError("as it was told to")
+        case "talk":
+            for nth in range(LINES):
+                print_line("line", nth, LONG)
+        case _:
+            return
+
+
+class Pool(WorkerPool):
+    """Workers that do what they are told."""
+
+    module = "tests.full.support.test_worker_pool"
+
+
+def test_a_wait_for_a_worker_that_is_gone_fails_at_once_with_what_it_wrote() -> None:
+    with Pool("no database") as pool:
+        pid = pool.start("fail")
+        with pytest.raises(AssertionError, match="ZeroDivisionError: as it was told to"):
+            pool.wait_for_line(pid, "never")
+        assert pool.exit_status(pid) != 0
+
+
+def test_how_a_worker_ended_is_known() -> None:
+    with Pool("no database") as pool:
+        ended, killed = pool.start("end"), pool.start("wait")
+        assert pool.exit_status(ended) == 0
+        assert pool.wait_for_line(killed) == "began"
+        assert pool.running == [killed]
+        pool.kill(killed)
+        assert pool.exit_status(killed) == -signal.SIGKILL
+        assert pool.running == []
+
+
+def test_the_lines_of_many_workers_stay_whole() -> None:
+    with Pool("no database") as pool:
+        pids = [pool.start("talk") for _ in range(6)]
+        for pid in pids:
+            assert pool.exit_status(pid) == 0
+        for pid in pids:
+            wanted = ["began", *(f"line {nth} {LONG}" for nth in range(LINES))]
+            assert [pool.wait_for_line(pid) for _ in wanted] == wanted

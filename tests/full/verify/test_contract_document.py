@@ -1,0 +1,35 @@
+"""`duly verify --print-contract`: a document from which a reader that knows nothing of ours can check a database."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from duly.verify.invariants import INVARIANTS
+from tests.fast.verify.test_contract_document import document, printed
+from tests.support.psql import psql
+
+__all__ = ["document"]
+
+
+def test_psql_runs_every_law_as_it_stands(document: dict[str, Any], database: str, tmp_path: Path) -> None:
+    laws = [*document["invariants"], *(law for each in document["contracts"] for law in each["invariants"])]
+    file = tmp_path / "laws.sql"
+    file.write_text("\n\n".join(law["sql"] for law in laws))
+    assert psql(database, "-f", str(file)) == []
+    assert {law["name"] for law in laws} == {law.name for law in INVARIANTS}
+    assert all(law["law"] for law in laws)
+
+
+def test_one_contract_alone_and_names_of_this_installation() -> None:
+    answer = printed("--contract", "ingest", DB_SCHEMA="days", DULY_OWNER_ROLE="boss")
+    alone = json.loads(answer.stdout)
+    (contract,) = alone["contracts"]
+    assert (contract["name"], contract["schemas"]) == ("ingest", ["days"])
+    assert {machine["table"] for machine in contract["machines"]} == {
+        "days.capture_session",
+        "days.schedule_notification",
+    }
+    text = json.dumps(alone)
+    assert "schedule_ingest" not in text
+    assert "owner boss" in text
+    assert printed("--contract", "nothing").returncode == 2

@@ -1,0 +1,205 @@
+"""`duly doctor`: every check is well once and ill once, by a real cause, and what it tells to do mends it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.embedded import EmbeddedServer
+from duly.testing import install_test_clock
+from duly.verify.doctor import CHECKS, Case, Limits, examine, open_connection
+from tests.fast.verify.test_doctor import (
+    BAD,
+    OK,
+    WARN,
+    Admin,
+    MakeRole,
+    admin,
+    durable_server,
+    fast_server,
+    look,
+    make_role,
+    open_transaction,
+    plain_database,
+    settings_for,
+)
+from tests.support.processes import PYTHON, plain_environment
+
+__all__ = ["admin", "durable_server", "fast_server", "make_role", "plain_database"]
+
+
+def test_a_direct_address_of_another_server_is_bad_though_the_names_agree(
+    plain_database: str, fast_server: str, durable_server: str
+) -> None:
+    finding = look("pooler", durable_server, DATABASE_DIRECT_URL=fast_server)
+    assert finding.verdict is BAD
+    assert "system " in finding.found
+
+
+def test_without_the_right_to_know_the_server_the_database_is_known_by_name_and_revision(
+    admin: Admin, make_role: MakeRole, databases: Any, worker_id: str
+) -> None:
+    login = make_role("login in role duly_owner")
+    dsn = make_conninfo(admin.info.dsn, user=login)
+    admin.execute("revoke execute on function pg_control_system() from public")
+    assert look("pooler", dsn, DATABASE_DIRECT_URL=dsn).verdict is OK
+    with databases.clone(worker_id) as other:
+        finding = look("pooler", dsn, DATABASE_DIRECT_URL=make_conninfo(other, user=login))
+        assert finding.verdict is BAD
+        assert "name" in finding.found
+
+
+@pytest.mark.lawless
+def test_months_of_runs_are_made_by_our_own_command_which_takes_along_what_came_before(admin: Admin) -> None:
+    dsn = admin.info.dsn
+    for (month,) in admin.execute(
+        "select inhrelid::regclass::text from pg_inherits where inhparent = 'scheduler.job_runs'::regclass"
+        " and inhrelid <> 'scheduler.job_runs_default'::regclass"
+    ).fetchall():
+        admin.execute(f"drop table {month}".encode())
+    finding = look("partitions", dsn)
+    assert (finding.verdict, finding.fix) == (BAD, "duly partitions create")
+    admin.execute("insert into \"user\".users (uid) values ('anna')")
+    admin.execute(
+        "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+        " select id, 'Rent', 'cron: 0 9 1 * *', duly.now() from \"user\".users"
+    )
+    admin.execute(
+        "insert into scheduler.job_runs (job_id, scheduled_at, period_key)"
+        " select id, '2001-02-03Z', 'x' from scheduler.jobs"
+    )
+    environment = plain_environment(DATABASE_URL=dsn)
+    for words in ((), ("2001-02",)):
+        command = [*PYTHON, "-m", "duly", "partitions", "create", *words]
+        made = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        if not words:
+            finding = look("partitions", dsn)
+            assert finding.found == "1 rows in the default partition scheduler.job_runs_default"
+            assert finding.fix is not None
+            assert finding.fix.startswith("duly partitions create MONTH")
+    assert look("partitions", dsn).verdict is OK
+
+
+def test_a_check_that_would_have_to_wait_says_so_and_the_others_go_on(database: str) -> None:
+    with open_transaction(database, "lock table duly.workers in access exclusive mode"):
+        findings = {
+            finding.check: finding for finding in examine(database, settings_for(database), Limits(question_seconds=1))
+        }
+    assert list(findings) == list(CHECKS)
+    assert findings["workers"].verdict is WARN
+    assert "could not be checked" in findings["workers"].found
+    assert findings["server"].verdict is OK
+
+
+def test_a_server_that_stops_in_the_middle_of_an_answer_holds_nobody_up(plain_database: str) -> None:
+    with open_connection(plain_database) as connection:
+        stopped = connection.info.backend_pid
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            finding = CHECKS["server"](Case(connection, settings_for(plain_database), Limits(question_seconds=0.1)))
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        assert finding.verdict is WARN
+        assert finding.found == "could not be checked: no answer within 1.1 s"
+        assert connection.closed
+
+
+# Through the front ----------------------------------------------------------------------------------------------------
+
+
+def run(database: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = plain_environment(DATABASE_URL=database, **variables)
+    return subprocess.run(
+        [*PYTHON, "-m", "duly", "doctor", *arguments], env=environment, capture_output=True, text=True
+    )
+
+
+def test_nothing_bad_is_exit_0_and_a_line_for_each_check(database: str) -> None:
+    answer = run(database)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    *lines, last = answer.stdout.splitlines()
+    for line, check in zip(lines, CHECKS, strict=True):
+        assert re.match(rf"(ok|warn) +{check} ", line)
+        assert line.startswith("warn") == ("; fix: " in line)
+    assert re.fullmatch(r"duly: \d+ ok, \d+ warn, 0 bad", last)
+
+
+def test_something_bad_is_exit_1(admin: Admin) -> None:
+    install_test_clock(admin)
+    answer = run(admin.info.dsn, "--json")
+    assert (answer.returncode, answer.stderr) == (1, "")
+    findings = json.loads(answer.stdout)
+    assert [finding["check"] for finding in findings] == list(CHECKS)
+    assert all(set(finding) == {"check", "verdict", "found", "fix"} for finding in findings)
+    assert [finding["check"] for finding in findings if finding["verdict"] == "bad"] == ["test clock"]
+
+
+def test_a_database_that_does_not_answer_is_one_bad_line_and_exit_69() -> None:
+    nowhere = "postgresql://somebody:hunter2@127.0.0.1:1/nowhere"
+    answer = run(nowhere)
+    assert (answer.returncode, answer.stderr) == (69, "")
+    line, last = answer.stdout.splitlines()
+    assert re.match(r"bad +connection +no PostgreSQL at 127\.0\.0\.1:1/nowhere: ", line)
+    assert last == "duly: 0 ok, 0 warn, 1 bad"
+    as_json = run(nowhere, "--json")
+    assert as_json.returncode == 69
+    (finding,) = json.loads(as_json.stdout)
+    assert (finding["check"], finding["verdict"]) == ("connection", "bad")
+    assert "hunter2" not in answer.stdout + as_json.stdout
+
+
+def test_settings_that_contradict_each_other_are_refused_as_everywhere(database: str) -> None:
+    answer = run(database, LEASE_HEARTBEAT_SECONDS="200")
+    assert answer.returncode == 78
+    assert "LEASE_HEARTBEAT_SECONDS" in answer.stderr
+
+
+def test_on_a_fresh_embedded_server_it_says_what_to_run(home: Path) -> None:
+    answer = run("", "--json", DULY_HOME=str(home))
+    assert answer.returncode == 1
+    findings = {finding["check"]: finding for finding in json.loads(answer.stdout)}
+    assert findings["schema"]["fix"] == "duly migrate"
+    assert findings["roles"]["verdict"] == "bad"
+    assert findings["durability"]["verdict"] == "ok"
+
+
+def test_an_embedded_server_that_does_not_start_is_one_bad_line_with_its_last_words(home: Path) -> None:
+    with EmbeddedServer.start(home) as server:
+        control = server.plan.data / "global" / "pg_control"
+    assert server.wait_stopped(60)
+    control.unlink()
+    answer = run("", DULY_HOME=str(home))
+    assert (answer.returncode, answer.stderr) == (69, "")
+    line, _ = answer.stdout.splitlines()
+    assert re.match(r"bad +connection +PostgreSQL did not start", line)
+    assert "pg_control" in line
+    assert f"DULY_HOME={home}" in line
+
+
+def test_a_session_that_is_just_starting_is_no_open_transaction(admin: Admin, server: str) -> None:
+    """On 18 such a session has a transaction and no database yet; others come and go on every busy server."""
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            psycopg.connect(server).close()
+
+    with ThreadPoolExecutor(3) as others:
+        coming = [others.submit(come_and_go) for _ in range(3)]
+        try:
+            found = [look("transactions", admin.info.dsn, Limits(transaction_bad_seconds=0)) for _ in range(100)]
+        finally:
+            over.set()
+        for each in coming:
+            each.result()
+    assert [finding.found for finding in found if finding.verdict is not OK] == []

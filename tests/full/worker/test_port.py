@@ -1,0 +1,24 @@
+"""A worker's port: it answers whatever the worker does, and nobody can hold it for long."""
+
+import time
+from contextlib import suppress
+
+from duly.worker.port import CONNECTION_SECONDS
+from tests.fast.worker.test_port import address, ask, connect, is_over, metrics, worker
+
+__all__ = ["address", "metrics", "worker"]
+
+
+def test_a_slow_client_is_ended_however_busily_it_sends(address: str) -> None:
+    with connect(address) as silent, connect(address) as busy, connect(address) as deaf:
+        began = time.monotonic()
+        deaf.sendall(b"GET /healthz HTTP/1.0\r\n")
+        busy.sendall(b"GET /healthz HTTP/1.0\r\nx: ")
+        while not is_over(busy, 0.1):
+            with suppress(OSError):  # it may end this very moment
+                busy.send(b"x")
+            assert ask(address, "/healthz")[0] == 200  # others are served meanwhile
+            assert time.monotonic() - began < 2 * CONNECTION_SECONDS
+        assert time.monotonic() - began > CONNECTION_SECONDS - 1
+        assert is_over(silent, CONNECTION_SECONDS)
+        assert is_over(deaf, CONNECTION_SECONDS)

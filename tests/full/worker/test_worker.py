@@ -1,0 +1,418 @@
+"""The laws of the runtime: whatever handlers do, leases are kept, losses are noticed, and nothing is written twice."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.db.migrations import Names
+from duly.kernel.work import Finished
+from duly.worker.control import Control
+from duly.worker.handlers import Handlers
+from tests.fast.worker.test_worker import (
+    SECONDS,
+    Admin,
+    all_ended,
+    child_of,
+    let_lapse,
+    notes,
+    put,
+    refuse,
+    relent,
+    rows,
+    shape,
+    until,
+    wait_until,
+    worker_process,
+    working,
+)
+from tests.support.conformance.tables import PARCEL, Shape
+from tests.support.conformance.work import AT_THE_GATE, GATE, PACE, LawWork
+from tests.support.locks import wait_until_blocked
+from tests.support.processes import wait_gone
+from tests.support.proxy import Proxy
+
+__all__ = ["shape"]
+SHORT_SECONDS = 2.0
+SHORT_LEASE = f"lease_seconds={SHORT_SECONDS}"
+BUSY_MACHINE_SECONDS = 3.0
+
+
+def settled_by(admin: Admin, shape: Shape) -> list[str]:
+    statement = sql.SQL("select distinct {} from {}").format(
+        sql.Identifier(shape.of.settled_by), sql.Identifier(*shape.of.table)
+    )
+    return [owner for (owner,) in admin.execute(statement)]
+
+
+# Working --------------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_due_is_performed_and_settled(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "say hello", "threaded there", "in_child child", *(f"say {nth}" for nth in range(200)))
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert notes(admin, shape) == ["hello", "there", "child True", *map(str, range(200))]
+    assert {starts for _, _, starts in rows(admin, shape)} == {1}
+
+
+async def test_a_handler_that_overstays_is_ended_or_left_behind(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "wait@0.3", "stubborn@0.3 4", "die_in_child@2 loop", "say neighbour")
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    assert notes(admin, shape) == [
+        "TIMEOUT took longer than 0.3 s",
+        "TIMEOUT took longer than 0.3 s",
+        "TIMEOUT took longer than 2 s",
+        "neighbour",
+    ]
+
+
+async def test_a_child_may_die_as_it_likes(shape: Shape, workers: str, admin: Admin) -> None:
+    ways = ("exit", "abort", "segfault", "eat", "unpicklable", "nothing")
+    put(admin, shape, *(f"die_in_child {way}" for way in ways), "in_child well", "say neighbour")
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    said = notes(admin, shape)
+    assert said[:4] == [
+        "CRASHED the child process ended by itself with status 0, without an answer",
+        "CRASHED the child process was ended by signal SIGABRT",
+        "CRASHED the child process was ended by signal SIGSEGV",
+        "CRASHED out of memory: it needs more than its limit",
+    ]
+    assert said[4].startswith("UNKNOWN_ERROR what it returned cannot leave the child process")
+    assert said[5:] == ["UNKNOWN_ERROR ValueError: nothing", "well True", "neighbour"]
+
+
+async def test_an_outcome_that_cannot_be_written_fails_its_row_and_no_other(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, *(f"say {nth}" for nth in range(20)), "say poison", *(f"say {nth}" for nth in range(20)))
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+    (bad,) = [note for note in notes(admin, shape) if not note.isdigit()]
+    assert bad.startswith("UNKNOWN_ERROR CheckViolation")
+
+
+async def test_an_idle_child_that_died_is_nobodys_fault(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "in_child one")
+    async with working(workers, PARCEL) as worker:
+        await until(admin, lambda: all_ended(admin, PARCEL))
+        (child,) = worker.handlers.children.idle
+        os.kill(child.process.pid, signal.SIGKILL)
+        await child.process.wait()
+        put(admin, PARCEL, "in_child two")
+        await until(admin, lambda: all_ended(admin, PARCEL))
+    assert notes(admin, PARCEL) == ["one True", "two True"]
+
+
+async def test_a_child_that_stands_still_is_killed_at_its_limit(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "in_child warm")
+    async with working(workers, PARCEL) as worker:
+        await until(admin, lambda: all_ended(admin, PARCEL))
+        (child,) = worker.handlers.children.idle
+        os.kill(child.process.pid, signal.SIGSTOP)
+        put(admin, PARCEL, f"in_child@0.5 {'x' * 1_000_000}")
+        await until(admin, lambda: all_ended(admin, PARCEL))
+    assert notes(admin, PARCEL)[1] == "TIMEOUT took longer than 0.5 s"
+
+
+async def test_a_lapsed_row_that_refuses_to_be_swept_keeps_no_other_from_coming_back(
+    workers: str, admin: Admin
+) -> None:
+    (bad, *_) = put(admin, PARCEL, *["wait"] * 5)
+    with worker_process(workers, PARCEL, SHORT_LEASE) as victim:
+        for _ in range(5):
+            victim.line()
+        victim.kill()
+    refuse(admin, PARCEL, f"new.id = '{bad}' and new.status = 'WAITING'", "23514")
+    admin.execute("update laws.parcel set note = 'say back'")
+    async with working(workers, PARCEL):
+        await until(admin, lambda: sum(row[0] == PARCEL.end for row in rows(admin, PARCEL)) == 4)
+
+
+async def test_a_row_that_somebody_else_is_at_is_claimed_as_soon_as_they_are_gone_though_another_refuses(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    is_claimed = f"new.{shape.of.state}::text = '{shape.of.held}'"
+    refuse(admin, shape, f"new.note = 'say never' and {is_claimed}", "23514")
+    put(admin, shape, "say never", "say one")
+    async with working(workers, shape):
+        await until(admin, lambda: rows(admin, shape)[1][0] == shape.end)
+        relent(admin, shape)
+        refuse(admin, shape, f"new.note = 'say locked' and {is_claimed}", "55P03")
+        put(admin, shape, "say locked", "say two")
+        await until(admin, lambda: rows(admin, shape)[3][0] == shape.end)
+        relent(admin, shape)
+        await until(admin, lambda: rows(admin, shape)[2][0] == shape.end, "claiming it")
+    assert rows(admin, shape)[2][1:] == ("locked", 1)
+    assert rows(admin, shape)[0][0] == shape.of.ready  # and who refused is still left alone
+
+
+async def test_broken_connections_lose_nothing(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *(f"say {nth}" for nth in range(400)))
+    cut = (
+        "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+        " where usename = 'duly_worker' and datname = current_database()"
+    )
+    async with working(workers, shape, slots=5, batch=5):
+        await until(admin, lambda: any(state == shape.end for state, _, _ in rows(admin, shape)))
+        for _ in range(10):
+            await asyncio.to_thread(admin.execute, cut)
+            await asyncio.to_thread(admin.execute, "select pg_sleep(0.05)")
+        await until(admin, lambda: all_ended(admin, shape))
+    assert sorted(map(int, notes(admin, shape))) == sorted(range(400))
+
+
+# Holding --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["burn", "block"])
+async def test_a_handler_busy_for_twice_its_lease_keeps_it(shape: Shape, workers: str, admin: Admin, verb: str) -> None:
+    with worker_process(workers, shape, SHORT_LEASE) as one, worker_process(workers, shape, SHORT_LEASE) as other:
+        wait_until(admin, lambda: admin.execute("select count(*) from duly.workers").fetchone() == (2,))
+        put(admin, shape, f"{verb} 4")
+        wait_until(admin, lambda: all_ended(admin, shape))
+        assert one.finish(signal.SIGTERM) == other.finish(signal.SIGTERM) == 0
+    assert [starts for _, _, starts in rows(admin, shape)] == [1]
+
+
+async def test_nothing_is_claimed_for_a_loop_that_stands_still(
+    workers: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handlers.is_turning, "__defaults__", (1.0,))
+    monkeypatch.setattr("duly.worker.control.WEDGED_SECONDS", 2.0)
+    GATE.clear()
+    AT_THE_GATE.clear()
+    put(admin, PARCEL, "gate")
+    seen: list[tuple[bool, bool, int]] = []
+
+    def watch(health: Control) -> None:
+        assert AT_THE_GATE.wait(SECONDS), "the loop stands still from here on, and not before"
+        wait_until(admin, lambda: not health.handlers.is_turning())
+        wait_until(
+            admin, lambda: not any(each.claims_under_way for each in health.lanes)
+        )  # begun before it stood still
+        put(admin, PARCEL, "say later")
+        seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
+        wait_until(admin, lambda: not health.alive())
+        seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
+        GATE.set()
+
+    async with working(workers, PARCEL) as worker:
+        await asyncio.to_thread(watch, worker.control)
+        await until(admin, lambda: all_ended(admin, PARCEL))
+        await until(admin, lambda: worker.control.ready() and worker.control.alive())
+    assert seen == [(False, True, 0), (False, False, 0)]
+
+
+async def test_a_stopped_and_resumed_worker_writes_nothing(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, *["pause 1"] * 5)
+    with worker_process(workers, shape, SHORT_LEASE, WORKER_ID="worker-1") as zombie:
+        for _ in range(5):
+            assert zombie.line().startswith("pausing")
+        os.kill(zombie.pid, signal.SIGSTOP)
+        with worker_process(workers, shape, WORKER_ID="worker-1") as heir:
+            wait_until(admin, lambda: all_ended(admin, shape), "taking over")
+            before = (rows(admin, shape), sorted(settled_by(admin, shape)))
+            os.kill(zombie.pid, signal.SIGCONT)
+            zombie.wait_for_error("lease lost")
+            assert zombie.finish(signal.SIGTERM) == 0
+            assert heir.finish(signal.SIGTERM) == 0
+        refused = zombie.said().count("lease lost")
+    assert refused == 5
+    assert (rows(admin, shape), sorted(settled_by(admin, shape))) == before
+    assert {starts for _, _, starts in before[0]} == {2}
+
+
+OF_WORKERS = f"datname = current_database() and usename = '{Names().worker}'"
+
+
+async def test_a_settle_under_way_when_its_worker_was_stopped_is_refused_when_it_goes_on(
+    shape: Shape, workers: str, laws: str, admin: Admin
+) -> None:
+    put(admin, shape, *["pause 1"] * 5)
+    with worker_process(workers, shape, SHORT_LEASE) as zombie:
+        with psycopg.connect(laws) as in_the_way:
+            for _ in range(5):
+                assert zombie.line().startswith("pausing")
+            in_the_way.execute(sql.SQL("select from {} for update").format(sql.Identifier(*shape.of.table)))
+            wait_until_blocked(laws)  # by now its handlers have ended, and their outcomes wait for the lock
+            os.kill(zombie.pid, signal.SIGSTOP)
+            admin.execute(f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {OF_WORKERS}".encode())
+        with worker_process(workers, shape) as heir:
+            wait_until(admin, lambda: all_ended(admin, shape), "taking over")
+            before = (rows(admin, shape), settled_by(admin, shape))
+            os.kill(zombie.pid, signal.SIGCONT)
+            zombie.wait_for_error("its settle found another owner")
+            assert zombie.finish(signal.SIGTERM) == heir.finish(signal.SIGTERM) == 0
+    assert zombie.said().count("lease lost") == 5
+    assert (rows(admin, shape), settled_by(admin, shape)) == before
+
+
+class Hesitant(LawWork):
+    """Work whose outcomes cannot be written at first; after the first try the lease of its row is over."""
+
+    def __init__(self, shape: Shape, admin: Admin) -> None:
+        super().__init__(shape, sweep_seconds=0.05)
+        self.admin = admin
+        self.asked: list[str] = []  # whose outcome was to be written, one after another
+
+    async def settle(self, connection: Any, finished: Sequence[Finished]) -> frozenset[Any]:
+        """Write the outcome of the second claim, when it is tried for the third time."""
+        owners = [lease.owner for lease, _ in finished]
+        if not self.asked:
+            let_lapse(self.admin, self.shape)
+        self.asked += owners
+        if len(set(self.asked)) == 2 and self.asked.count(self.asked[-1]) >= 3 and owners != self.asked[:1]:
+            return await super().settle(connection, finished)
+        raise psycopg.errors.LockNotAvailable("somebody is at this row")
+
+
+async def test_of_two_claims_of_one_row_a_worker_writes_down_the_later_one_only(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, "say once")
+    work = Hesitant(shape, admin)
+    async with working(workers, shape, work=work):
+        await until(admin, lambda: all_ended(admin, shape))
+    first, second = dict.fromkeys(work.asked)
+    assert first not in work.asked[work.asked.index(second) :]
+    assert settled_by(admin, shape) == [second]
+
+
+async def test_a_worker_that_cannot_reach_the_database_stops_its_handlers_in_time(
+    shape: Shape, laws: str, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, "wait", "watchful", "die_in_child print")
+    name = sql.Identifier(admin.info.dbname)
+    seconds = 6.0  # a tenth of it is the margin, in which a busy machine must get round to stopping
+    with (
+        psycopg.connect(laws, dbname="postgres", autocommit=True) as outside,
+        worker_process(workers, shape, f"lease_seconds={seconds}") as holder,
+    ):
+        for _ in range(2):
+            holder.line()
+        child = child_of(holder)
+        outside.execute(sql.SQL("alter database {} allow_connections false").format(name))
+        began = time.monotonic()
+        outside.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [admin.info.dbname]
+        )
+        lines = sorted(holder.line().split()[0] for _ in range(2))
+        assert time.monotonic() - began < seconds
+        assert lines == ["saw", "stopped"]
+        wait_gone(child, SECONDS)
+        assert time.monotonic() - began < seconds
+        outside.execute(sql.SQL("alter database {} allow_connections true").format(name))
+
+
+async def test_lapsed_rows_come_back_in_time_whatever_the_backlog(shape: Shape, workers: str, admin: Admin) -> None:
+    held = put(admin, shape, *["wait"] * 3)
+    swap = sql.SQL("update {} set note = 'say back' where {} = any (%s)").format(
+        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+    )
+    with worker_process(workers, shape, SHORT_LEASE, "slots=3") as victim:  # no slot left for the backlog
+        for _ in held:
+            victim.line()
+        admin.execute(swap, [held])
+        put(admin, shape, *["pause 0.05"] * 600)
+        with worker_process(workers, shape, SHORT_LEASE, "slots=2") as heir:
+            heir.line()  # it is busy with the backlog
+            victim.kill()
+            died_at = admin.execute("select clock_timestamp()").fetchone()
+            wait_until(admin, lambda: sum(note == "back" for note in notes(admin, shape)) == 3, "taking over")
+            waiting = sum(note == "pause 0.05" for note in notes(admin, shape))
+            heir.kill()
+    assert waiting > 0, "there was no backlog left to wait behind"
+    came_back = admin.execute(
+        "select max(ts) from duly.transition where machine = %s and key = any (%s) and seq = 3",
+        [shape.machine.name, list(map(str, held))],
+    ).fetchone()
+    assert died_at
+    assert came_back
+    sweeps = 1 if shape.of.lapsed == "returned" else len(held)  # one slot is kept, so one row comes with each sweep
+    late = (came_back[0] - died_at[0]).total_seconds()
+    assert late < SHORT_SECONDS + sweeps * PACE.sweep_seconds + BUSY_MACHINE_SECONDS
+
+
+# Going ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_told_to_stop_it_finishes_what_runs_and_gives_back_what_waits(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, "die_in_child@3 print", "pause 1")  # the only child is taken, so the next two wait for it
+    with worker_process(workers, shape, DULY_WORKER_CHILDREN="1") as worker:
+        worker.line()
+        child_of(worker)
+        put(admin, shape, "in_child a", "in_child b")
+        wait_until(admin, lambda: [starts for _, _, starts in rows(admin, shape)] == [1, 1, 1, 1])
+        assert worker.finish(signal.SIGTERM) == 0
+    ended = rows(admin, shape)
+    assert [row[1] for row in ended[:2]] == ["TIMEOUT took longer than 3 s", "paused"]
+    assert [row[1:] for row in ended[2:]] == [("in_child a", 0), ("in_child b", 0)]
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+
+
+@pytest.mark.parametrize("verb", ["wait", "swallow", "stubborn 60", "block 60", "die_in_child print"])
+async def test_told_twice_it_goes_now_and_gives_everything_back(
+    shape: Shape, workers: str, admin: Admin, verb: str
+) -> None:
+    put(admin, shape, verb)
+    with worker_process(workers, shape, "lease_seconds=60") as worker:
+        child_of(worker) if "child" in verb else worker.line()
+        worker.process.send_signal(signal.SIGINT)
+        worker.wait_for_error("stopping")
+        began = time.monotonic()
+        assert worker.finish(signal.SIGINT) == 0
+        # A signal may reach another thread; Python hears it when the main thread next moves, which a block delays.
+        assert time.monotonic() - began < (15 if "block" not in verb else 45)
+    assert [starts for _, _, starts in rows(admin, shape)] == [0]
+    quick = sql.SQL("update {} set note = 'say done'").format(sql.Identifier(*shape.of.table))
+    admin.execute(quick)
+    async with working(workers, shape):
+        await until(admin, lambda: all_ended(admin, shape))
+
+
+async def test_what_has_begun_is_not_stopped_by_a_polite_stop(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "block 1", "pause 0.5")
+    with worker_process(workers, shape) as worker:
+        worker.line()
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.finish() == 0
+    ended = rows(admin, shape)
+    assert [row[1] for row in ended if row[0] == shape.end] in (["blocked"], ["blocked", "paused"])
+    assert [row[2] for row in ended if row[0] != shape.end] in ([], [0])
+
+
+async def test_past_its_deadline_it_lets_go(shape: Shape, workers: str, admin: Admin) -> None:
+    put(admin, shape, "stubborn 60", "wait")
+    with worker_process(workers, shape, "lease_seconds=60", DULY_STOP_SECONDS="0.5") as worker:
+        worker.line()
+        worker.line()
+        assert worker.finish(signal.SIGTERM) == 0
+    assert [starts for _, _, starts in rows(admin, shape)] == [0, 0]
+    gone = admin.execute("select stopped_at is not null from duly.workers").fetchall()
+    assert gone == [(True,)]
+
+
+async def test_a_silent_server_does_not_keep_a_worker_that_was_told_to_go(
+    shape: Shape, laws: str, admin: Admin
+) -> None:
+    put(admin, shape, "wait")
+    with Proxy(laws) as proxy, worker_process(proxy.address, shape, "lease_seconds=60") as worker:
+        worker.line()
+        proxy.freeze()
+        worker.process.send_signal(signal.SIGTERM)
+        worker.wait_for_error("stopping")
+        began = time.monotonic()
+        assert worker.finish(signal.SIGTERM) == 0
+        assert time.monotonic() - began < 15

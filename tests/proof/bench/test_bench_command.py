@@ -1,0 +1,250 @@
+"""`duly bench` measures, small; no test looks at what it says about speed."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from bench.figures.record import commit_here, machine_here
+from bench.ingest import __main__ as ingest
+from bench.ingest import content
+from bench.ingest import ground as ingest_ground
+from bench.ingest import store as ingest_store
+from bench.ledger.__main__ import plan_of
+from bench.ledger.report import NEEDS
+from bench.posts import __main__ as posts
+from bench.posts import store
+from bench.posts.ground import fill
+from bench.report import Measure, Need, verdicts_of
+from bench.verify import __main__ as verify_bench
+from bench.verify import ground as verify_ground
+from bench.verify import store as verify_store
+from duly.verify.invariants import check
+from duly.verify.machines import DRAWN
+from tests.support.eyes.days import BEFORE, picture
+from tests.support.processes import PYTHON, plain_environment
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [*PYTHON, "-m", "duly", "bench", *arguments]
+    environment = plain_environment(COLUMNS="100", TERM="dumb", NO_COLOR="1", **variables)
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("ledger", "drain"), ("posts", "release"), ("ingest", "drain"), ("all", "ledger")]
+)
+def test_a_scenario_that_there_is_not_is_refused_with_those_there_are(name: str, first: str) -> None:
+    answer = run(name, "--only", "sprint")
+    assert answer.returncode == 2
+    assert f"there is no 'sprint': choose from {first}," in answer.stderr
+
+
+# The ledger -----------------------------------------------------------------------------------------------------------
+
+
+def test_our_side_of_one_round() -> None:
+    few = ("--rounds", "1", "--jobs", "60", "--warm-waves", "1")
+    answer = run("ledger", "--sides", "duly", "--only", "drain,bulk", *few, "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [("drain", "duly"), ("bulk", "duly")]
+    assert all(each["figures"]["per_second"] > 0 for each in told["measures"])
+    assert all(each["probe_before_ms"] > 0 and each["probe_after_ms"] > 0 for each in told["measures"])
+    assert [(need["scenario"], need["figure"]) for need in told["needs"]] == [("drain", "peak_mb")]
+    assert "fsync=on, synchronous_commit=on" in told["server"]
+
+
+def test_what_is_compared_with_our_own_drain_brings_that_drain_along() -> None:
+    plan = plan_of(["snapshot"], ["duly", "pgqueuer"])
+    assert [(scenario.name, sides) for scenario, sides in plan] == [("drain", ["duly"]), ("snapshot", ["duly"])]
+
+
+# Posts ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_posts_and_what_they_are_held_against() -> None:
+    few = ("--posts", "40", "--stored", "50", "--intents", "10", "--clients", "2", "--minute-seconds", "0.5")
+    answer = run("posts", "--rounds", "1", "--only", "release,intents", *few, "--warm-waves", "1", "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [
+        ("release", "duly"),
+        ("release", "bare"),
+        ("minute", "duly"),
+        ("intents", "duly"),
+        ("intents", "bare"),
+    ]
+    assert [need["scenario"] for need in told["needs"]] == ["release", "release", "minute", "intents"]
+    assert all(value > 0 for need in told["needs"] for value in need["values"])
+    assert answer.stderr.count("round 1 ") == len(told["measures"])
+
+
+def test_growth_is_few_posts_against_many_in_turns() -> None:
+    plan = posts.BENCH.plan_of(["growth"])
+    sides = ("few stored", "many stored")
+    assert [(each.name, each.sides) for each in plan] == [("grown-release", sides), ("grown-intents", sides)]
+
+
+@pytest.mark.lawless
+def test_posts_that_are_made_for_measuring_break_no_law_but_that_the_old_ones_have_no_log(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        store.add_people(connection, "due-", 20)
+        store.add_waiting(connection, "due-", 20, store.read_clock(connection), 1.0)
+        assert check(connection, ["duly", "posts", "user"]) == []
+        fill(connection, 120)
+        offences = {each.invariant for each in check(connection, ["duly", "posts", "user"])}
+        assert offences == {"posts_are_where_their_log_ends", "posts_are_released_by_their_holder"}
+
+
+# Ingest ---------------------------------------------------------------------------------------------------------------
+
+
+def test_ingest_and_what_it_is_held_against() -> None:
+    few = ("--sessions", "80", "--days", "10000", "--warm-waves", "1")
+    answer = run("ingest", "--rounds", "1", "--only", "drain", *few, "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [("drain", "duly"), ("drain", "bare")]
+    assert [(need["scenario"], need["least"]) for need in told["needs"]] == [("drain", 0.5)]
+    assert all(value > 0 for need in told["needs"] for value in need["values"])
+
+
+def test_growth_is_few_days_against_many_in_turns() -> None:
+    plan = ingest.BENCH.plan_of(["growth"])
+    assert [(each.name, each.sides) for each in plan] == [("grown", ("few days", "many days"))]
+
+
+def test_sessions_of_a_batch_are_about_different_days_and_half_of_them_change_theirs() -> None:
+    sessions = [content.shown(number, 1000) for number in range(200)]
+    assert len({(each.user_id, each.payload["schedule_date"]) for each in sessions}) == 200
+    assert sum(each.kind in (content.Kind.NEW, content.Kind.CHANGED) for each in sessions) == 100
+
+
+@pytest.mark.lawless
+def test_days_that_are_made_for_measuring_break_no_law_but_that_they_have_no_log(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        ingest_store.add_sessions(connection, [content.shown(number, 30) for number in range(20)])
+        assert check(connection, ["duly", "schedule_ingest"]) == []
+        ingest_ground.fill(connection, 30)
+        offences = {each.invariant for each in check(connection, ["duly", "schedule_ingest"])}
+        assert all("log" in each or "holder" in each or "became" in each for each in offences), offences
+
+
+# The scheduler --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_a_pass_beside_more_schedules_and_a_sender_beside_a_bare_program() -> None:
+    few = ("--schedules", "2000", "--due", "10", "--runs", "1000", "--messages", "100")
+    answer = run("scheduler", "--rounds", "1", *few, "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert [(each["scenario"], each["side"]) for each in told["measures"]] == [
+        ("pass", "few"),
+        ("pass", "some"),
+        ("pass", "many"),
+        ("due", "few"),
+        ("due", "many"),
+        ("send", "duly"),
+        ("send", "bare"),
+    ]
+    assert all(value > 0 for need in told["needs"] for value in need["values"])
+
+
+# All of them ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_all_of_them_become_raw_figures_pictures_and_a_page(tmp_path: Path) -> None:
+    answer = run("all", "--quick", "--only", "ledger", "--out", str(tmp_path), "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert told["failed"] == []
+    written = {file.name for file in tmp_path.iterdir()}
+    assert written == {"ledger.data.json", "ledger-throughput.svg", "ledger-latency.svg", "README.md"}
+    assert {Path(name).name for name in told["written"]} == written - {"ledger.data.json"}
+    kept = (tmp_path / "ledger.data.json").read_bytes()
+    assert run("all", "--quick", "--only", "verify", "--out", str(tmp_path)).returncode == 0
+    assert (tmp_path / "ledger.data.json").read_bytes() == kept, "only what was asked for is measured again"
+    assert "verify.data.json" in (page := (tmp_path / "README.md").read_text())
+    assert "ledger.data.json" in page
+    assert page.count("- Seed: ") == 2
+    record = json.loads((tmp_path / "verify.data.json").read_text())
+    assert record["command"] == "duly bench verify --rounds 1 --events 2000"
+    assert record["commit"] == commit_here()
+    assert record["answer"]["seed"] == verify_bench.BENCH.seed
+    assert record["machine"] == machine_here()
+    assert f"| {record['commit']} | 1 | " in next(line for line in page.splitlines() if line.startswith("| [verify]"))
+    assert "## Proving a large database" in page
+    assert all("generated" in file.read_text().splitlines()[0].lower() for file in tmp_path.iterdir())
+
+
+# Verdicts -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_ratio_is_between_figures_of_one_round_and_the_median_counts() -> None:
+    rates = {1: (300.0, 100.0), 2: (100.0, 200.0), 3: (240.0, 200.0)}
+    measures = [
+        Measure(number, "bulk", side, {"per_second": rate}, 0.3, 0.3 if number < 3 else 4.0)
+        for number, both in rates.items()
+        for side, rate in zip(("duly", "pgqueuer"), both, strict=True)
+    ]
+    (verdict,) = verdicts_of(measures, NEEDS)
+    assert (verdict.values, verdict.median, verdict.is_met) == ([3.0, 0.5, 1.2], 1.2, True)
+    assert (verdict.alike, verdict.median_alike) == ([3.0, 0.5], 1.75)
+
+
+@pytest.mark.parametrize(("value", "is_met"), [(0.79, False), (0.8, True), (1.0, True), (1.2, True), (1.21, False)])
+def test_what_must_stay_the_same_may_be_neither_slower_nor_faster(value: float, is_met: bool) -> None:
+    need = Need("grown", "of few", "many", least=0.8, most=1.2)
+    assert need.is_met_by(value) == is_met
+    assert need.limits == "≥ 0.8, ≤ 1.2"
+
+
+# Verify ---------------------------------------------------------------------------------------------------------------
+
+
+def test_verify_over_histories_of_all_domains() -> None:
+    answer = run("verify", "--rounds", "1", "--events", "3000", "--json")
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    (measure,) = told["measures"]
+    assert (measure["scenario"], measure["side"]) == ("check", "duly")
+    assert [(need["scenario"], need["figure"], need["most"]) for need in told["needs"]] == [("check", "check_s", 180)]
+
+
+def test_histories_that_are_made_for_measuring_are_of_every_machine_and_break_no_law(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        verify_ground.fill(connection, 3000)
+        assert 2700 < verify_store.count_events(connection) < 3300
+        machines = {machine for (machine,) in connection.execute("select distinct machine from duly.transition")}
+        assert {*machines, "job"} == set(DRAWN)
+        assert check(connection, ["duly"]) == []
+
+
+# Photographs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(600)
+def test_a_screen_is_read_as_settings_say_and_only_what_was_measured_is_claimed(tmp_path: Path) -> None:
+    (tmp_path / "before.jpg").write_bytes(picture("before"))
+    shown = [*BEFORE, ("15:00", "16:00", "Jour", "Nobody", "Nowhere")]
+    truth = [{"file": "before.jpg", "date_line": "Tisdag 17 mars 2026", "shifts": shown}]
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    answer = run("ocr", "--images", str(tmp_path), "--json", TESSDATA_PREFIX=str(tmp_path))  # no language there
+    told = json.loads(answer.stdout)
+    (row,) = told["rows"]
+    assert (row["way"], told["engines"]) == ("alone", ["rapidocr"])
+    assert (row["images"], row["dates"], row["right"], row["times"], row["shifts"]) == (1, 1, 3, 3, 4)
+    assert [miss["lost"] for miss in told["missed"]] == [[list(shown[-1])]]
+    assert 100 < told["peak_mb"] < 2000
+    assert told["cpu_ms"] > 0
+    assert [each.split(" = ")[0] for each in told["unmet"]] == [
+        "alone: 3 of 4 shifts completely right",
+        "alone: 3 of 4 times",
+    ]
+    assert (answer.returncode, told["met"]) == (1, False)

@@ -1,0 +1,114 @@
+"""`duly chaos`: episodes of faults for as long as one likes; every run and every episode says what repeats it."""
+
+import argparse
+import json
+import random
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from tests.proof.faults.episodes import EPISODES, Outcome, run_episode
+from tests.proof.faults.report import about_this_machine, as_json, load, totals_of, write_report
+from tests.proof.faults.world import chance_of
+
+__all__ = ["main"]
+
+EPISODE_SECONDS = 75.0
+SNAPSHOT_SECONDS = 180.0
+
+
+def main() -> int:
+    """Run, say what was done and what came of it; 1 when a promise was broken."""
+    asked = arguments()
+    if asked.list:
+        for name, each in EPISODES.items():
+            print(f"{name:13} {each.about}" + (f" (not here: {why})" if (why := each.missing()) else ""))
+        return 0
+    said = sys.stderr if asked.json else sys.stdout
+
+    def report(line: str) -> None:
+        print(line, file=said, flush=True)
+
+    wanted = [asked.episode] if asked.episode else asked.only.split(",") if asked.only else list(EPISODES)
+    if unknown := [name for name in wanted if name not in EPISODES]:
+        option = f"--episode {asked.episode}" if asked.episode else f"--only {asked.only}"
+        print(f"duly: {option}: there is no '{unknown[0]}': choose from {', '.join(EPISODES)}", file=sys.stderr)
+        return 2
+    about = {**about_this_machine(asked.seed), "again": f"`{again(asked)}`"}
+    before = load()
+    report(f"duly: {again(asked)}")
+    missing = {name: why for name in wanted if (why := EPISODES[name].missing())}
+    names = [name for name in wanted if name not in missing]
+    if asked.episode:
+        outcomes = [episode(name, asked.seed, asked.seconds, report) for name in names]
+    else:
+        outcomes = run(names, asked.minutes * 60, asked.seed, report)
+    about["load"] = f"{before} before, {load()} after"
+    for name, why in missing.items():
+        report(f"not run: {name}: {why}")
+    if asked.report:
+        for file in write_report(outcomes, missing, about):
+            report(f"written: {file.name}")
+    broken = [each for outcome in outcomes for each in outcome.violations]
+    if asked.json:
+        print(json.dumps(as_json(outcomes, missing, about)))
+    else:
+        report("\n".join(f"{several:8,} {name}" for name, several in sorted(totals_of(outcomes).items())))
+        report(f"duly: {len(outcomes)} episodes, {len(broken)} violations; again: {again(asked)}")
+    return 1 if broken else 0
+
+
+def run(names: Sequence[str], seconds: float, seed: int, report: Callable[[str], None]) -> list[Outcome]:
+    """Episodes in turns until the time is over, each at least once; a broken promise ends the run."""
+    outcomes: list[Outcome] = []
+    end = time.monotonic() + seconds
+    while names and (len(outcomes) < len(names) or time.monotonic() < end):
+        name = names[len(outcomes) % len(names)]
+        drawn = chance_of(seed, len(outcomes) + 1, name).randrange(1, 10**6)
+        length = min(SNAPSHOT_SECONDS if name == "snapshot" else EPISODE_SECONDS, seconds / len(names))
+        outcomes.append(episode(name, drawn, length, report))
+        if outcomes[-1].violations:
+            break
+    return outcomes
+
+
+def episode(name: str, seed: int, seconds: float, report: Callable[[str], None]) -> Outcome:
+    """One of them; a broken promise is told with the command that repeats it."""
+    command = shlex.join(["./duly", "chaos", "--episode", name, "--seed", str(seed), "--seconds", f"{seconds:g}"])
+    report(f"episode: {command}")
+    try:
+        outcome = run_episode(name, seed, seconds, durable=True, report=report)
+    except BaseException:
+        report(f"again: {command}")
+        raise
+    report(f"{len(outcome.violations)} violations")
+    if outcome.violations:
+        report("\n".join([*outcome.violations, f"again: {command}"]))
+    return outcome
+
+
+def again(asked: argparse.Namespace) -> str:
+    """The command that asks for the same, word for word."""
+    words = ["--episode", asked.episode, "--seconds", f"{asked.seconds:g}"] if asked.episode else []
+    words += [] if asked.episode else ["--minutes", f"{asked.minutes:g}"]
+    words += ["--only", asked.only] if asked.only else []
+    return shlex.join(["./duly", "chaos", *words, "--seed", str(asked.seed)])
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for; the command says what each word means."""
+    parser = argparse.ArgumentParser(prog="duly chaos", description="Break things on purpose, and see what holds.")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 10**6))  # noqa: S311
+    parser.add_argument("--only", default="")
+    parser.add_argument("--episode", default="")
+    parser.add_argument("--seconds", type=float, default=EPISODE_SECONDS)
+    parser.add_argument("--report", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

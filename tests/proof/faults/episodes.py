@@ -1,0 +1,272 @@
+"""Episodes: a world of some shape, faults of some kinds for a while, then the question whether every promise was kept.
+
+An episode is repeated by its seed: the same world, the same faults in the same order, with the same numbers (`plan`).
+What the processes do between two faults is theirs, so that a failure comes again often, and not always.
+"""
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.proof.faults.checks import violations
+from tests.proof.faults.faults import FAULTS, die_at_crash_points, find_faketime, hold_a_snapshot, let_fingers_tap
+from tests.proof.faults.points import Place, rounds
+from tests.proof.faults.world import SIX_HOURS, Shape, World, chance_of, open_world
+from tests.support.pooler import find_pgbouncer
+
+__all__ = ["EPISODES", "ORDINARY", "Episode", "Outcome", "Step", "hold_to_account", "plan", "run_episode"]
+
+TMPFS_MEGABYTES = 400
+MOST_TRIES = 3  # of a crash point that was not met
+CLOCKS = {"+1h": 3600.0, "-1h": -3600.0}
+ORDINARY = tuple(name for name in FAULTS if name != "migrate down and up")
+Steps = Callable[[World, float], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an episode came to."""
+
+    episode: str
+    seed: int
+    seconds: float
+    counts: Mapping[str, int]
+    faults: Sequence[str]  # what was done, and when
+    violations: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A kind of episode: what is done, in which world, and what a machine needs for it."""
+
+    about: str
+    steps: Steps
+    shape: Shape = field(default_factory=Shape)
+    missing: Callable[[], str | None] = lambda: None  # why it cannot be had here
+    on: Callable[[], Generator[Path | None, None, None]] | None = None  # where the server lies, if anywhere special
+
+
+def run_episode(
+    name: str, seed: int, seconds: float, *, durable: bool = False, report: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """One episode, from an empty database to the last check."""
+    episode = EPISODES[name]
+    began = time.monotonic()
+    place = contextmanager(episode.on)() if episode.on else nullcontext(None)
+    with place as home, open_world(seed, replace(episode.shape, durable=durable, home=home)) as world:
+        world.report = report
+        world.start_clients()
+        world.pass_time(SIX_HOURS)  # the first reminders are due
+        episode.steps(world, seconds)
+        world.say("settle down")
+        if episode.shape.through_pooler:
+            faults = [several for name, several in world.counts.items() if name.startswith("fault: ")]
+            world.counts["faults through a pooler"] = sum(faults)
+        found = hold_to_account(world)
+        return Outcome(name, seed, time.monotonic() - began, dict(world.counts), world.said, found)
+
+
+def hold_to_account(world: World) -> list[str]:
+    """Mend everything, let a last storm pass, let workers finish; then every promise that is broken, in words."""
+    world.mend()
+    world.calm_down()
+    let_fingers_tap(world)
+    found = [*world.settle_down(), *violations(world)]
+    of_zombies = world.counts["refused writes of zombies"] + world.counts["losses that zombies noticed"]
+    world.counts["leases lost by others"] = len(world.losses()) - of_zombies
+    world.counts["workers refused for want of the schema"] = world.troubles()
+    world.counts["poolers that died by themselves"] = world.pooler_deaths()
+    return found
+
+
+@dataclass(frozen=True)
+class Step:
+    """A fault of a plan: the how manieth, which, with which numbers, and how long the world goes on before the next."""
+
+    nth: int
+    name: str
+    given: Mapping[str, Any]
+    rest: float
+
+    def __str__(self) -> str:
+        given = (f"{name}={value}" for name, value in self.given.items())
+        return " ".join([self.name, *given])
+
+
+def plan(seed: int, names: Sequence[str]) -> Iterator[Step]:
+    """These faults again and again, in an order and with numbers that depend on the seed alone; without end."""
+    waiting: list[str] = []
+    for nth in count(1):
+        if not waiting:
+            waiting = chance_of(seed, nth, "order").sample(names, len(names))
+        name = waiting.pop()
+        chance = chance_of(seed, nth, name)
+        yield Step(nth, name, FAULTS[name].draw(chance), chance.uniform(0.1, 0.8))
+
+
+def do(world: World, step: Step) -> None:
+    """One fault of a plan."""
+    world.say(str(step))
+    world.remember_logs()
+    world.chance = chance_of(world.seed, step.nth, step.name, "whom")
+    FAULTS[step.name].do(world, **step.given)
+    world.counts[f"fault: {step.name}"] += 1
+    world.fill_up()
+    world.pause(step.rest)
+
+
+def rounds_of(*names: str) -> Steps:
+    """These faults, as the seed plans them."""
+
+    def steps(world: World, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        for step in plan(world.seed, names):
+            if time.monotonic() > end:
+                return
+            do(world, step)
+
+    return steps
+
+
+def at_every_crash_point(world: World, _: float) -> None:
+    """A worker dies at every crash point of every kind of work, however long it takes; who did not is tried again."""
+    waiting = list(rounds(chance_of(world.seed, "crash points")))
+    for _ in range(MOST_TRIES):
+        again: list[list[Place]] = []
+        for places in waiting:
+            world.remember_logs()
+            world.say(f"die at {', '.join(map(repr, places))}")
+            met = die_at_crash_points(world, dict.fromkeys(places, 1))
+            again += [left] if (left := [place for place in places if place not in met]) else []
+        waiting = again
+
+
+def with_other_clocks(world: World, seconds: float) -> None:
+    """Workers an hour ahead and an hour behind work beside the others."""
+    library = find_faketime()
+    with ExitStack() as stack:
+        for shift, ahead in CLOCKS.items():
+            pool = world.add_pool(
+                stack, LD_PRELOAD=str(library), FAKETIME=shift, FAKETIME_DONT_FAKE_MONOTONIC="1", TZ="UTC"
+            )
+            pid = world.start_worker("clock=print", pool=pool)
+            shown = float(pool.wait_for_line(pid, "clock").split()[1])
+            assert abs(shown - time.time() - ahead) < 60, f"its clock shows {shown}, and ours {time.time()}"
+        for _ in range(world.shape.workers):
+            world.start_worker(pool=world.pool_chance.choice(world.pools[1:]))
+        rounds_of("kill workers", "stop past the lease", "let the clock jump", "cut every wire", "end backends")(
+            world, seconds
+        )
+        world.stop_workers()
+        del world.pools[1:]
+
+
+def under_a_held_snapshot(world: World, seconds: float) -> None:
+    """A snapshot is held all the while."""
+    sight = hold_a_snapshot(world)
+    seen, began = sight(), time.monotonic()
+    rounds_of("kill workers", "stop past the lease", "lose answers to commits")(world, seconds)
+    assert seen is not None
+    assert sight() == seen, "the snapshot was let go"
+    world.counts["seconds under a held snapshot"] += int(time.monotonic() - began)
+
+
+def with_a_full_disk(world: World, seconds: float) -> None:
+    """The server's disk is filled to the last block, and emptied again."""
+    assert world.shape.home
+    ballast = world.shape.home.parent / "ballast"
+    end = time.monotonic() + seconds
+    for step in plan(world.seed, ["kill workers"]):
+        if time.monotonic() > end:
+            break
+        do(world, step)
+        world.say("fill the disk")
+        world.remember_logs()
+        fill(ballast)
+        world.pause(2.0 + 4 * step.rest)
+        ballast.unlink()
+        world.server.ensure()
+        world.say("room again")
+        world.counts["disks filled"] += 1
+        world.counts["writes refused for want of room"] = world.refusals_for_want_of_room()
+        world.pause(2.0)
+        world.fill_up()
+    assert world.counts["writes refused for want of room"], "the disk was full, and nobody was refused"
+
+
+def fill(ballast: Path) -> None:
+    """Write until there is no room."""
+    block = bytes(1024 * 1024)
+    with ballast.open("wb", buffering=0) as file:
+        for size in (block, block[:4096]):
+            try:
+                while True:
+                    file.write(size)
+            except OSError:
+                continue
+
+
+# What a machine needs -------------------------------------------------------------------------------------------------
+
+
+def no_pgbouncer() -> str | None:
+    """Why there is no pooler."""
+    return None if find_pgbouncer() else "pgbouncer is not installed"
+
+
+def no_faketime() -> str | None:
+    """Why there are no other clocks."""
+    return None if find_faketime() else "libfaketime is not installed"
+
+
+def no_tmpfs() -> str | None:
+    """Why no disk can be filled."""
+    with tempfile.TemporaryDirectory() as directory:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", directory], capture_output=True)
+        if mounted.returncode == 0:
+            subprocess.run(["umount", directory], check=True)
+            return None
+    return "a small tmpfs cannot be mounted by this account"
+
+
+def on_a_small_disk() -> Generator[Path | None, None, None]:
+    """A home on a disk of its own, which is small."""
+    directory = Path(tempfile.mkdtemp(prefix="duly-small-", dir="/tmp"))
+    options = f"size={TMPFS_MEGABYTES}m,mode=755"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory], check=True)
+    try:
+        yield directory / "server"
+    finally:
+        subprocess.run(["umount", "-l", directory], check=True)
+        os.rmdir(directory)  # noqa: PTH106
+
+
+EPISODES: Mapping[str, Episode] = {
+    "everything": Episode("every fault of the list, in turns", rounds_of(*ORDINARY)),
+    "crash points": Episode(
+        "a worker dies at every crash point of every kind of work", at_every_crash_point, Shape(workers=0)
+    ),
+    "pooler": Episode(
+        "the same with PgBouncer in transaction mode between everything",
+        rounds_of(*ORDINARY),
+        Shape(through_pooler=True),
+        no_pgbouncer,
+    ),
+    "clocks": Episode("workers an hour ahead and an hour behind", with_other_clocks, missing=no_faketime),
+    "full disk": Episode(
+        "the server's disk is filled and emptied",
+        with_a_full_disk,
+        Shape(settings={"max_wal_size": "64MB", "min_wal_size": "32MB"}),
+        no_tmpfs,
+        on_a_small_disk,
+    ),
+    "migrations": Episode("migrations down and up under load", rounds_of("migrate down and up", "kill workers")),
+    "snapshot": Episode("a snapshot held all the while", under_a_held_snapshot),
+}

@@ -1,0 +1,351 @@
+"""The faults: each a function that does one thing to a world, and leaves it alive.
+
+A fault is what may happen any day: something dies, stops, is cut off, answers late or not at all. What is done with
+which numbers is drawn beforehand (`Fault.draw`), from luck that depends on the seed, the fault's place in the episode
+and its name alone: a run with the same seed does the same again, whatever the world did meanwhile. Which of those alive
+it meets is drawn from the same luck when it happens.
+"""
+
+import ctypes.util
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from duly.db.migrate import migrate, scripts
+from duly.db.migrations import Names
+from tests.proof.faults.people import AUTHORS
+from tests.proof.faults.points import ONCE, Place, die_at, rounds
+from tests.proof.faults.workers import LEASE_SECONDS
+from tests.proof.faults.world import SIX_HOURS, World, chance_of
+from tests.support.delivery.receiver import Answer, Posted
+from tests.support.postmaster import postmaster_of
+from tests.support.processes import is_gone, wait_gone
+
+__all__ = [
+    "FAULTS",
+    "WIRES",
+    "Fault",
+    "cut_commits",
+    "die_at_crash_points",
+    "find_faketime",
+    "hold_a_snapshot",
+    "kill_postmaster",
+    "kill_workers",
+    "let_fingers_tap",
+    "migrate_down_and_up",
+    "stop_past_the_lease",
+    "stop_server_at_once",
+]
+
+PAST_THE_LEASE = LEASE_SECONDS + 0.8
+SPRUNG_SECONDS = 10.0
+NOTICED_SECONDS = 1.5  # by then a zombie has written, or looked
+LISTENER = "duly listener"
+LISTENING_SECONDS = 5.0
+CONNECTED = """
+select pid, application_name
+from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid()
+order by pid
+"""
+HANG_SECONDS = 2.5  # a sender waits for one
+WIRES = ("workers", "clients")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done, and what it draws before."""
+
+    do: Callable[..., object]
+    draw: Callable[[random.Random], Mapping[str, Any]] = lambda _: {}
+
+    @property
+    def about(self) -> str:
+        """In words."""
+        return self.do.__doc__ or ""
+
+
+FAKETIME = ("faketime/libfaketimeMT.so.1", "libfaketimeMT.so.1")
+
+
+# Workers --------------------------------------------------------------------------------------------------------------
+
+
+def kill_workers(world: World, several: int = 5) -> None:
+    """kill -9 of workers, whichever and whenever; others come in their place."""
+    for _ in range(several):
+        world.kill(*world.any_running())
+        world.start_worker()
+        world.pause(world.chance.uniform(0.0, 0.1))
+
+
+def die_at_crash_points(world: World, places: Mapping[Place, int]) -> set[Place]:
+    """Workers of one kind of work each, and nobody beside them, die at the n-th pass of a point of this kind."""
+    world.stop_workers()
+    met = die_at(world, places, SPRUNG_SECONDS)
+    world.counts["crash points armed"] += len(places)
+    world.counts["crash points met"] += len(met)
+    for place in places:
+        world.counts[f"armed: {place.point} of {place.work}"] += 1
+        world.counts[f"met: {place.point} of {place.work}"] += place in met
+    return met
+
+
+def draw_places(chance: random.Random) -> Mapping[str, Any]:
+    """Some places, and the pass at which each is deadly; some are passed once only."""
+    places = chance.sample(next(rounds(chance)), 4)
+    return {"places": {place: 1 if place.deed in ONCE else chance.randint(1, 2) for place in places}}
+
+
+def stop_past_the_lease(world: World, several: int = 3) -> None:
+    """SIGSTOP until others have taken over, then SIGCONT: the zombies write, and are refused."""
+    chosen = world.chance.sample(running := world.running(), min(several, len(running)))
+    for _, pid in chosen:
+        os.kill(pid, signal.SIGSTOP)
+    for _ in chosen:
+        world.start_worker()
+    world.pause(PAST_THE_LEASE)
+    zombies = {pid for _, pid in chosen}
+    before = len(lost := [loss for loss in world.losses() if loss.pid in zombies])
+    for pid in zombies:
+        os.kill(pid, signal.SIGCONT)
+    deadline = time.monotonic() + NOTICED_SECONDS
+    while time.monotonic() < deadline and {loss.pid for loss in lost[before:]} != zombies:
+        world.pause(0.05)
+        lost = [loss for loss in world.losses() if loss.pid in zombies]
+    for pool, pid in chosen:
+        pool.kill(pid)
+    world.counts["workers stopped past their lease"] += len(chosen)
+    world.counts["refused writes of zombies"] += sum(loss.is_refusal for loss in lost[before:])
+    world.counts["losses that zombies noticed"] += sum(not loss.is_refusal for loss in lost[before:])
+
+
+def tell_workers_to_go(world: World) -> None:
+    """SIGTERM to everybody, again to some who have hardly heard it, and SIGKILL to who stays."""
+    gone = world.running()
+    for _, pid in gone:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    world.fill_up_beside(gone)
+    for _, pid in gone:
+        if world.chance.random() < 0.4:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline and not all(is_gone(pid) for _, pid in gone):
+        world.pause(0.05)
+    for pool, pid in gone:
+        pool.kill(pid)
+    world.counts["workers told to go"] += len(gone)
+
+
+# The server -----------------------------------------------------------------------------------------------------------
+
+
+def kill_postmaster(world: World) -> None:
+    """kill -9 of the server's first process; its supervisor starts it again."""
+    pid = postmaster_of(world.server.plan.home)
+    os.kill(pid, signal.SIGKILL)
+    wait_gone(pid)
+    world.server.ensure()
+    world.counts["postmaster kills"] += 1
+
+
+def stop_server_at_once(world: World) -> None:
+    """What `pg_ctl stop -m immediate` does: no checkpoint, no goodbye."""
+    pid = postmaster_of(world.server.plan.home)
+    os.kill(pid, signal.SIGQUIT)
+    wait_gone(pid)
+    world.server.ensure()
+    world.counts["immediate stops"] += 1
+
+
+def end_backends(world: World) -> None:
+    """pg_terminate_backend of some connections, the listener's among them."""
+    deadline = time.monotonic() + (0.0 if world.shape.through_pooler else LISTENING_SECONDS)
+    there = dict(world.ask(CONNECTED))
+    while LISTENER not in there.values() and time.monotonic() < deadline:  # its worker was born a moment ago
+        world.pause(0.05)
+        there = dict(world.ask(CONNECTED))
+    chosen = [pid for pid, name in there.items() if name == LISTENER or world.chance.random() < 0.3]
+    ended = world.ask("select pid from unnest(%s::integer[]) as pid where pg_terminate_backend(pid)", chosen)
+    world.counts["backends ended"] += len(ended)
+    world.counts["listeners ended"] += sum(there[pid] == LISTENER for pid in ended)
+
+
+def hold_a_snapshot(world: World) -> Callable[[], int | None]:
+    """A transaction that sees the world of before, for as long as this world lives; what asks how old its sight is."""
+    connection = psycopg.connect(world.dsn)
+    connection.execute("set transaction isolation level repeatable read")
+    connection.execute("select count(*) from ledger.job")
+    world.keep(connection)
+    pid = connection.info.backend_pid
+    return lambda: next(
+        iter(world.ask("select backend_xmin::text::bigint from pg_stat_activity where pid = %s", pid)), None
+    )
+
+
+def let_the_clock_jump(world: World) -> None:
+    """Six hours pass in a moment: every lease lapses in its holder's hands, and every post is due."""
+    world.pass_time(SIX_HOURS + 60)
+    world.counts["clock jumps"] += 1
+
+
+# The wires ------------------------------------------------------------------------------------------------------------
+
+
+def cut_commits(world: World, several: int = 10) -> None:
+    """The answer to a commit of something written is lost with its connection: mostly a client's, or a worker's."""
+    wires = [world.wire if nth % 10 in (2, 5, 8) else world.client_wire for nth in range(several)]
+    for wire in wires:
+        wire.cut_after_write()
+        deadline = time.monotonic() + SPRUNG_SECONDS
+        while wire.trap is not None and time.monotonic() < deadline:
+            world.pause(0.01)
+        of = "clients" if wire is world.client_wire else "workers"
+        world.counts[f"commits of {of} whose answer was lost"] += wire.trap is None
+        wire.trap = None
+
+
+def cut_wires(world: World) -> None:
+    """Every connection ends in whatever state it is."""
+    world.wire.cut()
+    world.client_wire.cut()
+    world.counts["wires cut"] += 1
+
+
+def go_half_open(world: World, whose: str = "workers") -> None:
+    """Nothing arrives and nobody hangs up, for longer than a lease: for workers, or for clients."""
+    wire = world.wire if whose == "workers" else world.client_wire
+    wire.freeze()
+    world.pause(PAST_THE_LEASE)
+    wire.resume()
+    world.counts[f"half-open connections of {whose}"] += 1
+
+
+def lose_answers(world: World) -> None:
+    """Requests arrive and answers do not, for a while."""
+    world.wire.drop_answers()
+    world.pause(1.0)
+    world.wire.resume()
+    world.counts["answers lost for a while"] += 1
+
+
+# The receiver ---------------------------------------------------------------------------------------------------------
+
+
+def trouble_at_the_receiver(world: World) -> None:
+    """It answers 500 and 429, hangs, or hangs up after it took the message."""
+    chance = chance_of(world.chance.random())  # its own: how many ask is nobody's to foresee
+    drawn: list[str] = []
+
+    def answer(_: Posted) -> Answer | None:
+        how = chance.choices(["500", "429", "cut", "hang", "well"], weights=[25, 20, 15, 10, 30])[0]
+        drawn.append(how)
+        match how:
+            case "500":
+                return Answer(500)
+            case "429":
+                return Answer(429, headers=(("retry-after", "1"),))
+            case "cut":
+                return None
+            case "hang":
+                threading.Event().wait(HANG_SECONDS)
+            case _:
+                pass
+        return Answer()
+
+    world.receiver.answer = answer
+    world.pause(3.0)
+    world.receiver.answer = lambda _: Answer()
+    world.counts["receiver troubles"] += 1
+    world.counts.update(f"receiver: {how}" for how in drawn)
+
+
+# Clients --------------------------------------------------------------------------------------------------------------
+
+
+def kill_a_client(world: World, nth: int = 0) -> None:
+    """kill -9 of somebody who asks."""
+    world.kill_client(nth)
+    world.start_clients()
+
+
+def storm_of_answers(world: World, runs: int = 6, taps: int = 8) -> None:
+    """Many fingers of several processes on the same runs at once."""
+    world.counts["taps in storms"] += let_fingers_tap(world, runs, taps)
+    world.counts["storms of answers"] += 1
+
+
+def let_fingers_tap(world: World, runs: int = 6, taps: int = 8) -> int:
+    """The same, be it a fault or not; how often they did."""
+    world.pass_time(SIX_HOURS)  # there is something to answer
+    return sum(world.storm("answers", runs, taps))
+
+
+def storm_of_intents(world: World, first: int = 0, authors: int = 4, requests: int = 8) -> None:
+    """Many requests of several processes for the same posts at once."""
+    world.counts["requests in storms"] += sum(world.storm("intents", first, authors, requests))
+    world.counts["storms of intents"] += 1
+
+
+# The schema -----------------------------------------------------------------------------------------------------------
+
+
+def migrate_down_and_up(world: World) -> None:
+    """The newest migration is undone and done again while everybody works."""
+    newest, before = [script.revision for script in scripts().walk_revisions()][:2]
+    migrate(world.dsn, Names(), to=before, report=lambda _: None)
+    world.pause(0.5)
+    migrate(world.dsn, Names(), to=newest, report=lambda _: None)
+    world.give_webhooks()
+    world.counts["migrations under load"] += 2
+
+
+def find_faketime() -> Path | None:
+    """The library that gives a process another clock, where a distribution puts it."""
+    for directory in Path("/usr/lib").glob("*-linux-gnu"):
+        for name in FAKETIME:
+            if (directory / name).exists():
+                return directory / name
+    found = ctypes.util.find_library("faketimeMT")
+    return Path(found) if found else None
+
+
+FAULTS: Mapping[str, Fault] = {
+    "kill workers": Fault(kill_workers, lambda chance: {"several": chance.randint(4, 7)}),
+    "die at crash points": Fault(die_at_crash_points, draw_places),
+    "stop past the lease": Fault(stop_past_the_lease, lambda chance: {"several": chance.randint(2, 4)}),
+    "tell workers to go": Fault(tell_workers_to_go),
+    "kill the postmaster": Fault(kill_postmaster),
+    "stop the server at once": Fault(stop_server_at_once),
+    "end backends": Fault(end_backends),
+    "let the clock jump": Fault(let_the_clock_jump),
+    "lose answers to commits": Fault(cut_commits, lambda chance: {"several": chance.randint(8, 12)}),
+    "cut every wire": Fault(cut_wires),
+    "go half-open": Fault(go_half_open, lambda chance: {"whose": chance.choice(WIRES)}),
+    "lose answers for a while": Fault(lose_answers),
+    "trouble at the receiver": Fault(trouble_at_the_receiver),
+    "kill a client": Fault(kill_a_client, lambda chance: {"nth": chance.randrange(8)}),
+    "storm of answers": Fault(
+        storm_of_answers, lambda chance: {"runs": chance.randint(3, 8), "taps": chance.randint(4, 10)}
+    ),
+    "storm of intents": Fault(
+        storm_of_intents,
+        lambda chance: {
+            "first": chance.randrange(len(AUTHORS)),
+            "authors": chance.randint(2, 5),
+            "requests": chance.randint(4, 10),
+        },
+    ),
+    "migrate down and up": Fault(migrate_down_and_up),
+}

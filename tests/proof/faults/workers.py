@@ -1,0 +1,125 @@
+"""Workers over every kind of work at once, whose handlers behave and misbehave as a payload says."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from duly.delivery.machine import OUTBOX, notification
+from duly.delivery.webhook import Webhook
+from duly.delivery.work import SendWork
+from duly.ingest.reading import FixtureReader
+from duly.ingest.work import CaptureWork, Rules
+from duly.kernel.backoff import Backoff
+from duly.kernel.lease import Lease, LeaseTable
+from duly.kernel.work import Call, Pace, StopSign, Work
+from duly.ledger.work import JobWork
+from duly.posts.reading import Reading
+from duly.posts.rules import RulesAnalyzer, fallback_reading
+from duly.posts.work import PostWork
+from duly.scheduler.work import ScheduleWork
+from duly.settings import Settings
+from tests.proof.faults.handlers import app
+from tests.support.processes import pause, print_line
+from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
+
+__all__ = ["LEASE_SECONDS", "PACE", "WORKS", "FaultWorkerPool"]
+
+LEASE_SECONDS = 1.5
+PACE = Pace(
+    lease_seconds=LEASE_SECONDS,
+    heartbeat_seconds=0.3,
+    poll_seconds=0.1,
+    sweep_seconds=0.2,
+    slots=12,
+    batch=100,
+    most_starts=200,  # on a busy machine a lease this short lapses often in good hands
+)
+SOON = Backoff(base_seconds=0.05, cap_seconds=0.3)
+
+
+class SlowReader:
+    """Reads captions by the rules, and takes its time."""
+
+    name = "slow"
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.rules = RulesAnalyzer()
+
+    async def read(self, caption: str, photo: bytes | None) -> Reading:
+        """The reading of a post."""
+        await pause(self.seconds)
+        return await self.rules.read(caption, photo)
+
+
+class SlowSchedules(ScheduleWork):
+    """Plans as it should, and takes its time."""
+
+    def __init__(self, pace: Pace, seconds: float) -> None:
+        super().__init__(pace)
+        self.seconds = seconds
+
+    def call(self, lease: Lease, sign: StopSign) -> Call:
+        """The same plan, later."""
+        call = super().call(lease, sign)
+
+        async def plan_later(*arguments: Any) -> object:
+            await pause(self.seconds)
+            return await call.function(*arguments)
+
+        return replace(call, function=plan_later)
+
+
+# The works ------------------------------------------------------------------------------------------------------------
+
+
+HOOK = Webhook(seconds=2, allow_private=True)
+CHANNELS = {"webhook": HOOK, "telegram": HOOK, "console": HOOK}  # whatever the channel, the receiver gets it
+
+
+def sender(name: str, of: LeaseTable, pace: Pace) -> Work:
+    """A sender that does not give up while the harness lasts."""
+    return SendWork(name, of, CHANNELS, pace, backoff=SOON, seconds=1.0, most_starts=1000)
+
+
+Build = Callable[[Pace, float], Work]
+WORKS: Mapping[str, Build] = {
+    "ledger": lambda pace, _: JobWork(app.handlers(), pace),
+    "ingest": lambda pace, seconds: CaptureWork(
+        FixtureReader(Settings().fixture_payload_path),
+        pace,
+        Rules(simulated_seconds=seconds),  # type: ignore[call-arg]
+    ),
+    "scheduler": SlowSchedules,
+    "posts": lambda pace, seconds: PostWork(SlowReader(seconds), pace),
+    "outbox": lambda pace, _: sender("outbox", OUTBOX, pace),
+    "notifications": lambda pace, _: sender("notifications", notification(), pace),
+}
+
+
+def works(settings: WorkerSettings) -> list[Work]:
+    """All kinds of work, or those of `only`; `seconds` is how long reading takes, `clock` prints what time it is."""
+    if settings.pop("clock", None):
+        print_line("clock", time.time())
+    only = settings.pop("only", ",".join(WORKS)).split(",")
+    seconds = float(settings.pop("seconds", "0.05"))
+    pace = with_pace(PACE, settings)
+    return [build(pace, seconds) for name, build in WORKS.items() if name in only]
+
+
+def warm_up() -> None:
+    """Load the lexicons and the certificates."""
+    fallback_reading("any caption")
+    HOOK.opened()
+
+
+def main() -> None:
+    """Be a worker."""
+    run(works)
+
+
+class FaultWorkerPool(WorkerPool):
+    """Workers of one name over everything."""
+
+    module = __name__

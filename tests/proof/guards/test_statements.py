@@ -1,0 +1,580 @@
+"""Every owner predicate and every SKIP LOCKED of the statements has a test that goes red when it is removed.
+
+Whoever lost a row does nothing to it, whatever it says; a row that somebody else is looking at is passed over, and
+nobody waits. `python -m tests.proof.guards` takes each of them out of the source, in a copy, and runs its test there.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from contextlib import contextmanager
+from typing import Any, LiteralString, TypeVar
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.delivery import OUTBOX
+from duly.delivery import store as message_store
+from duly.errors import LeaseLost
+from duly.ingest import store as capture_store
+from duly.kernel.lease import (
+    Lease,
+    claim,
+    claim_lapsed,
+    fence,
+    fence_many,
+    find_lapsed,
+    find_settled,
+    quarantine,
+    release,
+    renew,
+    settle_many,
+    sweep,
+)
+from duly.launcher import ROOT
+from duly.ledger import store as job_store
+from duly.ledger.explain import find_situation
+from duly.ledger.model import DeadLetters
+from duly.posts.alerts import take_objectives
+from duly.scheduler import store as schedule_store
+from duly.testing import move_clock
+from tests.proof.guards.held import HELD, Held
+from tests.proof.guards.statements import mutations
+from tests.support.ledger.actions import ORG, JobActions
+from tests.support.lending import Lender
+
+Admin = psycopg.Connection[Any]
+Connection = AsyncConnection[Any]
+LEASE = 60.0
+DAY = 86_400.0
+RETURNED = [name for name, held in HELD.items() if held.of.lapsed == "returned"]
+RECLAIMED = [name for name, held in HELD.items() if held.of.lapsed == "reclaimed"]
+POISONED = [name for name, held in HELD.items() if held.of.poisoned]
+TESTS: dict[str, str] = {}  # which test goes red without which guard
+
+TryOne = Callable[[Held, Admin, Connection], Awaitable[None]]
+
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+def guards(*names: str) -> Callable[[Test], Test]:
+    """This test goes red when one of these is removed."""
+
+    def noted(test: Test) -> Test:
+        TESTS.update(dict.fromkeys(names, test.__name__))
+        return test
+
+    return noted
+
+
+def over(names: Iterable[str]) -> Callable[[TryOne], Callable[..., Awaitable[None]]]:
+    """Try this on every one of these tables, with two due rows in each, and say on which of them it went wrong."""
+
+    def of_all(try_one: TryOne) -> Callable[..., Awaitable[None]]:
+        async def test(admin: Admin, worker: Connection) -> None:
+            wrong: dict[str, Exception] = {}
+            for name in names:
+                admin.execute(HELD[name].put)
+                try:
+                    await try_one(HELD[name], admin, worker)
+                except (AssertionError, psycopg.Error, LeaseLost) as error:
+                    wrong[name] = error
+            assert not wrong, f"wrong on {', '.join(wrong)}: {wrong}"
+
+        test.__name__ = test.__qualname__ = getattr(try_one, "__name__", "test")
+        return test
+
+    return of_all
+
+
+def test_every_guard_in_a_statement_has_a_test() -> None:
+    assert sorted(TESTS) == sorted(map(str, mutations()))
+
+
+def test_every_guard_in_the_golden_sql_is_one_of_these() -> None:
+    """What is rendered has as many of them as the statements that it is rendered from."""
+    known = {(each.kind, each.statement, each.nth) for each in mutations() if each.file.endswith("kernel/lease.sql")}
+    owner = r'and (?:\w+\.)?"(?:lease_owner|locked_by|carrier|settled_by)" = (?:%\(owner\)s|\w+\.owner)'
+    found: set[tuple[str, str, int]] = set()
+    for page in (ROOT / "tests" / "golden" / "lease").glob("*.sql"):
+        for name, statement in re.findall(r"^-- (\w+)\n(.*?)(?=^-- |\Z)", page.read_text(), re.MULTILINE | re.DOTALL):
+            for kind, pattern in (("skip locked", r"\bskip locked\b"), ("owner", owner)):
+                found |= {(kind, name, nth + 1) for nth in range(len(re.findall(pattern, statement)))}
+    assert found == known
+
+
+# What the tests are made of -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def admin(lawbooks: Lender) -> Generator[Admin, None, None]:
+    """The test's own hand, with a clock that it can move, and the tables of the laws."""
+    with lawbooks.lend() as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("insert into \"user\".users (uid, telegram_id) values ('anna', 42)")
+        yield connection
+
+
+@pytest.fixture
+async def worker(admin: Admin) -> AsyncGenerator[Connection, None]:
+    """A worker's connection, which does not wait for long."""
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
+        await connection.execute("set lock_timeout = '2s'")
+        yield connection
+
+
+@pytest.fixture
+def jobs(admin: Admin, worker: Connection) -> JobActions:
+    """What tests of jobs do."""
+    return JobActions(admin, worker)
+
+
+@contextmanager
+def looked_at(admin: Admin, table: str, where: str = "true") -> Generator[None, None, None]:
+    """Somebody else has the first of these rows locked."""
+    with psycopg.connect(admin.info.dsn) as other:
+        locked = other.execute(f"select from {table} where {where} limit 1 for update".encode()).rowcount
+        assert locked == 1
+        yield
+
+
+def look(admin: Admin, asked: LiteralString) -> list[Any]:
+    """The values of the one column that is asked for."""
+    return [value for (value,) in admin.execute(asked)]
+
+
+def name_of(held: Held) -> str:
+    """The table, as statements call it."""
+    return ".".join(held.of.table)
+
+
+async def hold(connection: Connection, held: Held, most: int = 2) -> list[Lease]:
+    """Claim as the worker that every container calls itself."""
+    return await claim(connection, held.of, "worker-1", lease_seconds=LEASE, most=most)
+
+
+async def lose(admin: Admin, connection: Connection, held: Held) -> tuple[Lease, Lease]:
+    """A row that was ours, and is somebody else's: both their leases."""
+    (old,) = await hold(connection, held, most=1)
+    move_clock(admin, LEASE + 1)
+    if held.of.lapsed == "returned":
+        await sweep(connection, held.of)
+        taken = await hold(connection, held)
+    else:
+        taken = await claim_lapsed(connection, held.of, "worker-1", lease_seconds=LEASE, most_starts=100, most=2)
+    (new,) = (lease for lease in taken if lease.key == old.key)
+    return old, new
+
+
+async def is_behind_fence(connection: Connection, lease: Lease) -> bool:
+    """Does the fence let this holder in?"""
+    try:
+        await fence(connection, lease)
+    except LeaseLost:
+        return False
+    return True
+
+
+def row_of(admin: Admin, lease: Lease) -> dict[str, Any]:
+    """A row as it is now."""
+    asked = sql.SQL("select to_jsonb(t) from {} as t where {} = %s").format(
+        sql.Identifier(*lease.of.table), sql.Identifier(lease.of.key)
+    )
+    found = admin.execute(asked, [lease.key]).fetchone()
+    assert found
+    return found[0]
+
+
+# The lease: whoever lost a row ----------------------------------------------------------------------------------------
+
+
+@guards("owner of renew in kernel/lease.sql")
+@over(HELD)
+async def test_whoever_lost_a_row_keeps_it_alive_for_nobody(held: Held, admin: Admin, worker: Connection) -> None:
+    old, new = await lose(admin, worker, held)
+    move_clock(admin, LEASE * 0.8)
+    before = row_of(admin, new)
+    await renew(worker, [old], lease_seconds=LEASE)
+    assert row_of(admin, new) == before
+    move_clock(admin, LEASE * 0.8)
+    assert new.key in await find_lapsed(worker, new.of)
+
+
+@guards("owner of renew (2) in kernel/lease.sql")
+@over(HELD)
+async def test_whoever_lost_a_row_hears_it_at_the_next_beat(held: Held, admin: Admin, worker: Connection) -> None:
+    old, _ = await lose(admin, worker, held)
+    assert (await renew(worker, [old], lease_seconds=LEASE)).lost == {old.claim}
+
+
+@guards("owner of fence in kernel/lease.sql")
+@over(HELD)
+async def test_whoever_lost_a_row_does_not_get_behind_its_fence(held: Held, admin: Admin, worker: Connection) -> None:
+    old, new = await lose(admin, worker, held)
+    assert not await is_behind_fence(worker, old)
+    assert await is_behind_fence(worker, new)
+
+
+@guards("owner of fence_many in kernel/lease.sql")
+@over(HELD)
+async def test_of_many_rows_only_those_that_are_ours_are_fenced(held: Held, admin: Admin, worker: Connection) -> None:
+    old, new = await lose(admin, worker, held)
+    assert await fence_many(worker, [old]) == frozenset()
+    assert await fence_many(worker, [new]) == {new.key}
+
+
+@guards("owner of settle in kernel/lease.sql")
+@over(HELD)
+async def test_whoever_lost_a_row_does_not_settle_it(held: Held, admin: Admin, worker: Connection) -> None:
+    old, new = await lose(admin, worker, held)
+    before = row_of(admin, new)
+    await settle_many(worker, [old], held.end)
+    assert row_of(admin, new) == before
+
+
+@guards("owner of find_settled in kernel/lease.sql")
+@over(HELD)
+async def test_what_somebody_else_settled_is_no_success_of_ours(held: Held, admin: Admin, worker: Connection) -> None:
+    old, new = await lose(admin, worker, held)
+    assert await settle_many(worker, [new], held.end) == {new.key}
+    assert await find_settled(worker, [old]) == frozenset()
+    assert await find_settled(worker, [new]) == {new.key}
+
+
+@guards("owner of release in kernel/lease.sql")
+@over(HELD)
+async def test_whoever_lost_a_row_does_not_hand_it_back(held: Held, admin: Admin, worker: Connection) -> None:
+    old, new = await lose(admin, worker, held)
+    before = row_of(admin, new)
+    await release(worker, [old])
+    assert row_of(admin, new) == before
+
+
+# The lease: nobody waits ----------------------------------------------------------------------------------------------
+
+
+@guards("skip locked of claim in kernel/lease.sql")
+@over(HELD)
+async def test_a_claim_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
+    with looked_at(admin, name_of(held)):
+        assert len(await hold(worker, held)) == 1
+
+
+@guards("skip locked of claim_lapsed in kernel/lease.sql")
+@over(RECLAIMED)
+async def test_taking_over_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
+    assert len(await hold(worker, held)) == 2
+    move_clock(admin, LEASE + 1)
+    with looked_at(admin, name_of(held)):
+        taken = await claim_lapsed(worker, held.of, "worker-1", lease_seconds=LEASE, most_starts=100, most=2)
+    assert len(taken) == 1
+
+
+@guards("skip locked of sweep in kernel/lease.sql")
+@over(RETURNED)
+async def test_a_sweep_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
+    assert len(await hold(worker, held)) == 2
+    move_clock(admin, LEASE + 1)
+    with looked_at(admin, name_of(held)):
+        assert len(await sweep(worker, held.of)) == 1
+
+
+@guards("skip locked of quarantine in kernel/lease.sql")
+@over(POISONED)
+async def test_a_quarantine_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
+    assert len(await hold(worker, held)) == 2
+    move_clock(admin, LEASE + 1)
+    with looked_at(admin, name_of(held)):
+        assert len(await quarantine(worker, held.of, most_starts=1)) == 1
+
+
+@guards("skip locked of renew in kernel/lease.sql")
+@over(HELD)
+async def test_a_beat_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
+    leases = await hold(worker, held)
+    with looked_at(admin, name_of(held)):
+        beat = await renew(worker, leases, lease_seconds=LEASE)
+    assert (len(beat.renewed), len(beat.busy), len(beat.lost)) == (1, 1, 0)
+
+
+# Jobs -----------------------------------------------------------------------------------------------------------------
+
+
+async def lose_job(jobs: JobActions) -> tuple[Lease, Lease]:
+    """A job that was ours, and is somebody else's: both their leases."""
+    jobs.enqueue(backoff_policy="none")
+    (old,) = await jobs.claim()
+    jobs.advance_clock(LEASE + 1)
+    assert await jobs.sweep() == 1
+    (new,) = await jobs.claim()
+    assert old.key == new.key
+    return old, new
+
+
+@guards("owner of ledger.done in db/migrations/sql/0003_ledger.up.sql")
+async def test_whoever_lost_a_job_is_not_done_with_it(jobs: JobActions) -> None:
+    old, new = await lose_job(jobs)
+    await job_store.done(jobs.worker, [old], [None])
+    assert jobs.columns("status", "lease_owner") == [("running", new.owner)]
+
+
+@guards("owner of put_back in ledger/queries.sql")
+async def test_whoever_lost_a_job_does_not_put_it_back(jobs: JobActions) -> None:
+    old, new = await lose_job(jobs)
+    await job_store.handed_back(jobs.worker, [old])
+    assert jobs.columns("status", "lease_owner", "starts") == [("running", new.owner, 2)]
+
+
+@guards("owner of mark_failed in ledger/queries.sql")
+async def test_whoever_lost_a_job_does_not_fail_it(jobs: JobActions) -> None:
+    old, new = await lose_job(jobs)
+    async with jobs.worker.transaction():
+        assert await job_store.mark_failed(jobs.worker, [old], ["OOPS"], ["because"]) == frozenset()
+    assert jobs.columns("status", "lease_owner") == [("running", new.owner)]
+
+
+@guards("owner of after_failure in ledger/queries.sql")
+async def test_whoever_did_not_fail_a_job_does_not_decide_what_follows(jobs: JobActions) -> None:
+    old, new = await lose_job(jobs)
+    async with jobs.worker.transaction():
+        await job_store.mark_failed(jobs.worker, [new], ["OOPS"], ["because"])
+        assert await job_store.after_failure(jobs.worker, [old.claim]) == 0
+        assert await job_store.after_failure(jobs.worker, [new.claim]) == 1
+    assert jobs.columns("status") == ["queued"]
+
+
+@guards("owner of record_progress in ledger/queries.sql")
+async def test_whoever_lost_a_job_makes_no_progress_with_it(jobs: JobActions) -> None:
+    old, _ = await lose_job(jobs)
+    assert not await job_store.record_progress(jobs.worker, old, "nearly", 99)
+    assert jobs.columns("stage", "progress") == [(None, None)]
+
+
+@guards("owner of ledger.fence in db/migrations/sql/0003_ledger.up.sql")
+async def test_whoever_lost_a_job_gets_no_transaction_for_it(jobs: JobActions) -> None:
+    old, _ = await lose_job(jobs)
+    async with jobs.worker.transaction():
+        assert not await job_store.fence(jobs.worker, old, Names().api)
+
+
+@guards("skip locked of ledger.claim in db/migrations/sql/0003_ledger.up.sql")
+async def test_a_claim_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -> None:
+    jobs.enqueue(rows=2)
+    with looked_at(jobs.admin, "ledger.job"):
+        assert len(await jobs.claim(limit=2)) == 1
+
+
+@guards("skip locked of mark_lapsed in ledger/queries.sql")
+async def test_a_sweep_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -> None:
+    jobs.enqueue(rows=2)
+    await jobs.claim(limit=2)
+    jobs.advance_clock(LEASE + 1)
+    with looked_at(jobs.admin, "ledger.job"):
+        assert await jobs.sweep() == 1
+
+
+@guards("skip locked of redrive in ledger/queries.sql")
+async def test_a_redrive_passes_over_what_is_looked_at(jobs: JobActions) -> None:
+    jobs.enqueue(rows=2, max_attempts=1)
+    await jobs.fail(*await jobs.claim(limit=2))
+    with looked_at(jobs.admin, "ledger.job"):
+        assert len(await job_store.redrive(jobs.worker, DeadLetters(ORG), "anna")) == 1
+
+
+@guards("skip locked of ledger.retain in db/migrations/sql/0003_ledger.up.sql")
+async def test_retention_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -> None:
+    jobs.enqueue(rows=2)
+    await job_store.done(jobs.worker, await jobs.claim(limit=2), [None, None])
+    jobs.advance_clock(31 * DAY)
+    with looked_at(jobs.admin, "ledger.job"):
+        assert await job_store.retain(jobs.worker) == 1
+
+
+@guards("skip locked of find_situation in ledger/explain.sql")
+async def test_whoever_asks_about_a_job_does_not_wait_for_whoever_has_it(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    with looked_at(jobs.admin, "ledger.job"):
+        situation = await find_situation(jobs.worker, ORG, key, None)
+    assert situation is not None
+    assert not situation.is_free
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+
+
+async def hold_messages(worker: Connection) -> list[Lease]:
+    """Claim as a sender does."""
+    return await message_store.claim_messages(worker, OUTBOX, "worker-1", ["test"], lease_seconds=LEASE, most=2)
+
+
+async def lose_message(admin: Admin, worker: Connection) -> tuple[Lease, Lease]:
+    """A message that was ours, and is somebody else's: both their leases."""
+    admin.execute(HELD["message"].put)
+    old, *_ = await hold_messages(worker)
+    move_clock(admin, LEASE + 1)
+    assert await message_store.sweep_messages(worker, OUTBOX, most_starts=10) == 2
+    (new,) = (lease for lease in await hold_messages(worker) if lease.key == old.key)
+    return old, new
+
+
+@guards("owner of note_called in delivery/queries.sql")
+async def test_whoever_lost_a_message_does_not_call_its_transport(admin: Admin, worker: Connection) -> None:
+    old, new = await lose_message(admin, worker)
+    assert await message_store.note_called(worker, OUTBOX, [old]) == frozenset()
+    assert row_of(admin, new)["called_at"] is None
+
+
+@guards("owner of release_messages in delivery/queries.sql")
+async def test_whoever_lost_a_message_does_not_hand_it_back(admin: Admin, worker: Connection) -> None:
+    old, new = await lose_message(admin, worker)
+    before = row_of(admin, new)
+    await message_store.release_messages(worker, OUTBOX, [old])
+    assert row_of(admin, new) == before
+
+
+@guards("skip locked of claim_messages in delivery/queries.sql")
+async def test_a_claim_of_messages_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute(HELD["message"].put)
+    with looked_at(admin, "duly.outbox"):
+        assert len(await hold_messages(worker)) == 1
+
+
+@guards("skip locked of sweep_messages in delivery/queries.sql")
+async def test_a_sweep_of_messages_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute(HELD["message"].put)
+    assert len(await hold_messages(worker)) == 2
+    move_clock(admin, LEASE + 1)
+    with looked_at(admin, "duly.outbox"):
+        assert await message_store.sweep_messages(worker, OUTBOX, most_starts=10) == 1
+
+
+@guards("skip locked of resend_uncertain in delivery/queries.sql")
+async def test_sending_again_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute(HELD["message"].put)
+    await message_store.note_called(worker, OUTBOX, await hold_messages(worker))
+    move_clock(admin, LEASE + 1)
+    assert await message_store.sweep_messages(worker, OUTBOX, most_starts=10) == 2
+    with looked_at(admin, "duly.outbox", "status = 'uncertain'"):
+        assert await message_store.resend_uncertain(worker, OUTBOX, ["test"], most_starts=10) == 1
+
+
+@guards("skip locked of duly.retain in db/migrations/sql/0002_outbox.up.sql")
+async def test_retention_of_messages_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute(HELD["message"].put)
+    admin.execute("update duly.outbox set status = 'failed', last_error = 'withdrawn'")
+    move_clock(admin, 31 * DAY)
+    with looked_at(admin, "duly.outbox"):
+        assert await message_store.retain(worker, 30) == 1
+
+
+# Posts ----------------------------------------------------------------------------------------------------------------
+
+
+@guards("skip locked of posts.expire_uploads in db/migrations/sql/0004_posts.up.sql")
+async def test_forgetting_uploads_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute(
+        "insert into posts.uploads (name, author_id) select 'temp/' || gen_random_uuid() || '.jpg', 'anna'"
+        " from generate_series(1, 2)"
+    )
+    move_clock(admin, DAY + 1)
+    with looked_at(admin, "posts.uploads"):
+        gone = await (await worker.execute("select name from posts.expire_uploads(10)")).fetchall()
+    assert len(gone) == 1
+
+
+@guards("skip locked of posts.retain in db/migrations/sql/0004_posts.up.sql")
+async def test_forgetting_answers_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute(HELD["post"].put)
+    admin.execute(
+        "insert into posts.idempotency_keys (author_id, request_id, request_digest, post_id, answer, expires_at)"
+        " select 'anna', gen_random_uuid(), sha256(''), id, '{}', duly.clock() + interval '2 days' from posts.posts"
+    )
+    move_clock(admin, 3 * DAY)
+    with looked_at(admin, "posts.idempotency_keys"):
+        assert await (await worker.execute("select posts.retain(10)")).fetchone() == (1,)
+
+
+@guards("skip locked of posts.retain (2) in db/migrations/sql/0004_posts.up.sql")
+async def test_forgetting_minutes_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute(
+        "insert into posts.intent_minutes select date_trunc('minute', duly.now(), 'UTC'), outcome, 1"
+        " from unnest(array['CREATED', 'REFUSED']) as outcome"
+    )
+    move_clock(admin, 91 * DAY)
+    with looked_at(admin, "posts.intent_minutes"):
+        assert await (await worker.execute("select posts.retain(10)")).fetchone() == (1,)
+
+
+# Captures -------------------------------------------------------------------------------------------------------------
+
+
+@guards("skip locked of close_idle in ingest/queries.sql")
+async def test_closing_sessions_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute("insert into schedule_ingest.capture_session (user_id) values (42), (42)")
+    admin.execute(
+        "insert into schedule_ingest.capture_image (session_id, sequence, r2_key)"
+        " select id, 1, id::text from schedule_ingest.capture_session"
+    )
+    move_clock(admin, 100)
+    with looked_at(admin, "schedule_ingest.capture_session"):
+        assert await capture_store.close_idle(worker, "schedule_ingest", pending="pending", idle_seconds=60) == 1
+
+
+# Schedules ------------------------------------------------------------------------------------------------------------
+
+
+def put_runs(admin: Admin) -> None:
+    """Two schedules, each with a run that is due."""
+    admin.execute(HELD["plan"].put)
+    admin.execute(
+        "insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)"
+        " select id, 'this month', duly.clock(), duly.clock() from scheduler.jobs"
+    )
+
+
+async def remind(admin: Admin, worker: Connection) -> None:
+    """Two runs whose messages wait."""
+    put_runs(admin)
+    async with worker.transaction():
+        due = await schedule_store.find_due(worker, 10)
+        await schedule_store.queue_reminders(worker, due, [{"run": each.id} for each in due])
+    assert look(admin, "select status from duly.outbox") == ["pending"] * 2
+
+
+@guards("skip locked of find_due in scheduler/queries.sql")
+async def test_reminding_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    put_runs(admin)
+    with looked_at(admin, "scheduler.job_runs"):
+        assert len(await schedule_store.find_due(worker, 10)) == 1
+
+
+@guards("skip locked of scheduler.cancel_open in db/migrations/sql/0006_scheduler.up.sql")
+async def test_archiving_does_not_wait_for_whoever_sends_a_reminder(admin: Admin, worker: Connection) -> None:
+    await remind(admin, worker)
+    admin.execute("set lock_timeout = '2s'")
+    with looked_at(admin, "duly.outbox"):
+        admin.execute("update scheduler.jobs set status = 'archived'")
+    assert look(admin, "select status from scheduler.job_runs") == ["cancelled"] * 2
+    assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
+
+
+@guards("skip locked of scheduler.answer in db/migrations/sql/0006_scheduler.up.sql")
+async def test_an_answer_does_not_wait_for_whoever_sends_the_reminder(admin: Admin, worker: Connection) -> None:
+    await remind(admin, worker)
+    admin.execute("set lock_timeout = '2s'")
+    with looked_at(admin, "duly.outbox"):
+        admin.execute("select scheduler.answer(null, id, 'skip', 'tap', null) from scheduler.job_runs")
+    assert look(admin, "select status from scheduler.job_runs") == ["skipped"] * 2
+    assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
+
+
+# Promises -------------------------------------------------------------------------------------------------------------
+
+
+@guards("skip locked of take_objectives in posts/alerts.sql")
+async def test_looking_at_promises_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    with looked_at(admin, "posts.objectives"):
+        assert len(await take_objectives(worker)) == 2

@@ -1,0 +1,29 @@
+"""A process that claims from a lease table until nothing is due, and prints every key it got: `<dsn> <table>`."""
+
+import asyncio
+import sys
+
+from duly.db.pool import connect
+from duly.kernel.lease import LeaseTable, claim
+from duly.posts import POST
+from tests.support.conformance.tables import SHAPES
+from tests.support.processes import print_line
+
+TABLES = {str(table): table for table in (*(shape.of for shape in SHAPES), POST)}
+
+
+async def claim_all(dsn: str, table: LeaseTable) -> None:
+    """Claim, in batches of seven, under a name that every process shares."""
+    async with await connect(dsn) as connection:
+        while leases := await claim(connection, table, "worker-1", lease_seconds=60, most=7):
+            for lease in leases:
+                print(lease.key)
+
+
+def main() -> None:
+    """Claim when a line comes on standard input."""
+    dsn, name = sys.argv[1:]
+    print_line("ready")
+    sys.stdin.readline()
+    asyncio.run(claim_all(dsn, TABLES[name]))
+    print_line("end")

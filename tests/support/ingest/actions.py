@@ -1,0 +1,93 @@
+"""What tests of captures do: create sessions, claim them, finish them, replay their events."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from duly.ingest import store
+from duly.ingest.diff import replay
+from duly.ingest.reading import Captured, FixtureReader, Reader, observed
+from duly.ingest.shift import Shift, read_shift
+from duly.ingest.work import CaptureWork, Rules
+from duly.kernel.canonical import Json
+from duly.kernel.lease import Lease
+from duly.kernel.outcome import failure_of
+from duly.kernel.work import Finished, Pace
+from duly.launcher import ROOT
+from tests.support.actions import Actions, Admin, Connection
+
+__all__ = ["ANNA", "LEASE", "SCHEMA", "Admin", "CaptureActions", "Connection", "observe"]
+
+SCHEMA = "schedule_ingest"
+LEASE = 60.0
+ANNA = 42
+SAMPLE = ROOT / "fixtures" / "sample_schedule.json"
+WRITTEN = ("schedule_version", "schedule_event", "schedule_notification", "day_snapshot", "day_schedule")
+
+
+class CaptureActions(Actions):
+    """Actions on capture sessions, as administrator, worker and API."""
+
+    schemas = (SCHEMA,)
+    table = f"{SCHEMA}.capture_session"
+    machine = "capture"
+    summary = ("user_id", "state", "starts", "error")
+
+    def __init__(self, admin: Admin, worker: Connection, api: Connection) -> None:
+        super().__init__(admin, worker)
+        self.api = api
+
+    def work(self, reader: Reader | None = None, **rules: Any) -> CaptureWork:
+        """Return a worker's work, which claims any pending session."""
+        rules.setdefault("due", "created_at")
+        return CaptureWork(
+            reader or FixtureReader(SAMPLE), Pace(lease_seconds=LEASE, heartbeat_seconds=LEASE / 4), Rules(**rules)
+        )
+
+    async def create(self, *days: Mapping[str, Json], user: int = ANNA) -> list[UUID]:
+        """Create a session for each day, which is given as data; return their ids."""
+        return [(await store.add_session(self.api, SCHEMA, user, day)).id for day in days]
+
+    async def open(self, user: int = ANNA) -> UUID:
+        """Open a session that waits for images; return its id."""
+        return (await store.add_session(self.api, SCHEMA, user)).id
+
+    async def claim(self, work: CaptureWork | None = None, limit: int = 1, owner: str = "worker-1") -> list[Lease]:
+        """Claim under the name that every container gives its worker."""
+        return await (work or self.work()).claim(self.worker, owner, limit)
+
+    async def finish(self, leases: Sequence[Lease], work: CaptureWork | None = None) -> frozenset[UUID]:
+        """Observe what these sessions show and settle them, in one transaction."""
+        mine = work or self.work()
+        finished = [Finished(lease, await observe(mine, lease)) for lease in leases]
+        async with self.worker.transaction():
+            return await mine.settle(self.worker, finished)
+
+    async def capture(self, *days: Mapping[str, Json], user: int = ANNA) -> list[Mapping[str, Any] | None]:
+        """Create sessions one after another, each finished before the next; return their results."""
+        results: list[Mapping[str, Any] | None] = []
+        for day in days:
+            (key,) = await self.create(day, user=user)
+            await self.finish(await self.claim())
+            results.append(self.one("select result from schedule_ingest.capture_session where id = %s", key))
+        return results
+
+    def counts(self) -> dict[str, int]:
+        """Count the rows of every table that a capture may write to."""
+        return {table: self.count(f"{SCHEMA}.{table}") for table in WRITTEN}
+
+    def rebuilt(self, user: int = ANNA) -> tuple[list[Shift], list[Shift]]:
+        """Return a user's only day as replaying its events makes it, and as its snapshot has it."""
+        events = self.rows(
+            "select old_value, new_value from schedule_ingest.schedule_event where user_id = %s order by seq", user
+        )
+        snapshot = self.one("select snapshot_payload from schedule_ingest.day_snapshot where user_id = %s", user)
+        return replay((old, new) for old, new in events), sorted(map(read_shift, snapshot), key=lambda each: each.order)
+
+
+async def observe(work: CaptureWork, lease: Lease) -> object:
+    """Return what a handler makes of a session: what it shows, or the failure."""
+    try:
+        return await observed(work.reader, Captured(lease.key, lease.row["user_id"]), lease.row["payload"])
+    except Exception as error:
+        return failure_of(error)

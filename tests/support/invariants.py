@@ -1,0 +1,105 @@
+"""A test leaves its database lawful: what `duly verify` checks is checked after it.
+
+Planning every law in every new database would cost more than many tests do. So only those are asked that are about
+tables in which something lies, or about machines that the log tells of, and all in one statement.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from duly.db.migrations import Names, fill
+from duly.launcher import ROOT
+from duly.verify.contract import CONTRACTS, Difference, compare
+from duly.verify.invariants import INVARIANTS, Invariant, spelled_out
+
+__all__ = ["LAWFUL", "about", "broken_in", "changed_in", "is_lawful", "is_of_the_tests_clock", "is_story", "laws_about"]
+
+# What these packages do, people and workers do: the invariants hold afterwards. Tests of no package are the contracts'.
+LAWFUL = (
+    *("api", "bot", "cli", "delivery", "demo", "examples", "fastapi", "faults"),
+    *("ingest", "ledger", "posts", "scheduler", "testing", "verify", "worker"),
+)
+STORIES = ("test_demo", "test_contract_story")
+SCHEMAS = [schema for several in CONTRACTS.values() for schema in several]
+TABLE = re.compile(r'\b(?:from|join)\s+((?:"\w+"|\w+)\.\w+)')
+MACHINE = re.compile(r"machine = '(\w+)'")
+# The two clocks, in the words of the contract and in those of a test, and the table that moves them; nothing else.
+CLOCK = re.compile(
+    r"function CREATE OR REPLACE FUNCTION duly\.(?:clock|now)\(\) RETURNS timestamp with time zone LANGUAGE sql"
+    r"(?: STABLE)? PARALLEL SAFE RETURN \(?(?:clock|statement)_timestamp\(\)"
+    r"(?: \+ \( ?SELECT test_clock\.shift FROM duly\.test_clock\)\))? ?"
+    r"|column duly\.test_clock\.shift interval not null"
+    r"|grant \w+ on table duly\.test_clock to \w+"
+    r"|table duly\.test_clock owner \w+"
+)
+LOG = "duly.transition"
+CATALOGUE = "pg_catalog."
+BYSTANDERS = {"duly.workers", "duly.orgs", "user.users"}  # laws ask about these what they mean for others
+# Tables that have at least a page, a whole by its parts, and machines that the log tells of.
+USED = """
+select n.nspname || '.' || named.relname
+from pg_catalog.pg_class as c
+join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+left join pg_catalog.pg_inherits as i on i.inhrelid = c.oid
+join pg_catalog.pg_class as named on named.oid in (c.oid, i.inhparent)
+where c.relkind = 'r' and n.nspname = any (%(schemas)s) and pg_catalog.pg_relation_size(c.oid) > 0
+union
+select machine from duly.transition
+"""
+
+
+def is_lawful(request: pytest.FixtureRequest) -> bool:
+    """Does a test leave its database lawful: is it of these packages, and not marked as breaking invariants?"""
+    package = Path(str(request.path)).relative_to(ROOT / "tests").parts[1:-1]
+    return (not package or package[0] in LAWFUL) and request.node.get_closest_marker("lawless") is None
+
+
+def is_story(request: pytest.FixtureRequest) -> bool:
+    """Is a test a whole story of a contract or the demo, after which the catalogue is compared too?"""
+    return Path(str(request.path)).stem in STORIES
+
+
+def changed_in(connection: psycopg.Connection[Any]) -> Sequence[Difference]:
+    """In what the catalogue of this database differs from the contracts, but for a clock that tests can move."""
+    found = [each for contract in CONTRACTS for each in compare(connection, contract)]
+    return [each for each in found if not is_of_the_tests_clock(each.line)]
+
+
+def is_of_the_tests_clock(line: str) -> bool:
+    """Is this line of a catalogue what a clock that tests can move is made of, and no more?"""
+    return CLOCK.fullmatch(line) is not None
+
+
+def broken_in(connection: psycopg.Connection[Any]) -> Sequence[tuple[str, str]]:
+    """What breaks a law in this database: the law and its offender."""
+    used = {name for (name,) in connection.execute(USED, {"schemas": SCHEMAS})}
+    asked = " union all ".join(as_part(law.name) for law in laws_about(used))
+    return connection.execute(asked.encode()).fetchall()
+
+
+def laws_about(used: Collection[str]) -> list[Invariant]:
+    """The laws that something can break where only these tables and machines are used."""
+    return [law for law in INVARIANTS if about(law) & {*used, CATALOGUE}]
+
+
+@cache
+def about(law: Invariant) -> frozenset[str]:
+    """The tables and machines of which something can break a law; the catalogue, where it asks no table of ours."""
+    statement = fill(law.statement, {"ingest": Names().ingest})
+    named = {name.replace('"', "") for name in TABLE.findall(statement)}
+    tables = {name for name in named if name.partition(".")[0] in SCHEMAS} - BYSTANDERS
+    machines = set(MACHINE.findall(statement))
+    return frozenset((tables - ({LOG} if machines else set())) | machines or {CATALOGUE})
+
+
+@cache
+def as_part(name: str) -> str:
+    """A law as a part of one statement that asks several."""
+    (law,) = (each for each in INVARIANTS if each.name == name)
+    return f"(select '{name}', offender from ({spelled_out(law, SCHEMAS).removesuffix(';')}) as asked)"

@@ -1,0 +1,61 @@
+"""What tests of jobs do: enqueue, claim, fail, sweep, read the events."""
+
+from typing import Any
+from uuid import UUID
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from duly.kernel.lease import Lease
+from duly.ledger import store
+from duly.ledger.model import Kind
+from tests.support.actions import Actions, Admin, Connection
+
+__all__ = ["KIND", "LEASE", "ORG", "OTHER_ORG", "Admin", "Connection", "JobActions"]
+
+ORG = UUID("00000000-0000-0000-0000-00000000000a")
+OTHER_ORG = UUID("00000000-0000-0000-0000-00000000000b")
+KIND = Kind("default", "work")
+LEASE = 60.0
+
+
+class JobActions(Actions):
+    """Actions on jobs, as administrator and as worker."""
+
+    schemas = ("ledger",)
+    table = "ledger.job"
+    summary = ("type", "status", "stage")
+
+    def enqueue(self, type: str = "work", rows: int = 1, **options: Any) -> list[UUID]:  # noqa: A002
+        """Enqueue equal jobs, each in a call of its own; return their ids."""
+        given = {"org": ORG, "type": type} | options
+        given = {name: Jsonb(value) if isinstance(value, dict) else value for name, value in given.items()}
+        call = sql.SQL("select id from ledger.enqueue({})").format(
+            sql.SQL(", ").join(
+                sql.SQL("{} => {}").format(sql.Identifier(each), sql.Placeholder(each)) for each in given
+            )
+        )
+        return [key for _ in range(rows) for (key,) in self.admin.execute(call, given)]
+
+    async def claim(self, *kinds: Kind, limit: int = 1, lease_seconds: float = LEASE) -> list[Lease]:
+        """Claim under the name that every container gives its worker."""
+        return await store.claim(self.worker, "worker-1", kinds or (KIND,), lease_seconds=lease_seconds, most=limit)
+
+    async def fail(self, *leases: Lease, code: str = "OOPS", message: str = "because") -> frozenset[UUID]:
+        """Fail jobs, in one transaction."""
+        async with self.worker.transaction():
+            return await store.failed(self.worker, leases, [code] * len(leases), [message] * len(leases))
+
+    async def sweep(self, **options: Any) -> int:
+        """Take back jobs whose leases expired, in one transaction."""
+        async with self.worker.transaction():
+            return await store.sweep(self.worker, **options)
+
+    def events(self, key: UUID) -> list[tuple[str | None, str, Any]]:
+        """Return the former status, the next one and the details of every event of a job."""
+        statement = "select prev_status, next_status, detail_json from ledger.job_event where job_id = %s order by seq"
+        return self.admin.execute(statement, [key]).fetchall()
+
+    def path(self, key: object) -> list[str]:
+        """Return every status that a job has had; its events are its transitions."""
+        return self.values("select next_status from ledger.job_event where job_id = %s order by seq", key)

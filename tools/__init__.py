@@ -1,0 +1,1 @@
+"""Tools for people who work on duly itself; none of them ships."""

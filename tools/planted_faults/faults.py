@@ -1,0 +1,1104 @@
+"""Faults to plant, one at a time: each breaks one promise of duly, and a test should notice.
+
+They were chosen by reading the source alone, never the tests: an honest sample of what may go wrong. `old` occurs
+exactly once in its file; `python -m tools.planted_faults --list` says which no longer does.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+__all__ = ["FAULTS", "Fault"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A text in one file, what replaces it, and the promise that breaks."""
+
+    id: str
+    file: str  # relative to the root of the repository
+    old: str
+    new: str
+    why: str
+
+    @property
+    def package(self) -> str:
+        """Name the package of the file: the first part of its path below src/duly."""
+        return PurePosixPath(self.file).relative_to("src/duly").parts[0].removesuffix(".py")
+
+    @property
+    def digest(self) -> str:
+        """Identify what is planted, so that a result is not kept for a fault that was changed since."""
+        return hashlib.sha256("\0".join((self.file, self.old, self.new)).encode()).hexdigest()[:16]
+
+
+KERNEL = (
+    Fault(
+        "kernel-settle-owner",
+        "src/duly/kernel/lease.sql",
+        """        select
+        from {table} as t
+        where t.{key} = given.key and t.{owner} = given.owner and t.{state} = {held}
+""",
+        """        select
+        from {table} as t
+        where t.{key} = given.key and t.{state} = {held}
+""",
+        "A stale holder can settle a row that was claimed again.",
+    ),
+    Fault(
+        "kernel-quarantine-edge",
+        "src/duly/kernel/lease.sql",
+        "{lapse} and {starts} >= %(most_starts)s",
+        "{lapse} and {starts} > %(most_starts)s",
+        "A row that was started as often as it may be is neither tried again nor set aside: it waits for ever.",
+    ),
+    Fault(
+        "kernel-renew-expired",
+        "src/duly/kernel/lease.sql",
+        "t.{owner} = given.owner and t.{state} = {held} and not ({over})\n        for no key update skip locked",
+        "t.{owner} = given.owner and t.{state} = {held}\n        for no key update skip locked",
+        "A late heartbeat revives a lease that has expired or was released.",
+    ),
+    Fault(
+        "kernel-timeline-cursor",
+        "src/duly/kernel/timeline.sql",
+        "and seq > %(after_seq)s",
+        "and seq >= %(after_seq)s",
+        "Every page of a timeline repeats the last line of the page before.",
+    ),
+    Fault(
+        "kernel-owner-token",
+        "src/duly/kernel/identity.py",
+        'return f"{worker_id}/{secrets.token_urlsafe(TOKEN_BYTES)}"',
+        "return f\"{worker_id}/{'A' * 22}\"",
+        "Two claims of one worker have the same owner, so the earlier one can settle for the later one.",
+    ),
+    Fault(
+        "kernel-backoff-cap",
+        "src/duly/kernel/backoff.py",
+        "return min(self.cap_seconds, self._doubled(attempt))",
+        "return self._doubled(attempt)",
+        "The wait before a retry grows beyond its cap.",
+    ),
+    Fault(
+        "kernel-page-cursor",
+        "src/duly/kernel/paging.py",
+        "place_of(*place(items[-1]))",
+        "place_of(*place(rows[-1]))",
+        "One row between two pages of a list is never shown.",
+    ),
+    Fault(
+        "kernel-key-reused",
+        "src/duly/kernel/idempotency.py",
+        "            if is_same(found):\n",
+        "            if is_same(found) or found is not None:\n",
+        "A key that was used for another request is answered with that request's row instead of being refused.",
+    ),
+    Fault(
+        "kernel-self-fencing",
+        "src/duly/kernel/keeper.py",
+        "if now >= held.good_until:",
+        "if now >= held.good_until + self.lease_seconds:",
+        "A holder that the database no longer answers works on after its lease has expired.",
+    ),
+    Fault(
+        "kernel-cancel-not-heard",
+        "src/duly/kernel/keeper.py",
+        "if lease.claim in answer.cancelled:",
+        "if lease.claim in answer.lost:",
+        "A running job is never told that somebody asked it to stop.",
+    ),
+    Fault(
+        "kernel-bisect-half",
+        "src/duly/kernel/halves.py",
+        "pieces += [(middle, end), (start, middle)]",
+        "pieces += [(start, middle)]",
+        "One bad row in a batch keeps half of the good rows from being written.",
+    ),
+    Fault(
+        "kernel-link-expiry",
+        "src/duly/kernel/links.py",
+        "return now.timestamp() >= self.until",
+        "return self.until <= 0",
+        "A link in a message still answers after its time is over.",
+    ),
+)
+
+LEDGER = (
+    Fault(
+        "ledger-hand-back-blamed",
+        "src/duly/ledger/queries.sql",
+        "starts = case when ours.stop then t.starts else t.starts - 1 end,",
+        "starts = t.starts,",
+        "A job that was handed back, or said 'later', loses one of its attempts.",
+    ),
+    Fault(
+        "ledger-fail-owner",
+        "src/duly/ledger/queries.sql",
+        "t.lease_owner = given.owner and t.lease_expires_at is not null\n        for no key update",
+        "t.lease_expires_at is not null\n        for no key update",
+        "A stale holder can fail a job that another worker runs.",
+    ),
+    Fault(
+        "ledger-sweep-live-lease",
+        "src/duly/ledger/queries.sql",
+        "where status = 'running' and lease_expires_at < duly.now()",
+        "where status = 'running'",
+        "The sweep takes jobs from workers whose lease has not expired.",
+    ),
+    Fault(
+        "ledger-backoff-cap",
+        "src/duly/ledger/queries.sql",
+        "random() * least(",
+        "random() * greatest(",
+        "The wait before a job's retry ignores its cap, and the first retry waits for minutes.",
+    ),
+    Fault(
+        "ledger-give-up-retried",
+        "src/duly/ledger/store.py",
+        "for lease in leases if lease.key in marked], give_up)",
+        "for lease in leases if lease.key in marked])",
+        "A job whose handler gave up is tried again.",
+    ),
+    Fault(
+        "ledger-job-timeout",
+        "src/duly/ledger/work.py",
+        'seconds = row["timeout_seconds"] if row["timeout_seconds"] is not None else handler.timeout_seconds',
+        "seconds = handler.timeout_seconds",
+        "The time limit that a job was enqueued with is ignored.",
+    ),
+    Fault(
+        "ledger-event-pages",
+        "src/duly/ledger/service.py",
+        "after_seq=after, most=checked_most(most) + 1)",
+        "after_seq=after, most=checked_most(most))",
+        "The log of a job ends with its first page, however long it is.",
+    ),
+    Fault(
+        "ledger-lost-transaction",
+        "src/duly/ledger/context.py",
+        """        if not is_ours:
+            raise LeaseLost(f"job {self.lease.key} is held by somebody else now, or has ended")
+        self.open = connection
+""",
+        "        self.open = connection\n",
+        "A handler that has lost its job can still write in ctx.transaction().",
+    ),
+    Fault(
+        "ledger-look-rollback",
+        "src/duly/ledger/asking.py",
+        "    with driver.transaction(force_rollback=True), driver.cursor(",
+        "    with driver.transaction(), driver.cursor(",
+        "Looking at jobs in a caller's transaction leaves the tenant set there.",
+    ),
+    Fault(
+        "ledger-explain-expired",
+        "src/duly/ledger/explain.py",
+        "and self.lease_expires_at < self.looked_at",
+        "and self.lease_expires_at > self.looked_at",
+        "Explain says of a running job that its lease has ended, and of an expired one that it runs.",
+    ),
+)
+
+WORKER = (
+    Fault(
+        "worker-slots",
+        "src/duly/worker/lanes.py",
+        "wanted = min(self.work.pace.slots - self.busy, self.work.pace.batch)",
+        "wanted = min(self.work.pace.slots, self.work.pace.batch)",
+        "A worker claims more rows than it has slots.",
+    ),
+    Fault(
+        "worker-polite-stop",
+        "src/duly/worker/lanes.py",
+        "self.handlers.stop(list(self.running), Stop.SHUTDOWN, self.deliver, only_waiting=True)",
+        "self.handlers.stop(list(self.running), Stop.SHUTDOWN, self.deliver)",
+        "SIGTERM interrupts handlers at once instead of letting them finish.",
+    ),
+    Fault(
+        "worker-shutdown-cancels",
+        "src/duly/worker/handlers.py",
+        "return Cancelled() if why is Stop.CANCELLED else HandedBack()",
+        "return Cancelled() if why is not Stop.LOST else HandedBack()",
+        "A job that was interrupted by a shutdown ends as canceled instead of being run again.",
+    ),
+    Fault(
+        "worker-failing-health",
+        "src/duly/worker/port.py",
+        'else ("failing", HTTPStatus.SERVICE_UNAVAILABLE)',
+        'else ("failing", HTTPStatus.OK)',
+        "A worker that is stuck passes its health check.",
+    ),
+    Fault(
+        "worker-ready-while-stopping",
+        "src/duly/worker/control.py",
+        "if self.stops_asked or not self.is_registered",
+        "if not self.is_registered",
+        "A worker that is stopping says that it is ready.",
+    ),
+    Fault(
+        "worker-says-goodbye",
+        "src/duly/worker/registry.sql",
+        "update duly.workers set seen_at = duly.clock(), stopped_at = duly.clock() where id = %(id)s;",
+        "update duly.workers set seen_at = duly.clock() where id = %(id)s;",
+        "A worker that stopped counts as alive, and later as vanished.",
+    ),
+)
+
+POSTS = (
+    Fault(
+        "posts-edit-author",
+        "src/duly/posts/queries.sql",
+        "where id = %(key)s and author_id = %(author)s and status = 'PENDING'",
+        "where id = %(key)s and status = 'PENDING'",
+        "Anybody can change the caption of another author's post.",
+    ),
+    Fault(
+        "posts-unreleased-visible",
+        "src/duly/posts/queries.sql",
+        "where id = %(key)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));",
+        "where id = %(key)s;",
+        "A post can be seen by others before it is released.",
+    ),
+    Fault(
+        "posts-feed-order",
+        "src/duly/posts/queries.sql",
+        """where status = 'RELEASED' and (created_at, id) < (%(before_at)s, %(before_id)s)
+order by created_at desc, id desc
+""",
+        """where status = 'RELEASED' and (created_at, id) < (%(before_at)s, %(before_id)s)
+order by created_at, id
+""",
+        "The feed shows the oldest posts first, and its pages repeat them.",
+    ),
+    Fault(
+        "posts-lag-percentile",
+        "src/duly/posts/slo.sql",
+        "percentile_disc(0.95)",
+        "percentile_disc(0.50)",
+        "The promise that 95 % of posts appear in time is judged by the median.",
+    ),
+    Fault(
+        "posts-attempts-edge",
+        "src/duly/posts/work.py",
+        'if row["process_attempts"] > MOST_ATTEMPTS:',
+        'if row["process_attempts"] >= MOST_ATTEMPTS:',
+        "A post is released unread at its fifth start, which is one too early.",
+    ),
+    Fault(
+        "posts-digest-caption",
+        "src/duly/posts/model.py",
+        'return digest({"imagePath": self.image_path, "caption": self.caption})',
+        'return digest({"imagePath": self.image_path})',
+        "The same request id with another caption is answered as if it were the same request.",
+    ),
+    Fault(
+        "posts-model-redirects",
+        "src/duly/posts/language_model.py",
+        "timeout=self.seconds, follow_redirects=False,",
+        "timeout=self.seconds, follow_redirects=True,",
+        "The key of the language model goes along to wherever its server redirects.",
+    ),
+)
+
+SCHEDULER = (
+    Fault(
+        "scheduler-dst-gap",
+        "src/duly/scheduler/wallclock.py",
+        '    assert change, "a gap is where a clock was set"\n    return change\n',
+        '    assert change, "a gap is where a clock was set"\n    return instant\n',
+        "A time that spring leaves out fires later than the first instant after the gap.",
+    ),
+    Fault(
+        "scheduler-advance-sign",
+        "src/duly/scheduler/plan.py",
+        "None if was_paused else at - advance",
+        "None if was_paused else at + advance",
+        "A reminder that should come in advance comes afterwards.",
+    ),
+    Fault(
+        "scheduler-nth-weekday",
+        "src/duly/scheduler/periodic.py",
+        "% 7 + 7 * (self.nth - 1)",
+        "% 7 + 7 * self.nth",
+        "The first Monday of a month fires a week late.",
+    ),
+    Fault(
+        "scheduler-csv-formula",
+        "src/duly/scheduler/books.py",
+        'FORMULA = ("=", "+", "-", "@", "\\t", "\\r")',
+        'FORMULA = ("=",)',
+        "A cell of the exported books can begin a formula in a spreadsheet.",
+    ),
+    Fault(
+        "scheduler-amount-rounding",
+        "src/duly/scheduler/books.py",
+        "{rest.rstrip('0').ljust(2, '0')}",
+        "{rest[:2].ljust(2, '0')}",
+        "Exported amounts lose what comes after the second decimal.",
+    ),
+    Fault(
+        "scheduler-snooze-key",
+        "src/duly/scheduler/reminder.py",
+        "int(run.remind_at.timestamp())",
+        "int(run.scheduled_at.timestamp())",
+        "The buttons of a second reminder have the keys of the first, so a second snooze does nothing.",
+    ),
+    Fault(
+        "scheduler-archived-changed",
+        "src/duly/scheduler/queries.sql",
+        "user_id = %(user_id)s) and status <> 'archived'",
+        "user_id = %(user_id)s)",
+        "An archived schedule can be changed.",
+    ),
+    Fault(
+        "scheduler-other-persons",
+        "src/duly/scheduler/queries.sql",
+        "where j.id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);",
+        "where j.id = %(job_id)s;",
+        "A person can see another person's schedule.",
+    ),
+    Fault(
+        "scheduler-quiet-zone",
+        "src/duly/scheduler/queries.sql",
+        '"user".after_quiet(duly.now(), u.zone, u.quiet_from',
+        "\"user\".after_quiet(duly.now(), 'Asia/Tokyo', u.quiet_from",
+        "Quiet hours are kept in another time zone than the person's.",
+    ),
+    Fault(
+        "scheduler-drop-open-month",
+        "src/duly/scheduler/partitions.py",
+        'if not found["is_over"]:',
+        'if found["is_over"] is None:',
+        "A month that is not over can be archived and dropped.",
+    ),
+)
+
+INGEST = (
+    Fault(
+        "ingest-other-persons",
+        "src/duly/ingest/queries.sql",
+        "where id = %(session_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s::bigint);",
+        "where id = %(session_id)s;",
+        "A person can see another person's capture session.",
+    ),
+    Fault(
+        "ingest-idle-at-once",
+        "src/duly/ingest/queries.sql",
+        "and last.at <= duly.now() - make_interval(secs => %(idle_seconds)s)",
+        "and last.at <= duly.now()",
+        "A session is closed right after its first image, while others are still being sent.",
+    ),
+    Fault(
+        "ingest-end-changed",
+        "src/duly/ingest/diff.py",
+        "if (old.start, old.end) != (new.start, new.end):",
+        "if old.start != new.start:",
+        "A shift that only ends at another time is reported as relocated.",
+    ),
+    Fault(
+        "ingest-merge-one-page",
+        "src/duly/ingest/aggregate.py",
+        "for each in seen if nth not in each.pages and _is_same",
+        "for each in seen if _is_same",
+        "Two shifts on one photograph are merged into one.",
+    ),
+    Fault(
+        "ingest-summary-threshold",
+        "src/duly/ingest/notices.py",
+        "if len(ordered) >= threshold and ordered:",
+        "if len(ordered) > threshold and ordered:",
+        "The summary message comes one change too late.",
+    ),
+    Fault(
+        "ingest-covered-edge",
+        "src/duly/ingest/unseen.py",
+        '<= minutes(entry["start"]) <= span.last',
+        '<= minutes(entry["start"]) < span.last',
+        "A removed shift at the end of what a photograph shows stays in the day.",
+    ),
+    Fault(
+        "ingest-session-order",
+        "src/duly/ingest/work.py",
+        'key=lambda each: (each[0].row["created_at"], each[0].key)\n',
+        'key=lambda each: (each[0].row["created_at"], each[0].key), reverse=True\n',
+        "Of two sessions about one day the older one has the last word.",
+    ),
+    Fault(
+        "ingest-unreliable-page",
+        "src/duly/ingest/photographs.py",
+        "    if problems:\n",
+        "    if len(problems) > MOST_PROBLEMS:\n",
+        "A photograph that cannot be relied on changes the day instead of being refused.",
+    ),
+    Fault(
+        "ingest-coverage-begin",
+        "src/duly/ingest/photographs.py",
+        "return (Span(0 if seen.begins else starts[0], MINUTES_OF_DAY",
+        "return (Span(0, MINUTES_OF_DAY",
+        "A photograph of the afternoon removes the shifts of the morning.",
+    ),
+    Fault(
+        "ingest-place-number",
+        "src/duly/ingest/shift.py",
+        '"place", folded(where.street), folded_number(where.street_number), folded(',
+        '"place", folded(where.street), folded(',
+        "Two houses in one street have the same location fingerprint.",
+    ),
+    Fault(
+        "ingest-eyes-noon",
+        "src/duly/ingest/eyes/times.py",
+        "{int(time[:2]) % 12 + (12 if half == 'PM' else 0):02}",
+        "{int(time[:2]) + (12 if half == 'PM' else 0):02}",
+        "12:30 PM is read as 24:30.",
+    ),
+    Fault(
+        "ingest-eyes-day-month",
+        "src/duly/ingest/eyes/header.py",
+        "return int(found[3]), int(found[2]), int(found[1]), 3",
+        "return int(found[3]), int(found[1]), int(found[2]), 3",
+        "Day and month of 3/4 2026 are swapped, so another day is changed.",
+    ),
+    Fault(
+        "ingest-eyes-illegible",
+        "src/duly/ingest/eyes/problems.py",
+        "is_legible = block.line.confidence >= LEAST_CONFIDENCE",
+        "is_legible = block.line.confidence >= 0",
+        "Times that are hardly legible are believed.",
+    ),
+    Fault(
+        "ingest-eyes-scrolled",
+        "src/duly/ingest/eyes/page.py",
+        "begins=day is not None and not any(line.middle > day.line.middle for line in layout.remains),",
+        "begins=day is not None,",
+        "A scrolled photograph counts as showing the beginning of the day, and earlier shifts are removed.",
+    ),
+)
+
+DELIVERY = (
+    Fault(
+        "delivery-call-after-lease",
+        "src/duly/delivery/queries.sql",
+        "            and t.lease_expires_at > duly.clock()\n",
+        "",
+        "A sender whose lease has expired calls the transport, and the message goes out twice.",
+    ),
+    Fault(
+        "delivery-resend-uncertain",
+        "src/duly/delivery/queries.sql",
+        "where t.{state} = 'uncertain' and t.channel = any (%(channels)s::text[])\n",
+        "where t.{state} = 'uncertain'\n",
+        "An uncertain message is sent again on a channel that cannot tell duplicates, without asking anybody.",
+    ),
+    Fault(
+        "delivery-retry-after",
+        "src/duly/delivery/work.py",
+        "            return finished.outcome.seconds\n",
+        "            return min(finished.outcome.seconds, 1.0)\n",
+        "The time that the other side asked us to wait is ignored.",
+    ),
+    Fault(
+        "delivery-overtaking",
+        "src/duly/delivery/work.py",
+        "line.is_stopped = isinstance(outcome, Failed | NotYet | HandedBack)",
+        "line.is_stopped = isinstance(outcome, NotYet | HandedBack)",
+        "A later message to a person overtakes one that must be tried again.",
+    ),
+    Fault(
+        "delivery-redirect-sent",
+        "src/duly/delivery/webhook/__init__.py",
+        "if 200 <= status < 300:",
+        "if 200 <= status < 400:",
+        "A webhook that was redirected, and delivered to nobody, counts as sent.",
+    ),
+    Fault(
+        "delivery-inside-addresses",
+        "src/duly/delivery/webhook/addresses.py",
+        " and not any(address in each for each in INSIDE)",
+        "",
+        "A webhook can be pointed at the metadata service of a cloud.",
+    ),
+    Fault(
+        "delivery-telegram-unknown",
+        "src/duly/delivery/telegram/__init__.py",
+        "raise (NotSent if never_left(error) else Unknown)(words_of(error)) from None",
+        "raise NotSent(words_of(error)) from None",
+        "A Telegram message whose answer was lost is sent a second time instead of becoming uncertain.",
+    ),
+    Fault(
+        "delivery-leash-files",
+        "src/duly/delivery/apprise/leash.py",
+        "if not whole.startswith(READABLE):",
+        'if whole == "":',
+        "An address for apprise can make a plugin read files of the machine.",
+    ),
+    Fault(
+        "delivery-console-escapes",
+        "src/duly/delivery/console/__init__.py",
+        'each if each.isprintable() or each == "\\n" else "\\N{REPLACEMENT CHARACTER}" for each in text',
+        "each for each in text",
+        "A message on the console can steer the terminal of whoever reads it.",
+    ),
+)
+
+PEOPLE = (
+    Fault(
+        "people-expired-key",
+        "src/duly/people/queries.sql",
+        "revoked_at is null and (expires_at is null or expires_at > duly.clock());",
+        "revoked_at is null;",
+        "An API key works after it has expired.",
+    ),
+    Fault(
+        "people-calendar-replaced",
+        "src/duly/people/queries.sql",
+        "on conflict (user_id) do update set token_sha256 = excluded.token_sha256, created_at = duly.clock();",
+        "on conflict (user_id) do nothing;",
+        "The old address of a calendar still opens it, and the new one does not.",
+    ),
+    Fault(
+        "people-key-secret",
+        "src/duly/people/store.py",
+        'if not row or not matches(secret, row["secret_sha256"]):',
+        "if not row:",
+        "Whoever knows the prefix of an API key can use it with any secret.",
+    ),
+    Fault(
+        "people-link-expiry",
+        "src/duly/people/link.py",
+        "if now.timestamp() > until:",
+        "if until == 0:",
+        "A link that binds a Telegram account never expires.",
+    ),
+    Fault(
+        "people-quiet-swapped",
+        "src/duly/people/model.py",
+        "return Quiet(time(hours[0], hours[1]), time(hours[2], hours[3]))",
+        "return Quiet(time(hours[2], hours[3]), time(hours[0], hours[1]))",
+        "Quiet hours begin when they should end.",
+    ),
+)
+
+OBJECTS = (
+    Fault(
+        "objects-metadata",
+        "src/duly/objects/photo.py",
+        "    picture.info.clear()  # a comment, for one, would be written with it\n",
+        "",
+        "The comment of a stranger's photograph is kept with the picture.",
+    ),
+    Fault(
+        "objects-pixels",
+        "src/duly/objects/photo.py",
+        "if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:",
+        "if max(width, height) > LONGEST_SIDE:",
+        "A small file with an enormous picture in it is decoded.",
+    ),
+    Fault(
+        "objects-parent-directory",
+        "src/duly/objects/store.py",
+        'len(name) > LONGEST_NAME or ".." in name or',
+        "len(name) > LONGEST_NAME or",
+        "The name of an object can lead out of the directory of objects.",
+    ),
+    Fault(
+        "objects-busy-store",
+        "src/duly/objects/bucket.py",
+        "if code in BUSY_CODES or status in BUSY_STATUS or not",
+        "if code in BUSY_CODES or not",
+        "A store that is busy is reported as a mistake in the settings instead of being tried again.",
+    ),
+)
+
+VERIFY = (
+    Fault(
+        "verify-gap-not-seen",
+        "src/duly/verify/invariants.sql",
+        "having max(seq) <> count(*) or min(seq) <> 1\norder by machine, key\n",
+        "having max(seq) < count(*)\norder by machine, key\n",
+        "Verify does not notice that a line of a timeline is missing.",
+    ),
+    Fault(
+        "verify-starts-not-compared",
+        "src/duly/verify/invariants.sql",
+        "where j.starts <> coalesce(told.starts, 0) or j.starts > j.max_attempts",
+        "where j.starts > j.max_attempts",
+        "Verify does not notice a job whose starts were not counted.",
+    ),
+    Fault(
+        "verify-unexpected",
+        "src/duly/verify/contract.py",
+        '        *(Difference(contract, "unexpected", line) for line in sorted(found - expected)),\n',
+        "",
+        "Verify does not notice grants, triggers and columns that the contract does not have.",
+    ),
+    Fault(
+        "verify-blind",
+        "src/duly/verify/invariants.py",
+        "if found and invariant.name == SEEING:",
+        'if found and invariant.name == "":',
+        "Verify goes on with a login from which row security hides rows, and finds nothing wrong.",
+    ),
+    Fault(
+        "verify-doctor-months",
+        "src/duly/verify/doctor/partitions.py",
+        "+ until.month - now.month - 1)",
+        "+ until.month - now.month)",
+        "The doctor counts one month of partitions too many, and warns a month late.",
+    ),
+    Fault(
+        "verify-doctor-local-commit",
+        "src/duly/verify/doctor/server.py",
+        'if found["synchronous_commit"] in ("off", "local"):',
+        'if found["synchronous_commit"] == "off":',
+        "The doctor does not warn that a failover loses the last commits.",
+    ),
+    Fault(
+        "verify-doctor-stopped-workers",
+        "src/duly/verify/doctor/workers.sql",
+        "where stopped_at is null and seen_at >",
+        "where seen_at >",
+        "The doctor takes workers that stopped in peace for alive or vanished.",
+    ),
+)
+
+API = (
+    Fault(
+        "api-jobs-scope",
+        "src/duly/api/keys.py",
+        "return tenant_of(request.state.caller, WRITE)",
+        "return tenant_of(request.state.caller, READ)",
+        "A key that may only read can make, cancel and retry jobs.",
+    ),
+    Fault(
+        "api-on-behalf",
+        "src/duly/api/keys.py",
+        "if on_behalf != caller.uid and ADMIN not in caller.scopes:",
+        "if on_behalf != caller.uid and not caller.scopes:",
+        "Anybody's key can act for another person with the header Duly-User.",
+    ),
+    Fault(
+        "api-proxied-neighbour",
+        "src/duly/api/keys.py",
+        "        and not any(header in request.headers for header in PASSED_ON)\n",
+        "",
+        "A request that a proxy passed on is served without a key.",
+    ),
+    Fault(
+        "api-schedule-scope",
+        "src/duly/api/scheduler.py",
+        "uid = owner_of(request.state.caller, WRITE, on_behalf)",
+        "uid = owner_of(request.state.caller, READ, on_behalf)",
+        "A key that may only read can change schedules and book expenses.",
+    ),
+    Fault(
+        "api-existing-status",
+        "src/duly/api/scheduler.py",
+        "        response.status_code = status.HTTP_200_OK\n",
+        "        response.status_code = status.HTTP_201_CREATED\n",
+        "A repeated request is answered as if it had created something.",
+    ),
+    Fault(
+        "api-token-in-log",
+        "src/duly/api/problems.py",
+        'for secret in ("/ics/", "/c/")',
+        'for secret in ("/ics/",)',
+        "The token of an answer link is written to the log.",
+    ),
+    Fault(
+        "api-receipt-dropped",
+        "src/duly/api/problems.py",
+        "receipt=dict(receipt) if receipt else None,",
+        "receipt=None,",
+        "ALREADY_ANSWERED comes without the receipt of the first answer.",
+    ),
+    Fault(
+        "api-intent-status",
+        "src/duly/api/envelope.py",
+        """    code = status.HTTP_400_BAD_REQUEST if error is InvalidArgument else error.status
+    post_id""",
+        "    code = error.status\n    post_id",
+        "An invalid request for a post is answered with 422 instead of the contract's 400.",
+    ),
+    Fault(
+        "api-hook-secret",
+        "src/duly/api/telegram.py",
+        "if not hmac.compare_digest(given.encode(), secret.encode()):",
+        "if given and not hmac.compare_digest(given.encode(), secret.encode()):",
+        "Anybody can post updates to the bot's webhook by leaving the secret out.",
+    ),
+    Fault(
+        "api-page-escapes",
+        "src/duly/api/answer.py",
+        "autoescape=True",
+        "autoescape=False",
+        "The name of a schedule can put a script into the page behind an answer link.",
+    ),
+    Fault(
+        "api-night-shift",
+        "src/duly/api/calendar.py",
+        "ends_at=ends_at if ends_at > begins_at else ends_at + timedelta(days=1),",
+        "ends_at=ends_at,",
+        "A night shift ends in the calendar before it begins.",
+    ),
+)
+
+CLI = (
+    Fault(
+        "cli-exit-status",
+        "src/duly/cli/__init__.py",
+        "sys.exit(error.exit_status)",
+        "sys.exit(1)",
+        "A script cannot tell a wrong argument from a database that does not answer.",
+    ),
+    Fault(
+        "cli-watched-failure",
+        "src/duly/cli/jobs.py",
+        "    if job.status is not Status.SUCCEEDED:\n        sys.exit(DID_NOT_SUCCEED)",
+        "    if not job.is_finished:\n        sys.exit(DID_NOT_SUCCEED)",
+        "A command that followed a job to its failure exits with 0.",
+    ),
+    Fault(
+        "cli-dry-run",
+        "src/duly/cli/jobs.py",
+        "if matched and not dry_run:",
+        "if matched:",
+        "A dry run of redrive puts dead letters back in the queue.",
+    ),
+    Fault(
+        "cli-local-time",
+        "src/duly/cli/jobs.py",
+        "return datetime.fromisoformat(text).astimezone()",
+        "return datetime.fromisoformat(text).replace(tzinfo=UTC)",
+        "A time with an offset is taken for UTC.",
+    ),
+    Fault(
+        "cli-drop-unasked",
+        "src/duly/cli/partitions.py",
+        "    if not yes:\n",
+        "    if not yes and as_json:\n",
+        "A month is dropped without --yes.",
+    ),
+    Fault(
+        "cli-open-door",
+        "src/duly/cli/serve.py",
+        "if is_loopback(host) or asyncio.run(is_locked(dsn, settings)):",
+        "if is_loopback(host) or dsn:",
+        "The API listens for others although no key was ever made.",
+    ),
+    Fault(
+        "cli-verify-exit",
+        "src/duly/cli/verify.py",
+        "if differences or offences:",
+        "if differences:",
+        "Verify exits with 0 although an invariant is broken.",
+    ),
+)
+
+BOT = (
+    Fault(
+        "bot-allowed",
+        "src/duly/bot/people.py",
+        "if desk.allowed and event.from_user.id not in desk.allowed:",
+        "if desk.allowed and event.from_user.id < 0:",
+        "A bot that is limited to some Telegram ids talks to everybody.",
+    ),
+    Fault(
+        "bot-confirms-early",
+        "src/duly/bot/polling.py",
+        "self.offset = min(self.waiting(), default=self.behind)",
+        "self.offset = self.behind",
+        "An update that is not processed yet is confirmed, and lost when the bot is killed.",
+    ),
+    Fault(
+        "bot-snooze-minutes",
+        "src/duly/bot/answers.py",
+        '{"minutes": int(found[4])} if found[4] else {}',
+        "{}",
+        "The button 'Tomorrow' snoozes for an hour.",
+    ),
+    Fault(
+        "bot-today-zone",
+        "src/duly/bot/days.py",
+        "day = (await now(desk.pool)).astimezone(zone).date()",
+        "day = (await now(desk.pool)).date()",
+        "/today shows the day by UTC and not by the person's clock.",
+    ),
+    Fault(
+        "bot-gives-up-early",
+        "src/duly/bot/reception.py",
+        "is_over = visit.failures >= MOST_TRIES",
+        "is_over = visit.failures > 0",
+        "An update that failed once is given up instead of being tried again.",
+    ),
+)
+
+DB = (
+    Fault(
+        "db-role-leaks",
+        "src/duly/db/pool.py",
+        'SET_ROLE = sql.SQL("set local role {}")',
+        'SET_ROLE = sql.SQL("set role {}")',
+        "The role of a transaction stays with the connection, which a pooler lends to somebody else.",
+    ),
+    Fault(
+        "db-read-only-kept",
+        "src/duly/db/pool.py",
+        "        await connection.close()\n        raise Unavailable(READ_ONLY) from None",
+        "        raise Unavailable(READ_ONLY) from None",
+        "After a failover the pool keeps lending connections on which nothing can be written.",
+    ),
+    Fault(
+        "db-role-not-taken",
+        "src/duly/db/location.py",
+        'return None if parse_address(dsn).get("user") == role else role',
+        "return None",
+        "API and worker act with all the rights of the login instead of their own role.",
+    ),
+    Fault(
+        "db-direct-address",
+        "src/duly/db/migrate.py",
+        "return direct.get_secret_value() if direct else database.dsn",
+        "return database.dsn",
+        "Migrations go through the pooler although DATABASE_DIRECT_URL is set.",
+    ),
+    Fault(
+        "db-log-deleted",
+        "src/duly/db/migrations/sql/0001_foundation.up.sql",
+        "if tg_op = 'DELETE' and current_setting('duly.retention', true) = 'on' then",
+        "if tg_op = 'DELETE' then",
+        "Lines of an append-only log can be deleted without retention.",
+    ),
+    Fault(
+        "db-retain-unfinished",
+        "src/duly/db/migrations/sql/0002_outbox.up.sql",
+        "where t.ts < cutoff and duly.is_finished(t.machine, t.next_status) and not exists (",
+        "where t.ts < cutoff and not exists (",
+        "Retention removes messages that were never sent, and the history of rows that are still there.",
+    ),
+    Fault(
+        "db-wake-channel",
+        "src/duly/db/migrations/sql/0002_outbox.up.sql",
+        "perform pg_notify('duly_' || channel, '');",
+        "perform pg_notify('wake_' || channel, '');",
+        "A notification goes to a channel that no worker listens on.",
+    ),
+    Fault(
+        "db-job-digest-payload",
+        "src/duly/db/migrations/sql/0003_ledger.up.sql",
+        "jsonb_build_array(type, queue, payload, extract(epoch from run_at), delay_seconds)",
+        "jsonb_build_array(type, queue, extract(epoch from run_at), delay_seconds)",
+        "The same key with another payload is not refused.",
+    ),
+    Fault(
+        "db-claim-waits",
+        "src/duly/db/migrations/sql/0003_ledger.up.sql",
+        "limit room\n                for no key update skip locked",
+        "limit room\n                for no key update",
+        "A claim waits for whoever has a due job locked.",
+    ),
+    Fault(
+        "db-starts-not-counted",
+        "src/duly/db/migrations/sql/0003_ledger.up.sql",
+        "lease_owner = claim.owner, starts = t.starts + 1,",
+        "lease_owner = claim.owner, starts = greatest(t.starts, 1),",
+        "A job that kills its worker every time never becomes a dead letter.",
+    ),
+    Fault(
+        "db-done-owner",
+        "src/duly/db/migrations/sql/0003_ledger.up.sql",
+        "where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null",
+        "where t.id = given.key and t.lease_expires_at is not null",
+        "A stale holder can finish a job that another worker runs.",
+    ),
+    Fault(
+        "db-other-tenant",
+        "src/duly/db/migrations/sql/0003_ledger.up.sql",
+        "if org <> nullif(current_setting('app.current_org_id', true), '')::uuid then",
+        "if org is null then",
+        "A transaction that acts for one org can enqueue jobs for another.",
+    ),
+    Fault(
+        "db-post-day-zone",
+        "src/duly/db/migrations/sql/0004_posts.up.sql",
+        "return author || '_' || to_char(at at time zone 'UTC', 'YYYYMMDD');",
+        "return author || '_' || to_char(at at time zone 'Asia/Tokyo', 'YYYYMMDD');",
+        "The day of a post is not the UTC day.",
+    ),
+    Fault(
+        "db-post-image-owner",
+        "src/duly/db/migrations/sql/0004_posts.up.sql",
+        "where u.name = upload and u.author_id = author for key share;",
+        "where u.name = upload for key share;",
+        "An author can post an image that somebody else uploaded.",
+    ),
+    Fault(
+        "db-event-dedupe",
+        "src/duly/db/migrations/sql/0005_ingest.up.sql",
+        "old_value_hash, new_value_hash, source_session_id\n",
+        "old_value_hash, new_value_hash\n",
+        "A change that happens a second time is lost, and replay no longer rebuilds the day.",
+    ),
+    Fault(
+        "db-answer-payload",
+        "src/duly/db/migrations/sql/0006_scheduler.up.sql",
+        "if known.action <> wanted or known.payload is distinct from given then",
+        "if known.action <> wanted then",
+        "The same key with another amount is answered as if it were the same answer.",
+    ),
+    Fault(
+        "db-quiet-evening",
+        "src/duly/db/migrations/sql/0006_scheduler.up.sql",
+        "((at at time zone zone)::date + 1 + quiet_until)",
+        "((at at time zone zone)::date + quiet_until)",
+        "Quiet hours around midnight are not kept in the evening.",
+    ),
+    Fault(
+        "db-resumed-skips",
+        "src/duly/db/migrations/sql/0006_scheduler.up.sql",
+        "when old.status = 'paused' and new.status = 'active' then duly.now() else p.skip_before",
+        "when old.status = 'paused' and new.status = 'active' then null else p.skip_before",
+        "A schedule that is resumed reminds of what it missed while it was paused.",
+    ),
+    Fault(
+        "db-undo-window",
+        "src/duly/db/migrations/sql/0006_scheduler.up.sql",
+        "if of_run.confirmed_at + within < duly.clock() and not exists (",
+        "if of_run.confirmed_at is null and not exists (",
+        "What was booked can be taken back for ever.",
+    ),
+    Fault(
+        "db-link-rebinds",
+        "src/duly/db/migrations/sql/0008_telegram.up.sql",
+        "where u.id = person and (u.telegram_id is null or u.telegram_id = telegram);",
+        "where u.id = person;",
+        "A link to the bot works twice, and takes a person over from another Telegram account.",
+    ),
+)
+
+REST = (
+    Fault(
+        "testing-more-than-wanted",
+        "src/duly/testing/jobs.py",
+        "if found == wanted.times:",
+        "if found >= wanted.times:",
+        "assert_not_enqueued passes although the job was enqueued.",
+    ),
+    Fault(
+        "testing-key-ignored",
+        "src/duly/testing/jobs.sql",
+        "            and (%(key)s::text is null or idempotency_key = %(key)s::text)\n",
+        "",
+        "assert_enqueued passes for a job under another key.",
+    ),
+    Fault(
+        "testing-real-database",
+        "src/duly/testing/databases.py",
+        "if not is_for_tests(name):",
+        'if name == "":',
+        "Tests run on a database that is not marked as one for tests.",
+    ),
+    Fault(
+        "demo-own-database",
+        "src/duly/demo/database.py",
+        "if has_database(admin, EMBEDDED_DATABASE) and not was_made_here(server.dsn(EMBEDDED_DATABASE)):",
+        "if DRAFT == EMBEDDED_DATABASE:",
+        "The demo throws away a database that it did not make.",
+    ),
+    Fault(
+        "demo-clock-sign",
+        "src/duly/demo/stage.py",
+        "seconds = (to + MOMENT - await self.now()).total_seconds()",
+        "seconds = (to - MOMENT - await self.now()).total_seconds()",
+        "The demo moves the clock to just before the moment that it waits for.",
+    ),
+    Fault(
+        "settings-secret-shown",
+        "src/duly/settings.py",
+        'if "SecretStr" in str(Settings.model_fields[name].annotation):',
+        'if name == "database_url":',
+        "A bad token or secret is printed in the error that refuses it.",
+    ),
+    Fault(
+        "settings-heartbeat-edge",
+        "src/duly/settings.py",
+        "and beat >= timeout / 3:",
+        "and beat > timeout / 3:",
+        "A heartbeat of exactly a third of the lease is accepted, so two late ones lose it.",
+    ),
+    Fault(
+        "settings-private-webhooks",
+        "src/duly/settings.py",
+        '"DULY_WEBHOOK_ALLOW_PRIVATE",\n        default=False,',
+        '"DULY_WEBHOOK_ALLOW_PRIVATE",\n        default=True,',
+        "Webhooks reach the machine and its networks unless somebody forbids it.",
+    ),
+    Fault(
+        "logs-authorization",
+        "src/duly/logs.py",
+        "secret|token|authorization|",
+        "secret|token|",
+        "The header Authorization is written to the log.",
+    ),
+    Fault(
+        "logs-password-at",
+        "src/duly/logs.py",
+        'maxsplit=1)[0]).rfind("@")',
+        'maxsplit=1)[0]).find("@")',
+        "Of a password with an @ in it the second half is written to the log.",
+    ),
+    Fault(
+        "errors-rate-limited",
+        "src/duly/errors.py",
+        "    status = 429\n",
+        "    status = 400\n",
+        "A client that asks too often is not told to slow down.",
+    ),
+    Fault(
+        "fastapi-late-commit",
+        "src/duly/fastapi.py",
+        'Transaction = Annotated[AsyncConnection[Any], Depends(transaction, scope="function")]',
+        "Transaction = Annotated[AsyncConnection[Any], Depends(transaction)]",
+        "A client hears of success before the transaction has committed.",
+    ),
+    Fault(
+        "fastapi-is-working",
+        "src/duly/fastapi.py",
+        "return self.worker is not None and self.worker.control.ready()",
+        "return self.worker is not None",
+        "is_working says yes while the worker beside the server cannot work.",
+    ),
+    Fault(
+        "wiring-open-session",
+        "src/duly/wiring.py",
+        'due="created_at" if once else "closed_at",',
+        'due="created_at",',
+        "A worker reads sessions whose images are still being sent.",
+    ),
+    Fault(
+        "wiring-sender-off",
+        "src/duly/wiring.py",
+        "for name, channel in there_are.items() if name not in off}",
+        "for name, channel in there_are.items()}",
+        "Messages go out on a channel that DULY_SENDER_OFF switched off.",
+    ),
+)
+
+FAULTS: tuple[Fault, ...] = (
+    *KERNEL,
+    *LEDGER,
+    *WORKER,
+    *POSTS,
+    *SCHEDULER,
+    *INGEST,
+    *DELIVERY,
+    *PEOPLE,
+    *OBJECTS,
+    *VERIFY,
+    *API,
+    *CLI,
+    *BOT,
+    *DB,
+    *REST,
+)

@@ -1,0 +1,206 @@
+"""The proof tier: what runs nightly and before a release, in sections that also run alone.
+
+    ./duly test --proof list               the sections, and what each covers
+    ./duly test --proof                    all of them, one after the other
+    ./duly test --proof faults pg15        these
+    … --report                             and write result, commit and seed of each into docs/figures/proof.md
+
+Whoever changes what a section covers runs that section. A section takes at most half an hour on two cores.
+"""
+
+import json
+import re
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from duly.launcher import ROOT
+
+__all__ = ["SECTIONS", "Section", "run_proof"]
+
+PAGE = ROOT / "docs" / "figures" / "proof.md"
+DATA = ROOT / "docs" / "figures" / "proof.data.json"
+SECONDS = 1800  # of a section
+SQL = (*("kernel", "worker", "ledger", "posts", "ingest", "scheduler", "delivery"), *("people", "db", "verify"))
+CONFORMANCE = ("tests/fast/kernel", "tests/full/kernel", "tests/fast/worker", "tests/full/worker")
+
+
+@dataclass(frozen=True)
+class Section:
+    """Commands of `./duly`, all of which must succeed."""
+
+    covers: str
+    commands: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a section."""
+
+    section: str
+    passed: bool
+    closing: str
+    commit: str
+    seed: int
+    minutes: float
+    at: str
+
+
+def tests(*words: str) -> list[str]:
+    """A run of named tests."""
+    return ["test", *words]
+
+
+def on_server(name: str) -> Section:
+    """Everything that is SQL, on a server of this name."""
+    places = [str(path.relative_to(ROOT)) for path in sql_places()]
+    return Section(f"every package with SQL on {name}", [tests(*places, "--server", name)])
+
+
+def sql_places() -> list[Path]:
+    """The directories of the packages that have SQL, in both lower tiers."""
+    return [path for tier in ("fast", "full") for each in SQL if (path := ROOT / "tests" / tier / each).is_dir()]
+
+
+def through_pooler(name: str) -> Section:
+    """What workers do, through PgBouncer in transaction mode."""
+    return Section(
+        f"lease and worker conformance on {name} through PgBouncer",
+        [tests(*CONFORMANCE, "--server", name, "--through-pooler")],
+    )
+
+
+SECTIONS: Mapping[str, Section] = {
+    "faults": Section(
+        "hundreds of kills, zombies, lost servers and lost answers; every crash point",
+        [tests("tests/proof/faults", "-n0"), ["chaos", "--minutes", "8"]],
+    ),
+    "guards": Section(
+        "every trigger, unique key, policy, owner predicate and SKIP LOCKED removed in turn",
+        [tests("tests/proof/guards"), ["chaos", "--guards"]],
+    ),
+    "invariants": Section(
+        "every arm of an invariant is needed; invariants asked after every test of the fast tier",
+        [tests("tests/proof/verify"), tests("tests/fast", "--invariants", "test")],
+    ),
+    "races": Section(
+        "conformance and races, ten rounds in random order",
+        [
+            tests("tests/fast/kernel", "tests/full/kernel", "--rounds", "10"),
+            tests(*(f"tests/{tier}" for tier in ("fast", "full")), "-k", "race or races or at_once", "--rounds", "5"),
+        ],
+    ),
+    "storms": Section("storms of taps and answers", [tests("tests/proof/bot", "tests/proof/scheduler")]),
+    "http": Section("Schemathesis over every route", [tests("tests/proof/api")]),
+    "ocr": Section("OCR recordings and layouts", [tests("tests/proof/ingest")]),
+    "bench": Section("the benchmarks' own tests", [tests("tests/proof/bench")]),
+    **{f"pg{major}": on_server(f"pg{major}") for major in (15, 16, 17, 18)},
+    **{f"pg{major}-pgbouncer": through_pooler(f"pg{major}") for major in (15, 16, 17, 18)},
+    "stock": on_server("stock"),
+}
+
+
+def run_proof(words: Sequence[str]) -> int:
+    """Run sections; 0 when all of them passed."""
+    if "list" in words:
+        print("\n".join(f"{name:16} {section.covers}" for name, section in SECTIONS.items()))
+        return 0
+    names = [word for word in words if not word.startswith("-")]
+    if unknown := [name for name in names if name not in SECTIONS]:
+        print(f"duly: no such section of proof: {', '.join(unknown)}; there are {', '.join(SECTIONS)}", file=sys.stderr)
+        return 2
+    results = [run_section(name) for name in names or SECTIONS]
+    if "--report" in words:
+        write_report(results)
+    for result in results:
+        verdict = "ok" if result.passed else "FAILED"
+        print(f"duly: {verdict:6} {result.section:16} {result.minutes:5.1f} min  {result.closing}")
+    passed = sum(result.passed for result in results)
+    print(f"{passed} passed, {len(results) - passed} failed")
+    return 0 if passed == len(results) else 1
+
+
+def run_section(name: str) -> Result:
+    """Run the commands of a section, all with one seed."""
+    seed = secrets.randbelow(10**6)
+    began = time.monotonic()
+    closings: list[str] = []
+    passed = True
+    for command in SECTIONS[name].commands:
+        print(f"duly: proof {name}: ./duly {' '.join(command)}", flush=True)
+        code, closing = run_command(seeded(command, seed), SECONDS - (time.monotonic() - began))
+        passed = passed and code == 0
+        closings.append(closing)
+    minutes = (time.monotonic() - began) / 60
+    return Result(name, passed, "; ".join(closings), commit(), seed, round(minutes, 1), f"{datetime.now(UTC):%Y-%m-%d}")
+
+
+def seeded(command: Sequence[str], seed: int) -> list[str]:
+    """A command with the seed that it takes."""
+    match command[0]:
+        case "test":
+            return [*command, f"--randomly-seed={seed}"]
+        case "chaos" if "--guards" not in command:
+            return [*command, "--seed", str(seed)]
+        case _:
+            return list(command)
+
+
+def run_command(command: Sequence[str], seconds: float) -> tuple[int, str]:
+    """Run a command of the launcher in bounded time, pass on what it prints, and keep its last line."""
+    last = ""
+    with subprocess.Popen(
+        [str(ROOT / "duly"), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        limit = threading.Timer(max(seconds, 0.0), running.terminate)
+        limit.start()
+        assert running.stdout
+        for line in running.stdout:
+            print(line, end="", flush=True)
+            last = line.strip(" =\n") or last
+        code = running.wait()
+        limit.cancel()
+    return code, last if code >= 0 else f"stopped after {SECONDS // 60} minutes"
+
+
+def commit() -> str:
+    """The commit of this checkout, and whether something in it was changed since."""
+    head = git("rev-parse", "--short", "HEAD")
+    return f"{head} with changes" if git("status", "--porcelain", "--", "src", "tests", "tools") else head
+
+
+def git(*words: str) -> str:
+    """What git answers."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def write_report(results: Sequence[Result]) -> None:
+    """Write the page of figures: the newest result of every section."""
+    known: dict[str, dict[str, object]] = json.loads(DATA.read_text()) if DATA.exists() else {}
+    known |= {result.section: asdict(result) for result in results}
+    DATA.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+    rows = [row_of(name, known.get(name)) for name in SECTIONS]
+    page = PAGE.read_text() if PAGE.exists() else "<!-- results -->\n<!-- end -->\n"
+    table = "\n".join(
+        ["| section | covers | result | minutes | commit | seed | day |", "|---|---|---|---|---|---|---|", *rows]
+    )
+    PAGE.write_text(
+        re.sub(r"<!-- results -->.*<!-- end -->", f"<!-- results -->\n{table}\n<!-- end -->", page, flags=re.DOTALL)
+    )
+
+
+def row_of(name: str, result: Mapping[str, object] | None) -> str:
+    """A row of the page."""
+    if result is None:
+        return f"| `{name}` | {SECTIONS[name].covers} | not run yet | | | | |"
+    verdict = "green" if result["passed"] else "**red**"
+    return (
+        f"| `{name}` | {SECTIONS[name].covers} | {verdict}: {result['closing']} | {result['minutes']} | "
+        f"{result['commit']} | {result['seed']} | {result['at']} |"
+    )
