@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from duly.db.rows import Connection
 from duly.kernel.work import Finished, Pace
 from duly.objects import LARGEST_PHOTO_BYTES, Objects, clean_photo, open_objects
 from duly.posts.model import kept_name
@@ -178,6 +179,13 @@ WAYS = {
 def as_analyzer(reader: Reader) -> Analyzer:
     """A reader is an analyzer, which the type checker sees here."""
     return reader
+
+
+class UnsweptPosts(PostWork):
+    """Posts whose worker leaves sweeping to the test: its first sweep may come late, and take what the test expects."""
+
+    async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:  # noqa: ARG002
+        return 0
 
 
 # Images ---------------------------------------------------------------------------------------------------------------
@@ -367,7 +375,7 @@ async def test_a_clock_that_goes_back_while_a_post_is_read_makes_no_release_earl
 async def test_a_clock_that_leaps_ahead_costs_a_start_and_nothing_else(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait"] * 3)
     reader = Reader()
-    async with working(dsn, PostWork(as_analyzer(reader), QUIET)) as worker:
+    async with working(dsn, UnsweptPosts(as_analyzer(reader), QUIET)) as worker:
         await posts.until(lambda: reader.readings == 3)
         posts.advance_clock(8 * HOURS)
         assert await posts.sweep() == 3
