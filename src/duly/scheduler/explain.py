@@ -141,6 +141,13 @@ def tell_waits(run: Situation) -> str:
     return f"{snoozed} person is reminded at {when(run.remind_at)}, in {left}."
 
 
+def tell_not_reminded(run: Situation) -> str:
+    """There is no time to remind at."""
+    if run.schedule_status == "archived":
+        return "Its schedule is archived: no reminder is sent."
+    return "No reminder is sent: its remind_at was set to null."
+
+
 def tell_no_worker(run: Situation) -> str:
     """Nobody reminds."""
     return (
@@ -195,7 +202,7 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     Cause(
         Reason.NOT_REMINDED,
         lambda run: run.remind_at is None,
-        lambda _: "Nobody is to be reminded of it: it was made without a time to remind at.",
+        tell_not_reminded,
     ),
     Cause(Reason.NO_WORKER, lambda run: not run.schedulers, tell_no_worker),
     # For nothing.

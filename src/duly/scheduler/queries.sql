@@ -214,7 +214,7 @@ where not exists (
     select from scheduler.job_run_keys as k where k.job_id = g.job_id and k.period_key = g.period_key
 )
 order by g.job_id, g.period_key, g.scheduled_at
-returning id, scheduled_at, remind_at;
+returning id, job_id, period_key, scheduled_at;
 
 -- name: skip_runs
 -- Periods that were missed are accounted for, each with its reason.

@@ -268,7 +268,7 @@ async def find_plannings(connection: Connection, keys: Sequence[int]) -> Mapping
 
 
 async def add_runs(connection: Connection, firings: Sequence[Firing]) -> Sequence[Row]:
-    """Make the runs of periods that have none; each with its `id`, `scheduled_at` and `remind_at`."""
+    """Make the runs of periods that have none; each with its `id`, `job_id`, `period_key` and `scheduled_at`."""
     return await get_rows(
         connection,
         SQL.add_runs,

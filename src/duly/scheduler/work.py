@@ -85,7 +85,12 @@ class ScheduleWork(Work):
         firings = [firing for lease, each in planned if lease.key in ours for firing in each.firings]
         if firings:
             made = await store.add_runs(connection, firings)
-            missed = [(row["id"], row["scheduled_at"], WAS_PAUSED) for row in made if row["remind_at"] is None]
+            paused = {(each.job_id, each.period_key) for each in firings if each.remind_at is None}
+            missed = [
+                (row["id"], row["scheduled_at"], WAS_PAUSED)
+                for row in made
+                if (row["job_id"], row["period_key"]) in paused
+            ]
             if missed:
                 await store.skip_runs(connection, missed)
         return ours
