@@ -49,6 +49,7 @@ limit %(most)s;
 
 -- name: write_notices
 -- Whoever posted is told once, in the transaction that releases, in their language: by Telegram where they are known there.
+-- The author of an imported document is not told: it was posted long ago, elsewhere.
 insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
 select
     case when u.telegram_id is null then 'console' else 'telegram' end, p.author_id, 'post.released',
@@ -60,6 +61,7 @@ select
 from unnest((select %(keys)s::uuid[])) as given (key)
 cross join lateral (select * from posts.posts as t where t.id = given.key limit 1) as p
 cross join lateral (select * from "user".users as w where w.uid = p.author_id limit 1) as u
+where p.legacy is null
 order by p.id
 on conflict (dedupe_key) do nothing;
 
