@@ -269,6 +269,37 @@ cross join lateral (select * from scheduler.jobs as t where t.id = r.job_id limi
 cross join lateral (select * from "user".users as t where t.id = j.user_id limit 1) as u
 order by r.remind_at, r.id;
 
+-- name: supersede_reminders
+-- Runs of these schedules are reminded of now. Where the message of an earlier one still waits for a channel that is not
+-- configured, and a later run has come since, the message ends and its run is skipped. The sender wrote on the message why
+-- it waits; the schedule may have got another channel since.
+with superseded as (
+    select o.id as message, r.id, r.scheduled_at
+    from unnest((select %(jobs)s::bigint[]), (select %(channels)s::text[]), (select %(recipients)s::text[]))
+        as g (job_id, channel, recipient)
+    join duly.outbox as o
+        on o.channel in (g.channel, 'telegram') and o.recipient = g.recipient and o.status = 'pending'
+        and o.kind = 'reminder.due' and o.payload -> 'job' = to_jsonb(g.job_id)
+        and starts_with(o.last_error, 'CHANNEL_NOT_CONFIGURED: ')
+    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
+    join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+    join scheduler.jobs as j on j.id = g.job_id and j.catch_up <> 'all'
+    where r.status = 'pending' and r.reminder_id = o.id and exists (
+        select
+        from scheduler.job_runs as later
+        where later.job_id = g.job_id and later.scheduled_at > r.scheduled_at and later.scheduled_at <= duly.now()
+    )
+    order by o.id
+    for no key update of o, r skip locked
+),
+withdrawn as (
+    update duly.outbox as o set status = 'failed', last_error = 'superseded: a later run of its schedule has come'
+    where o.id in (select s.message from superseded as s)
+)
+update scheduler.job_runs as r set status = 'skipped', reason = 'missed: a later one has come'
+from superseded as s
+where r.id = s.id and r.scheduled_at = s.scheduled_at;
+
 -- name: queue_reminders
 -- The message and the note that it was written, together: a run is reminded of once for each time it is due.
 with given as (

@@ -61,6 +61,7 @@ __all__ = [
     "queue_reminders",
     "receipt_of",
     "skip_runs",
+    "supersede_reminders",
     "undo",
 ]
 
@@ -293,6 +294,17 @@ async def skip_runs(connection: Connection, skipped: Sequence[tuple[int, datetim
 async def find_due(connection: Connection, most: int) -> Sequence[DueRun]:
     """Hold, for this transaction, runs whose reminder is due."""
     return [DueRun(**row) for row in await get_rows(connection, SQL.find_due, most=most)]
+
+
+async def supersede_reminders(connection: Connection, due: Sequence[DueRun]) -> int:
+    """Withdraw waiting messages of earlier runs of these schedules, and skip those runs; how many there were."""
+    return await change(
+        connection,
+        SQL.supersede_reminders,
+        jobs=[each.job_id for each in due],
+        channels=[each.channel for each in due],
+        recipients=[each.uid for each in due],
+    )
 
 
 async def queue_reminders(connection: Connection, due: Sequence[DueRun], payloads: Sequence[Mapping[str, Any]]) -> int:

@@ -111,6 +111,7 @@ async def remind(connection: Connection, most: int = REMINDED_AT_ONCE) -> int:
     if missed := [(run.id, run.scheduled_at, run.skipped) for run in due if run.skipped]:
         await store.skip_runs(connection, missed)
     if told := [run for run in due if not run.skipped]:
+        await store.supersede_reminders(connection, told)
         await store.queue_reminders(connection, told, [payload_of(run) for run in told])
     return len(due)
 
