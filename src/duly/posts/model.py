@@ -220,18 +220,26 @@ def as_instant(name: str, value: object) -> datetime:
                 raise ValueError
             case int() | float():
                 at = datetime.fromtimestamp(value / 1000, UTC)
-            case {"_seconds": int(seconds), "_nanoseconds": int(nanoseconds)}:
-                at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=nanoseconds // 1000)
+            case {"_seconds": seconds, "_nanoseconds": nanoseconds} | {"seconds": seconds, "nanoseconds": nanoseconds}:
+                at = from_parts(seconds, nanoseconds)
             case _:
                 raise ValueError
         at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError, OSError, TypeError):
         raise InvalidArgument(
-            f"{name}: must be a time: ISO 8601, milliseconds since 1970, or {{_seconds, _nanoseconds}}"
+            f"{name}: must be a time: ISO 8601, milliseconds since 1970, {{seconds, nanoseconds}} or "
+            "{_seconds, _nanoseconds}"
         ) from None
     if not EARLIEST <= at < LATEST:
         raise InvalidArgument(f"{name}: must lie in the years 2000 to 2199")
     return at
+
+
+def from_parts(seconds: object, nanoseconds: object) -> datetime:
+    """A time that is written as Firestore does, or ValueError."""
+    if type(seconds) is not int or type(nanoseconds) is not int or not 0 <= nanoseconds < 1_000_000_000:
+        raise ValueError
+    return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=nanoseconds // 1000)
 
 
 def as_uuid(value: str | None) -> UUID | None:
