@@ -63,7 +63,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A post as it may be shown; who holds it is nobody's business."""
+    """A post as it may be shown; request and lease only to its author and to administrators, the owner without token."""
 
     id: UUID
     author_id: str
@@ -79,6 +79,9 @@ class Post:
     caption: str
     image_url: str | None
     released_at: datetime | None
+    request_id: UUID | None
+    lease_owner: str | None  # the worker's name: the token of the claim is never shown
+    lease_expires_at: datetime | None
 
 
 def checked_caption(caption: str) -> str:
