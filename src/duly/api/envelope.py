@@ -1,9 +1,9 @@
 """The posts contract's own envelope: `{"success": true, "data": ...}` or `{"success": false, "error": ...}`.
 
 What everywhere else is a problem with a status is told here in the contract's words, with its statuses; and how each
-request ended is counted, ours to blame or not. A request in the form of Firebase's callable functions, `{"data": ...}`, is
-answered in that form: `{"result": ...}` or `{"error": {"status", "message", "details"}}`. Who is refused before the body
-is read gets the envelope, whose error has the status that callable clients read.
+request ended is counted, ours to blame or not. A request in the form of Firebase's callable functions, `{"data": ...}`,
+is answered in that form: `{"result": ...}` or `{"error": {"status", "message", "details"}}`. A request that is refused
+before its body is read gets the envelope, whose error has the status that callable clients read.
 """
 
 import asyncio
@@ -213,6 +213,12 @@ def envelopes(*errors: type[DulyError]) -> dict[int | str, dict[str, Any]]:
         code = status.HTTP_400_BAD_REQUEST if error is InvalidArgument else error.status
         words = f"`{error.code}`"
         known = found.get(code)
-        found[code] = {"model": Refusal | CallableRefusal, "description": f"{known['description']}, {words}" if known else words}
-    found["4XX"] = {"model": Refusal | CallableRefusal, "description": "Every refusal has one of these forms."}  # else the framework adds its own
+        found[code] = {
+            "model": Refusal | CallableRefusal,
+            "description": f"{known['description']}, {words}" if known else words,
+        }
+    found["4XX"] = {
+        "model": Refusal | CallableRefusal,
+        "description": "Every refusal has one of these forms.",
+    }  # else the framework adds its own
     return found

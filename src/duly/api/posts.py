@@ -69,7 +69,7 @@ PostId: TypeAlias = Annotated[UUID, Path(description="The post's id.")]
 Caption = Annotated[str, Field(strict=True, max_length=LONGEST_CAPTION, pattern=r"^[^\x00]*$")]
 
 
-# Shapes ---------------------------------------------------------------------------------------------------------------
+# Shapes ------------------------------------------------------------------------------------------------------------
 
 
 class IntentRequest(Asked):
@@ -196,7 +196,7 @@ class ShownObjective(Shown):
     burn_rates: dict[str, float | None] = Field(description="1 uses up the budget in just 30 days.")
 
 
-# Routes ---------------------------------------------------------------------------------------------------------------
+# Routes ------------------------------------------------------------------------------------------------------------
 
 
 @intents.post(
@@ -258,9 +258,7 @@ async def upload_image(
 
 
 @posts.get("", operation_id="list_posts", summary="List posts, the newest first")
-async def list_posts(
-    query: Annotated[PostQuery, Query()], viewer: Viewer, reader: Reader, pool: Opened
-) -> PostPage:
+async def list_posts(query: Annotated[PostQuery, Query()], viewer: Viewer, reader: Reader, pool: Opened) -> PostPage:
     """What is released, or one person's posts; needs the scope `posts:read`."""
     page = await service.list_posts(
         pool, viewer, author=query.author, place=query.next, most=query.limit, reader=reader

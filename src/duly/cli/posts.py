@@ -117,6 +117,7 @@ def repair_posts(as_json: bool) -> None:
 def import_posts(file: Path, as_json: bool) -> None:
     """Import documents, with a bar over the bytes of the file; every refused one is told with its number and id."""
     bad: list[dict[str, object]] = []
+    size = file.stat().st_size
     with file.open("rb") as opened:
         found = documents_of(opened)
 
@@ -129,7 +130,7 @@ def import_posts(file: Path, as_json: bool) -> None:
                 print(f"{place}{each.number}: {each.reason}{f' (id {each.id})' if each.id else ''}", file=sys.stderr)
 
         async def question(pool: Pool) -> Imported:
-            with counter("importing, bytes", file.stat().st_size) as tell_progress:
+            with counter("importing, bytes", size) as tell_progress:
                 return await import_legacy(pool, found.each, lambda _: tell_progress(opened.tell()), refuse)
 
         done = as_owner(question)

@@ -187,7 +187,8 @@ with waited as (
     cross join lateral (
         select t.{key} as key
         from {schema}.{table} as t
-        where t.{state} = 'pending' and t.channel = c.channel and t.due_at < duly.now() - make_interval(days => %(days)s)
+        where t.{state} = 'pending' and t.channel = c.channel
+            and t.due_at < duly.now() - make_interval(days => %(days)s)
         order by t.due_at, t.{key}
         limit %(most)s
         for no key update skip locked

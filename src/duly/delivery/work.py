@@ -7,8 +7,8 @@
 One recipient's messages go out in the order they were written: those that are held together are sent one after the
 other, and when one must be tried again those behind it are handed back unblamed.
 
-Messages of a channel that is not configured, as Telegram is without a bot token, stay pending: the sender writes on them
-which setting is missing, and after seven days they fail.
+Messages of a channel that is not configured, such as Telegram without a bot token, stay pending: the sender writes on
+them which setting is missing, and after seven days they fail.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """The import of documents of the first version: each batch is a transaction, and every refused document is named.
 
-A file has one document a line, or is one JSON array of documents. Doing it again adds nothing: a document is known by its id. So an import that was interrupted is simply started again.
+A file has one document a line, or is one JSON array of documents. Doing it again adds nothing: a document is known by
+its id. So an import that was interrupted is simply started again.
 """
 
 import re
@@ -121,7 +122,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def elements_of(file: BinaryIO) -> Iterator[bytes | InvalidArgument]:
-    """The elements of the array that a file is, each as its text; of one that is too long, so much that it is seen to be.
+    """The elements of the array in a file, each as its text; of one that is too long, so much that it is seen to be.
 
     Only brackets and strings are looked at, so that an element that is no JSON is refused alone.
     """

@@ -63,7 +63,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A post as it may be shown; request and lease only to its author and to administrators, the owner without token."""
+    """A post as it may be shown; its request and its lease only to its author and to administrators."""
 
     id: UUID
     author_id: str
@@ -99,7 +99,7 @@ def kept_name(upload: str) -> str:
     return f"posts/{name[:2]}/{name}"
 
 
-# The first version ----------------------------------------------------------------------------------------------------
+# The first version -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,9 @@ def as_instant(name: str, value: object) -> datetime:
                 raise ValueError
             case int() | float():
                 at = datetime.fromtimestamp(value / 1000, UTC)
-            case {"_seconds": seconds, "_nanoseconds": nanoseconds} | {"seconds": seconds, "nanoseconds": nanoseconds}:
+            case {"_seconds": int(seconds), "_nanoseconds": int(nanoseconds)}:
+                at = from_parts(seconds, nanoseconds)
+            case {"seconds": int(seconds), "nanoseconds": int(nanoseconds)}:
                 at = from_parts(seconds, nanoseconds)
             case _:
                 raise ValueError
@@ -238,9 +240,9 @@ def as_instant(name: str, value: object) -> datetime:
     return at
 
 
-def from_parts(seconds: object, nanoseconds: object) -> datetime:
+def from_parts(seconds: int, nanoseconds: int) -> datetime:
     """A time that is written as Firestore does, or ValueError."""
-    if type(seconds) is not int or type(nanoseconds) is not int or not 0 <= nanoseconds < 1_000_000_000:
+    if isinstance(seconds, bool) or isinstance(nanoseconds, bool) or not 0 <= nanoseconds < 1_000_000_000:
         raise ValueError
     return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=nanoseconds // 1000)
 

@@ -40,7 +40,7 @@ ANYBODY = "*"  # a viewer who may see everything; no uid is called so
 END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 
 
-# Asking ---------------------------------------------------------------------------------------------------------------
+# Asking ------------------------------------------------------------------------------------------------------------
 
 
 async def create_intent(connection: Connection, intent: Intent, *, is_kept: bool) -> Row:
@@ -67,12 +67,10 @@ async def edit_caption(connection: Connection, key: UUID, author: str, caption: 
     return await find_value(connection, SQL.edit_caption, key=key, author=author, caption=caption) is not None
 
 
-# Looking --------------------------------------------------------------------------------------------------------------
+# Looking -----------------------------------------------------------------------------------------------------------
 
 
-async def find_post(
-    connection: Connection, key: UUID, viewer: str | None, *, reader: str | None = None
-) -> Post | None:
+async def find_post(connection: Connection, key: UUID, viewer: str | None, *, reader: str | None = None) -> Post | None:
     """A post that this viewer may see; a reader sees request and lease too, where it is theirs."""
     row = await find_row(connection, SQL.find_post, key=key, viewer=viewer, reader=reader or viewer)
     return post_of(row) if row else None
@@ -117,7 +115,7 @@ def post_of(row: Row) -> Post:
     return replace(Post(**row), status=Status(row["status"]), lease_owner=worker_of(owner) if owner else None)
 
 
-# Releasing ------------------------------------------------------------------------------------------------------------
+# Releasing ---------------------------------------------------------------------------------------------------------
 
 
 async def write_notices(connection: Connection, keys: Sequence[UUID], texts: Mapping[str, str]) -> int:
@@ -125,7 +123,7 @@ async def write_notices(connection: Connection, keys: Sequence[UUID], texts: Map
     return await change(connection, SQL.write_notices, keys=list(keys), texts=orjson.dumps(texts).decode())
 
 
-# Tidying --------------------------------------------------------------------------------------------------------------
+# Tidying -----------------------------------------------------------------------------------------------------------
 
 
 async def expire_uploads(connection: Connection, most: int = 100) -> list[str]:
@@ -144,7 +142,7 @@ async def count_intents(connection: Connection, intents: Mapping[str, int]) -> N
     await change(connection, SQL.count_intents, outcomes=list(intents), intents=list(intents.values()))
 
 
-# The first version ----------------------------------------------------------------------------------------------------
+# The first version -------------------------------------------------------------------------------------------------
 
 
 async def add_authors(connection: Connection, authors: Sequence[str]) -> int:

@@ -270,9 +270,9 @@ cross join lateral (select * from "user".users as t where t.id = j.user_id limit
 order by r.remind_at, r.id;
 
 -- name: supersede_reminders
--- Runs of these schedules are reminded of now. Where the message of an earlier one still waits for a channel that is not
--- configured, and a later run has come since, the message ends and its run is skipped. The sender wrote on the message why
--- it waits; the schedule may have got another channel since.
+-- Runs of these schedules are reminded of now. Where the message of an earlier one still waits for a channel that is
+-- not configured, and a later run has come since, the message ends and its run is skipped. The sender wrote on the
+-- message why it waits; the schedule may have got another channel since.
 with superseded as (
     select o.id as message, r.id, r.scheduled_at
     from unnest((select %(jobs)s::bigint[]), (select %(channels)s::text[]), (select %(recipients)s::text[]))

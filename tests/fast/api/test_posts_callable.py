@@ -1,4 +1,4 @@
-"""The contract's section 2.1 as Firebase's callable functions speak it, its fields, and for whom an administrator asks."""
+"""The contract's section 2.1 in the form of Firebase's callable functions; fields of a post; the header Duly-User."""
 
 import json
 from typing import Any
@@ -49,7 +49,7 @@ def callable_error(answer: httpx2.Response, status: int, canonical: str, code: s
     return error
 
 
-# createPostIntent (Callable) -------------------------------------------------------------------------------------------
+# createPostIntent (Callable) -------------------------------------------------------------------------------------
 
 
 def test_the_callable_form_answers_the_contracts_response_as_its_result(house: House, anna: httpx2.Client) -> None:
@@ -66,9 +66,7 @@ def test_the_callable_form_answers_the_contracts_response_as_its_result(house: H
 
 def test_already_posted_is_told_in_the_callable_form(anna: httpx2.Client) -> None:
     post = result(anna.post(INTENT, json={"data": body_of(anna)}))["data"]["postId"]
-    error = callable_error(
-        anna.post(INTENT, json={"data": body_of(anna)}), 409, "ALREADY_EXISTS", "ALREADY_POSTED"
-    )
+    error = callable_error(anna.post(INTENT, json={"data": body_of(anna)}), 409, "ALREADY_EXISTS", "ALREADY_POSTED")
     assert error["details"]["postId"] == post
     refused(anna.post(INTENT, json=body_of(anna)), 409, "ALREADY_POSTED", post)
 
@@ -113,7 +111,7 @@ def test_a_refusal_before_the_body_is_read_has_a_status_that_callable_clients_kn
     assert answer.json()["error"]["status"] == "PERMISSION_DENIED"
 
 
-# 1.2 `posts` schema: requestId, leaseOwner, leaseExpiresAt ---------------------------------------------------------------
+# 1.2 `posts` schema: requestId, leaseOwner, leaseExpiresAt ---------------------------------------------------------
 
 
 def test_an_author_sees_the_request_and_the_lease_of_their_post_without_the_token(
@@ -159,7 +157,7 @@ def test_others_do_not_see_the_request_of_a_post(house: House, anna: httpx2.Clie
         assert [each["requestId"] for each in shown] == [body["requestId"]] * 3
 
 
-# Duly-User ---------------------------------------------------------------------------------------------------------------
+# Duly-User ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_unknown_duly_user_is_named_with_its_header(house: House, anna: httpx2.Client) -> None:

@@ -18,7 +18,7 @@ from tests.support.actions import working
 from tests.support.delivery.actions import MessageActions, ScriptedChannel, send_work
 from tests.support.telegram import TOKEN
 
-NO_TOKEN = "TELEGRAM_BOT_TOKEN is not set"
+NO_TOKEN = "TELEGRAM_BOT_TOKEN is not set"  # noqa: S105
 WAITS = f"CHANNEL_NOT_CONFIGURED: {NO_TOKEN}"
 MISSING = {"telegram": NO_TOKEN}
 TABLES = [
@@ -65,7 +65,7 @@ def without_token(table: LeaseTable = OUTBOX) -> SendWork:
     return send_work(ScriptedChannel("console"), table=table, missing=MISSING)
 
 
-# What the settings say -------------------------------------------------------------------------------------------------
+# What the settings say -------------------------------------------------------------------------------------------
 
 
 def test_without_a_token_there_is_no_telegram_and_the_missing_setting_is_named() -> None:
@@ -108,7 +108,7 @@ def test_both_senders_of_a_worker_know_what_is_missing() -> None:
     assert [each.missing for each in works if isinstance(each, SendWork)] == [MISSING, MISSING]
 
 
-# What becomes of a message ---------------------------------------------------------------------------------------------
+# What becomes of a message ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
@@ -123,9 +123,7 @@ async def test_a_message_without_its_channel_waits_and_says_why(
     assert console.sent == []
 
 
-async def test_a_worker_without_a_token_never_marks_a_telegram_message_sent(
-    messages: MessageActions, dsn: str
-) -> None:
+async def test_a_worker_without_a_token_never_marks_a_telegram_message_sent(messages: MessageActions, dsn: str) -> None:
     create(messages, OUTBOX)
     create(messages, notification())
     messages.create("later", channel="console")
@@ -192,7 +190,7 @@ async def test_by_the_console_instead_it_is_sent_and_the_row_says_so(
     assert len(console.sent) == 1
 
 
-# What doctor says ------------------------------------------------------------------------------------------------------
+# What doctor says ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)

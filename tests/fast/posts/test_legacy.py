@@ -1,4 +1,4 @@
-"""The contract's section 3: documents of the first version, however an export writes them; refused ones are all named."""
+"""The contract's section 3: documents of the first version in every form of export; refused ones are all named."""
 
 import io
 import json
@@ -26,7 +26,7 @@ def cli(posts: PostActions, tmp_path: Path) -> CommandLine:
     return CommandLine(posts.admin.info.dsn, tmp_path)
 
 
-# `timestamp` -> `createdAt` -------------------------------------------------------------------------------------------
+# `timestamp` -> `createdAt` ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_timestamp_that_is_none_is_refused_with_the_forms_there_are(timestamp:
         read_legacy({"userId": "anna", "timestamp": timestamp})
 
 
-# An export that is one array ------------------------------------------------------------------------------------------
+# An export that is one array ---------------------------------------------------------------------------------------
 
 
 def read(text: bytes) -> list[bytes | str]:

@@ -23,7 +23,7 @@ ENSURE = "select job_run_id, is_new from scheduler.ensure_run(%s, %s, %s)"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-# 拉取到期未发送的 job_runs: a run inserted by plain SQL is reminded of like any other (R29) ------------------------------
+# 拉取到期未发送的 job_runs: a run inserted by plain SQL is reminded of like any other (R29) ------------------------
 
 
 async def test_a_run_inserted_as_the_contracts_seed_does_is_reminded_of(schedules: ScheduleActions) -> None:
@@ -77,12 +77,13 @@ async def test_firings_missed_while_paused_are_still_skipped(schedules: Schedule
     schedules.set_clock("2026-11-16T12:30:00+00:00")
     await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
     await schedules.run_cycle()
-    assert schedules.runs("status", "reason", "remind_at is null")[:3] == [
-        ("skipped", "missed: the schedule was paused", True)
-    ] * 3
+    assert (
+        schedules.runs("status", "reason", "remind_at is null")[:3]
+        == [("skipped", "missed: the schedule was paused", True)] * 3
+    )
 
 
-# job_runs 唯一键 (job_id, period_key) 确保每周期仅一实例: made, or found (R1) -------------------------------------------
+# job_runs 唯一键 (job_id, period_key) 确保每周期仅一实例: made, or found (R1) -------------------------------------
 
 
 async def test_ensure_run_makes_the_run_of_a_period_once_and_then_returns_it(schedules: ScheduleActions) -> None:
@@ -126,7 +127,7 @@ async def test_of_two_that_ensure_a_run_at_once_one_makes_it_and_both_get_it(
     assert found[1] == (found[0][0], False)
 
 
-# REFERENCES scheduler.job_runs(id) ON DELETE CASCADE (D11) -------------------------------------------------------------
+# REFERENCES scheduler.job_runs(id) ON DELETE CASCADE (D11) -------------------------------------------------------
 
 
 @pytest.mark.lawless  # by hand: no entry point deletes

@@ -80,7 +80,7 @@ async def test_a_message_that_nobody_sends(schedules: ScheduleActions) -> None:
         (
             ["last_error = 'CHANNEL_NOT_CONFIGURED: TELEGRAM_BOT_TOKEN is not set'"],
             Reason.NOT_CONFIGURED,
-            "waits for telegram: TELEGRAM_BOT_TOKEN is not set; it is sent when that is set, and fails at 2026-11-23 10:00",
+            "TELEGRAM_BOT_TOKEN is not set; it is sent when that is set, and fails at 2026-11-23 10:00",
         ),
     ],
 )

@@ -230,7 +230,7 @@ def test_a_reminder_speaks_the_persons_language(language: str, words: str) -> No
     }
 
 
-# A channel that is not configured -------------------------------------------------------------------------------------
+# A channel that is not configured ----------------------------------------------------------------------------------
 
 
 async def remind_without_token(schedules: ScheduleActions) -> None:
@@ -243,9 +243,7 @@ async def remind_without_token(schedules: ScheduleActions) -> None:
 
 
 @pytest.mark.parametrize("other", [None, "console"])
-async def test_a_waiting_message_ends_when_a_later_run_has_come(
-    other: str | None, schedules: ScheduleActions
-) -> None:
+async def test_a_waiting_message_ends_when_a_later_run_has_come(other: str | None, schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
     await remind_without_token(schedules)

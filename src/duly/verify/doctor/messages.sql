@@ -1,8 +1,8 @@
 -- What is to be said, and what became of it.
 
 -- name: count_messages
--- How many wait too long, how many wait for a channel that is not configured, how many nobody knows of, and how many failed
--- since yesterday; each counted so far and no farther; and how many people are written to by apprise.
+-- How many wait too long, how many wait for a channel that is not configured, how many nobody knows of, and how many
+-- failed since yesterday; each counted so far and no farther; and how many people are written to by apprise.
 select
     (
         select count(*) from (

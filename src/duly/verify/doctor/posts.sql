@@ -8,8 +8,8 @@ where o.breached_at is not null
 order by o.name;
 
 -- name: find_overdue
--- Posts that should have been released by now, counted so far and no farther, and how long the oldest is overdue; imported
--- documents do not count.
+-- Posts that should have been released by now, counted so far and no farther, and how long the oldest is overdue;
+-- imported documents do not count.
 select count(*) as posts, extract(epoch from max(duly.now() - late.release_time))::float8 as seconds
 from (
     (
