@@ -558,8 +558,15 @@ class Settings(BaseSettings):
     telegram_token: SecretStr | None = setting(
         Section.TELEGRAM,
         "TELEGRAM_BOT_TOKEN",
-        unset="there is no bot; what is meant for Telegram appears on the console",
+        unset="there is no bot; what is meant for Telegram waits, and fails after 7 days",
         description="The token that BotFather gave the bot. Buttons are signed with it: a new token ends the old ones.",
+    )
+    telegram_on_console: Switch = setting(
+        Section.TELEGRAM,
+        "DULY_TELEGRAM_ON_CONSOLE",
+        default=False,
+        description="Without a token, send what is meant for Telegram by the console instead of letting it wait. "
+        "`duly up` on the embedded server turns this on for its worker.",
     )
     telegram_api_url: WebAddress = setting(
         Section.TELEGRAM,

@@ -156,7 +156,7 @@ def scheduler(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
 
 def channels_of(settings: Settings) -> dict[str, Channel]:
-    """The channels that are switched on; what is meant for Telegram appears on the console until there is a bot."""
+    """The channels that are switched on and configured: Telegram needs a bot token."""
     from duly.delivery.apprise import AppriseChannel
     from duly.delivery.console import Console
     from duly.delivery.webhook import Webhook
@@ -165,9 +165,33 @@ def channels_of(settings: Settings) -> dict[str, Channel]:
     webhook = Webhook(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
     apprise = AppriseChannel(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
     off = settings.sender_off.split(",")
-    telegram = telegram_of(settings) if settings.telegram_token and "telegram" not in off else console
-    there_are: dict[str, Channel] = {"console": console, "telegram": telegram, "webhook": webhook, "apprise": apprise}
+    there_are: dict[str, Channel] = {"console": console, "webhook": webhook, "apprise": apprise}
+    if settings.telegram_token and "telegram" not in off:
+        there_are["telegram"] = telegram_of(settings)
     return {name: channel for name, channel in there_are.items() if name not in off}
+
+
+def missing_settings_of(settings: Settings) -> dict[str, str]:
+    """The channels whose messages wait because a setting is missing, each with what is missing."""
+    missing = unset_settings_of(settings)
+    return {} if takes_console(settings) else missing
+
+
+def console_instead_of(settings: Settings) -> dict[str, str]:
+    """The channels whose messages go to the console because a setting is missing, each with what is missing."""
+    missing = unset_settings_of(settings)
+    return missing if takes_console(settings) else {}
+
+
+def takes_console(settings: Settings) -> bool:
+    """Does the console take what is meant for a channel that is not configured?"""
+    return settings.telegram_on_console and "console" not in settings.sender_off.split(",")
+
+
+def unset_settings_of(settings: Settings) -> dict[str, str]:
+    """The channels that are on and not configured, each with what is missing."""
+    is_off = "telegram" in settings.sender_off.split(",")
+    return {} if settings.telegram_token or is_off else {"telegram": "TELEGRAM_BOT_TOKEN is not set"}
 
 
 def telegram_of(settings: Settings) -> Channel:
@@ -204,6 +228,8 @@ def sender(
         wakes=wakes,
         seconds=lease / 2,
         retain_days=retain_days,
+        missing=missing_settings_of(settings),
+        console_instead=console_instead_of(settings),
         links=Links(settings.public_url) if settings.public_url else None,
     )
 

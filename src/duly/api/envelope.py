@@ -1,14 +1,16 @@
 """The posts contract's own envelope: `{"success": true, "data": ...}` or `{"success": false, "error": ...}`.
 
 What everywhere else is a problem with a status is told here in the contract's words, with its statuses; and how each
-request ended is counted, ours to blame or not.
+request ended is counted, ours to blame or not. A request in the form of Firebase's callable functions, `{"data": ...}`,
+is answered in that form: `{"result": ...}` or `{"error": {"status", "message", "details"}}`. A request that is refused
+before its body is read gets the envelope, whose error has the status that callable clients read.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from fastapi import Request, Response, status
@@ -26,9 +28,21 @@ from duly.kernel.outcome import clean_text
 from duly.logs import get_log
 from duly.posts import store
 
-__all__ = ["EnvelopedRoute", "IntentCounts", "Refusal", "envelopes"]
+__all__ = ["CALLABLE", "PLAIN", "EnvelopedRoute", "IntentCounts", "Refusal", "envelopes", "form_of"]
 
 FLUSH_SECONDS = 5.0
+PLAIN, CALLABLE = "plain", "callable"  # the forms of a request; also what pydantic puts into the place of an error
+CANONICAL: Mapping[int, str] = {  # what clients of callable functions call an HTTP status
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    413: "INVALID_ARGUMENT",
+    422: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
 log = get_log("duly.api")
 
 
@@ -36,6 +50,7 @@ class RefusalReason(BaseModel):
     """Why there is no post."""
 
     code: str = Field(description="docs/errors.md explains each.")
+    status: str = Field(description="The same for clients of callable functions: a canonical status.")
     message: str
     postId: str | None = Field(default=None, description="With ALREADY_POSTED: the post of that day.")  # noqa: N815
 
@@ -45,6 +60,27 @@ class Refusal(BaseModel):
 
     success: bool = False
     error: RefusalReason
+
+
+class CallableDetails(BaseModel):
+    """What else there is to know of an error."""
+
+    code: str = Field(description="docs/errors.md explains each.")
+    postId: str | None = Field(default=None, description="With ALREADY_POSTED: the post of that day.")  # noqa: N815
+
+
+class CallableError(BaseModel):
+    """Why there is no post, as clients of callable functions read it."""
+
+    status: str = Field(description="A canonical status, such as ALREADY_EXISTS.")
+    message: str
+    details: CallableDetails
+
+
+class CallableRefusal(BaseModel):
+    """A request in the form of callable functions that made no post."""
+
+    error: CallableError
 
 
 class IntentCounts:
@@ -110,7 +146,7 @@ class EnvelopedRoute(GuardedRoute):
                 counts.note(refusal[0].code)
                 if refusal[0] is Unexpected:
                     log.exception("a request for a post failed")
-                return told(*refusal)
+                return told(*refusal, is_callable=is_callable(request, error))
             counts.note("REPLAYED" if response.headers.get("Duly-Replayed") else "CREATED")
             return response
 
@@ -128,7 +164,7 @@ def refusal_of(error: Exception) -> tuple[type[DulyError], str, AlreadyPosted | 
         case DulyError():
             return type(error), str(error), None
         case RequestValidationError():
-            place = place_of(error.errors()[0])
+            place = place_of(without_form(error.errors()[0]))
             return InvalidArgument, f"{place.at.removeprefix('body.')}: {place.says}", None
         case HTTPException():  # the framework's own word for a body that is no text at all, or too deep
             return InvalidArgument, "body: cannot be read as JSON", None
@@ -138,11 +174,35 @@ def refusal_of(error: Exception) -> tuple[type[DulyError], str, AlreadyPosted | 
             return Unexpected, "something went wrong here that should not have; the server's log says what", None
 
 
-def told(error: type[DulyError], message: str, posted: AlreadyPosted | None) -> Response:
+def form_of(body: object) -> str:
+    """Which form a request has: callable functions have all they are given in `data`."""
+    return CALLABLE if isinstance(body, dict) and "data" in cast("dict[str, Any]", body) else PLAIN
+
+
+def is_callable(request: Request, error: Exception) -> bool:
+    """Was a request that failed in the form of callable functions, as far as it was read?"""
+    if isinstance(error, RequestValidationError):
+        return form_of(error.body) == CALLABLE
+    return getattr(request.state, "is_callable", False)
+
+
+def without_form(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A finding of pydantic's whose place does not say which form was read."""
+    first, *rest = found["loc"]
+    return {**found, "loc": (first, *rest[1:])} if rest[:1] in ([PLAIN], [CALLABLE]) else found
+
+
+def told(error: type[DulyError], message: str, posted: AlreadyPosted | None, *, is_callable: bool) -> Response:
     """A refusal as a response; a broken rule is 400 here, as the contract says."""
     code = status.HTTP_400_BAD_REQUEST if error is InvalidArgument else error.status
     post_id = str(posted.post_id) if posted and posted.post_id else None
-    refusal = Refusal(error=RefusalReason(code=error.code, message=clean_text(message), postId=post_id))
+    words, canonical = clean_text(message), CANONICAL.get(code, "INTERNAL")
+    refusal: BaseModel
+    if is_callable:
+        details = CallableDetails(code=error.code, postId=post_id)
+        refusal = CallableRefusal(error=CallableError(status=canonical, message=words, details=details))
+    else:
+        refusal = Refusal(error=RefusalReason(code=error.code, status=canonical, message=words, postId=post_id))
     return JSONResponse(refusal.model_dump(exclude_none=True), code, headers=HEADERS.get(code, {}))
 
 
@@ -153,6 +213,12 @@ def envelopes(*errors: type[DulyError]) -> dict[int | str, dict[str, Any]]:
         code = status.HTTP_400_BAD_REQUEST if error is InvalidArgument else error.status
         words = f"`{error.code}`"
         known = found.get(code)
-        found[code] = {"model": Refusal, "description": f"{known['description']}, {words}" if known else words}
-    found["4XX"] = {"model": Refusal, "description": "Every refusal has this form."}  # else the framework adds its own
+        found[code] = {
+            "model": Refusal | CallableRefusal,
+            "description": f"{known['description']}, {words}" if known else words,
+        }
+    found["4XX"] = {
+        "model": Refusal | CallableRefusal,
+        "description": "Every refusal has one of these forms.",
+    }  # else the framework adds its own
     return found

@@ -11,14 +11,15 @@ from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from fastapi import Header, Request, Security
+from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPBearer
 
 from duly.db.pool import Pool
-from duly.errors import Forbidden, Unauthorized
+from duly.errors import Forbidden, InvalidArgument, Unauthorized
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.people import ApiKey
-from duly.people.service import has_keys, identify
+from duly.people.service import find_person, has_keys, identify
+from duly.posts.store import ANYBODY
 
 __all__ = [
     "Caller",
@@ -31,6 +32,7 @@ __all__ = [
     "reader_of_days",
     "reader_of_jobs",
     "reader_of_posts",
+    "reader_of_requests",
     "writer_of_jobs",
 ]
 
@@ -186,14 +188,19 @@ async def reader_of_posts(
     """Whose eyes a post is looked at with: the person's of the key; without one only what everybody sees."""
     caller: Caller = request.state.caller
     refuse_without(caller, "posts:read")
-    return person_of(caller, on_behalf)
+    return await known_person_of(request, on_behalf)
+
+
+async def reader_of_requests(request: Request, viewer: Annotated[str | None, Depends(reader_of_posts)]) -> str | None:
+    """Whose requests and leases of posts are shown: the person's own, and to an administrator everybody's."""
+    return ANYBODY if ADMIN in request.state.caller.scopes else viewer
 
 
 async def author_of_posts(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
     """Who posts; Forbidden when this caller may not, or is nobody in particular."""
     caller: Caller = request.state.caller
     refuse_without(caller, "posts:write")
-    if uid := person_of(caller, on_behalf):
+    if uid := await known_person_of(request, on_behalf):
         return uid
     raise Forbidden(
         "posts belong to people, and this key to none: make one with duly keys create NAME --user UID --scope "
@@ -229,6 +236,17 @@ def person_of(caller: Caller, on_behalf: str | None) -> str | None:
     if on_behalf != caller.uid and ADMIN not in caller.scopes:
         raise Forbidden("the header Duly-User is for administrators: a person's key is for that person")
     return on_behalf
+
+
+async def known_person_of(request: Request, on_behalf: str | None) -> str | None:
+    """The person of a caller; InvalidArgument when the header names nobody there is."""
+    caller: Caller = request.state.caller
+    uid = person_of(caller, on_behalf)
+    if on_behalf is not None and on_behalf != caller.uid and await find_person(request.state.pool, on_behalf) is None:
+        raise InvalidArgument(
+            f"Duly-User: {on_behalf}: there is no person with this uid; create them with: duly users create {on_behalf}"
+        )
+    return uid
 
 
 async def operator(request: Request, _: Annotated[object, Security(BEARER)]) -> Caller:

@@ -26,7 +26,7 @@ FIGURES = {
     "duly_slo_met": "1 when the promise is kept over 30 days, else 0.",
     "duly_slo_measured": "What was measured: a share of intents, seconds of lag, seconds held.",
     "duly_slo_target": "What was promised, in the same unit.",
-    "duly_slo_events": "What was looked at: intents and releases of 30 days, posts held now.",
+    "duly_slo_events": "What was counted: intents of 30 days, posts released in 30 days or overdue, posts held now.",
     "duly_slo_bad": "How many of them broke the promise.",
     "duly_slo_budget_left": "Of what may go wrong in 30 days: 1 all of it, 0 none, below 0 overdrawn.",
     "duly_slo_burn_rate": "How fast that is used up: 1 uses it up in just 30 days.",

@@ -8,11 +8,11 @@ from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response, status
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from duly.api.envelope import EnvelopedRoute, envelopes
+from duly.api.envelope import CALLABLE, PLAIN, EnvelopedRoute, envelopes, form_of
 from duly.api.guard import GuardedRoute, ImageRoute
-from duly.api.keys import author_of_posts, operator, reader_of_posts
+from duly.api.keys import author_of_posts, operator, reader_of_posts, reader_of_requests
 from duly.api.kinds import Asked, Instant, PageQuery, Shown
 from duly.api.opened import Decoders, Kept, Opened
 from duly.api.problems import refusals
@@ -63,12 +63,13 @@ async def limited(request: Request, author: Annotated[str, Depends(author_of_pos
 
 
 Viewer: TypeAlias = Annotated[str | None, Depends(reader_of_posts)]
+Reader: TypeAlias = Annotated[str | None, Depends(reader_of_requests)]
 Author: TypeAlias = Annotated[str, Depends(limited)]
 PostId: TypeAlias = Annotated[UUID, Path(description="The post's id.")]
 Caption = Annotated[str, Field(strict=True, max_length=LONGEST_CAPTION, pattern=r"^[^\x00]*$")]
 
 
-# Shapes ---------------------------------------------------------------------------------------------------------------
+# Shapes ------------------------------------------------------------------------------------------------------------
 
 
 class IntentRequest(Asked):
@@ -86,6 +87,17 @@ class IntentRequest(Asked):
     )
 
 
+class CallableRequest(Asked):
+    """The same, as clients of Firebase's callable functions send it."""
+
+    data: IntentRequest
+
+
+AnyIntentRequest: TypeAlias = Annotated[
+    Annotated[IntentRequest, Tag(PLAIN)] | Annotated[CallableRequest, Tag(CALLABLE)], Discriminator(form_of), Body()
+]
+
+
 class IntentData(Shown):
     """The post that was made."""
 
@@ -99,6 +111,12 @@ class IntentAnswer(Shown):
 
     success: bool
     data: IntentData
+
+
+class CallableAnswer(Shown):
+    """The same, as clients of Firebase's callable functions take it."""
+
+    result: IntentAnswer
 
 
 class UploadedImage(Shown):
@@ -127,6 +145,17 @@ class ShownPost(Shown):
     releasedAt: Instant | None = Field(validation_alias="released_at")  # noqa: N815
     dailyKey: str | None = Field(validation_alias="daily_key")  # noqa: N815
     version: int
+    requestId: UUID | None = Field(  # noqa: N815
+        validation_alias="request_id", description="Shown to the author and to administrators, else null."
+    )
+    leaseOwner: str | None = Field(  # noqa: N815
+        validation_alias="lease_owner",
+        description="The worker that holds it, without the token of its claim; shown to the author and to "
+        "administrators, else null.",
+    )
+    leaseExpiresAt: Instant | None = Field(  # noqa: N815
+        validation_alias="lease_expires_at", description="Shown to the author and to administrators, else null."
+    )
     processAttempts: int = Field(validation_alias="process_attempts")  # noqa: N815
     ai: dict[str, Any] | None = Field(description="How it was read: mood, music, reasoning, and by what.")
     aiError: str | None = Field(  # noqa: N815
@@ -167,7 +196,7 @@ class ShownObjective(Shown):
     burn_rates: dict[str, float | None] = Field(description="1 uses up the budget in just 30 days.")
 
 
-# Routes ---------------------------------------------------------------------------------------------------------------
+# Routes ------------------------------------------------------------------------------------------------------------
 
 
 @intents.post(
@@ -187,14 +216,20 @@ class ShownObjective(Shown):
     ),
 )
 async def create_post_intent(
-    body: IntentRequest, author: Author, pool: Opened, objects: Kept, response: Response
-) -> IntentAnswer:
-    """One per author and UTC day, released six hours later; needs the scope `posts:write` and a person's key."""
-    intent = Intent(author, body.imagePath, body.caption, body.requestId)
+    request: Request, body: AnyIntentRequest, author: Author, pool: Opened, objects: Kept, response: Response
+) -> IntentAnswer | CallableAnswer:
+    """One per author and UTC day, released six hours later; needs the scope `posts:write` and a person's key.
+
+    Also in the form of Firebase's callable functions: `{"data": ...}` is answered with `{"result": ...}`.
+    """
+    request.state.is_callable = isinstance(body, CallableRequest)
+    asked = body.data if isinstance(body, CallableRequest) else body
+    intent = Intent(author, asked.imagePath, asked.caption, asked.requestId)
     creation = await service.create_intent(pool, objects, intent)
     if isinstance(creation, Existing):
         response.headers["Duly-Replayed"] = "true"
-    return IntentAnswer(success=True, data=IntentData.model_validate(creation.row))
+    answer = IntentAnswer(success=True, data=IntentData.model_validate(creation.row))
+    return CallableAnswer(result=answer) if isinstance(body, CallableRequest) else answer
 
 
 @photos.post(
@@ -223,16 +258,18 @@ async def upload_image(
 
 
 @posts.get("", operation_id="list_posts", summary="List posts, the newest first")
-async def list_posts(query: Annotated[PostQuery, Query()], viewer: Viewer, pool: Opened) -> PostPage:
+async def list_posts(query: Annotated[PostQuery, Query()], viewer: Viewer, reader: Reader, pool: Opened) -> PostPage:
     """What is released, or one person's posts; needs the scope `posts:read`."""
-    page = await service.list_posts(pool, viewer, author=query.author, place=query.next, most=query.limit)
+    page = await service.list_posts(
+        pool, viewer, author=query.author, place=query.next, most=query.limit, reader=reader
+    )
     return PostPage.model_validate(page)
 
 
 @posts.get("/{post_id}", operation_id="get_post", summary="Show a post", responses=refusals(NotFound))
-async def get_post(post_id: PostId, viewer: Viewer, pool: Opened) -> ShownPost:
+async def get_post(post_id: PostId, viewer: Viewer, reader: Reader, pool: Opened) -> ShownPost:
     """One that is released, or one's own; needs the scope `posts:read`."""
-    return ShownPost.model_validate(await service.get_post(pool, viewer, post_id))
+    return ShownPost.model_validate(await service.get_post(pool, viewer, post_id, reader=reader))
 
 
 @posts.get(

@@ -1,7 +1,7 @@
 """`duly posts`: make the post of a day, look, change its words, release, repair, import."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import UTC
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +20,7 @@ from duly.objects import open_objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_photo
 from duly.posts import service
 from duly.posts.explain import explain
-from duly.posts.legacy import Imported, import_legacy, lines_of
+from duly.posts.legacy import BadLine, Imported, documents_of, import_legacy
 from duly.posts.model import UID, Intent, checked_caption
 from duly.posts.store import ANYBODY
 from duly.settings import load_settings
@@ -115,28 +115,30 @@ def repair_posts(as_json: bool) -> None:
 
 
 def import_posts(file: Path, as_json: bool) -> None:
-    """Import documents, with a bar over the bytes of the file; a bad line is told with its number."""
-    read, size = 0, file.stat().st_size
+    """Import documents, with a bar over the bytes of the file; every refused one is told with its number and id."""
+    bad: list[dict[str, object]] = []
+    size = file.stat().st_size
+    with file.open("rb") as opened:
+        found = documents_of(opened)
 
-    def lines() -> Iterator[bytes]:
-        nonlocal read
-        with file.open("rb") as opened:
-            for line in lines_of(opened):
-                read = opened.tell()
-                yield line
+        def refuse(several: Sequence[BadLine]) -> None:
+            if as_json:
+                bad.extend({found.unit: each.number, "id": each.id, "reason": each.reason} for each in several)
+                return
+            place = f"{file}:" if found.unit == "line" else f"{file}: {found.unit} "
+            for each in several:
+                print(f"{place}{each.number}: {each.reason}{f' (id {each.id})' if each.id else ''}", file=sys.stderr)
 
-    async def question(pool: Pool) -> Imported:
-        with counter("importing, bytes", size) as tell_progress:
-            return await import_legacy(pool, lines(), lambda _: tell_progress(read))
+        async def question(pool: Pool) -> Imported:
+            with counter("importing, bytes", size) as tell_progress:
+                return await import_legacy(pool, found.each, lambda _: tell_progress(opened.tell()), refuse)
 
-    done = as_owner(question)
+        done = as_owner(question)
+    units = f"{found.unit}s"
     if as_json:
-        bad = [{"line": line.number, "reason": line.reason} for line in done.bad_lines]
-        print(to_json({"lines": done.lines, "added": done.added, "existing": done.existing, "bad": bad}))
+        print(to_json({units: done.lines, "added": done.added, "existing": done.existing, "bad": bad}))
     else:
-        for line in done.bad_lines:
-            print(f"{file}:{line.number}: {line.reason}", file=sys.stderr)
-        print(f"imported  {done.added} of {done.lines} lines; {done.existing} were there already, {done.bad} are bad")
+        print(f"imported  {done.added} of {done.lines} {units}; {done.existing} were there already, {done.bad} are bad")
     if done.bad:
         sys.exit(SOME_LINES_BAD)
 

@@ -123,11 +123,14 @@ def posts_repair(as_json: Json = False) -> None:
 @posts_app.command("import-legacy")
 def posts_import_legacy(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE.jsonl", help="One document a line.", exists=True, dir_okay=False)
+        Path,
+        typer.Argument(
+            metavar="FILE", help="One document a line, or one JSON array of documents.", exists=True, dir_okay=False
+        ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Import documents of the first version; again adds nothing. Bad lines are named; exit 1 when there are any.
+    """Import documents of the first version; again adds nothing. Refused ones are all named; exit 1 when there are any.
 
     Example: duly posts import-legacy posts.jsonl
     """

@@ -132,11 +132,18 @@ def components(
                 "DATABASE_URL": database.dsn_as(settings.worker_role),
                 "WORKER_POLL_SECONDS": os.environ.get("WORKER_POLL_SECONDS", "1"),
                 "DULY_LOG_LEVEL": os.environ.get("DULY_LOG_LEVEL", "warning"),  # here people look, not programs
+                **on_console(database),
             },
             stop_seconds=settings.stop_seconds + WORKER_GOODBYE_SECONDS,
         ),
         *([bot] if polls(settings) else []),
     ]
+
+
+def on_console(database: Database) -> dict[str, str]:
+    """On the embedded server a person tries things out: without a bot token they see Telegram messages here."""
+    name = "DULY_TELEGRAM_ON_CONSOLE"
+    return {name: os.environ.get(name, "true")} if database.server else {}
 
 
 def polls(settings: Settings) -> bool:

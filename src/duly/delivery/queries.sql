@@ -153,6 +153,53 @@ update {schema}.{table} as t set {state} = 'pending', called_at = null
 where t.{key} = any (array(select {key} from uncertain))
 returning t.{key};
 
+-- name: note_unconfigured
+-- Due messages of channels that no setting configures here wait, and say why: the latest of them, so many at a time.
+with latest as (
+    select found.key, c.why
+    from unnest(%(channels)s::text[], %(reasons)s::text[]) as c (channel, why)
+    cross join lateral (
+        select t.{key} as key, t.last_error
+        from {schema}.{table} as t
+        where t.{state} = 'pending' and t.channel = c.channel and t.due_at <= duly.now()
+        order by t.due_at desc, t.{key} desc
+        limit %(most)s
+    ) as found
+    where found.last_error is distinct from c.why
+),
+waiting as (
+    select t.{key} as key, latest.why
+    from {schema}.{table} as t
+    join latest on latest.key = t.{key}
+    where t.{state} = 'pending'
+    order by t.{key}
+    for no key update of t skip locked
+)
+update {schema}.{table} as t set last_error = waiting.why
+from waiting
+where t.{key} = waiting.key;
+
+-- name: fail_unconfigured
+-- Messages that waited so many days for a setting have failed.
+with waited as (
+    select found.key, c.why
+    from unnest(%(channels)s::text[], %(reasons)s::text[]) as c (channel, why)
+    cross join lateral (
+        select t.{key} as key
+        from {schema}.{table} as t
+        where t.{state} = 'pending' and t.channel = c.channel
+            and t.due_at < duly.now() - make_interval(days => %(days)s)
+        order by t.due_at, t.{key}
+        limit %(most)s
+        for no key update skip locked
+    ) as found
+)
+update {schema}.{table} as t
+set {state} = 'failed', last_error = format('%%s, and the message waited for %%s days', waited.why, %(days)s::int)
+from waited
+where t.{key} = waited.key
+returning t.{key};
+
 -- name: retain
 -- Messages that ended long ago leave, each with its whole history.
 select messages from duly.retain(make_interval(days => %(days)s), %(most)s);

@@ -1,7 +1,7 @@
 """One small function per statement: connection in, value out."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from duly.kernel.lease import Lease, LeaseTable
 __all__ = [
     "SQL",
     "claim_messages",
+    "fail_unconfigured",
     "find_message",
     "find_people",
     "find_people_of_days",
@@ -22,6 +23,7 @@ __all__ = [
     "list_messages",
     "names_of",
     "note_called",
+    "note_unconfigured",
     "release_messages",
     "resend",
     "resend_about_day",
@@ -125,6 +127,30 @@ async def resend_uncertain(
     """Have what is uncertain sent again, where the other side can tell; how many there were."""
     statement = SQL.using(**names_of(of)).resend_uncertain
     rows = await get_rows(connection, statement, channels=list(channels), most_starts=most_starts, most=most)
+    return len(rows)
+
+
+async def note_unconfigured(
+    connection: Connection, of: LeaseTable, reasons: Mapping[str, str], most: int = LOOKED_AT
+) -> int:
+    """Write the reason on due messages of these channels, which are not configured; how many got it."""
+    return await change(
+        connection,
+        SQL.using(**names_of(of)).note_unconfigured,
+        channels=list(reasons),
+        reasons=list(reasons.values()),
+        most=most,
+    )
+
+
+async def fail_unconfigured(
+    connection: Connection, of: LeaseTable, reasons: Mapping[str, str], days: int, most: int = 100
+) -> int:
+    """Fail messages of these channels that have waited for so many days; how many there were."""
+    statement = SQL.using(**names_of(of)).fail_unconfigured
+    rows = await get_rows(
+        connection, statement, channels=list(reasons), reasons=list(reasons.values()), days=days, most=most
+    )
     return len(rows)
 
 

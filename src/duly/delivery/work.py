@@ -6,6 +6,9 @@
 
 One recipient's messages go out in the order they were written: those that are held together are sent one after the
 other, and when one must be tried again those behind it are handed back unblamed.
+
+Messages of a channel that is not configured, such as Telegram without a bot token, stay pending: the sender writes on
+them which setting is missing, and after seven days they fail.
 """
 
 import asyncio
@@ -37,9 +40,11 @@ from duly.kernel.outcome import Done, Failed, GiveUp, HandedBack, clean_text
 from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 
-__all__ = ["MOST_STARTS", "SendWork"]
+__all__ = ["MOST_STARTS", "NOT_CONFIGURED", "WAITS_DAYS", "SendWork"]
 
 MOST_STARTS = 12
+NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"
+WAITS_DAYS = 7  # for a setting that is missing
 BACKOFF = Backoff(base_seconds=10.0, cap_seconds=3600.0)
 SWEPT_AT_ONCE = 100
 
@@ -85,6 +90,8 @@ class SendWork(Work):
         wakes: str | None = None,
         seconds: float = 30.0,
         retain_days: int | None = None,
+        missing: Mapping[str, str] | None = None,
+        console_instead: Mapping[str, str] | None = None,
         links: Links | None = None,
     ) -> None:
         self.name = name
@@ -96,6 +103,8 @@ class SendWork(Work):
         self.backoff = backoff
         self.seconds = seconds
         self.retain_days = retain_days  # of the outbox; None: everything is kept
+        self.missing = missing or {}  # channels that are not configured, and why: their messages wait
+        self.console_instead = console_instead or {}  # the same, but the console sends them
         self.links = links  # without, messages have none
         self.lines: dict[tuple[str, str], Line] = {}
         self.pool: Pool | None = None
@@ -105,7 +114,16 @@ class SendWork(Work):
     @property
     def resendable(self) -> list[str]:
         """The channels on which what is uncertain is sent again."""
-        return [name for name, each in self.channels.items() if each.when_uncertain is WhenUncertain.RESEND]
+        return [name for name in self.served if self.channel_for(name).when_uncertain is WhenUncertain.RESEND]
+
+    @property
+    def served(self) -> list[str]:
+        """The channels whose messages we send."""
+        return [*self.channels, *self.console_instead]
+
+    def channel_for(self, name: str) -> Channel:
+        """What sends the messages of a channel."""
+        return self.channels["console" if name in self.console_instead else name]
 
     # With the worker --------------------------------------------------------------------------------------------------
 
@@ -134,7 +152,7 @@ class SendWork(Work):
         if not self.is_here or not self.channels:
             return []
         held = await store.claim_messages(
-            connection, self.of, worker_id, list(self.channels), lease_seconds=self.pace.lease_seconds, most=most
+            connection, self.of, worker_id, self.served, lease_seconds=self.pace.lease_seconds, most=most
         )
         people = await self.find_people(connection, sorted({lease.row["recipient"] for lease in held}))
         keys = await list_link_keys(connection) if held and self.links else []
@@ -171,7 +189,17 @@ class SendWork(Work):
         swept = await store.sweep_messages(connection, self.of, most_starts=self.most_starts, keys=keys)
         if keys is None:
             swept += await store.resend_uncertain(connection, self.of, self.resendable, most_starts=self.most_starts)
+            swept += await self.fail_unconfigured(connection)
         return swept
+
+    async def fail_unconfigured(self, connection: Connection) -> int:
+        """Messages of channels that are not configured say why they wait, and fail after some days; how many failed."""
+        if not self.missing:
+            return 0
+        reasons = {channel: f"{NOT_CONFIGURED}: {why}" for channel, why in self.missing.items()}
+        failed = await store.fail_unconfigured(connection, self.of, reasons, WAITS_DAYS)
+        await store.note_unconfigured(connection, self.of, reasons)
+        return failed
 
     async def tidy(self, connection: Connection) -> int:
         """Let messages leave that ended long ago."""
@@ -208,7 +236,7 @@ class SendWork(Work):
 
     async def send(self, lease: Lease) -> object:
         """Call the transport, and say what came of it."""
-        channel = self.channels[lease.row["channel"]]
+        channel = self.channel_for(lease.row["channel"])
         if not await self.may_call(lease):
             return HandedBack()  # it is not ours any more; handing it back does nothing
         crashpoint("before_send")
@@ -222,6 +250,8 @@ class SendWork(Work):
         except Unknown as problem:
             return Uncertain(clean_text(str(problem)))
         crashpoint("after_send")
+        if why := self.console_instead.get(lease.row["channel"]):
+            receipt = f"on the console instead of {lease.row['channel']}: {why}"
         return Done(receipt)
 
     async def may_call(self, lease: Lease) -> bool:
@@ -259,7 +289,13 @@ class SendWork(Work):
         ours = frozenset[Any]()
         if sent:
             receipts = [each.outcome.result for each in sent if isinstance(each.outcome, Done)]
-            columns = {"receipt": ("text", receipts), "last_error": ("text", [None for _ in sent])}
+            columns: dict[str, tuple[str, list[Any]]] = {
+                "receipt": ("text", receipts),
+                "last_error": ("text", [None for _ in sent]),
+            }
+            if self.console_instead:
+                named = [each.lease.row["channel"] for each in sent]
+                columns["channel"] = ("text", ["console" if name in self.console_instead else name for name in named])
             ours |= await settle_many(connection, leases_of(sent), "sent", columns)
         if unknown:
             ours |= await settle_many(connection, leases_of(unknown), "uncertain", reasons_of(unknown))
@@ -284,7 +320,7 @@ class SendWork(Work):
 
     def must_ask(self, lease: Lease) -> bool:
         """Can the other side not tell a message that comes twice?"""
-        return self.channels[lease.row["channel"]].when_uncertain is WhenUncertain.ASK
+        return self.channel_for(lease.row["channel"]).when_uncertain is WhenUncertain.ASK
 
     async def try_again(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
         """Let them wait: as long as the other side said, or longer every time."""

@@ -63,7 +63,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A post as it may be shown; who holds it is nobody's business."""
+    """A post as it may be shown; its request and its lease only to its author and to administrators."""
 
     id: UUID
     author_id: str
@@ -79,6 +79,9 @@ class Post:
     caption: str
     image_url: str | None
     released_at: datetime | None
+    request_id: UUID | None
+    lease_owner: str | None  # the worker's name: the token of the claim is never shown
+    lease_expires_at: datetime | None
 
 
 def checked_caption(caption: str) -> str:
@@ -96,7 +99,7 @@ def kept_name(upload: str) -> str:
     return f"posts/{name[:2]}/{name}"
 
 
-# The first version ----------------------------------------------------------------------------------------------------
+# The first version -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,17 +224,27 @@ def as_instant(name: str, value: object) -> datetime:
             case int() | float():
                 at = datetime.fromtimestamp(value / 1000, UTC)
             case {"_seconds": int(seconds), "_nanoseconds": int(nanoseconds)}:
-                at = datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=nanoseconds // 1000)
+                at = from_parts(seconds, nanoseconds)
+            case {"seconds": int(seconds), "nanoseconds": int(nanoseconds)}:
+                at = from_parts(seconds, nanoseconds)
             case _:
                 raise ValueError
         at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError, OSError, TypeError):
         raise InvalidArgument(
-            f"{name}: must be a time: ISO 8601, milliseconds since 1970, or {{_seconds, _nanoseconds}}"
+            f"{name}: must be a time: ISO 8601, milliseconds since 1970, {{seconds, nanoseconds}} or "
+            "{_seconds, _nanoseconds}"
         ) from None
     if not EARLIEST <= at < LATEST:
         raise InvalidArgument(f"{name}: must lie in the years 2000 to 2199")
     return at
+
+
+def from_parts(seconds: int, nanoseconds: int) -> datetime:
+    """A time that is written as Firestore does, or ValueError."""
+    if isinstance(seconds, bool) or isinstance(nanoseconds, bool) or not 0 <= nanoseconds < 1_000_000_000:
+        raise ValueError
+    return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=nanoseconds // 1000)
 
 
 def as_uuid(value: str | None) -> UUID | None:

@@ -20,16 +20,22 @@ returning id;
 -- Looking ---------------------------------------------------------------------------------------------------------------
 
 -- name: find_post
--- A post that this viewer may see.
+-- A post that this viewer may see; its request and its lease are for its author and for administrators, the reader '*'.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,
-    caption, image_url, released_at
+    caption, image_url, released_at,
+    case when %(reader)s in (author_id, '*') then request_id end as request_id,
+    case when %(reader)s in (author_id, '*') then lease_owner end as lease_owner,
+    case when %(reader)s in (author_id, '*') then lease_expires_at end as lease_expires_at
 from posts.posts
 where id = %(key)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));
 
 -- name: list_released
 -- Everybody's feed, the newest first, posts of the first version among them.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,
-    caption, image_url, released_at
+    caption, image_url, released_at,
+    case when %(reader)s in (author_id, '*') then request_id end as request_id,
+    case when %(reader)s in (author_id, '*') then lease_owner end as lease_owner,
+    case when %(reader)s in (author_id, '*') then lease_expires_at end as lease_expires_at
 from posts.posts
 where status = 'RELEASED' and (created_at, id) < (%(before_at)s, %(before_id)s)
 order by created_at desc, id desc
@@ -38,7 +44,10 @@ limit %(most)s;
 -- name: list_of_author
 -- The posts of one author that this viewer may see, the newest first.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,
-    caption, image_url, released_at
+    caption, image_url, released_at,
+    case when %(reader)s in (author_id, '*') then request_id end as request_id,
+    case when %(reader)s in (author_id, '*') then lease_owner end as lease_owner,
+    case when %(reader)s in (author_id, '*') then lease_expires_at end as lease_expires_at
 from posts.posts
 where author_id = %(author)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'))
     and (created_at, id) < (%(before_at)s, %(before_id)s)
@@ -49,6 +58,7 @@ limit %(most)s;
 
 -- name: write_notices
 -- Whoever posted is told once, in the transaction that releases, in their language: by Telegram where they are known there.
+-- The author of an imported document is not told: it was posted long ago, elsewhere.
 insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
 select
     case when u.telegram_id is null then 'console' else 'telegram' end, p.author_id, 'post.released',
@@ -60,6 +70,7 @@ select
 from unnest((select %(keys)s::uuid[])) as given (key)
 cross join lateral (select * from posts.posts as t where t.id = given.key limit 1) as p
 cross join lateral (select * from "user".users as w where w.uid = p.author_id limit 1) as u
+where p.legacy is null
 order by p.id
 on conflict (dedupe_key) do nothing;
 

@@ -118,10 +118,10 @@ async def repair(pool: Pool) -> int:
 # Looking --------------------------------------------------------------------------------------------------------------
 
 
-async def get_post(pool: Pool, viewer: str | None, key: UUID) -> Post:
-    """A post that this viewer may see, or NotFound."""
+async def get_post(pool: Pool, viewer: str | None, key: UUID, *, reader: str | None = None) -> Post:
+    """A post that this viewer may see, or NotFound; a reader sees its request and lease too, where it is theirs."""
     async with pool.transaction() as connection:
-        return await get(connection, key, viewer)
+        return await get(connection, key, viewer, reader)
 
 
 async def get_image(pool: Pool, objects: Objects, viewer: str | None, key: UUID) -> bytes:
@@ -133,15 +133,23 @@ async def get_image(pool: Pool, objects: Objects, viewer: str | None, key: UUID)
 
 
 async def list_posts(
-    pool: Pool, viewer: str | None, *, author: str | None = None, place: str | None = None, most: int = 100
+    pool: Pool,
+    viewer: str | None,
+    *,
+    author: str | None = None,
+    place: str | None = None,
+    most: int = 100,
+    reader: str | None = None,
 ) -> Page[Post]:
     """A page of what is released, or of one author's posts, the newest first; their own show authors what waits too."""
     at, key = store.END if place is None else read_place(place, datetime.fromisoformat, UUID)
     async with pool.transaction() as connection:
         if author is None:
-            rows = await store.list_released(connection, (at, key), checked_most(most) + 1)
+            shown_to = reader or viewer
+            rows = await store.list_released(connection, (at, key), checked_most(most) + 1, reader=shown_to)
         else:
-            rows = await store.list_of_author(connection, author, viewer, (at, key), checked_most(most) + 1)
+            several = checked_most(most) + 1
+            rows = await store.list_of_author(connection, author, viewer, (at, key), several, reader=reader)
     return page_of(rows, most, lambda post: (post.created_at, post.id))
 
 
@@ -157,9 +165,9 @@ async def list_transitions(
 # Within ---------------------------------------------------------------------------------------------------------------
 
 
-async def get(connection: Connection, key: UUID, viewer: str | None) -> Post:
+async def get(connection: Connection, key: UUID, viewer: str | None, reader: str | None = None) -> Post:
     """A post that this viewer may see, or NotFound."""
-    if post := await store.find_post(connection, key, viewer):
+    if post := await store.find_post(connection, key, viewer, reader=reader):
         return post
     raise NotFound(f"there is no post {key}")
 

@@ -12,15 +12,33 @@ group by w.seconds
 order by w.seconds;
 
 -- name: lag_by_window
--- Posts that appeared, those of them that appeared late, and the lag that 95 of 100 stayed within.
+-- Posts that were released in each window, or are overdue and not released now: how many, how many of them late, and the
+-- lag that 95 of 100 stayed within. A post that is not released is late once it is overdue by the promised time; its lag
+-- so far counts. Imported documents of the first version never count.
+with overdue as materialized (
+    select duly.now() - p.release_time as lag
+    from posts.posts as p
+    where p.status = 'PENDING' and p.release_time <= duly.now() - make_interval(secs => %(late_seconds)s)
+        and p.legacy is null
+    union all
+    select duly.now() - p.release_time
+    from posts.posts as p
+    where p.status = 'PROCESSING' and p.release_time <= duly.now() - make_interval(secs => %(late_seconds)s)
+        and p.legacy is null
+)
 select
     w.seconds,
-    count(p.id) as released,
-    count(p.id) filter (where p.released_at - p.release_time >= make_interval(secs => %(late_seconds)s)) as late,
-    extract(epoch from percentile_disc(0.95) within group (order by p.released_at - p.release_time))::float8 as p95_seconds
+    count(l.lag) as posts,
+    count(l.lag) filter (where l.lag >= make_interval(secs => %(late_seconds)s)) as late,
+    extract(epoch from percentile_disc(0.95) within group (order by l.lag))::float8 as p95_seconds
 from unnest(%(windows)s::bigint[]) as w (seconds)
-left join posts.posts as p
-    on p.released_at > duly.now() - make_interval(secs => w.seconds) and p.release_time is not null and p.settled_by is not null
+left join lateral (
+    select p.released_at - p.release_time as lag
+    from posts.posts as p
+    where p.released_at > duly.now() - make_interval(secs => w.seconds) and p.legacy is null
+    union all
+    select o.lag from overdue as o
+) as l on true
 group by w.seconds
 order by w.seconds;
 

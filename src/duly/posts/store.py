@@ -9,6 +9,7 @@ import orjson
 
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, change, find_row, find_value, get_row, get_rows, get_value
+from duly.kernel.identity import worker_of
 from duly.posts.model import Intent, LegacyPost, Post, Status
 
 __all__ = [
@@ -39,7 +40,7 @@ ANYBODY = "*"  # a viewer who may see everything; no uid is called so
 END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 
 
-# Asking ---------------------------------------------------------------------------------------------------------------
+# Asking ------------------------------------------------------------------------------------------------------------
 
 
 async def create_intent(connection: Connection, intent: Intent, *, is_kept: bool) -> Row:
@@ -66,18 +67,22 @@ async def edit_caption(connection: Connection, key: UUID, author: str, caption: 
     return await find_value(connection, SQL.edit_caption, key=key, author=author, caption=caption) is not None
 
 
-# Looking --------------------------------------------------------------------------------------------------------------
+# Looking -----------------------------------------------------------------------------------------------------------
 
 
-async def find_post(connection: Connection, key: UUID, viewer: str | None) -> Post | None:
-    """A post that this viewer may see."""
-    row = await find_row(connection, SQL.find_post, key=key, viewer=viewer)
+async def find_post(connection: Connection, key: UUID, viewer: str | None, *, reader: str | None = None) -> Post | None:
+    """A post that this viewer may see; a reader sees request and lease too, where it is theirs."""
+    row = await find_row(connection, SQL.find_post, key=key, viewer=viewer, reader=reader or viewer)
     return post_of(row) if row else None
 
 
-async def list_released(connection: Connection, before: tuple[datetime, UUID] = END, most: int = 100) -> Sequence[Post]:
+async def list_released(
+    connection: Connection, before: tuple[datetime, UUID] = END, most: int = 100, *, reader: str | None = None
+) -> Sequence[Post]:
     """A page of everybody's feed."""
-    rows = await get_rows(connection, SQL.list_released, before_at=before[0], before_id=before[1], most=most)
+    rows = await get_rows(
+        connection, SQL.list_released, before_at=before[0], before_id=before[1], most=most, reader=reader
+    )
     return [post_of(row) for row in rows]
 
 
@@ -87,6 +92,8 @@ async def list_of_author(
     viewer: str | None,
     before: tuple[datetime, UUID] = END,
     most: int = 100,
+    *,
+    reader: str | None = None,
 ) -> Sequence[Post]:
     """A page of one author's posts."""
     rows = await get_rows(
@@ -94,6 +101,7 @@ async def list_of_author(
         SQL.list_of_author,
         author=author,
         viewer=viewer,
+        reader=reader or viewer,
         before_at=before[0],
         before_id=before[1],
         most=most,
@@ -103,10 +111,11 @@ async def list_of_author(
 
 def post_of(row: Row) -> Post:
     """A row as a post."""
-    return replace(Post(**row), status=Status(row["status"]))
+    owner = row["lease_owner"]
+    return replace(Post(**row), status=Status(row["status"]), lease_owner=worker_of(owner) if owner else None)
 
 
-# Releasing ------------------------------------------------------------------------------------------------------------
+# Releasing ---------------------------------------------------------------------------------------------------------
 
 
 async def write_notices(connection: Connection, keys: Sequence[UUID], texts: Mapping[str, str]) -> int:
@@ -114,7 +123,7 @@ async def write_notices(connection: Connection, keys: Sequence[UUID], texts: Map
     return await change(connection, SQL.write_notices, keys=list(keys), texts=orjson.dumps(texts).decode())
 
 
-# Tidying --------------------------------------------------------------------------------------------------------------
+# Tidying -----------------------------------------------------------------------------------------------------------
 
 
 async def expire_uploads(connection: Connection, most: int = 100) -> list[str]:
@@ -133,7 +142,7 @@ async def count_intents(connection: Connection, intents: Mapping[str, int]) -> N
     await change(connection, SQL.count_intents, outcomes=list(intents), intents=list(intents.values()))
 
 
-# The first version ----------------------------------------------------------------------------------------------------
+# The first version -------------------------------------------------------------------------------------------------
 
 
 async def add_authors(connection: Connection, authors: Sequence[str]) -> int:

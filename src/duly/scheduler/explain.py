@@ -6,7 +6,7 @@ told.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from uuid import UUID
 
@@ -22,6 +22,8 @@ from duly.scheduler.store import Owner
 __all__ = ["CAUSES", "Reason", "Situation", "explain"]
 
 SQL = load_queries(__file__, "explain.sql")
+NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"  # what the sender writes on a message whose channel lacks a setting
+NOT_CONFIGURED_WAITS = timedelta(days=7)
 
 
 class Reason(StrEnum):
@@ -34,6 +36,7 @@ class Reason(StrEnum):
     MESSAGE_UNCERTAIN = "message_uncertain"
     BEING_SENT = "being_sent"
     NO_SENDER = "no_sender"
+    NOT_CONFIGURED = "not_configured"
     QUIET = "quiet"
     TRIED_AGAIN = "tried_again"
     IN_LINE = "in_line"
@@ -125,6 +128,18 @@ def tell_no_sender(run: Situation) -> str:
     )
 
 
+def tell_not_configured(run: Situation) -> str:
+    """A setting is missing."""
+    assert run.message_error, "the sender wrote why"
+    assert run.message_due_at, "what waits has a time"
+    why = run.message_error.removeprefix(f"{NOT_CONFIGURED}: ")
+    return (
+        f"Its message waits for {run.channel}: {why}; it is sent when that is set, and fails at "
+        f"{when(run.message_due_at + NOT_CONFIGURED_WAITS)} otherwise. Or choose another channel: "
+        f"duly schedule edit {run.job_id} --channel console."
+    )
+
+
 def tell_tried_again(run: Situation) -> str:
     """It was tried."""
     return (
@@ -139,6 +154,13 @@ def tell_waits(run: Situation) -> str:
     snoozed = "It was snoozed: the" if run.status is RunStatus.SNOOZED else "The"
     left = span((run.remind_at - run.looked_at).total_seconds())
     return f"{snoozed} person is reminded at {when(run.remind_at)}, in {left}."
+
+
+def tell_not_reminded(run: Situation) -> str:
+    """There is no time to remind at."""
+    if run.schedule_status == "archived":
+        return "Its schedule is archived: no reminder is sent."
+    return "No reminder is sent: its remind_at was set to null."
 
 
 def tell_no_worker(run: Situation) -> str:
@@ -178,6 +200,11 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
         lambda _: "Its message is being sent this moment.",
     ),
     Cause(Reason.NO_SENDER, lambda run: run.is_written and not run.senders, tell_no_sender),
+    Cause(
+        Reason.NOT_CONFIGURED,
+        lambda run: run.is_written and (run.message_error or "").startswith(f"{NOT_CONFIGURED}: "),
+        tell_not_configured,
+    ),
     Cause(Reason.TRIED_AGAIN, lambda run: run.is_written and bool(run.message_starts), tell_tried_again),
     Cause(
         Reason.IN_LINE,
@@ -195,7 +222,7 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     Cause(
         Reason.NOT_REMINDED,
         lambda run: run.remind_at is None,
-        lambda _: "Nobody is to be reminded of it: it was made without a time to remind at.",
+        tell_not_reminded,
     ),
     Cause(Reason.NO_WORKER, lambda run: not run.schedulers, tell_no_worker),
     # For nothing.

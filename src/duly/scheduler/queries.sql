@@ -214,7 +214,7 @@ where not exists (
     select from scheduler.job_run_keys as k where k.job_id = g.job_id and k.period_key = g.period_key
 )
 order by g.job_id, g.period_key, g.scheduled_at
-returning id, scheduled_at, remind_at;
+returning id, job_id, period_key, scheduled_at;
 
 -- name: skip_runs
 -- Periods that were missed are accounted for, each with its reason.
@@ -268,6 +268,37 @@ from (
 cross join lateral (select * from scheduler.jobs as t where t.id = r.job_id limit 1) as j
 cross join lateral (select * from "user".users as t where t.id = j.user_id limit 1) as u
 order by r.remind_at, r.id;
+
+-- name: supersede_reminders
+-- Runs of these schedules are reminded of now. Where the message of an earlier one still waits for a channel that is
+-- not configured, and a later run has come since, the message ends and its run is skipped. The sender wrote on the
+-- message why it waits; the schedule may have got another channel since.
+with superseded as (
+    select o.id as message, r.id, r.scheduled_at
+    from unnest((select %(jobs)s::bigint[]), (select %(channels)s::text[]), (select %(recipients)s::text[]))
+        as g (job_id, channel, recipient)
+    join duly.outbox as o
+        on o.channel in (g.channel, 'telegram') and o.recipient = g.recipient and o.status = 'pending'
+        and o.kind = 'reminder.due' and o.payload -> 'job' = to_jsonb(g.job_id)
+        and starts_with(o.last_error, 'CHANNEL_NOT_CONFIGURED: ')
+    join scheduler.job_run_keys as k on k.job_run_id = (o.payload ->> 'run')::bigint
+    join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
+    join scheduler.jobs as j on j.id = g.job_id and j.catch_up <> 'all'
+    where r.status = 'pending' and r.reminder_id = o.id and exists (
+        select
+        from scheduler.job_runs as later
+        where later.job_id = g.job_id and later.scheduled_at > r.scheduled_at and later.scheduled_at <= duly.now()
+    )
+    order by o.id
+    for no key update of o, r skip locked
+),
+withdrawn as (
+    update duly.outbox as o set status = 'failed', last_error = 'superseded: a later run of its schedule has come'
+    where o.id in (select s.message from superseded as s)
+)
+update scheduler.job_runs as r set status = 'skipped', reason = 'missed: a later one has come'
+from superseded as s
+where r.id = s.id and r.scheduled_at = s.scheduled_at;
 
 -- name: queue_reminders
 -- The message and the note that it was written, together: a run is reminded of once for each time it is due.

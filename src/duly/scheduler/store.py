@@ -61,6 +61,7 @@ __all__ = [
     "queue_reminders",
     "receipt_of",
     "skip_runs",
+    "supersede_reminders",
     "undo",
 ]
 
@@ -268,7 +269,7 @@ async def find_plannings(connection: Connection, keys: Sequence[int]) -> Mapping
 
 
 async def add_runs(connection: Connection, firings: Sequence[Firing]) -> Sequence[Row]:
-    """Make the runs of periods that have none; each with its `id`, `scheduled_at` and `remind_at`."""
+    """Make the runs of periods that have none; each with its `id`, `job_id`, `period_key` and `scheduled_at`."""
     return await get_rows(
         connection,
         SQL.add_runs,
@@ -293,6 +294,17 @@ async def skip_runs(connection: Connection, skipped: Sequence[tuple[int, datetim
 async def find_due(connection: Connection, most: int) -> Sequence[DueRun]:
     """Hold, for this transaction, runs whose reminder is due."""
     return [DueRun(**row) for row in await get_rows(connection, SQL.find_due, most=most)]
+
+
+async def supersede_reminders(connection: Connection, due: Sequence[DueRun]) -> int:
+    """Withdraw waiting messages of earlier runs of these schedules, and skip those runs; how many there were."""
+    return await change(
+        connection,
+        SQL.supersede_reminders,
+        jobs=[each.job_id for each in due],
+        channels=[each.channel for each in due],
+        recipients=[each.uid for each in due],
+    )
 
 
 async def queue_reminders(connection: Connection, due: Sequence[DueRun], payloads: Sequence[Mapping[str, Any]]) -> int:

@@ -140,7 +140,8 @@ job_runs = Table(
         "remind_at",
         TIME,
         comment=(
-            "When to remind of it; null once its message is written (reminder_id), and when nobody is to be reminded."
+            "When to remind of it; null once its message is written (reminder_id), and when nobody is to be reminded. "
+            "An insert without it gets scheduled_at less the advance_minutes of its schedule."
         ),
     ),
     Column("reminder_id", Uuid, comment="The latest message about it, in duly.outbox."),

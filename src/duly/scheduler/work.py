@@ -85,7 +85,12 @@ class ScheduleWork(Work):
         firings = [firing for lease, each in planned if lease.key in ours for firing in each.firings]
         if firings:
             made = await store.add_runs(connection, firings)
-            missed = [(row["id"], row["scheduled_at"], WAS_PAUSED) for row in made if row["remind_at"] is None]
+            paused = {(each.job_id, each.period_key) for each in firings if each.remind_at is None}
+            missed = [
+                (row["id"], row["scheduled_at"], WAS_PAUSED)
+                for row in made
+                if (row["job_id"], row["period_key"]) in paused
+            ]
             if missed:
                 await store.skip_runs(connection, missed)
         return ours
@@ -106,6 +111,7 @@ async def remind(connection: Connection, most: int = REMINDED_AT_ONCE) -> int:
     if missed := [(run.id, run.scheduled_at, run.skipped) for run in due if run.skipped]:
         await store.skip_runs(connection, missed)
     if told := [run for run in due if not run.skipped]:
+        await store.supersede_reminders(connection, told)
         await store.queue_reminders(connection, told, [payload_of(run) for run in told])
     return len(due)
 

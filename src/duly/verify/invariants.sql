@@ -548,10 +548,10 @@ limit %(most)s;
 
 -- name: authors_are_told
 -- contract: posts
--- Whoever's post appeared in the last day was told; messages older than that may have left.
+-- Whoever's post appeared in the last day was told, unless it was imported; messages older than that may have left.
 select format('nobody told %%s that post %%s appeared', p.author_id, p.id) as offender
 from posts.posts p
-where p.settled_by is not null and p.released_at > duly.now() - interval '1 day'
+where p.settled_by is not null and p.released_at > duly.now() - interval '1 day' and p.legacy is null
     and not exists (select from duly.outbox o where o.dedupe_key = 'post.released:' || p.id)
 order by p.id
 limit %(most)s;

@@ -21,7 +21,8 @@ def look(database: str, **variables: object) -> Finding:
 def test_doctor_says_where_messages_go_without_a_bot_and_who_it_is_with_one(
     database: str, telegram: FakeTelegram
 ) -> None:
-    assert "appears on the console" in look(database).found
+    assert "what is meant for Telegram waits, and fails after 7 days" in look(database).found
+    assert "appears on the console" in look(database, DULY_TELEGRAM_ON_CONSOLE="true").found
     found = look(database, TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_API_URL=telegram.url)
     assert (found.verdict, found.found) == (Verdict.OK, "@duly_test_bot answers; its updates are asked for")
 

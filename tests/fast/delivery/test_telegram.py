@@ -157,8 +157,8 @@ async def test_messages_about_days_go_to_the_telegram_id_they_are_kept_under(
     assert someone.read() == ["New shift on 2026-02-10."]
 
 
-def test_with_a_token_it_is_telegram_and_without_it_is_the_console() -> None:
-    assert channels_of(Settings())["telegram"].name == "console"
+def test_with_a_token_there_is_telegram_and_without_there_is_not() -> None:
+    assert "telegram" not in channels_of(Settings())
     given = Settings(TELEGRAM_BOT_TOKEN=TOKEN)  # type: ignore[call-arg]
     assert channels_of(given)["telegram"].name == "telegram"
     off = Settings(TELEGRAM_BOT_TOKEN=TOKEN, DULY_SENDER_OFF="telegram")  # type: ignore[call-arg]

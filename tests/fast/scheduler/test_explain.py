@@ -77,6 +77,11 @@ async def test_a_message_that_nobody_sends(schedules: ScheduleActions) -> None:
             "tried 1 times, the last time: busy",
         ),
         (["is_in_line = true"], Reason.IN_LINE, "behind an earlier one"),
+        (
+            ["last_error = 'CHANNEL_NOT_CONFIGURED: TELEGRAM_BOT_TOKEN is not set'"],
+            Reason.NOT_CONFIGURED,
+            "TELEGRAM_BOT_TOKEN is not set; it is sent when that is set, and fails at 2026-11-23 10:00",
+        ),
     ],
 )
 async def test_what_became_of_its_message(

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from duly.delivery.machine import OUTBOX
+from duly.delivery.work import SendWork
+from duly.kernel.work import Pace
 from duly.scheduler import service
 from duly.scheduler.model import CatchUp, DueRun, Status
 from duly.scheduler.reminder import payload_of
@@ -225,3 +228,62 @@ def test_a_reminder_speaks_the_persons_language(language: str, words: str) -> No
         "key": f"7:{int(TEN.timestamp())}:snooze:60",
         "payload": {"minutes": 60},
     }
+
+
+# A channel that is not configured ----------------------------------------------------------------------------------
+
+
+async def remind_without_token(schedules: ScheduleActions) -> None:
+    """Plan, remind, and let a sender look that has no bot token."""
+    await schedules.plan()
+    await schedules.remind()
+    sender = SendWork("outbox", OUTBOX, {}, Pace(), missing={"telegram": "TELEGRAM_BOT_TOKEN is not set"})
+    async with schedules.worker.transaction():
+        await sender.sweep(schedules.worker)
+
+
+@pytest.mark.parametrize("other", [None, "console"])
+async def test_a_waiting_message_ends_when_a_later_run_has_come(other: str | None, schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T10:00:01+00:00")
+    schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
+    await remind_without_token(schedules)
+    if other:
+        schedules.admin.execute("update scheduler.jobs set channel = %s", [other])
+    schedules.set_clock("2026-11-17T10:00:01+00:00")
+    await remind_without_token(schedules)
+    assert schedules.runs("status", "reason") == [
+        ("skipped", "missed: a later one has come"),
+        ("pending", None),
+    ]
+    first, second = reminders(schedules, "status", "last_error")
+    assert first == ("failed", "superseded: a later run of its schedule has come")
+    assert second[0] == "pending"
+    assert (await service.get_schedule(schedules.api, schedule.user_id, schedule.id)).status is Status.ACTIVE
+
+
+async def test_a_waiting_message_ends_when_its_run_is_answered(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T10:00:01+00:00")
+    await schedules.create(rule=DAILY, first_run_at=TEN)
+    await remind_without_token(schedules)
+    await schedules.answer(schedules.run_id(), "complete")
+    assert reminders(schedules, "status", "last_error") == [("failed", "it was answered before it was sent")]
+
+
+async def test_a_schedule_that_catches_up_on_all_keeps_its_waiting_messages(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T10:00:01+00:00")
+    await schedules.create(rule=DAILY, first_run_at=TEN, catch_up=CatchUp.ALL)
+    await remind_without_token(schedules)
+    schedules.set_clock("2026-11-17T10:00:01+00:00")
+    await remind_without_token(schedules)
+    assert reminders(schedules, "status") == ["pending", "pending"]
+
+
+async def test_a_message_that_waits_for_another_reason_is_not_superseded(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T10:00:01+00:00")
+    await schedules.create(rule=DAILY, first_run_at=TEN)
+    await schedules.plan()
+    await schedules.remind()
+    schedules.set_clock("2026-11-17T10:00:01+00:00")
+    await schedules.plan()
+    await schedules.remind()
+    assert reminders(schedules, "status") == ["pending", "pending"]

@@ -41,6 +41,7 @@ CONTRACT = {  # the ingest worker contract's own names and defaults
 }
 OURS = {
     "TELEGRAM_BOT_TOKEN": None,
+    "DULY_TELEGRAM_ON_CONSOLE": False,
     "TELEGRAM_API_URL": "https://api.telegram.org",
     "TELEGRAM_WEBHOOK_URL": None,
     "TELEGRAM_WEBHOOK_SECRET": None,

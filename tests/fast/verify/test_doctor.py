@@ -28,6 +28,7 @@ from duly.verify.doctor import CHECKS, Case, Finding, Limits, Verdict, examine, 
 from duly.verify.doctor.words import first_words
 from tests.support.locks import wait_until_blocked
 from tests.support.pooler import find_pgbouncer, pooler
+from tests.support.telegram import TOKEN
 
 Admin = psycopg.Connection[Any]
 MakeRole = Callable[[str], str]
@@ -888,14 +889,13 @@ def test_messages_that_do_not_go_out_are_counted_with_the_command_that_shows_the
             admin.execute(f"update {table} set {state} = {move} where seq = (select max(seq) from {table})".encode())
 
     put(LATE)
-    assert look("messages", admin.info.dsn).found == "none is late, uncertain or failed"
+    assert look("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN).found == "none is late, uncertain or failed"
     put(TOO_LATE)
-    assert (
-        look("messages", admin.info.dsn).fix == f"start a sender: duly worker --only {sender}; or see DULY_SENDER_OFF"
-    )
+    late = look("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN)
+    assert late.fix == f"start a sender: duly worker --only {sender}; or see DULY_SENDER_OFF"
     put(LATE, f"'sending', {SENDING}", f"'uncertain', {LOST}")
     put(LATE, f"'sending', {SENDING}", f"'failed', {LOST}")
-    finding = look("messages", admin.info.dsn)
+    finding = look("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN)
     assert finding.verdict is WARN
     assert finding.found == (
         f"1 {about}are due for more than 10 minutes and not sent; of 1 {about}nobody knows whether they arrived;"

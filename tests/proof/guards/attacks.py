@@ -401,6 +401,22 @@ def run_without_key(connection: Connection, guard: Guard) -> None:
     raise Unguarded("a period has two runs")
 
 
+def run_without_reminder(connection: Connection, guard: Guard) -> None:
+    """A run that another program inserts, and that nobody is reminded of."""
+    made = copied(
+        connection, guard.table, {"id": fresh("id", "bigint"), "period_key": "another", "remind_at": None}, "true"
+    )
+    remind_at = value(connection, "select remind_at from scheduler.job_runs where id = %s", made["id"])
+    holds(remind_at is not None, "a run has no time to remind at")
+
+
+def delete_partly(connection: Connection, guard: Guard) -> None:
+    """A run that is deleted, and whose key and reminders stay."""
+    connection.execute("delete from scheduler.job_runs")
+    holds(value(connection, "select count(*) from scheduler.job_run_keys") == 0, "the key of a deleted run stayed")
+    holds(value(connection, "select count(*) from scheduler.reminders") == 0, "its reminders stayed")
+
+
 def add_unplanned(connection: Connection, guard: Guard) -> None:
     """A schedule that nobody plans."""
     made = copied(connection, guard.table, anew(connection, guard.table), "true")
@@ -635,6 +651,10 @@ ATTACKS: Mapping[str, Attack] = {
     "trigger outbox_stamp_sent of duly.outbox": Attack("a time of sending that the caller invents", invent_sent_at),
     "trigger outbox_wake of duly.outbox": Attack("a new message wakes the senders", write_unheard),
     "trigger job_runs_key of scheduler.job_runs": Attack("a second run of one period", run_without_key),
+    "trigger job_runs_remind_at of scheduler.job_runs": Attack(
+        "a run inserted by plain SQL is reminded of", run_without_reminder
+    ),
+    "trigger job_runs_forget of scheduler.job_runs": Attack("a run is deleted with all of it", delete_partly),
     "trigger jobs_begin_plan of scheduler.jobs": Attack("a new schedule has a plan", add_unplanned),
     "trigger jobs_change_plan of scheduler.jobs": Attack("a paused schedule is not planned on", pause_planned),
     "trigger schedule_notification_follow of schedule_ingest.schedule_notification": Attack(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from duly.db.queries import load_queries
 from duly.db.rows import Row
+from duly.settings import Settings
 from duly.verify.doctor.case import Case
 from duly.verify.doctor.finding import Note, ok, warn
 
@@ -33,6 +34,9 @@ def notes_of(row: Row, about: str, sender: str, option: str) -> list[Note]:
     if row["late"]:
         found = f"{row['late']} {about}are due for more than {LATE_SECONDS / 60:.0f} minutes and not sent"
         notes.append(warn(found, f"start a sender: duly worker --only {sender}; or see DULY_SENDER_OFF"))
+    if row["waiting"]:
+        fix = "set TELEGRAM_BOT_TOKEN, or DULY_TELEGRAM_ON_CONSOLE=true; after 7 days they fail"
+        notes.append(warn(f"{row['waiting']} {about}wait for telegram: TELEGRAM_BOT_TOKEN is not set", fix))
     if row["uncertain"]:
         fix = f"duly notifications list --status uncertain{option}, then resend or resolve each"
         notes.append(warn(f"of {row['uncertain']} {about}nobody knows whether they arrived", fix))
@@ -44,15 +48,21 @@ def notes_of(row: Row, about: str, sender: str, option: str) -> list[Note]:
 
 def count_messages(case: Case) -> Row:
     """What is in the outbox, asked as the worker."""
-    role = case.settings.worker_role
-    return case.ask(SQL.count_messages, role=role, late_seconds=LATE_SECONDS, most=MOST_COUNTED)[0]
+    return case.ask(SQL.count_messages, role=case.settings.worker_role, **figures_for(case.settings))[0]
 
 
 def count_messages_about_days(case: Case) -> Row:
     """What is to be said about days."""
     statement = SQL.using(schema=case.settings.db_schema).count_messages_about_days
-    role = case.settings.worker_role
-    return case.ask(statement, role=role, late_seconds=LATE_SECONDS, most=MOST_COUNTED)[0]
+    return case.ask(statement, role=case.settings.worker_role, **figures_for(case.settings))[0]
+
+
+def figures_for(settings: Settings) -> dict[str, object]:
+    """What is late, how many are counted, and which channels are not configured."""
+    is_off = "telegram" in settings.sender_off.split(",")
+    is_sent = settings.telegram_token is not None or settings.telegram_on_console
+    unconfigured = [] if is_off or is_sent else ["telegram"]
+    return {"late_seconds": LATE_SECONDS, "most": MOST_COUNTED, "unconfigured": unconfigured}
 
 
 def delivers_days(case: Case) -> bool:

@@ -1,16 +1,24 @@
 -- What is to be said, and what became of it.
 
 -- name: count_messages
--- How many wait too long, how many nobody knows of, and how many failed since yesterday; each counted
--- so far and no farther; and how many people are written to by apprise.
+-- How many wait too long, how many wait for a channel that is not configured, how many nobody knows of, and how many
+-- failed since yesterday; each counted so far and no farther; and how many people are written to by apprise.
 select
     (
         select count(*) from (
             select from duly.outbox as o
             where o.status = 'pending' and o.due_at < duly.now() - make_interval(secs => %(late_seconds)s)
+                and o.channel <> all (%(unconfigured)s::text[])
             limit %(most)s
         ) as late
     ) as late,
+    (
+        select count(*) from (
+            select from duly.outbox as o
+            where o.status = 'pending' and o.channel = any (%(unconfigured)s::text[]) and o.due_at <= duly.now()
+            limit %(most)s
+        ) as w
+    ) as waiting,
     (select count(*) from (select from duly.outbox as o where o.status = 'uncertain' limit %(most)s) as u) as uncertain,
     (
         select count(*) from (
@@ -40,9 +48,17 @@ select
         select count(*) from (
             select from {schema}.schedule_notification as n
             where n.delivery = 'pending' and n.due_at < duly.now() - make_interval(secs => %(late_seconds)s)
+                and n.channel <> all (%(unconfigured)s::text[])
             limit %(most)s
         ) as late
     ) as late,
+    (
+        select count(*) from (
+            select from {schema}.schedule_notification as n
+            where n.delivery = 'pending' and n.channel = any (%(unconfigured)s::text[]) and n.due_at <= duly.now()
+            limit %(most)s
+        ) as w
+    ) as waiting,
     (
         select count(*) from (
             select from {schema}.schedule_notification as n where n.delivery = 'uncertain' limit %(most)s

@@ -11,7 +11,10 @@ from duly.verify.doctor.finding import Note, bad, ok, warn
 
 __all__ = ["ask_bot_api", "check_telegram"]
 
-NO_BOT = "there is no bot: what is meant for Telegram appears on the console; set TELEGRAM_BOT_TOKEN to have one"
+NO_BOT = "there is no bot: what is meant for Telegram {goes}; set TELEGRAM_BOT_TOKEN to have one"
+WAITS = "waits, and fails after 7 days"
+ON_CONSOLE = "appears on the console"
+BY_UP = "appears on the console of `duly up`; for any other worker it waits, and fails after 7 days"
 MANY_UPDATES = 100
 
 
@@ -19,7 +22,8 @@ def check_telegram(case: Case) -> Sequence[Note]:
     """Ask the Bot API who the bot is and where its updates go; nothing of the answer shows the token."""
     settings = case.settings
     if settings.telegram_token is None:
-        return [ok(NO_BOT)]
+        goes = ON_CONSOLE if settings.telegram_on_console else BY_UP if case.is_embedded else WAITS
+        return [ok(NO_BOT.format(goes=goes))]
     try:
         me = ask_bot_api(settings, "getMe", case.limits.question_seconds)
         hook = ask_bot_api(settings, "getWebhookInfo", case.limits.question_seconds)
