@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,13 @@ from duly.kernel.lease import Lease
 from duly.kernel.work import Finished, Pace
 from duly.launcher import ROOT
 from duly.testing import TestDatabases
-from tests.support.backends import OWNERS, PLAIN, PLAIN_WITH_POINTER, Backend
+from tests.support.backends import CONTRACT, OWNERS, PHASE_3, PLAIN, PLAIN_WITH_POINTER, Backend
 from tests.support.ingest.actions import observe
 from tests.support.ingest.strategies import payload
 from tests.support.processes import PYTHON, plain_environment
 
 SCRIPT = ROOT / "database" / "migrations" / "20260212_add_session_leases.sql"
-BACKENDS = (OWNERS, PLAIN, PLAIN_WITH_POINTER)
+BACKENDS = (OWNERS, PLAIN, PLAIN_WITH_POINTER, CONTRACT)
 of_each_kind = pytest.mark.parametrize("backend", [OWNERS, PLAIN], ids=str, indirect=True)
 ENTRY: dict[str, Any] = {
     "start": "10:00",
@@ -59,7 +59,7 @@ class Site:
     def build(self, backend: Backend) -> None:
         """The owner makes its tables."""
         self.backend = backend
-        self.owner.execute(backend.schema_sql(self.schema, self.worker).encode())
+        self.owner.execute(backend.schema_sql(self.schema).encode())
 
     def psql(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the script as its head says."""
@@ -68,10 +68,21 @@ class Site:
         command = [program, self.owner_dsn, "-X", *arguments, "-f", str(SCRIPT)]
         return subprocess.run(command, capture_output=True, text=True, env=plain_environment())
 
-    def add_leases(self) -> None:
-        """The script has run."""
-        done = self.psql("-v", f"schema={self.schema}")
+    def add_leases(self, *arguments: str) -> list[str]:
+        """The script has run; the grants that it prints, which are the only ones that the worker's login gets."""
+        done = self.psql("-v", f"schema={self.schema}", "-v", f"worker={self.worker}", *arguments)
         assert (done.returncode, done.stderr) == (0, "")
+        grants = [line for line in done.stdout.splitlines() if not line.startswith("--")]
+        for grant in grants:
+            self.owner.execute(grant.encode())
+        return grants
+
+    def revoke(self, grants: Sequence[str]) -> None:
+        """Take grants back."""
+        for grant in grants:
+            privileges, _, rest = grant.partition(" on ")
+            target, _, login = rest.rpartition(" to ")
+            self.owner.execute(f"revoke {privileges.removeprefix('grant ')} on {target} from {login}".encode())
 
     def wait(self, user: int = 42) -> UUID:
         """A session that waits for a worker, made as the backend makes it."""

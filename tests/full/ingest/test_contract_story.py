@@ -282,7 +282,7 @@ def test_the_four_states_are_called_as_it_is_told(server: str, tmp_path: Path) -
     """On tables that a backend made, whose words for them are others."""
     with database_of(server) as dsn:
         desk = Desk(dsn, tmp_path)
-        desk.ask(PLAIN_WITH_POINTER.schema_sql("schedule_ingest", "current_user"))
+        desk.ask(PLAIN_WITH_POINTER.schema_sql("schedule_ingest"))
         psql(dsn, "-f", str(ROOT / "database" / "migrations" / "20260212_add_session_leases.sql"))
         for old, new in RENAMED.items():
             desk.ask(f"alter type schedule_ingest.capture_session_state rename value '{old}' to '{new}'")
