@@ -258,7 +258,7 @@ create trigger point after insert on HOME.schedule_version for each row execute 
 """,
 )
 
-# What a C# backend makes of the contract, word for word: its migrations write every value, so no column has a default. The
+# What a C# backend makes of the contract, word for word: it writes every value itself, so no column has a default. The
 # pointer's trigger acts with the rights of whoever inserts a version.
 PHASE_3 = Backend(
     name="phase 3",

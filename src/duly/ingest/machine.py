@@ -19,7 +19,7 @@ TOO_MANY_STARTS = (
     "send the day again."
 )
 DEFAULT_LEASE_SECONDS = 300  # LEASE_TIMEOUT_SECONDS, where nobody says otherwise
-# A holder that knows the contract's columns alone writes no length. Who takes over writes its own LEASE_TIMEOUT_SECONDS.
+# A holder that knows the contract's columns alone writes no length; who takes over writes LEASE_TIMEOUT_SECONDS.
 HELD_LONG_ENOUGH = (
     "old.locked_at < duly.clock()"
     f" - make_interval(secs => coalesce(old.lease_seconds, new.lease_seconds, {DEFAULT_LEASE_SECONDS}))"

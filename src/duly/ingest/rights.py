@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["SESSION_COLUMNS", "Right", "grants_of", "rights_on"]
+__all__ = ["SESSION_COLUMNS", "TABLES", "Right", "grants_of", "rights_on"]
 
 # The columns of a session that a worker writes: never whose it is, nor when it began.
 SESSION_COLUMNS = (

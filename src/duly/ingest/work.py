@@ -41,7 +41,7 @@ from duly.kernel.suspects import Suspects
 from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 
-__all__ = ["CaptureWork", "Rules"]
+__all__ = ["LEASE_MIGRATION", "CaptureWork", "Rules", "Shape"]
 
 LONGEST_ERROR = 4000
 TOGETHER = 3  # so many starts a session has in any company; the rest without another that had them

@@ -56,7 +56,9 @@ async def test_a_holder_that_writes_the_contracts_columns_alone_is_not_robbed_be
     captures: CaptureActions,
 ) -> None:
     await captures.open()
-    hold = "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1', locked_at = duly.clock()"
+    hold = (
+        "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1', locked_at = duly.clock()"
+    )
     captures.admin.execute(hold.encode())
     assert "is held by w-1" in str(refused(captures, ROB))
     past = "update schedule_ingest.capture_session set locked_at = duly.clock() - interval '{} s'"
