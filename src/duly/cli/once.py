@@ -10,6 +10,8 @@ from duly.settings import DATABASE_VARIABLES, load_settings
 
 __all__ = ["main"]
 
+NOTHING = "nothing to do: no session is pending, and no lease has expired"
+
 
 def main() -> None:
     """Claim at most one session, process it, and say how that ended.
@@ -24,7 +26,7 @@ def main() -> None:
     except (DulyError, psycopg.Error) as error:
         print(f"duly: {error}", file=sys.stderr)
         sys.exit(1)
-    for line in cycle.endings:
+    for line in cycle.endings or [NOTHING]:
         print(f"duly: {line}", file=sys.stdout if cycle.is_done else sys.stderr)
     if not cycle.is_done:
         sys.exit(1)

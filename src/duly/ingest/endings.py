@@ -32,9 +32,7 @@ class Endings:
 
     @property
     def lines(self) -> list[str]:
-        """One line for each session, or one that says there was none."""
-        if not self.by_session:
-            return ["nothing to do: no session is pending, and no lease has expired"]
+        """One line for each session."""
         return [f"session {key}: {ending.text}" for key, ending in self.by_session.items()]
 
     @property

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 from psycopg.errors import InsufficientPrivilege
 
+from duly.db.rights import Right, find_missing_rights, grants_of, rights_on
 from duly.db.rows import Connection
 from duly.errors import Misconfigured
 from duly.ingest import store
-from duly.ingest.rights import Right, grants_of, rights_on
 from duly.kernel.lease import Lease
 from duly.logs import get_log
 
@@ -67,7 +67,7 @@ class Permission:
         """The rights that we lack, and a sentence with the grants that give them."""
         tables = await store.find_columns(connection, self.schema)
         rights = rights_on(self.schema, tables.keys(), reads_events=self.reads_events)
-        missing, login = await store.find_missing_rights(connection, rights)
+        missing, login = await find_missing_rights(connection, rights)
         grants = "; ".join(grants_of(missing, login))
         return missing, f"{login} lacks rights that the ingest worker needs; run: {grants}"
 

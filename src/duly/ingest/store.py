@@ -14,7 +14,6 @@ from duly.ingest.canonical import CANONICALIZER
 from duly.ingest.day import Day, Step, day_of
 from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session
 from duly.ingest.notices import Event
-from duly.ingest.rights import Right
 from duly.ingest.telling import News
 from duly.kernel.advisory import advisory_key
 from duly.kernel.lease import Lease, settle_and
@@ -39,7 +38,6 @@ __all__ = [
     "find_homes",
     "find_known_events",
     "find_labels",
-    "find_missing_rights",
     "find_open_session",
     "find_session",
     "find_snapshot",
@@ -286,20 +284,6 @@ async def find_homes(connection: Connection) -> list[str]:
 async def has_owners_key(connection: Connection, schema: str) -> bool:
     """Is the key of events the contract's, which has no session in it?"""
     return await find_value(connection, SQL.using(schema=schema).has_owners_key, in_schema=schema) is True
-
-
-async def find_missing_rights(connection: Connection, rights: Sequence[Right]) -> tuple[list[Right], str]:
-    """Which of these rights we lack, and who we are, as a statement writes it."""
-    rows = await get_rows(
-        connection,
-        SQL.find_missing_rights,
-        kinds=[right.kind for right in rights],
-        schemas=[right.schema for right in rights],
-        names=[right.name for right in rights],
-        privileges=[right.privilege for right in rights],
-        columns=[right.column for right in rights],
-    )
-    return [rights[row["nth"] - 1] for row in rows], rows[0]["login"] if rows else ""
 
 
 # Working --------------------------------------------------------------------------------------------------------------

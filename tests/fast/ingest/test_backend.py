@@ -19,12 +19,12 @@ from psycopg.conninfo import make_conninfo
 from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.db.pool import connect
+from duly.db.rights import TABLES, grants_of, rights_on
 from duly.db.supabase import compile_migrations
 from duly.errors import NotMigrated
 from duly.ingest.diff import replay
 from duly.ingest.machine import States
 from duly.ingest.reading import FixtureReader
-from duly.ingest.rights import TABLES, grants_of, rights_on
 from duly.ingest.shift import read_shift
 from duly.ingest.work import CaptureWork, Rules, Shape
 from duly.kernel.lease import Lease, renew

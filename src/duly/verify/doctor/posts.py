@@ -15,6 +15,8 @@ SQL = load_queries(__file__, "posts.sql")
 
 def check_posts(case: Case) -> Sequence[Note]:
     """Is a promise broken? And where do captions and photographs go?"""
+    if case.is_only_backends:
+        return [ok("there are none here")]
     broken = [f"the promise '{row['name']}' is broken for {span(row['seconds'])}" for row in list_breaches(case)]
     settings = case.settings
     if settings.posts_analyzer == "rules":

@@ -1,13 +1,18 @@
-"""What a worker must be allowed to do on the ingest tables, and the grants that are missing.
+"""What an ingest worker must be allowed to do, and the grants that are missing: for the worker and for `duly doctor`.
 
 The lease migration prints the same list for the login of a backend's worker; a test compares the two.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Final, Literal
 
-__all__ = ["SESSION_COLUMNS", "TABLES", "Right", "grants_of", "rights_on"]
+from duly.db.queries import load_queries
+from duly.db.rows import Connection, Row, get_rows
+
+__all__ = ["SQL", "TABLES", "Right", "find_missing_rights", "grants_of", "missing_of", "parameters_of", "rights_on"]
+
+SQL: Final = load_queries(__file__, "rights.sql")
 
 # The columns of a session that a worker writes: never whose it is, nor when it began.
 SESSION_COLUMNS = (
@@ -84,3 +89,24 @@ def grants_of(rights: Sequence[Right], login: str) -> list[str]:
     for place, names in columns.items():
         privileges[place].append(f"update ({', '.join(names)})")
     return [f"grant {', '.join(named)} on {place} to {login}" for place, named in privileges.items()]
+
+
+async def find_missing_rights(connection: Connection, rights: Sequence[Right]) -> tuple[list[Right], str]:
+    """Which of these rights we lack, and who we are, as a statement writes it."""
+    return missing_of(rights, await get_rows(connection, SQL.find_missing_rights, **parameters_of(rights)))
+
+
+def parameters_of(rights: Sequence[Right]) -> Mapping[str, Any]:
+    """These rights, as the statement takes them."""
+    return {
+        "kinds": [right.kind for right in rights],
+        "schemas": [right.schema for right in rights],
+        "names": [right.name for right in rights],
+        "privileges": [right.privilege for right in rights],
+        "columns": [right.column for right in rights],
+    }
+
+
+def missing_of(rights: Sequence[Right], rows: Sequence[Row]) -> tuple[list[Right], str]:
+    """What the statement's answer says of them."""
+    return [rights[row["nth"] - 1] for row in rows], rows[0]["login"] if rows else ""
