@@ -32,15 +32,15 @@ class FixtureVersioning(ContractCase):
         self.assertEqual(len(self.versions()), 2)
         for key in (same, noisy):
             session = self.session(key)
-            self.assertEqual((session["state"], session["result"]["outcome"]), ("done", "unchanged"))
+            ended = (session["state"], session["result"]["outcome"])
+            self.assertEqual(ended, (self.settings.done_state, "unchanged"))
 
         self.write(schedule_date=DATE, entries=[ENTRY])
         back = self.run_once()  # what it was before is a change too
         self.assertEqual(self.versions()[2:], [(DATE, 3, back)])
         self.assertEqual(self.pointers(), {DATE: 3})
-        hashes = self.captures.values(
-            "select payload_hash from schedule_ingest.schedule_version where user_id = %s order by version", self.user
-        )
+        statement = "select payload_hash from HOME.schedule_version where user_id = %s order by version"
+        hashes = [found for (found,) in self.rows(statement, self.user)]
         self.assertEqual(hashes[0], hashes[2])
         self.assertNotEqual(hashes[0], hashes[1])
 
@@ -56,22 +56,34 @@ class FixtureVersioning(ContractCase):
 
     async def test_versions_stay_as_they_were_written(self) -> None:
         self.write(schedule_date=DATE, entries=[ENTRY])
+        first = self.run_once()
+        statement = "select to_jsonb(v) from HOME.schedule_version as v where session_id = %s"
+        before = self.one(statement, first)
+        self.write(schedule_date=DATE, entries=[{**ENTRY, "start": "11:00"}])
+        second = self.run_once()
+        self.assertEqual(self.one(statement, first), before)
+        self.assertEqual(self.versions(), [(DATE, 1, first), (DATE, 2, second)])
+
+    async def test_duly_refuses_to_change_what_was_written(self) -> None:
+        if not self.is_dulys:
+            self.skipTest("the backend that owns these tables guards its versions, or does not")
+        self.write(schedule_date=DATE, entries=[ENTRY])
         key = self.run_once()
         for statement in (
-            "update schedule_ingest.schedule_version set payload = '{}' where session_id = %s",
-            "delete from schedule_ingest.schedule_version where session_id = %s",
+            "update HOME.schedule_version set payload = '{}' where session_id = %s",
+            "delete from HOME.schedule_version where session_id = %s",
         ):
             with self.assertRaises(psycopg.Error):
-                self.admin.execute(statement.encode(), [key])
+                self.admin.execute(self.here(statement).encode(), [key])
         with self.assertRaises(psycopg.errors.InsufficientPrivilege):
-            await self.captures.worker.execute("update schedule_ingest.day_schedule set current_version = 9")
+            await self.captures.worker.execute(self.here("update HOME.day_schedule set current_version = 9").encode())
         self.assertEqual(self.versions(), [(DATE, 1, key)])
 
     async def test_a_session_that_cannot_be_read_leaves_nothing_and_the_next_goes_on(self) -> None:
         self.write(schedule_date=DATE, entries=[{**ENTRY, "start": "25:00"}])
         bad = self.run_once()
         session = self.session(bad)
-        self.assertEqual(session["state"], "failed")
+        self.assertEqual(session["state"], self.settings.failed_state)
         self.assertIn("entries[0].start", session["error"])
         self.assertEqual((self.versions(), self.pointers()), ([], {}))
         self.write(schedule_date=DATE, entries=[ENTRY])

@@ -64,11 +64,10 @@ class FixtureParsing(unittest.TestCase):
             self.assertIn("must hold an object", self.refused(text))
         self.assertIn("is not JSON", self.refused("{"))
 
-    def test_a_file_that_is_not_there_is_named(self) -> None:
-        with self.assertRaises(InvalidArgument) as refusal:
-            read_payload(self.path)
-        self.assertIn(str(self.path), str(refusal.exception))
-        self.assertIn("FIXTURE_PAYLOAD_PATH", str(refusal.exception))
+    def test_a_file_that_is_not_there_is_an_error_of_configuration(self) -> None:
+        with self.assertRaises(Misconfigured) as refusal:
+            asyncio.run(cast("Any", FixtureReader(self.path).read(Captured(uuid4(), 42))))
+        self.assertIn(f"FIXTURE_PAYLOAD_PATH={self.path}", str(refusal.exception))
 
     def test_the_date_must_be_there_and_be_a_date(self) -> None:
         self.assertIn("schedule_date", self.refused('{"entries": []}'))
@@ -77,6 +76,13 @@ class FixtureParsing(unittest.TestCase):
 
     def test_a_bad_entry_is_named_by_its_place(self) -> None:
         self.assertIn("entries[0].start", self.refused('{"schedule_date": "2026-02-10", "entries": [{"start": "x"}]}'))
+
+    def test_an_entry_without_start_end_or_title_is_refused_by_its_place_and_name(self) -> None:
+        for name in ("start", "end", "title"):
+            entry = {key: value for key, value in DAY["entries"][0].items() if key != name}
+            with self.assertRaises(InvalidArgument) as refusal:
+                observe({**DAY, "entries": [DAY["entries"][0], entry]})
+            self.assertIn(f"entries[1].{name}: must be", str(refusal.exception))
 
     def test_the_file_is_read_anew_every_time(self) -> None:
         reader, captured = FixtureReader(self.path), Captured(uuid4(), 42)

@@ -13,6 +13,7 @@ from duly.errors import InvalidArgument
 from duly.extras import require
 from duly.kernel.lease import LeaseTable
 from duly.kernel.work import Pace, Work
+from duly.launcher import ROOT
 from duly.ledger.sdk import App
 from duly.ledger.work import JobWork
 from duly.posts.reading import Analyzer
@@ -20,10 +21,21 @@ from duly.settings import Settings
 from duly.worker.children import Children
 
 if TYPE_CHECKING:
+    from duly.ingest.endings import Endings
     from duly.ingest.machine import States
     from duly.ingest.photographs import Eyes, PhotographReader
 
-__all__ = ["WORKS", "eyes", "load_app", "photographs", "states_of", "works_of"]
+__all__ = [
+    "WORKS",
+    "check_input",
+    "endings_of",
+    "eyes",
+    "fixture_path",
+    "load_app",
+    "photographs",
+    "states_of",
+    "works_of",
+]
 
 READ_AHEAD = 8  # sessions; the rest are left to other workers
 
@@ -83,8 +95,8 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     from duly.ingest.reading import FixtureReader, NoiseReader
     from duly.ingest.work import CaptureWork, Rules
 
-    reads_file = (settings.worker_input_mode or ("fixture" if once else "ocr")) == "fixture"
-    reader = FixtureReader(settings.fixture_payload_path) if reads_file else photographs(settings)
+    reads_file = takes_fixture(settings, once=once)
+    reader = FixtureReader(fixture_path(settings)) if reads_file else photographs(settings)
     pace = Pace(
         lease_seconds=settings.lease_timeout_seconds,
         heartbeat_seconds=settings.lease_heartbeat_seconds if settings.enable_lease_heartbeat else None,
@@ -100,10 +112,38 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
         threshold=settings.summary_threshold,
         simulated_seconds=settings.simulated_work_seconds,
         idle_log_every=settings.idle_log_every,
+        once=once,
     )
     return CaptureWork(
         NoiseReader(reader, settings.chaos_seed) if settings.enable_chaos_parser else reader, pace, rules
     )
+
+
+def takes_fixture(settings: Settings, *, once: bool) -> bool:
+    """Is the file of FIXTURE_PAYLOAD_PATH taken for what a session shows?"""
+    return (settings.worker_input_mode or ("fixture" if once else "ocr")) == "fixture"
+
+
+def fixture_path(settings: Settings) -> Path:
+    """The file that is taken for what was read; the sample is found in the checkout, whatever directory we are in."""
+    path = settings.fixture_payload_path
+    is_default = path == Settings.model_fields["fixture_payload_path"].get_default(call_default_factory=True)
+    return ROOT / path if is_default and not path.exists() else path
+
+
+def check_input(settings: Settings, *, once: bool) -> None:
+    """Before anything is claimed: refuse a file that is not there."""
+    from duly.ingest.reading import FixtureReader
+
+    if takes_fixture(settings, once=once):
+        FixtureReader(fixture_path(settings)).check()
+
+
+def endings_of(works: Sequence[Work]) -> "Endings | None":
+    """How the sessions of one cycle ended, when there were sessions among the work."""
+    from duly.ingest.work import CaptureWork
+
+    return next((work.endings for work in works if isinstance(work, CaptureWork)), None)
 
 
 def states_of(settings: Settings) -> "States":

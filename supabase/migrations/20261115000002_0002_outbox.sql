@@ -11,6 +11,7 @@ do $prelude$
 declare
     wanted record;
     of_script oid;
+    guests jsonb;
 begin
     for wanted in
         select * from (values
@@ -66,6 +67,24 @@ begin
     select n.oid into of_script from pg_catalog.pg_namespace as n
     where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
     if of_script is not null then
+        -- Whoever could use it, can use what comes in its place: the first migration grants it to them again.
+        select jsonb_agg(jsonb_build_object(
+            'name', case when g.role <> 0 then pg_get_userbyid(g.role) end, 'object', g.object, 'privilege', g.privilege
+        ))
+        into guests
+        from (
+            select acl.grantee as role, 'schema' as object, acl.privilege_type as privilege
+            from pg_catalog.pg_namespace as n
+            cross join lateral aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) as acl
+            where n.oid = of_script and acl.privilege_type = 'USAGE'
+            union
+            select acl.grantee, c.relname::text, acl.privilege_type
+            from pg_catalog.pg_class as c
+            cross join lateral aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) as acl
+            where c.relnamespace = of_script and c.relname = 'workers'
+                and acl.privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+        ) as g;
+        perform set_config('duly.guests', guests::text, true);
         begin
             drop table if exists duly.workers;
             drop function if exists duly.clock();

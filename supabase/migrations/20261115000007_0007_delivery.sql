@@ -11,6 +11,7 @@ do $prelude$
 declare
     wanted record;
     of_script oid;
+    guests jsonb;
 begin
     for wanted in
         select * from (values
@@ -66,6 +67,24 @@ begin
     select n.oid into of_script from pg_catalog.pg_namespace as n
     where n.nspname = 'duly' and starts_with(obj_description(n.oid, 'pg_namespace'), 'Made by add_session_leases');
     if of_script is not null then
+        -- Whoever could use it, can use what comes in its place: the first migration grants it to them again.
+        select jsonb_agg(jsonb_build_object(
+            'name', case when g.role <> 0 then pg_get_userbyid(g.role) end, 'object', g.object, 'privilege', g.privilege
+        ))
+        into guests
+        from (
+            select acl.grantee as role, 'schema' as object, acl.privilege_type as privilege
+            from pg_catalog.pg_namespace as n
+            cross join lateral aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) as acl
+            where n.oid = of_script and acl.privilege_type = 'USAGE'
+            union
+            select acl.grantee, c.relname::text, acl.privilege_type
+            from pg_catalog.pg_class as c
+            cross join lateral aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) as acl
+            where c.relnamespace = of_script and c.relname = 'workers'
+                and acl.privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+        ) as g;
+        perform set_config('duly.guests', guests::text, true);
         begin
             drop table if exists duly.workers;
             drop function if exists duly.clock();
@@ -248,8 +267,13 @@ begin
         new.revision := old.revision + 1;
         new.moved_from := old."delivery"::text;
         new.status := case when new.delivery in ('sent', 'failed') then new.delivery else 'pending' end;
-        new.sent_at := case when new.delivery = 'sent' then coalesce(
-            case old.delivery when 'uncertain' then old.called_at end, new.sent_at, duly.clock()) end;
+        if new.delivery <> 'sent' then
+            new.sent_at := null;
+        elsif old.delivery = 'uncertain' and old.called_at is not null then
+            new.sent_at := old.called_at;
+        elsif new.sent_at is null then
+            new.sent_at := duly.clock();
+        end if;
     end if;
     if not (coalesce(new.delivery in ('pending', 'sending', 'sent', 'failed', 'uncertain'), true) and coalesce(num_nonnulls(new.lease_owner, new.lease_expires_at) = case when new.delivery = 'sending' then 2 else 0 end, true) and coalesce(case new.delivery when 'pending' then new.called_at is null when 'uncertain' then new.called_at is not null else true end, true) and coalesce(char_length(new.last_error) between 1 and 2048, true) and coalesce(char_length(new.receipt) <= 2048, true) and coalesce(char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300, true)) then
         raise exception '% % breaks the rule %', 'notification', new."notification_id", case when (new.delivery in ('pending', 'sending', 'sent', 'failed', 'uncertain')) is false then 'ck_schedule_notification__delivery' when (num_nonnulls(new.lease_owner, new.lease_expires_at) = case when new.delivery = 'sending' then 2 else 0 end) is false then 'ck_schedule_notification__lease' when (case new.delivery when 'pending' then new.called_at is null when 'uncertain' then new.called_at is not null else true end) is false then 'ck_schedule_notification__called_at' when (char_length(new.last_error) between 1 and 2048) is false then 'ck_schedule_notification__last_error' when (char_length(new.receipt) <= 2048) is false then 'ck_schedule_notification__receipt' when (char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300) is false then 'ck_schedule_notification__owners' end

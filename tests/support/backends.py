@@ -2,34 +2,25 @@
 
 from dataclasses import dataclass
 
-__all__ = ["OWNERS", "PLAIN", "PLAIN_WITH_POINTER", "Backend"]
+__all__ = ["CONTRACT", "OWNERS", "PHASE_3", "PLAIN", "PLAIN_WITH_POINTER", "Backend"]
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Who made the tables: how, which states a session waits in, and what a worker's login is granted."""
+    """Who made the tables, and how; which state a session waits in."""
 
     name: str
     made_by: str
     pending: str
     waiting: str  # how it makes a session wait: what it inserts for a user
-    grants: str
 
     def __str__(self) -> str:
         return self.name
 
-    def schema_sql(self, schema: str, worker: str) -> str:
-        """Everything, for a schema of this name and a login that works there."""
-        return self.made_by.replace("HOME", schema) + self.grants.replace("HOME", schema).replace("WORKER", worker)
+    def schema_sql(self, schema: str) -> str:
+        """Everything, in a schema of this name; no right is granted to anybody."""
+        return self.made_by.replace("HOME", schema)
 
-
-GRANTS = """
-grant usage on schema HOME to WORKER;
-grant select on all tables in schema HOME to WORKER;
-grant update on HOME.capture_session to WORKER;
-grant insert on HOME.schedule_version, HOME.schedule_event, HOME.schedule_notification to WORKER;
-grant insert, update on HOME.day_snapshot to WORKER;
-"""
 
 PHASES = """
 create table HOME.day_snapshot (
@@ -73,7 +64,6 @@ OWNERS = Backend(
     name="owners",
     pending="closed",
     waiting="(user_id, state, closed_at) values (%s, 'closed', now())",
-    grants=GRANTS + "grant insert, update on HOME.day_schedule to WORKER;",
     made_by="""
 create schema HOME;
 create type HOME.capture_session_state as enum ('open', 'closed', 'processing', 'done', 'failed');
@@ -201,7 +191,6 @@ PLAIN = Backend(
     name="plain",
     pending="pending",
     waiting="(user_id, state) values (%s, 'pending')",
-    grants=GRANTS,
     made_by="""
 create schema HOME;
 create type HOME.capture_session_state as enum ('pending', 'processing', 'done', 'failed');
@@ -253,7 +242,6 @@ PLAIN_WITH_POINTER = Backend(
     name="plain with a pointer",
     pending=PLAIN.pending,
     waiting=PLAIN.waiting,
-    grants=PLAIN.grants,
     made_by=PLAIN.made_by
     + """
 create function HOME.point() returns trigger language plpgsql security definer as $$
@@ -267,5 +255,81 @@ begin
     return null;
 end $$;
 create trigger point after insert on HOME.schedule_version for each row execute function HOME.point();
+""",
+)
+
+# What a C# backend makes of the contract, word for word: it writes every value itself, so no column has a default. The
+# pointer's trigger acts with the rights of whoever inserts a version.
+PHASE_3 = Backend(
+    name="phase 3",
+    pending="pending",
+    waiting="(id, user_id, state, created_at) values (gen_random_uuid(), %s, 'pending', now())",
+    made_by="""
+create schema HOME;
+create type HOME.capture_session_state as enum ('pending', 'processing', 'done', 'failed');
+create table HOME.capture_session (
+    id uuid not null,
+    user_id bigint not null,
+    state HOME.capture_session_state not null,
+    created_at timestamptz not null,
+    error text,
+    locked_at timestamptz,
+    locked_by text,
+    constraint "PK_capture_session" primary key (id)
+);
+create table HOME.capture_image (
+    id uuid not null,
+    session_id uuid not null,
+    sequence integer not null,
+    r2_key text not null,
+    telegram_message_id bigint,
+    created_at timestamptz not null,
+    constraint "PK_capture_image" primary key (id),
+    constraint "FK_capture_image_session" foreign key (session_id) references HOME.capture_session (id),
+    constraint "CK_capture_image_sequence" check (sequence > 0)
+);
+create unique index "UX_capture_image_r2_key" on HOME.capture_image (r2_key);
+create unique index "UX_capture_image_session_sequence" on HOME.capture_image (session_id, sequence);
+create table HOME.day_schedule (
+    user_id bigint not null,
+    schedule_date date not null,
+    current_version integer not null,
+    constraint "PK_day_schedule" primary key (user_id, schedule_date),
+    constraint "CK_day_schedule_current_version" check (current_version > 0)
+);
+create table HOME.schedule_version (
+    user_id bigint not null,
+    schedule_date date not null,
+    version integer not null,
+    session_id uuid not null,
+    payload jsonb not null,
+    payload_hash text not null,
+    created_at timestamptz not null,
+    constraint "PK_schedule_version" primary key (user_id, schedule_date, version),
+    constraint "FK_schedule_version_session" foreign key (session_id) references HOME.capture_session (id),
+    constraint "CK_schedule_version_payload" check (jsonb_typeof(payload) = 'object')
+);
+create unique index "UX_schedule_version_session" on HOME.schedule_version (session_id);
+create function HOME.trg_schedule_version_inserted() returns trigger language plpgsql as $$
+begin
+    insert into HOME.day_schedule (user_id, schedule_date, current_version)
+    values (new.user_id, new.schedule_date, new.version)
+    on conflict (user_id, schedule_date) do update set current_version = excluded.current_version;
+    return new;
+end $$;
+create trigger trg_schedule_version_inserted after insert on HOME.schedule_version
+    for each row execute function HOME.trg_schedule_version_inserted();
+""",
+)
+CONTRACT = Backend(
+    name="contract",
+    pending=PHASE_3.pending,
+    waiting=PHASE_3.waiting,
+    made_by=PHASE_3.made_by
+    + PHASES
+    + """
+create unique index "UX_schedule_event_dedupe" on HOME.schedule_event (
+    user_id, schedule_date, location_fingerprint, event_type, old_value_hash, new_value_hash
+);
 """,
 )

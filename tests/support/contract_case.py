@@ -17,7 +17,11 @@ import psycopg
 from psycopg import AsyncConnection
 
 from duly.db.pool import connect
+from duly.ingest.reading import FixtureReader
+from duly.ingest.work import CaptureWork
 from duly.launcher import ROOT
+from duly.settings import load_settings
+from duly.wiring import states_of
 from tests.support.contract_database import database_for_tests
 from tests.support.ingest.actions import CaptureActions
 from tests.support.processes import plain_environment
@@ -25,7 +29,15 @@ from tests.support.processes import plain_environment
 __all__ = ["ContractCase", "in_many"]
 
 MAIN = ROOT / "main.py"
-A_PERSON = "select coalesce(max(user_id), 0) + 1 from schedule_ingest.capture_session"
+A_PERSON = "select coalesce(max(user_id), 0) + 1 from HOME.capture_session"
+ADD = (  # as the contract has the columns: none has a default
+    "insert into HOME.capture_session (id, user_id, state, created_at)"
+    " values (gen_random_uuid(), %s, PENDING, clock_timestamp()) returning id"
+)
+HAS_GUARD = """
+select count(*) > 0 from pg_catalog.pg_proc as f inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
+where n.nspname = %s and f.proname = 'capture_session_guard'
+"""
 
 
 class ContractCase(unittest.IsolatedAsyncioTestCase):
@@ -46,17 +58,38 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
         asyncio.get_running_loop().set_debug(False)  # or it complains that we wait for processes
         self.enter = await self.enterAsyncContext(AsyncExitStack())
         self.admin: psycopg.Connection[Any] = self.enterContext(psycopg.connect(self.dsn, autocommit=True))
-        self.captures = CaptureActions(
-            self.admin, await self.connection("duly_worker"), await self.connection("duly_api")
-        )
-        self.user: int = self.captures.one(A_PERSON)
+        self.settings = load_settings()
+        # On a backend's own tables a worker is its login, and no role of duly's is there.
+        self.is_dulys: bool = self.admin.execute(HAS_GUARD, [self.settings.db_schema]).fetchall()[0][0]
+        self.captures = CaptureActions(self.admin, await self.connection(), await self.connection())
+        self.user: int = self.one(A_PERSON)
         self.fixture = Path(self.enterContext(tempfile.TemporaryDirectory())) / "day.json"
 
-    async def connection(self, role: str) -> AsyncConnection[Any]:
-        """A connection with the rights of a role."""
+    async def connection(self) -> AsyncConnection[Any]:
+        """A connection with the rights of a worker."""
         connection = await self.enter.enter_async_context(await connect(self.dsn))
-        await connection.execute(f"set role {role}".encode())
+        if self.is_dulys:
+            await connection.execute(f"set role {self.settings.worker_role}".encode())
         return connection
+
+    async def work(self) -> CaptureWork:
+        """A worker's work on these tables, which is refused on tables without the lease migration."""
+        settings = self.settings
+        work = self.captures.work(FixtureReader(self.fixture), schema=settings.db_schema, states=states_of(settings))
+        await work.prepare(self.captures.worker)
+        return work
+
+    def here(self, statement: str) -> str:
+        """A statement with the schema and the state that a session waits in."""
+        return statement.replace("HOME", self.settings.db_schema).replace("PENDING", f"'{self.settings.pending_state}'")
+
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """What a statement answers here."""
+        return self.captures.rows(self.here(statement), *values)
+
+    def one(self, statement: str, *values: object) -> Any:
+        """The one value that it answers."""
+        return self.captures.one(self.here(statement), *values)
 
     def write(self, **day: object) -> None:
         """Make this the fixture."""
@@ -64,9 +97,7 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
 
     def add_session(self) -> UUID:
         """A session of our person that waits."""
-        return self.captures.one(
-            "insert into schedule_ingest.capture_session (user_id) values (%s) returning id", self.user
-        )
+        return self.one(ADD, self.user)
 
     def main(self, **environment: str) -> subprocess.Popen[str]:
         """Start `main.py`."""
@@ -94,20 +125,20 @@ class ContractCase(unittest.IsolatedAsyncioTestCase):
 
     def session(self, key: UUID) -> Mapping[str, Any]:
         """A session as it is."""
-        return self.captures.one("select to_jsonb(s) from schedule_ingest.capture_session as s where id = %s", key)
+        return self.one("select to_jsonb(s) from HOME.capture_session as s where id = %s", key)
 
     def versions(self) -> list[tuple[str, int, UUID]]:
         """Day, number and session of every version of our person."""
-        return self.captures.rows(
-            "select schedule_date::text, version, session_id from schedule_ingest.schedule_version"
+        return self.rows(
+            "select schedule_date::text, version, session_id from HOME.schedule_version"
             " where user_id = %s order by created_at, version",
             self.user,
         )
 
     def pointers(self) -> dict[str, int]:
         """The current version of every day of our person."""
-        asked = "select schedule_date::text, current_version from schedule_ingest.day_schedule where user_id = %s"
-        return dict(self.captures.rows(asked, self.user))
+        asked = "select schedule_date::text, current_version from HOME.day_schedule where user_id = %s"
+        return dict(self.rows(asked, self.user))
 
 
 async def in_many(several: int, act: Any) -> list[Any]:

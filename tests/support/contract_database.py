@@ -1,22 +1,28 @@
 """The database of the contract's own tests, which run by `python -m unittest` as well as by pytest.
 
-TEST_DATABASE_URL, or DATABASE_URL     that one, if its name says that it is for tests; made ours if it is empty
-neither                                one of our own, on a private server that goes afterwards
+TEST_DATABASE_URL, or DATABASE_URL     that one, if its name says that it is for tests:
+    a backend's tables                 used as they are, with the lease migration; nothing is migrated
+    duly's tables                      used as they are
+    neither                            migrated for the tests, and what that made is removed afterwards, roles too
+neither variable                       one of our own, on a private server that goes afterwards
 a run of pytest                        one of our own, on the run's server
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
+from psycopg import sql
 
 from duly.db.admin import create_database
 from duly.db.migrate import migrate
 from duly.db.migrations import names_of
-from duly.errors import NotATestDatabase
+from duly.errors import NotATestDatabase, NotMigrated
+from duly.ingest.work import LEASE_MIGRATION
 from duly.settings import is_for_tests, load_settings, parse_address
 from duly.testing.databases import TestDatabases, build_movable, open_server, prefix_of, shared_directory
 
@@ -26,10 +32,22 @@ VARIABLES = ("TEST_DATABASE_URL", "DATABASE_URL")
 RUN_HOME = "DULY_TEST_RUN_HOME"  # of pytest
 PLACE = Path("/tmp")  # short enough for a socket
 LEFT = """
-update schedule_ingest.capture_session
-set state = 'failed', error = 'left behind by another test', locked_at = null, locked_by = null, lease_seconds = null
-where state in ('pending', 'processing')
+update {}.capture_session
+set state = '{failed}', error = 'left behind by another test', locked_at = null, locked_by = null, lease_seconds = null
+where state::text in ('{pending}', '{processing}')
 """
+HAS_SESSIONS = """
+select count(*) filter (where c.relname = 'capture_session') > 0
+from pg_catalog.pg_class as c inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace where n.nspname = %s
+"""
+HAS_LEASES = """
+select count(*) > 0
+from pg_catalog.pg_attribute as a inner join pg_catalog.pg_class as c on c.oid = a.attrelid
+inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+where n.nspname = %s and c.relname = 'capture_session' and a.attname = 'lease_seconds'
+"""
+ROLES = "select rolname from pg_catalog.pg_roles where rolname = any (%s)"
+SCHEMAS = "select nspname from pg_catalog.pg_namespace"
 
 
 def given_database() -> str | None:
@@ -45,7 +63,7 @@ def given_database() -> str | None:
 
 @contextmanager
 def database_for_tests() -> Generator[str, None, None]:
-    """The address of a migrated database in which no session waits."""
+    """The address of a database with ingest tables in which no session waits."""
     if run_home := os.environ.get(RUN_HOME):
         with open_server(Path(run_home)) as server:
             prefix = prefix_of(Path(run_home))
@@ -54,15 +72,43 @@ def database_for_tests() -> Generator[str, None, None]:
             with databases.clone(f"contract_{uuid4().hex[:8]}") as dsn:
                 yield dsn
     elif dsn := given_database():
-        yield made_ours(dsn)
+        with tables_in(dsn):
+            yield dsn
     else:
         with shared_directory(PLACE / f"duly-tests-{uuid4().hex}") as directory, open_server(directory) as server:
-            yield made_ours(create_database(server, "contract_test"))
+            dsn = create_database(server, "contract_test")
+            migrate(dsn, names_of(load_settings()))
+            yield dsn
 
 
-def made_ours(dsn: str) -> str:
-    """The same address, once the database has our tables, and no session that an earlier run left waiting."""
-    migrate(dsn, names_of(load_settings()))
+@contextmanager
+def tables_in(dsn: str) -> Generator[None, None, None]:
+    """See that there are tables, in which no session of an earlier run waits; those that we make go afterwards."""
+    settings = load_settings()
+    names = names_of(settings)
     with psycopg.connect(dsn, autocommit=True) as admin:
-        admin.execute(LEFT)
-    return dsn
+        made_here = not admin.execute(HAS_SESSIONS, [names.ingest]).fetchall()[0][0]
+        roles = [names.owner, names.worker, names.api, names.readonly]
+        roles_before = {role for (role,) in admin.execute(ROLES, [roles])}
+        schemas_before = {name for (name,) in admin.execute(SCHEMAS)}
+        if made_here:
+            migrate(dsn, names)
+        if not admin.execute(HAS_LEASES, [names.ingest]).fetchall()[0][0]:
+            raise NotMigrated(f"the tables of {names.ingest} have no leases; run: psql -f {LEASE_MIGRATION}")
+        states = {"pending": settings.pending_state, "processing": settings.processing_state}
+        admin.execute(LEFT.format(names.ingest, failed=settings.failed_state, **states).encode())
+        try:
+            yield
+        finally:
+            if made_here:
+                remove(admin, schemas_before, [role for role in roles if role not in roles_before])
+
+
+def remove(admin: psycopg.Connection[Any], schemas_before: Collection[str], roles: Sequence[str]) -> None:
+    """Take away what a migration made in a database that had none of it."""
+    for (name,) in admin.execute(SCHEMAS).fetchall():
+        if name not in schemas_before and not name.startswith("pg_"):
+            admin.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(name)))
+    for role in roles:
+        admin.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(role)))
+        admin.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))

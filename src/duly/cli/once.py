@@ -2,19 +2,31 @@
 
 import sys
 
-from duly.cli.worker import run_worker_command
+import psycopg
+
+from duly.cli.worker import run_works
 from duly.errors import DulyError, Misconfigured
 from duly.settings import DATABASE_VARIABLES, load_settings
 
 __all__ = ["main"]
 
+NOTHING = "nothing to do: no session is pending, and no lease has expired"
+
 
 def main() -> None:
-    """Claim at most one session, process it, and end: 0, whatever came of the session; 1 when we could not work."""
+    """Claim at most one session, process it, and say how that ended.
+
+    Exits 0 when the session is done or failed, or there was none; 1 when its lease was lost, or an error stood in the
+    way.
+    """
     try:
         if load_settings().database_url is None:
             raise Misconfigured(f"no database: set one of {', '.join(DATABASE_VARIABLES)} to its address")
-        run_worker_command(only="ingest", app_name=None, once=True, port=None, as_json=False)
-    except DulyError as error:
+        cycle = run_works(only="ingest", app_name=None, once=True, port=None, as_json=False)
+    except (DulyError, psycopg.Error) as error:
         print(f"duly: {error}", file=sys.stderr)
+        sys.exit(1)
+    for line in cycle.endings or [NOTHING]:
+        print(f"duly: {line}", file=sys.stdout if cycle.is_done else sys.stderr)
+    if not cycle.is_done:
         sys.exit(1)

@@ -3,20 +3,47 @@
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from duly.db.admin import may_use
+from duly.db.admin import works_as_login
 from duly.db.location import open_database, role_on
 from duly.logs import configure_logs
 from duly.settings import Settings, load_settings
-from duly.wiring import load_app, works_of
+from duly.wiring import check_input, endings_of, load_app, works_of
 from duly.worker.lifeline import follow_parent
 from duly.worker.runtime import run_worker
 
-__all__ = ["run_worker_command"]
+__all__ = ["Cycle", "run_worker_command", "run_works"]
+
+NOT_DONE = 1
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """What one cycle had: how many rows, and how each capture session ended."""
+
+    rows: int
+    endings: Sequence[str] = ()
+    is_done: bool = True  # no lease was lost, and no error stood in the way
 
 
 def run_worker_command(only: str | None, app_name: str | None, once: bool, port: int | None, as_json: bool) -> None:
-    """Work as the worker's role, on the database of the settings."""
+    """Work as the worker's role, on the database of the settings; after one cycle say what it had."""
+    cycle = run_works(only, app_name, once, port, as_json)
+    if not once:
+        return
+    if as_json:
+        print(json.dumps({"rows": cycle.rows}))
+    else:
+        for line in cycle.endings:
+            print(f"duly: {line}")
+        print(f"duly: {cycle.rows} rows in this cycle")
+    if not cycle.is_done:
+        sys.exit(NOT_DONE)
+
+
+def run_works(only: str | None, app_name: str | None, once: bool, port: int | None, as_json: bool) -> Cycle:
+    """Work until told to stop, or for one cycle."""
     follow_parent()
     settings = load_settings()
     if port is not None:
@@ -24,6 +51,8 @@ def run_worker_command(only: str | None, app_name: str | None, once: bool, port:
     configure_logs(settings, sys.stderr if as_json else None)
     names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
     name = app_name or settings.app
+    if names and "ingest" in names:
+        check_input(settings, once=once)
     works = works_of(settings, names, load_app(name) if name else None, once=once)
     with open_database(settings) as database:
         dsn = database.dsn_as(settings.worker_role)
@@ -36,11 +65,11 @@ def run_worker_command(only: str | None, app_name: str | None, once: bool, port:
             role=role_to_take(dsn, settings, names),
             once=once,
         )
-    if once:
-        print(json.dumps({"rows": rows}) if as_json else f"duly: {rows} rows in this cycle")
+    endings = endings_of(works)
+    return Cycle(rows, endings.lines, endings.is_done) if endings else Cycle(rows)
 
 
 def role_to_take(dsn: str, settings: Settings, only: Sequence[str] | None) -> str | None:
-    """The worker's role, unless the login is it, or the ingest tables are a backend's, which the role may not use."""
+    """The worker's role, unless the login is it, or the ingest tables are a backend's and nothing else is worked on."""
     role = role_on(dsn, settings.worker_role)
-    return None if role and only == ["ingest"] and not may_use(dsn, role, settings.db_schema) else role
+    return None if role and only == ["ingest"] and works_as_login(dsn, role, settings.db_schema) else role

@@ -17,8 +17,8 @@ __all__ = [
     "drop_database",
     "has_database",
     "list_databases",
-    "may_use",
     "rename_database",
+    "works_as_login",
 ]
 
 SQL = load_queries(__file__, "admin.sql")
@@ -57,11 +57,11 @@ def list_databases(admin: Connection[Any], prefix: str) -> list[str]:
     return admin.cursor(row_factory=scalar_row).execute(SQL.list_databases, {"prefix": prefix}).fetchall()
 
 
-def may_use(dsn: str, role: str, schema: str) -> bool:
-    """Is there such a role, and may it use this schema? Not where somebody else made the schema."""
+def works_as_login(dsn: str, role: str, schema: str) -> bool:
+    """Are the ingest tables of a schema a backend's, so that a worker acts as its login and not as this role?"""
     try:
         with connect(with_keepalive(dsn), autocommit=True) as connection:
             asked = {"role": role, "schema": schema}
-            return connection.cursor(row_factory=scalar_row).execute(SQL.may_use, asked).fetchone() is True
+            return connection.cursor(row_factory=scalar_row).execute(SQL.works_as_login, asked).fetchone() is True
     except OperationalError as error:
         raise Unavailable(f"the database did not answer: {error}") from None

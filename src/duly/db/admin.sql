@@ -26,14 +26,22 @@ select datname from pg_catalog.pg_database
 where starts_with(datname::text, %(prefix)s)
 order by datname;
 
--- name: may_use
--- What a schema grants to a role; where there is no such schema yet, whoever makes it will grant.
-select coalesce(
-    (
-        select n.oid is null or has_schema_privilege(r.oid, n.oid, 'usage')
-        from pg_catalog.pg_roles as r
-        left join pg_catalog.pg_namespace as n on n.nspname = %(schema)s
-        where r.rolname = %(role)s
-    ),
-    not exists (select from pg_catalog.pg_namespace where nspname = %(schema)s)
+-- name: works_as_login
+-- duly's own tables have a guard, and its worker's role works on them. On others the login does, unless the role was granted
+-- the sessions and the login may take it. Where there is no such table nobody works, and the login is told so.
+select not exists (
+    select
+    from pg_catalog.pg_proc as f
+    inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
+    where n.nspname = %(schema)s and f.proname = 'capture_session_guard'
+) and not exists (
+    select
+    from pg_catalog.pg_class as c
+    inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    cross join pg_catalog.pg_roles as r
+    where n.nspname = %(schema)s and c.relname = 'capture_session' and r.rolname = %(role)s
+        and has_schema_privilege(r.oid, n.oid, 'usage') and has_any_column_privilege(r.oid, c.oid, 'update')
+        and pg_has_role(
+            session_user, r.oid, case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
+        )
 );

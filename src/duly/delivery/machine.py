@@ -104,8 +104,13 @@ def notification_machine(schema: str = INGEST) -> Machine:
         },
         at_move=(
             "new.status := case when new.delivery in ('sent', 'failed') then new.delivery else 'pending' end;",
-            "new.sent_at := case when new.delivery = 'sent' then coalesce(",
-            "    case old.delivery when 'uncertain' then old.called_at end, new.sent_at, duly.clock()) end;",
+            "if new.delivery <> 'sent' then",
+            "    new.sent_at := null;",
+            "elsif old.delivery = 'uncertain' and old.called_at is not null then",
+            "    new.sent_at := old.called_at;",
+            "elsif new.sent_at is null then",  # a statement of its own: who writes sent_at needs no right to our clock
+            "    new.sent_at := duly.clock();",
+            "end if;",
         ),
     )
 

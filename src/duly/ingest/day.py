@@ -1,6 +1,6 @@
 """What a capture makes of a day: perhaps a version, the events that lead to it, and what its person is told."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -46,13 +46,28 @@ class Step:
         return self.after.version > self.before.version
 
 
-def take(day: Day, session_id: UUID, seen: Observation, *, threshold: int) -> Step:
-    """The step from what was known to what was seen; seeing the same again changes nothing."""
+def take(
+    day: Day,
+    session_id: UUID,
+    seen: Observation,
+    *,
+    threshold: int,
+    refused: Collection[UUID] = (),
+    only_versions: bool = False,
+    is_told: bool = True,
+) -> Step:
+    """The step from what was known to what was seen; seeing the same again changes nothing.
+
+    `refused` are events that the owner's key would not take: they are neither written nor told. `only_versions` is for
+    a backend without tables for events; where it has no table for messages, nobody is told.
+    """
     is_same = day.payload_hash == seen.payload_hash
-    if is_same and day.shifts is not None:
+    if is_same and (day.shifts is not None or only_versions):
         return Step(day, day, [], [])
-    events = events_of(session_id, diff(day.shifts or (), seen.shifts))
+    changes = [] if only_versions else events_of(session_id, diff(day.shifts or (), seen.shifts))
+    events = [event for event in changes if event.id not in refused]
     told = [event for event in events if event.change.new is None or event.change.new not in day.known]
+    told = told if is_told else []
     after = replace(
         day,
         version=day.version if is_same else day.version + 1,

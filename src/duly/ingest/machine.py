@@ -18,7 +18,12 @@ TOO_MANY_STARTS = (
     "It was started too often: each time the worker ended before the session did. Look at the workers' logs, then "
     "send the day again."
 )
-HELD_LONG_ENOUGH = "old.locked_at < duly.clock() - make_interval(secs => old.lease_seconds)"
+DEFAULT_LEASE_SECONDS = 300  # LEASE_TIMEOUT_SECONDS, where nobody says otherwise
+# A holder that knows the contract's columns alone writes no length; who takes over writes LEASE_TIMEOUT_SECONDS.
+HELD_LONG_ENOUGH = (
+    "old.locked_at < duly.clock()"
+    f" - make_interval(secs => coalesce(old.lease_seconds, new.lease_seconds, {DEFAULT_LEASE_SECONDS}))"
+)
 TIMES = "new.created_at, new.closed_at, new.given_at, new.locked_at"
 
 

@@ -39,8 +39,9 @@ async def patiently(act: Callable[[], Awaitable[T]], seconds: float, **about: st
             if not is_nobodys_fault(error):
                 raise
             tell(error, **about)
+            why = str(error)
         if time.monotonic() >= deadline:
-            raise NotNow
+            raise NotNow(why)
         await asyncio.sleep(RETRY.delay_seconds(min(failures, 10)))
         failures += 1
 
@@ -55,6 +56,6 @@ def is_nobodys_fault(error: Exception) -> bool:
 def tell(error: Exception, **about: str) -> None:
     """Say what is wrong: what passes by itself, and louder what somebody must mend."""
     if isinstance(error, Misconfigured):
-        log.error("no photograph can be read until this is mended; sessions wait", **about, why=str(error))
+        log.error("no session can be read until this is fixed; sessions wait", **about, why=str(error))
     else:
         log.warning("a session cannot be looked at now; trying again", **about, why=str(error))

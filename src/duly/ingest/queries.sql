@@ -206,6 +206,47 @@ left join lateral (
     limit 1
 ) as snapshot on true;
 
+-- name: find_versions
+-- The same where a backend has no tables of Phase 9: only the versions are known.
+select
+    given.user_id,
+    given.schedule_date,
+    pointer.current_version,
+    version.payload_hash,
+    version.canonicalizer is distinct from %(canonicalizer)s as is_foreign,
+    case when given.with_payload or version.canonicalizer is distinct from %(canonicalizer)s then version.payload end as payload,
+    null::jsonb as snapshot_payload,
+    null::integer as canonicalizer,
+    0::bigint as events
+from unnest(%(user_ids)s::bigint[], %(schedule_dates)s::date[], %(with_payload)s::boolean[])
+    as given (user_id, schedule_date, with_payload)
+left join lateral (
+    select d.current_version
+    from {schema}.day_schedule as d
+    where d.user_id = given.user_id and d.schedule_date = given.schedule_date
+    limit 1
+) as pointer on true
+left join lateral (
+    select v.payload_hash, v.payload, v.canonicalizer
+    from {schema}.schedule_version as v
+    where v.user_id = given.user_id and v.schedule_date = given.schedule_date and v.version = pointer.current_version
+    limit 1
+) as version on true;
+
+-- name: find_known_events
+-- Where the owner's key has no session in it: which of these changes have an event already, and would be refused another.
+select e.event_id
+from unnest(
+    %(event_ids)s::uuid[], %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(event_types)s::text[],
+    %(locations)s::text[], %(old_hashes)s::text[], %(new_hashes)s::text[]
+) as e (event_id, user_id, schedule_date, event_type, location, old_hash, new_hash)
+where exists (
+    select
+    from {schema}.schedule_event as known
+    where known.user_id = e.user_id and known.schedule_date = e.schedule_date and known.event_type = e.event_type
+        and known.location_fingerprint = e.location and known.old_value_hash = e.old_hash and known.new_value_hash = e.new_hash
+);
+
 -- name: settle_observed
 -- Goes on after a settle, in the same statement: the version of a session is written exactly when the session is still ours
 -- to finish. A version that is there already is left alone, and the answer says which is which.
@@ -298,18 +339,35 @@ where exists (
 order by g.key
 on conflict (dedupe_key) do nothing;
 
--- name: has_lease
--- Tables that a backend made have what a worker needs after the lease migration, and not before.
-select exists (
-    select from pg_catalog.pg_attribute as a
-    where a.attrelid = to_regclass(%(table)s) and a.attname = 'lease_seconds' and not a.attisdropped
-);
+-- name: find_columns
+-- The columns of these tables; asked so that it needs no right to the schema.
+select c.relname::text as table_name, array_agg(a.attname::text) as columns
+from pg_catalog.pg_class as c
+inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+inner join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+where n.nspname = %(in_schema)s and c.relkind in ('r', 'p')
+group by c.relname;
 
--- name: is_told
--- Is what people are told of this schema ours to deliver? Where a backend owns the tables, so are its people and its bot.
+-- name: find_homes
+-- The schemas of this database that have sessions.
+select array_agg(n.nspname::text order by n.nspname)
+from pg_catalog.pg_class as c
+inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+where c.relname = 'capture_session' and c.relkind in ('r', 'p');
+
+-- name: has_owners_key
+-- Is there a key of events without the session in it, as the contract has it? Known by its columns, whatever it is called.
 select exists (
-    select from pg_catalog.pg_attribute as a
-    where a.attrelid = to_regclass(%(table)s) and a.attname = 'delivery' and not a.attisdropped
+    select
+    from pg_catalog.pg_index as i
+    inner join pg_catalog.pg_class as c on c.oid = i.indrelid
+    inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname = %(in_schema)s and c.relname = 'schedule_event' and i.indisunique and not i.indisprimary
+        and (
+            select array_agg(a.attname::text order by a.attname)
+            from pg_catalog.pg_attribute as a
+            where a.attrelid = i.indrelid and a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+        ) = array['event_type', 'location_fingerprint', 'new_value_hash', 'old_value_hash', 'schedule_date', 'user_id']
 );
 
 -- name: find_labels

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 from uuid import UUID
 
-from duly.errors import InvalidArgument
+from duly.errors import InvalidArgument, Misconfigured
 from duly.ingest.aggregate import aggregate
 from duly.ingest.canonical import Observation, observe
 from duly.ingest.noise import with_noise
@@ -111,8 +111,19 @@ class FixtureReader:
     has_limits = False
 
     async def read(self, captured: Captured) -> Sequence[Page]:  # noqa: ARG002
-        """The one page of the file."""
+        """The one page of the file; Misconfigured when there is no such file: no session is to blame for that."""
+        self.check()
         return [Page(read_payload(self.path))]
+
+    def check(self) -> None:
+        """Refuse a file that is not there, or may not be read."""
+        try:
+            self.path.open("rb").close()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise Misconfigured(
+                f"FIXTURE_PAYLOAD_PATH={self.path}: cannot be read ({reason}); name a JSON file with schedule_date"
+            ) from None
 
     async def close(self) -> None:
         """Nothing is kept."""

@@ -13,6 +13,7 @@ from duly.db.rows import Connection, change, find_row, find_value, get_row, get_
 from duly.ingest.canonical import CANONICALIZER
 from duly.ingest.day import Day, Step, day_of
 from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session
+from duly.ingest.notices import Event
 from duly.ingest.telling import News
 from duly.kernel.advisory import advisory_key
 from duly.kernel.lease import Lease, settle_and
@@ -32,15 +33,18 @@ __all__ = [
     "close_idle",
     "close_session",
     "find_brought",
+    "find_columns",
     "find_days",
+    "find_homes",
+    "find_known_events",
     "find_labels",
     "find_open_session",
     "find_session",
     "find_snapshot",
     "find_version",
-    "has_lease",
+    "find_versions",
+    "has_owners_key",
     "has_version",
-    "is_told",
     "list_events",
     "list_images",
     "list_notifications",
@@ -266,16 +270,20 @@ async def find_labels(connection: Connection, schema: str) -> list[str] | None:
     return await find_value(connection, SQL.using(schema=schema).find_labels, table=f'"{schema}".capture_session')
 
 
-async def has_lease(connection: Connection, schema: str) -> bool:
-    """Do sessions have the columns by which a worker holds them?"""
-    asked = SQL.using(schema=schema).has_lease
-    return await find_value(connection, asked, table=f'"{schema}".capture_session') is True
+async def find_columns(connection: Connection, schema: str) -> dict[str, set[str]]:
+    """The tables of a schema, each with its columns."""
+    rows = await get_rows(connection, SQL.using(schema=schema).find_columns, in_schema=schema)
+    return {row["table_name"]: set(row["columns"]) for row in rows}
 
 
-async def is_told(connection: Connection, schema: str) -> bool:
-    """Do we deliver what people are told?"""
-    asked = SQL.using(schema=schema).is_told
-    return await find_value(connection, asked, table=f'"{schema}".schedule_notification') is True
+async def find_homes(connection: Connection) -> list[str]:
+    """The schemas that have a table of sessions."""
+    return await find_value(connection, SQL.find_homes) or []
+
+
+async def has_owners_key(connection: Connection, schema: str) -> bool:
+    """Is the key of events the contract's, which has no session in it?"""
+    return await find_value(connection, SQL.using(schema=schema).has_owners_key, in_schema=schema) is True
 
 
 # Working --------------------------------------------------------------------------------------------------------------
@@ -318,15 +326,50 @@ async def find_days(
     with_payload: Container[tuple[int, date]] = (),
 ) -> dict[tuple[int, date], Day]:
     """What is known of these days; of some the payload too."""
+    rows = await get_rows(connection, SQL.using(schema=schema).find_days, **asked_of(days, with_payload))
+    return {(row["user_id"], row["schedule_date"]): day_of(row) for row in rows}
+
+
+async def find_versions(
+    connection: Connection,
+    schema: str,
+    days: Sequence[tuple[int, date]],
+    *,
+    with_payload: Container[tuple[int, date]] = (),
+) -> dict[tuple[int, date], Day]:
+    """The same where there are no snapshots."""
+    rows = await get_rows(connection, SQL.using(schema=schema).find_versions, **asked_of(days, with_payload))
+    return {(row["user_id"], row["schedule_date"]): day_of(row) for row in rows}
+
+
+def asked_of(days: Sequence[tuple[int, date]], with_payload: Container[tuple[int, date]]) -> dict[str, Any]:
+    """Which days are asked for, as the statement takes them."""
+    return {
+        "user_ids": [user_id for user_id, _ in days],
+        "schedule_dates": [day for _, day in days],
+        "with_payload": [day in with_payload for day in days],
+        "canonicalizer": CANONICALIZER,
+    }
+
+
+async def find_known_events(
+    connection: Connection, schema: str, events: Sequence[tuple[int, date, Event]]
+) -> frozenset[UUID]:
+    """Which of these events of people's days the owner's key would refuse, by their ids."""
+    if not events:
+        return frozenset()
     rows = await get_rows(
         connection,
-        SQL.using(schema=schema).find_days,
-        user_ids=[user_id for user_id, _ in days],
-        schedule_dates=[day for _, day in days],
-        with_payload=[day in with_payload for day in days],
-        canonicalizer=CANONICALIZER,
+        SQL.using(schema=schema).find_known_events,
+        event_ids=[event.id for _, _, event in events],
+        user_ids=[user_id for user_id, _, _ in events],
+        schedule_dates=[day for _, day, _ in events],
+        event_types=[event.change.type.value for _, _, event in events],
+        locations=[event.change.shift.location_fingerprint for _, _, event in events],
+        old_hashes=[event.old_value_hash for _, _, event in events],
+        new_hashes=[event.new_value_hash for _, _, event in events],
     )
-    return {(row["user_id"], row["schedule_date"]): day_of(row) for row in rows}
+    return frozenset(row["event_id"] for row in rows)
 
 
 async def has_version(connection: Connection, schema: str, session_id: UUID) -> bool:

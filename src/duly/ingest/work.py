@@ -25,10 +25,13 @@ from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.errors import Conflict, Misconfigured, NotMigrated
 from duly.ingest import store
+from duly.ingest.canonical import Observation
 from duly.ingest.day import Day, Step, take
+from duly.ingest.endings import HANDED_BACK, LOST, Ending, Endings, written
 from duly.ingest.machine import States, capture_session
 from duly.ingest.model import MOST_IMAGES, Outcome
 from duly.ingest.patience import NotNow, patiently
+from duly.ingest.permission import Permission
 from duly.ingest.reading import Captured, Input, Observed, Reader, observed
 from duly.ingest.telling import News, failed, unchanged
 from duly.ingest.unseen import with_unseen
@@ -38,7 +41,7 @@ from duly.kernel.suspects import Suspects
 from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 
-__all__ = ["CaptureWork", "Rules"]
+__all__ = ["LEASE_MIGRATION", "CaptureWork", "Rules", "Shape"]
 
 LONGEST_ERROR = 4000
 TOGETHER = 3  # so many starts a session has in any company; the rest without another that had them
@@ -46,6 +49,13 @@ LOOK_SECONDS = 1.0  # so often at most we look for idle sessions
 MOST_ITERATIONS = 1000
 MOST_CLOSED = 1000
 LEASE_MIGRATION = "database/migrations/20260212_add_session_leases.sql"
+# What the lease migration adds, where a backend made the table.
+ADDED_COLUMNS = {
+    "capture_session": {"closed_at", "given_at", "payload", "result", "lease_seconds", "starts", "settled_by"},
+    "schedule_version": {"canonicalizer"},
+    "day_snapshot": {"canonicalizer", "events"},
+    "schedule_event": {"seq"},
+}
 
 log = get_log("duly.ingest")
 
@@ -65,6 +75,16 @@ class Rules:
         60.0  # so long we hold a session that cannot be looked at for a reason that is not its own
     )
     idle_log_every: int = 12  # iterations
+    once: bool = False  # one cycle: a missing right ends it, and how every session ended is remembered
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the tables of an installation allow: a backend may have those of a few phases only, and a key of its own."""
+
+    has_events: bool = True  # the tables of Phase 9: day_snapshot and schedule_event
+    has_notices: bool = True  # the table of Phase 12: schedule_notification
+    has_owners_key: bool = False  # the contract's key of events, without the session
 
 
 class CaptureWork(Work):
@@ -87,6 +107,10 @@ class CaptureWork(Work):
         self.look_at = 0.0  # our monotonic clock: when to look for idle sessions again
         self.pool: Pool | None = None
         self.is_told = False  # do we tell people anything? Once prepared we know
+        self.shape = Shape()
+        self.permission = Permission(rules.schema, ends_at_once=rules.once)
+        self.endings = Endings()  # of one cycle
+        self.why_back: dict[UUID, Ending] = {}  # why a session that cannot be looked at will be handed back
 
     def lend(self, pool: Pool) -> None:
         """Connections for looking up images."""
@@ -103,18 +127,30 @@ class CaptureWork(Work):
 
     async def prepare(self, connection: Connection) -> None:
         """Refuse to start on a database that has no sessions, or none of these states."""
-        labels = await store.find_labels(connection, self.rules.schema)
-        if labels is None:
+        schema = self.rules.schema
+        tables = await store.find_columns(connection, schema)
+        if "capture_session" not in tables:
+            raise no_sessions(schema, await store.find_homes(connection))
+        lacking = sorted(table for table, added in ADDED_COLUMNS.items() if not added <= tables.get(table, added))
+        if lacking:
             raise NotMigrated(
-                f"DB_SCHEMA={self.rules.schema}: there is no table capture_session; make it with: duly migrate, or "
-                "name the schema that this database was migrated with"
+                f"DB_SCHEMA={schema}: a backend made {', '.join(lacking)}, and a worker needs more columns; add them "
+                f"with: psql -v schema={schema} -f {LEASE_MIGRATION}"
             )
-        if not await store.has_lease(connection, self.rules.schema):
-            raise NotMigrated(
-                f"DB_SCHEMA={self.rules.schema}: a backend made these tables, and a worker needs more; add it with: "
-                f"psql -v schema={self.rules.schema} -f {LEASE_MIGRATION}"
-            )
-        self.is_told = await store.is_told(connection, self.rules.schema)
+        has_events = {"day_snapshot", "schedule_event"} <= tables.keys()
+        self.shape = Shape(
+            has_events=has_events,
+            has_notices=has_events and "schedule_notification" in tables,
+            has_owners_key=has_events and await store.has_owners_key(connection, schema),
+        )
+        self.is_told = "delivery" in tables.get("schedule_notification", ())
+        self.permission.reads_events = self.shape.has_owners_key
+        if await self.permission.check(connection):
+            await self.check_states(connection)
+
+    async def check_states(self, connection: Connection) -> None:
+        """Refuse a state that this database does not know."""
+        labels = await store.find_labels(connection, self.rules.schema) or []
         for setting, state in vars(self.rules.states).items():
             if state not in labels:
                 raise Misconfigured(
@@ -127,6 +163,16 @@ class CaptureWork(Work):
         self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
     ) -> list[Lease]:
         """Close what is idle, and hold what is closed."""
+        with self.permission.noting_refusals():
+            if not await self.permission.is_given(connection):
+                return []
+            await self.close_idle(connection)
+            leases = await super().claim(connection, worker_id, most, keys)
+        self.begin_iteration(leases)
+        return leases
+
+    async def close_idle(self, connection: Connection) -> None:
+        """Close sessions whose last image is idle, unless we did so a moment ago, or take what is not closed."""
         if self.rules.due == "closed_at" and time.monotonic() >= self.look_at:
             self.look_at = time.monotonic() + min(self.pace.poll_seconds, LOOK_SECONDS)
             await store.close_idle(
@@ -136,17 +182,17 @@ class CaptureWork(Work):
                 idle_seconds=self.rules.idle_seconds,
                 most=MOST_CLOSED,
             )
-        leases = await super().claim(connection, worker_id, most, keys)
-        self.begin_iteration(leases)
-        return leases
 
     async def claim_lapsed(
         self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
     ) -> list[Lease]:
         """Take over what another worker let lapse; of what was started often one at a time, for one may be to blame."""
-        kept, back = self.suspects.choose(await super().claim_lapsed(connection, worker_id, most, keys))
-        if back:
-            await release(connection, back)
+        with self.permission.noting_refusals():
+            if not await self.permission.is_given(connection):
+                return []
+            kept, back = self.suspects.choose(await super().claim_lapsed(connection, worker_id, most, keys))
+            if back:
+                await release(connection, back)
         if kept:
             self.begin_iteration(kept)
         return kept
@@ -161,6 +207,8 @@ class CaptureWork(Work):
                 log.info("worker.iteration.end", iteration=self.iterations, sessions=0)
             return
         self.idle_iterations = 0
+        for lease in leases:
+            self.note_ending(lease, LOST)  # until something else is known
         iteration = Iteration(self.iterations, len(leases), {lease.key for lease in leases})
         self.open_iterations[leases[0].owner] = iteration
         while len(self.open_iterations) > MOST_ITERATIONS:  # a session that was lost never ends
@@ -171,6 +219,11 @@ class CaptureWork(Work):
         """Remember what came of a session until its iteration is told."""
         if iteration := self.open_iterations.get(lease.owner):
             iteration.outcomes[lease.key] = outcome
+
+    def note_ending(self, lease: Lease, ending: Ending) -> None:
+        """Remember how a session of this one cycle ended."""
+        if self.rules.once:
+            self.endings.note(lease.key, ending)
 
     def end_iterations(self, leases: Iterable[Lease]) -> None:
         """Say so, and what came of them, when the last session of an iteration has come to an end."""
@@ -184,13 +237,21 @@ class CaptureWork(Work):
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
         """Set aside what was started too often, and tell whoever sent it."""
-        rows = await quarantine(connection, self.of, most_starts=self.pace.most_starts, keys=keys)
-        await self.tell(connection, [failed(row["id"], row["error"]) for row in rows])
+        with self.permission.noting_refusals():
+            if not await self.permission.is_given(connection):
+                return 0
+            rows = await quarantine(connection, self.of, most_starts=self.pace.most_starts, keys=keys)
+            await self.tell(connection, [failed(row["id"], row["error"]) for row in rows])
+        for row in rows if self.rules.once else ():
+            self.endings.note(row["id"], Ending(f"failed: {row['error']}"))
         return len(rows)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Hand sessions back unread."""
-        await super().release(connection, leases)
+        ours = await release(connection, leases)
+        for lease in leases:
+            if lease.key in ours:
+                self.note_ending(lease, self.why_back.pop(lease.key, HANDED_BACK))
         self.end_iterations(leases)
         self.suspects.forget([lease.key for lease in leases])
 
@@ -209,7 +270,9 @@ class CaptureWork(Work):
                 await asyncio.sleep(self.rules.simulated_seconds)
             look = partial(self.look, captured, payload)
             return await patiently(look, self.patience_seconds, session_id=str(captured.id))
-        except NotNow:
+        except NotNow as error:
+            if self.rules.once:
+                self.why_back[captured.id] = Ending(f"handed back: {error}", is_done=False)
             return HandedBack()
         except asyncio.CancelledError:  # it may be lost to us, and then nobody tells us of its end
             self.suspects.forget([captured.id])
@@ -231,17 +294,36 @@ class CaptureWork(Work):
     # Recording --------------------------------------------------------------------------------------------------------
 
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
-        """Record what sessions showed, and why others could not be read."""
-        seen = [(lease, outcome) for lease, outcome in finished if isinstance(outcome, Observed)]
-        unread = [(lease, outcome) for lease, outcome in finished if not isinstance(outcome, Observed)]
+        """Record what sessions showed, and why others could not be read; hand back what we were refused before."""
+        refused = [lease for lease, _ in finished if lease.owner in self.permission.refused]
+        rest = [each for each in finished if each.lease.owner not in self.permission.refused]
+        seen = [(lease, outcome) for lease, outcome in rest if isinstance(outcome, Observed)]
+        unread = [(lease, outcome) for lease, outcome in rest if not isinstance(outcome, Observed)]
         settled = frozenset[UUID]()
-        if seen:
-            settled |= await self.record(connection, seen)
-        if unread:
-            settled |= await self.fail(connection, unread)
+        with self.permission.noting_refusals(lease for lease, _ in finished):
+            if refused:
+                settled |= await self.hand_back(connection, refused)
+            if seen:
+                settled |= await self.record(connection, seen)
+            if unread:
+                settled |= await self.fail(connection, unread)
+        if rest:
+            self.permission.note_settled()
         self.end_iterations(lease for lease, _ in finished)
         self.suspects.forget([lease.key for lease, _ in finished])
         return settled
+
+    async def hand_back(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
+        """Hand back what could not be settled for want of a right; what not even that is allowed for is left alone."""
+        why = await self.permission.explain(connection, len(leases))
+        possible = [lease for lease in leases if lease.owner not in self.permission.left]
+        ours = await release(connection, possible) if possible else frozenset[UUID]()
+        self.permission.forget(leases)
+        for lease in leases:
+            how = "handed back" if lease.key in ours else "left until its lease expires"
+            self.note_outcome(lease, "handed_back")
+            self.note_ending(lease, Ending(f"{how}: {why}", is_done=False))
+        return ours
 
     async def fail(self, connection: Connection, unread: Sequence[tuple[Lease, object]]) -> frozenset[UUID]:
         """Say why, in words, to whoever sent it too; nothing is written of any day."""
@@ -251,8 +333,12 @@ class CaptureWork(Work):
         )
         ended = [(lease, why) for (lease, _), why in zip(unread, whys, strict=True) if lease.key in settled]
         await self.tell(connection, [failed(lease.key, why) for lease, why in ended])
+        for lease, _ in unread:
+            if lease.key not in settled:
+                self.note_ending(lease, LOST)
         for lease, why in ended:
             self.note_outcome(lease, "failed")
+            self.note_ending(lease, Ending(f"failed: {why}"))
             log.warning("session.failed", **about(lease), why=why)
         return settled
 
@@ -261,6 +347,9 @@ class CaptureWork(Work):
         schema, leases = self.rules.schema, [lease for lease, _ in seen]
         ours = await fence_many(connection, leases)
         before = frozenset[UUID]() if len(ours) == len(leases) else await find_settled(connection, leases)
+        for lease in leases:
+            if lease.key not in ours | before:
+                self.note_ending(lease, LOST)
         mine = sorted(
             (each for each in seen if each[0].key in ours), key=lambda each: (each[0].row["created_at"], each[0].key)
         )
@@ -268,7 +357,8 @@ class CaptureWork(Work):
             days = list(dict.fromkeys(day_key(*each) for each in mine))
             partial = {day_key(*each) for each in mine if each[1].covers is not None}
             await store.lock_days(connection, schema, days)
-            known = await store.find_days(connection, schema, days, with_payload=partial)
+            find = store.find_days if self.shape.has_events else store.find_versions
+            known = await find(connection, schema, days, with_payload=partial)
             for turn in turns_of(mine):
                 await self.write(connection, turn, known)
         return ours | before
@@ -277,26 +367,70 @@ class CaptureWork(Work):
         self, connection: Connection, turn: Sequence[tuple[Lease, Observed]], known: dict[tuple[int, date], Day]
     ) -> None:
         """One session for each of several days: settle and version in one statement, then what follows from it."""
-        taken: list[store.Taken] = []
-        for lease, outcome in turn:
-            key = day_key(lease, outcome)
-            seen, unseen = with_unseen(known[key].payload, outcome.seen, outcome.covers)
-            step = take(known[key], lease.key, seen, threshold=self.rules.threshold)
-            known[key] = step.after
+        schema, taken = self.rules.schema, list[store.Taken]()
+        looks = [(lease, outcome, *self.seen_with_unseen(known, lease, outcome)) for lease, outcome in turn]
+        refused = await self.find_refused(connection, known, [(lease, seen) for lease, _, seen, _ in looks])
+        for lease, outcome, seen, unseen in looks:
+            step = self.take(known, lease, seen, refused)
+            known[day_key(lease, outcome)] = step.after
             taken.append(store.Taken(lease, step, seen.payload, result_of(step, outcome, unseen)))
-        schema = self.rules.schema
-        written = await store.settle_observed(connection, schema, self.rules.states.done, taken)
-        assert len(written) == len(taken), "what we have locked is ours to settle"
+        is_settled = await store.settle_observed(connection, schema, self.rules.states.done, taken)
+        assert len(is_settled) == len(taken), "what we have locked is ours to settle"
         for each in taken:
-            if each.step.is_change and not written[each.lease.key]:
+            if each.step.is_change and not is_settled[each.lease.key]:
                 await self.refuse(connection, each)
-        await store.add_events(connection, schema, taken)
-        await store.put_snapshots(connection, schema, taken)
-        await store.add_notices(connection, schema, taken)
+        if self.shape.has_events:
+            await self.write_events(connection, taken)
         await self.tell(connection, [news_of(each) for each in taken if is_silent(each)])
         for each in taken:
             self.note_outcome(each.lease, each.result["outcome"])
+            self.note_ending(each.lease, written(each.result))
             log.debug("session.processed", **about(each.lease), **each.result)
+
+    async def write_events(self, connection: Connection, taken: Sequence[store.Taken]) -> None:
+        """What changed, what is known now, and what people are told."""
+        schema = self.rules.schema
+        count = await store.add_events(connection, schema, taken)
+        if self.shape.has_owners_key and count != sum(len(each.step.events) for each in taken):
+            raise SerializationFailure("another program wrote one of these events just now")
+        await store.put_snapshots(connection, schema, taken)
+        if self.shape.has_notices:
+            await store.add_notices(connection, schema, taken)
+
+    def seen_with_unseen(
+        self, known: dict[tuple[int, date], Day], lease: Lease, outcome: Observed
+    ) -> tuple[Observation, int]:
+        """What was seen, with what could not be seen and is known."""
+        return with_unseen(known[day_key(lease, outcome)].payload, outcome.seen, outcome.covers)
+
+    def take(
+        self,
+        known: dict[tuple[int, date], Day],
+        lease: Lease,
+        seen: Observation,
+        refused: frozenset[UUID] = frozenset(),
+    ) -> Step:
+        """A session's step in its day, as far as the tables here have room for it."""
+        day = known[lease.row["user_id"], seen.schedule_date]
+        return take(
+            day,
+            lease.key,
+            seen,
+            threshold=self.rules.threshold,
+            refused=refused,
+            only_versions=not self.shape.has_events,
+            is_told=self.shape.has_notices,
+        )
+
+    async def find_refused(
+        self, connection: Connection, known: dict[tuple[int, date], Day], looks: Sequence[tuple[Lease, Observation]]
+    ) -> frozenset[UUID]:
+        """The events that the owner's key would refuse, because the same change was written down before."""
+        if not self.shape.has_owners_key:
+            return frozenset()
+        steps = [self.take(known, lease, seen) for lease, seen in looks]
+        events = [(step.after.user_id, step.after.schedule_date, event) for step in steps for event in step.events]
+        return await store.find_known_events(connection, self.rules.schema, events)
 
     async def tell(self, connection: Connection, news: Sequence[News]) -> None:
         """Let whoever sent screenshots know, where they are ours to be told."""
@@ -318,6 +452,15 @@ class Iteration:
     sessions: int
     waiting: set[UUID]
     outcomes: dict[UUID, str] = field(default_factory=dict[UUID, str])
+
+
+def no_sessions(schema: str, homes: Sequence[str]) -> NotMigrated:
+    """There is no table of sessions where the setting says; where there are some, or how they are made."""
+    if homes:
+        fix = f"this database has one in {', '.join(homes)}: set DB_SCHEMA to that"
+    else:
+        fix = "set DB_SCHEMA to the schema that has it, or make the tables with: duly migrate"
+    return NotMigrated(f"DB_SCHEMA={schema}: there is no table {schema}.capture_session; {fix}")
 
 
 def day_key(lease: Lease, outcome: Observed) -> tuple[int, date]:

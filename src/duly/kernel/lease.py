@@ -297,11 +297,16 @@ async def find_settled(connection: Connection, leases: Sequence[Lease]) -> froze
     return frozenset(row["key"] for row in rows)
 
 
-async def release(connection: Connection, leases: Sequence[Lease]) -> None:
-    """Hand rows back unfinished: the start is given back and our lease lapses at once; a lost one is left alone."""
+async def release(connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
+    """Hand rows back unfinished: the start is given back and our lease lapses at once; a lost one is left alone.
+
+    Returns the keys of those that were still ours.
+    """
     crashpoint("before_release")
-    await get_rows(connection, render(table_of(leases), "release"), **keys_and_owners(leases))
+    of = table_of(leases)
+    rows = await get_rows(connection, render(of, "release"), **keys_and_owners(leases))
     crashpoint("after_release")
+    return frozenset(row[of.key] for row in rows)
 
 
 def table_of(leases: Sequence[Lease]) -> LeaseTable:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from duly.db.admin import create_database, may_use
+from duly.db.admin import create_database, works_as_login
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import migrate, newest_revision
 from duly.db.migrations import Names
@@ -68,7 +68,7 @@ async def test_a_pool_and_a_listener_find_the_host_that_takes_writes(hosts: str)
 
 def test_migrations_and_questions_of_commands_find_it_too(hosts: str) -> None:
     assert migrate(hosts, Names()) == newest_revision()
-    assert may_use(hosts, Names().worker, "duly")
+    assert not works_as_login(hosts, Names().worker, "schedule_ingest")
 
 
 async def test_where_no_host_takes_writes_each_says_so(standby: str) -> None:

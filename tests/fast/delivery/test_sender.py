@@ -23,6 +23,7 @@ from duly.settings import Settings
 from duly.wiring import channels_of, works_of
 from tests.support.actions import working
 from tests.support.delivery.actions import LEASE, PACE, MessageActions, ScriptedChannel, send_work
+from tests.support.fixtures import address_for
 
 
 def all_sent(messages: MessageActions) -> bool:
@@ -338,6 +339,36 @@ async def test_the_contracts_statuses_keep_their_meaning_for_another_program(
     async with working(dsn, send_work(channel, table=notification())):
         await messages.until(lambda: statuses(messages)[2] == "sent")
     assert [message.id for message in channel.sent] == ["n3"]
+
+
+GRANTS_OF_ANOTHER_SENDER = (  # as docs/delivery.md has them
+    "grant usage on schema schedule_ingest to {}",
+    "grant select, update (status, sent_at) on schedule_ingest.schedule_notification to {}",
+)
+
+
+def test_another_program_delivers_with_the_grants_that_the_docs_name(messages: MessageActions, worker_id: str) -> None:
+    page = " ".join((ROOT / "docs" / "delivery.md").read_text().split())
+    assert all(grant.format("csharp") in page for grant in GRANTS_OF_ANOTHER_SENDER)
+    create_notifications(messages, "n1", "n2")
+    login = f"csharp_{worker_id}"
+    messages.admin.execute(f"create role {login} login".encode())
+    try:
+        for grant in GRANTS_OF_ANOTHER_SENDER:
+            messages.admin.execute(grant.format(login).encode())
+        with psycopg.connect(address_for(messages.admin, login), autocommit=True) as program:
+            pending = "select notification_id from schedule_ingest.schedule_notification where status = 'pending'"
+            assert program.execute(pending).fetchall() == [("n1",), ("n2",)]
+            move = "update schedule_ingest.schedule_notification set {} where notification_id = '{}'"
+            program.execute(move.format("status = 'sent', sent_at = now()", "n1").encode())
+            program.execute(move.format("status = 'failed'", "n2").encode())
+        assert notifications(messages, "status", "sent_at is not null", "delivery") == [
+            ("sent", True, "sent"),
+            ("failed", False, "failed"),
+        ]
+    finally:
+        messages.admin.execute(f"drop owned by {login}".encode())
+        messages.admin.execute(f"drop role {login}".encode())
 
 
 async def test_a_notification_that_fails_says_so_in_both_places(messages: MessageActions, dsn: str) -> None:

@@ -47,6 +47,38 @@ def refused(captures: CaptureActions, statement: str, *values: object) -> psycop
     return refusal.value
 
 
+# Who holds a session --------------------------------------------------------------------------------------------------
+
+ROB = "update schedule_ingest.capture_session set locked_by = 'thief', locked_at = duly.clock()"
+
+
+async def test_a_holder_that_writes_the_contracts_columns_alone_is_not_robbed_before_its_lease_ends(
+    captures: CaptureActions,
+) -> None:
+    await captures.open()
+    hold = (
+        "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1', locked_at = duly.clock()"
+    )
+    captures.admin.execute(hold.encode())
+    assert "is held by w-1" in str(refused(captures, ROB))
+    past = "update schedule_ingest.capture_session set locked_at = duly.clock() - interval '{} s'"
+    captures.admin.execute(past.format(290).encode())
+    assert "is held by w-1" in str(refused(captures, ROB))
+    captures.admin.execute(past.format(301).encode())
+    captures.admin.execute(ROB.encode())
+
+
+async def test_who_takes_over_such_a_lease_says_how_long_it_waited(captures: CaptureActions) -> None:
+    """A worker writes its LEASE_TIMEOUT_SECONDS down, and so long the other's lease lasted."""
+    await captures.open()
+    captures.admin.execute(
+        "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1',"
+        " locked_at = duly.clock() - interval '100 s'"
+    )
+    assert "is held by w-1" in str(refused(captures, f"{ROB}, lease_seconds = 120"))
+    captures.admin.execute(f"{ROB}, lease_seconds = 60".encode())
+
+
 # Values ---------------------------------------------------------------------------------------------------------------
 
 IMAGE = "insert into schedule_ingest.capture_image (session_id, sequence, r2_key) values (%s, {}, {})"

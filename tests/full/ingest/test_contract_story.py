@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from duly.db.migrations import Names
 from duly.launcher import ROOT
 from duly.settings import DATABASE_VARIABLES, load_settings
 from tests.support.backends import PLAIN_WITH_POINTER
-from tests.support.processes import PYTHON, plain_environment
+from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.psql import PsqlRefused, psql
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none_test"
@@ -93,7 +94,7 @@ def test_the_contracts_how_to_test_from_one_to_five(desk: Desk) -> None:
     pending = desk.add()
 
     # 2. Run the worker once.
-    assert "duly: 1 rows in this cycle" in desk.work()
+    assert f"duly: session {pending}: 2026-02-10 version 1 written" in desk.work()
 
     # 3. Verify for the processed session.
     row = "select user_id, schedule_date, version, session_id from schedule_ingest.schedule_version"
@@ -161,17 +162,105 @@ def test_one_cycle_is_one_session(desk: Desk) -> None:
 
 @pytest.mark.parametrize("command", [MAIN, WORKER], ids=["main.py", "duly worker"])
 def test_it_ends_with_0_whatever_came_of_the_session(command: tuple[str, ...], desk: Desk) -> None:
-    assert "duly: 0 rows in this cycle" in desk.work(*command)
+    nothing = "nothing to do" if command is MAIN else "0 rows in this cycle"
+    assert f"duly: {nothing}" in desk.work(*command)
     good = desk.add()
-    desk.work(*command)
+    written = f"duly: session {good}: 2026-02-10 version 1 written (1 events, 1 messages, input: fixture)\n"
+    assert written in desk.work(*command)
     assert desk.state(good) == "done"
+    same = desk.add()
+    assert f"duly: session {same}: 2026-02-10 unchanged, still version 1" in desk.work(*command)
     desk.fixture.write_text("[]")
     bad = desk.add()
     said = desk.work(*command)
     assert '"event":"session.failed"' in said
+    assert f"duly: session {bad}: failed: {desk.fixture.relative_to(desk.directory)}: must hold an object" in said
     assert desk.state(bad) == "failed"
     (error,) = desk.ask(f"select error from schedule_ingest.capture_session where id = '{bad}'")
     assert error.endswith("must hold an object with schedule_date and entries")
+
+
+BUSY = {"SIMULATED_WORK_SECONDS": "60", "LEASE_HEARTBEAT_SECONDS": "0.1", "DULY_LOG_FORMAT": "json"}
+
+
+def busy_main(desk: Desk) -> Program:
+    """`main.py` that has claimed a session and works on it for a minute."""
+    environment = plain_environment(DATABASE_URL=desk.dsn, **BUSY)
+    program = Program(MAIN, environment=environment, directory=desk.directory)
+    while "worker.iteration.start" not in program.line():
+        pass
+    return program
+
+
+def test_it_ends_with_1_and_says_so_when_its_lease_was_lost(desk: Desk) -> None:
+    key = desk.add()
+    with busy_main(desk) as program:
+        desk.ask(
+            "update schedule_ingest.capture_session set state = 'failed', error = 'somebody else says so',"
+            " locked_at = null, locked_by = null, lease_seconds = null"
+        )
+        assert program.finish() == 1
+        assert f"duly: session {key}: lease lost" in program.said()
+    assert desk.counted("schedule_ingest.schedule_version") == 0
+
+
+def test_it_ends_with_1_and_says_so_when_it_handed_its_session_back(desk: Desk) -> None:
+    key = desk.add()
+    with busy_main(desk) as program:
+        program.process.send_signal(signal.SIGTERM)
+        while "stopping" not in program.line():
+            pass
+        assert program.finish(signal.SIGTERM) == 1
+        assert f"duly: session {key}: handed back" in program.said()
+    assert "version 1 written" in desk.work()  # at once
+
+
+# The fixture ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_sample_is_found_from_whatever_directory(desk: Desk, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    key = desk.add()
+    environment = plain_environment(DATABASE_URL=desk.dsn)
+    answer = subprocess.run(MAIN, env=environment, cwd=elsewhere, capture_output=True, text=True, timeout=60)
+    assert (answer.returncode, desk.state(key)) == (0, "done"), answer.stderr
+    assert desk.ask("select schedule_date from schedule_ingest.schedule_version") == ["2026-02-10"]
+
+
+@pytest.mark.parametrize("command", [MAIN, WORKER], ids=["main.py", "duly worker"])
+def test_a_path_that_is_not_there_is_refused_by_its_setting_before_anything_is_claimed(
+    command: tuple[str, ...], desk: Desk
+) -> None:
+    key = desk.add()
+    answer = desk.run(*command, FIXTURE_PAYLOAD_PATH="gone/day.json")
+    assert answer.returncode != 0
+    assert "FIXTURE_PAYLOAD_PATH=gone/day.json: cannot be read (No such file or directory)" in answer.stderr
+    assert desk.ask("select state, starts from schedule_ingest.capture_session") == ["pending|0"]
+    desk.work()
+    assert desk.state(key) == "done"
+
+
+def test_a_file_that_goes_while_a_worker_waits_fails_no_session(desk: Desk) -> None:
+    """The endless worker hands its session back, and takes it again when the file is there."""
+    key = desk.add()
+    desk.ask("update schedule_ingest.capture_session set closed_at = now()")
+    hidden = desk.fixture.with_suffix(".hidden")
+    settings = {"WORKER_INPUT_MODE": "fixture", "WORKER_POLL_SECONDS": "0.1", "SIMULATED_WORK_SECONDS": "2"}
+    environment = plain_environment(DATABASE_URL=desk.dsn, DULY_LOG_FORMAT="json", **settings)
+    command = [*PYTHON, "-m", "duly", "worker", "--only", "ingest"]
+    with Program(command, environment=environment, directory=desk.directory) as worker:
+        while not ("iteration.start" in (line := worker.line()) and json.loads(line)["sessions"]):
+            pass
+        desk.fixture.rename(hidden)
+        while "no session can be read until this is fixed" not in (line := worker.line()):
+            pass
+        assert "FIXTURE_PAYLOAD_PATH=fixtures/sample_schedule.json" in line
+        hidden.rename(desk.fixture)
+        while not ("iteration.end" in (line := worker.line()) and json.loads(line)["sessions"]):
+            pass
+        assert worker.finish(signal.SIGTERM) == 0
+    assert desk.state(key) == "done"
 
 
 def test_without_a_database_it_refuses_and_names_the_three_variables(desk: Desk) -> None:
@@ -282,7 +371,7 @@ def test_the_four_states_are_called_as_it_is_told(server: str, tmp_path: Path) -
     """On tables that a backend made, whose words for them are others."""
     with database_of(server) as dsn:
         desk = Desk(dsn, tmp_path)
-        desk.ask(PLAIN_WITH_POINTER.schema_sql("schedule_ingest", "current_user"))
+        desk.ask(PLAIN_WITH_POINTER.schema_sql("schedule_ingest"))
         psql(dsn, "-f", str(ROOT / "database" / "migrations" / "20260212_add_session_leases.sql"))
         for old, new in RENAMED.items():
             desk.ask(f"alter type schedule_ingest.capture_session_state rename value '{old}' to '{new}'")
@@ -305,7 +394,7 @@ def test_the_four_states_are_called_as_it_is_told(server: str, tmp_path: Path) -
 def test_how_long_a_claim_holds_is_said_by_the_lease_timeout(desk: Desk) -> None:
     key = desk.add()
     desk.ask(STALE.format("100 seconds", key))
-    assert "duly: 0 rows in this cycle" in desk.work()
+    assert "duly: nothing to do" in desk.work()
     assert desk.state(key) == "processing"
     desk.work(LEASE_TIMEOUT_SECONDS="60")
     assert desk.state(key) == "done"

@@ -23,7 +23,7 @@ begin
         if old.closed_at is not null and new.closed_at is distinct from old.closed_at then
             raise exception 'capture % was closed at % and stays so', old.id, old.closed_at
                 using errcode = 'DU001';
-        elsif old.state = 'processing' and new.state = 'processing' and not (old.locked_at < duly.clock() - make_interval(secs => old.lease_seconds)) then
+        elsif old.state = 'processing' and new.state = 'processing' and not (old.locked_at < duly.clock() - make_interval(secs => coalesce(old.lease_seconds, new.lease_seconds, 300))) then
             raise exception 'capture % is held by %', old.id, old.locked_by using errcode = 'DU001';
         end if;
     end if;

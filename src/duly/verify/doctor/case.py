@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 from duly.db.rows import Row, Statement
 from duly.errors import Unavailable
 from duly.settings import OUR_SCHEMAS, Settings
+from duly.verify.backend import is_backends, is_migrated
 from duly.verify.doctor.connection import GRACE_SECONDS, Connection, act_as, cut_after, get_login, limit_transaction
 from duly.verify.doctor.finding import Finding, Note, Verdict, conclude
 from duly.verify.doctor.words import quoted, reason_of
@@ -75,6 +76,18 @@ class Case:
     def components(self) -> list[str]:
         """The roles that the running parts take."""
         return [self.settings.worker_role, self.settings.api_role, self.settings.readonly_role]
+
+    @property
+    def is_backends(self) -> bool:
+        """Are the ingest tables a backend's?"""
+        with self.quietly() as connection:
+            return is_backends(connection, self.settings.db_schema)
+
+    @property
+    def is_only_backends(self) -> bool:
+        """Is that all there is: a backend's tables, on which a worker works, and nothing of duly's beside them?"""
+        with self.quietly() as connection:
+            return is_backends(connection, self.settings.db_schema) and not is_migrated(connection)
 
     @property
     def login(self) -> str:

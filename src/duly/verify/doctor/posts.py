@@ -17,6 +17,8 @@ MOST_COUNTED = 10_000
 
 def check_posts(case: Case) -> Sequence[Note]:
     """Is a promise broken? And where do captions and photographs go?"""
+    if case.is_only_backends:
+        return [ok("there are none here")]
     notes = [
         warn(f"the promise '{row['name']}' is broken for {span(row['seconds'])}", "duly slo")
         for row in list_breaches(case)

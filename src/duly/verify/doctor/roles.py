@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 
 from duly.db.queries import load_queries
+from duly.db.rights import SQL as RIGHTS
+from duly.db.rights import TABLES, grants_of, missing_of, parameters_of, rights_on
 from duly.db.rows import Row
+from duly.verify.backend import has_owners_key
 from duly.verify.doctor.case import Case
 from duly.verify.doctor.finding import Note, bad, ok, warn
 from duly.verify.doctor.words import quoted
@@ -15,13 +18,31 @@ SQL = load_queries(__file__, "roles.sql")
 
 def check_roles(case: Case) -> Sequence[Note]:
     """Are the four roles there, and can the components take theirs?"""
+    if case.is_only_backends:
+        return note_rights(case)
     settings = case.settings
     roles = list_roles(case, [settings.owner_role, *case.components])
     missing = [row["name"] for row in roles if not row["is_there"]]
     if missing:
         return [bad(f"missing: {', '.join(missing)}", "duly migrate")]
     working = [row for row in roles if row["name"] in (settings.worker_role, settings.api_role)]
-    return note_logins(working) if case.is_embedded else note_memberships(case.login, working)
+    if case.is_embedded:
+        return note_logins(working)
+    if case.is_backends and not any(row["may_be_taken"] for row in working):
+        return note_rights(case)  # the login of a worker on the backend's tables, which is nobody else
+    return note_memberships(case.login, working)
+
+
+def note_rights(case: Case) -> Sequence[Note]:
+    """On a backend's tables a worker is its login: has that the rights it needs?"""
+    schema = case.settings.db_schema
+    with case.quietly() as connection:
+        reads_events = has_owners_key(connection, schema)
+    rights = rights_on(schema, TABLES, reads_events=reads_events)
+    missing, login = missing_of(rights, case.ask(RIGHTS.find_missing_rights, **parameters_of(rights)))
+    if missing:
+        return [bad(f"{login} lacks rights that the ingest worker needs", "; ".join(grants_of(missing, login)))]
+    return [ok(f"{case.login} may do what the ingest worker does; on a backend's tables it needs no role of duly's")]
 
 
 def list_roles(case: Case, names: Sequence[str]) -> Sequence[Row]:
@@ -54,6 +75,8 @@ def note_memberships(login: str, working: Sequence[Row]) -> Sequence[Note]:
 
 def check_row_security(case: Case) -> Sequence[Note]:
     """Does row level security bind those who work here?"""
+    if case.is_only_backends:
+        return [ok("none of duly's tables is here to be bound by it")]
     names = case.components if case.is_embedded else [*case.components, case.login]
     found = list_exemptions(case, names)
     if not found:

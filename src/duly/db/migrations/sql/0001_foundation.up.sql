@@ -180,3 +180,24 @@ grant insert, update on duly.workers to {worker};
 grant delete on duly.workers to {worker};
 grant select on duly.api_keys to {api};
 grant select (id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at) on duly.api_keys to {readonly};
+
+-- A worker on tables that a backend owns uses the clocks and the list of workers as the login it is. Whoever could use the
+-- small schema that the lease migration made, and the prelude removed, can use this one.
+do $guests$
+declare
+    guest record;
+begin
+    for guest in
+        select coalesce(quote_ident(g.name), 'public') as name, g.object, g.privilege
+        from jsonb_to_recordset(coalesce(nullif(current_setting('duly.guests', true), ''), '[]')::jsonb)
+            as g (name text, object text, privilege text)
+    loop
+        if guest.object = 'schema' then
+            execute format('grant usage on schema duly to %s', guest.name);
+            execute format('grant execute on function duly.clock(), duly.now() to %s', guest.name);
+        elsif guest.privilege in ('SELECT', 'INSERT', 'UPDATE', 'DELETE') then
+            execute format('grant %s on duly.workers to %s', guest.privilege, guest.name);
+        end if;
+    end loop;
+end
+$guests$;
