@@ -102,7 +102,10 @@ SECTIONS: Mapping[str, Section] = {
     "bench": Section("the benchmarks' own tests", [tests("tests/proof/bench")]),
     **{f"pg{major}": on_server(f"pg{major}") for major in (15, 16, 17, 18)},
     **{f"pg{major}-pgbouncer": through_pooler(f"pg{major}") for major in (15, 16, 17, 18)},
-    "stock": on_server("stock"),
+    "stock": Section(
+        "every package with SQL on stock; a worker with JIT on and off on every major",
+        [*on_server("stock").commands, tests("tests/proof/servers", "-n0")],
+    ),
 }
 
 

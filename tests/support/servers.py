@@ -20,7 +20,7 @@ from duly.launcher import ROOT
 from duly.testing import FAST_SETTINGS
 from duly.testing.databases import open_server
 
-__all__ = ["EMBEDDED", "NAMES", "STOCK", "find_major", "open_named_server"]
+__all__ = ["EMBEDDED", "NAMES", "STOCK", "find_builds", "find_major", "open_named_server"]
 
 EMBEDDED, STOCK = "embedded", "stock"
 MAJORS = {f"pg{major}": major for major in (15, 16, 17, 18)}
@@ -46,6 +46,12 @@ def open_named_server(name: str, directory: Path) -> Generator[str, None, None]:
 def find_major(major: int) -> Binaries | None:
     """The first server of a major version on this machine."""
     return next((binaries for binaries in every_server() if binaries.major == major), None)
+
+
+def find_builds(major: int) -> list[Binaries]:
+    """Every server of a major version on this machine, the distribution's first."""
+    found = {binaries.directory: binaries for binaries in every_server() if binaries.major == major}
+    return sorted(found.values(), key=lambda each: not str(each.directory).startswith(DISTRIBUTION))
 
 
 def find_stock() -> Binaries | None:

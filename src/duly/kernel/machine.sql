@@ -50,7 +50,7 @@ end if;
 -- One line per transition, one insert per statement, whoever wrote: from the new rows alone, for joining old and new is
 -- quadratic in the batch. It runs as its owner, because nobody else may write into the log.
 create function {schema}.{timeline}() returns trigger
-    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    language plpgsql security definer set search_path = pg_catalog, pg_temp{settings}
     as $timeline$
 begin
     insert into {log} ({columns})

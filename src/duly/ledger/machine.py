@@ -41,6 +41,8 @@ JOB_EVENT = Log(
         "next_status": "{state}::text",
         "detail_json": "{detail}",
     },
+    # The check that an event's job exists is planned once per session, maybe while there are few jobs, and kept.
+    settings={"enable_seqscan": "off", "jit": "off"},
 )
 
 JOB_MACHINE = Machine(

@@ -141,28 +141,7 @@ select key from settled;
 -- name: mark_lapsed
 -- Nobody holds these any more: they crashed, or were cancelled if somebody had asked. Locked ones are passed over. Their
 -- holders did not settle them: one that comes back finds its lease lost.
-with lapsed as (
-    select id
-    from ledger.job
-    where status = 'running' and lease_expires_at < duly.now()
-        and (%(keys)s::uuid[] is null or id = any (%(keys)s::uuid[]))
-    order by id
-    limit %(most)s
-    for no key update skip locked
-)
-update ledger.job as t
-set
-    status = case when t.cancel_requested_at is null then 'failed' else 'canceled' end::ledger.job_status,
-    lease_owner = case when t.cancel_requested_at is null then t.lease_owner end,
-    lease_expires_at = null,
-    last_error_code = 'CRASHED',
-    last_error_message = 'the lease ended without a word from its holder',
-    said = jsonb_build_object(
-        'actor', 'sweep', 'holder', t.lease_owner, 'code', 'CRASHED',
-        'message', 'the lease ended without a word from its holder'
-    )
-where t.id = any (array(select id from lapsed))
-returning t.id as key, t.lease_owner as owner;
+select key, owner from ledger.mark_expired(%(keys)s::uuid[], %(most)s);
 
 -- name: after_failure
 -- The second half, fenced by the owner that the first half kept: to the queue again after a wait, or, when it was started

@@ -25,6 +25,7 @@ from duly.settings import Settings
 from duly.testing import FAST_SETTINGS, install_test_clock, move_clock
 from duly.verify import doctor
 from duly.verify.doctor import CHECKS, Case, Finding, Limits, Verdict, examine, open_connection
+from duly.verify.doctor.server import get_jit, notes_on_jit
 from duly.verify.doctor.words import first_words
 from tests.support.locks import wait_until_blocked
 from tests.support.pooler import find_pgbouncer, pooler
@@ -204,6 +205,27 @@ def test_on_the_embedded_server_it_is_the_components_whose_limit_counts(admin: A
     assert look("timeouts", dsn, embedded=True, **names).verdict is WARN
     absent: dict[str, Any] = {"DULY_WORKER_ROLE": "duly_test_nobody", "DULY_API_ROLE": "duly_test_nobody_either"}
     assert look("timeouts", dsn, embedded=True, **absent).fix == "duly migrate"
+
+
+def test_jit_is_no_matter_where_our_functions_switch_it_off(admin: Admin) -> None:
+    assert look("jit", admin.info.dsn).verdict is OK
+    found = {"is_on": True, "above_cost": 100_000.0, "compiled": []}
+    (note,) = notes_on_jit(found, "app", 100_000)
+    assert (note.verdict, note.found) == (OK, "jit is on; functions of duly switch it off for themselves")
+
+
+def test_a_function_that_would_be_compiled_and_a_low_threshold_come_with_their_fix(admin: Admin) -> None:
+    admin.execute("alter function ledger.done(uuid[], text[], jsonb[]) reset jit")
+    with open_connection(admin.info.dsn) as connection:
+        found = get_jit(Case(connection, settings_for(admin.info.dsn)))
+    assert found["compiled"] == ["ledger.done(uuid[],text[],jsonb[])"]
+    compiled, cheap = notes_on_jit({**found, "is_on": True, "above_cost": 10.0}, "app", 100_000)
+    assert compiled.verdict is cheap.verdict is WARN
+    assert "jit_above_cost = 10" in cheap.found
+    assert str(cheap.fix).startswith('alter role "app" set jit = off')
+    admin.execute(str(compiled.fix).encode())
+    with open_connection(admin.info.dsn) as connection:
+        assert get_jit(Case(connection, settings_for(admin.info.dsn)))["compiled"] == []
 
 
 def test_autovacuum_should_run(plain_database: str, fast_server: str) -> None:

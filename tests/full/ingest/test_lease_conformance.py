@@ -13,11 +13,12 @@ from duly.kernel.halves import in_halves
 from duly.kernel.lease import Lease, settle_many
 from tests.fast.ingest.test_lease_conformance import shape
 from tests.fast.kernel.test_lease import Admin, hold, look, put
+from tests.full.kernel.test_plans import test_no_statement_scans_a_table_that_was_analysed_while_idle
 from tests.support.conformance.everywhere import *  # noqa: F403
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
 
-__all__ = ["shape"]
+__all__ = ["shape", "test_no_statement_scans_a_table_that_was_analysed_while_idle"]
 
 
 async def test_a_batch_of_10000_with_one_poisonous_row_settles_9999(

@@ -18,12 +18,18 @@ from tests.fast.kernel.test_lease import (
     test_what_follows_a_settle_in_its_transaction_is_fenced,
 )
 from tests.fast.posts.test_lease_conformance import author, shape
+from tests.full.kernel.test_plans import test_no_statement_scans_a_table_that_was_analysed_while_idle
 from tests.support.conformance.everywhere import *  # noqa: F403
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
 from tests.support.forking import ForkedProgram
 
-__all__ = ["author", "shape", "test_what_follows_a_settle_in_its_transaction_is_fenced"]
+__all__ = [
+    "author",
+    "shape",
+    "test_no_statement_scans_a_table_that_was_analysed_while_idle",
+    "test_what_follows_a_settle_in_its_transaction_is_fenced",
+]
 
 
 def test_no_post_ever_has_two_holders_though_eight_processes_race(shape: Shape, workers: str, admin: Admin) -> None:

@@ -46,7 +46,7 @@ create trigger "job_guard" before insert or update on "ledger"."job"
     for each row execute function "ledger"."job_guard"();
 
 create function "ledger"."job_timeline"() returns trigger
-    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $timeline$
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status, detail_json)

@@ -6,7 +6,7 @@ It sees what the components see: their address, their login, their settings. Eve
 transaction with a time limit, cut off from here when the server itself does not answer; a check that cannot be made
 says why and leaves the others alone.
 
-    server       the server itself: version, durability, room, timeouts, autovacuum
+    server       the server itself: version, durability, room, timeouts, autovacuum, JIT
     clock        our time and the database's
     way          poolers on the way, the direct address, wake-ups
     content      the revision, the contracts

@@ -30,6 +30,7 @@ class Limits:
     oldest_major: int = 15
     newest_major: int = 18
     connections_share: float = 0.8
+    jit_above_cost: float = 100_000
     skew_warn_seconds: float = 1
     skew_bad_seconds: float = 30
     listen_seconds: float = 2

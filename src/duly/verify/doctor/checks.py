@@ -25,6 +25,7 @@ from duly.verify.doctor.server import (
     check_autovacuum,
     check_connections,
     check_durability,
+    check_jit,
     check_server,
     check_timeouts,
 )
@@ -40,6 +41,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "connections": check_connections,
     "timeouts": check_timeouts,
     "autovacuum": check_autovacuum,
+    "jit": check_jit,
     "clock": check_clock,
     "test clock": check_test_clock,
     "pooler": check_pooler,

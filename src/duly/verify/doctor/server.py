@@ -10,7 +10,16 @@ from duly.verify.doctor.finding import Note, bad, ok, warn
 from duly.verify.doctor.way import leads_through_pooler
 from duly.verify.doctor.words import quoted
 
-__all__ = ["check_autovacuum", "check_connections", "check_durability", "check_server", "check_timeouts"]
+__all__ = [
+    "check_autovacuum",
+    "check_connections",
+    "check_durability",
+    "check_jit",
+    "check_server",
+    "check_timeouts",
+    "get_jit",
+    "notes_on_jit",
+]
 
 SQL = load_queries(__file__, "server.sql")
 
@@ -118,3 +127,28 @@ def check_autovacuum(case: Case) -> Sequence[Note]:
 def get_autovacuum(case: Case) -> Row:
     """The two settings without which autovacuum does nothing."""
     return case.get(SQL.get_autovacuum)
+
+
+def check_jit(case: Case) -> Sequence[Note]:
+    """Does the server compile short statements, which takes longer than to run them?"""
+    return notes_on_jit(get_jit(case), case.login, case.limits.jit_above_cost)
+
+
+def notes_on_jit(found: Row, login: str, usual_cost: float) -> Sequence[Note]:
+    """What JIT means for duly: nothing where its functions switch it off and the threshold is the usual one."""
+    if not found["is_on"]:
+        return [ok("JIT is off, or the server has none")]
+    notes: list[Note] = []
+    if functions := found["compiled"]:
+        fix = "; ".join(f"alter function {function} set jit = off" for function in functions)
+        notes.append(warn(f"jit is on, and calls are compiled every time: {', '.join(functions)}", fix))
+    if found["above_cost"] < usual_cost:
+        lost = f"jit is on with jit_above_cost = {found['above_cost']:g}, so short statements are compiled"
+        fix = f"alter role {quoted(login)} set jit = off, or set jit_above_cost to {usual_cost:g} or more"
+        notes.append(warn(lost, fix))
+    return notes or [ok("jit is on; functions of duly switch it off for themselves")]
+
+
+def get_jit(case: Case) -> Row:
+    """Whether statements of this login are compiled, from which cost on, and which functions of ours do not prevent it."""
+    return case.get(SQL.get_jit)

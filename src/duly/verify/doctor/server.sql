@@ -48,3 +48,20 @@ from (
     where r.rolname = any(%(logins)s)
 ) as timeouts
 order by login;
+
+-- name: get_jit
+-- Available means that the server has a compiler and this login's jit is on. Functions that steer the planner make plans
+-- look expensive, and so worth compiling, up to PostgreSQL 17.
+select
+    pg_jit_available() as is_on,
+    case current_setting('jit_above_cost')::float8
+        when -1 then 'infinity'::float8 else current_setting('jit_above_cost')::float8
+    end as above_cost,
+    array(
+        select p.oid::regprocedure::text
+        from pg_catalog.pg_proc as p
+        join pg_catalog.pg_namespace as n on n.oid = p.pronamespace
+        where n.nspname in ('duly', 'ledger') and array_to_string(p.proconfig, ' ') ~ '\menable_'
+            and not 'jit=off' = any (p.proconfig)
+        order by 1
+    ) as compiled;

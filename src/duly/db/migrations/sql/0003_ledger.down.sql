@@ -3,6 +3,7 @@
 drop function ledger.retain(bigint);
 drop function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]);
 drop function ledger.room_for(text);
+drop function ledger.mark_expired(uuid[], bigint);
 drop function ledger.fence(uuid, text, text);
 drop function ledger.done(uuid[], text[], jsonb[]);
 drop function ledger.enqueue_many(

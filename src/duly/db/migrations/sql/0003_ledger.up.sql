@@ -192,7 +192,7 @@ create trigger "job_guard" before insert or update on "ledger"."job"
     for each row execute function "ledger"."job_guard"();
 
 create function "ledger"."job_timeline"() returns trigger
-    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $timeline$
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status, detail_json)
@@ -426,7 +426,7 @@ comment on function ledger.enqueue_many(
 -- Claim ----------------------------------------------------------------------------------------------------------------
 
 create function ledger.room_for(type text) returns bigint
-    language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms'
+    language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms' set enable_seqscan = off set jit = off
     as $$
 declare
     room bigint;
@@ -460,8 +460,9 @@ create function ledger.claim(
     floor_run_ats timestamptz[] default null,
     floor_ids uuid[] default null
 ) returns setof ledger.job
-    -- Plans are kept, and may be older than the table is large: only the order of the index will do.
-    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off
+    -- Plans are kept, and may be older than the table is large: only the order of the index will do. Up to PostgreSQL 17 a
+    -- disabled step makes a plan look so expensive that every call would be compiled, which takes longer than the claim.
+    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_sort = off set jit = off
     as $$
 declare
     now constant timestamptz := duly.now();
@@ -469,67 +470,79 @@ declare
     rooms jsonb := '{}';
     room bigint;
     took bigint;
+    heads record;
     spot record;
 begin
-    for spot in
-        -- One probe per kind and priority, however long the queues are: each finds the head of the next group.
-        with recursive kind as (
-            select k.queue, k.type, k.floor_priority, k.floor_run_at, k.floor_id
-            from unnest(queues, types, floor_priorities, floor_run_ats, floor_ids)
-                as k (queue, type, floor_priority, floor_run_at, floor_id)
-            where not exists (
-                select from ledger.job_limit l
-                where l.paused_at is not null and l.queue in (k.queue, '*') and l.type in (k.type, '*')
-            )
-        ),
-        span as (
-            select k.queue, k.type, 101 as above, coalesce(k.floor_priority, -101) as below from kind k
-            union all
-            select k.queue, k.type, k.floor_priority, -101 from kind k where k.floor_priority is not null
-        ),
-        head as (
-            select s.queue, s.type, s.below, h.priority, h.run_at
-            from span s
-            cross join lateral (
-                select j.priority, j.run_at
-                from ledger.job j
-                where j.status = 'queued' and j.queue = s.queue and j.type = s.type
-                    and j.priority < s.above and j.priority > s.below
-                order by j.priority desc, j.run_at, j.id
-                limit 1
-            ) as h
-            union all
-            select p.queue, p.type, p.below, h.priority, h.run_at
-            from head p
-            cross join lateral (
-                select j.priority, j.run_at
-                from ledger.job j
-                where j.status = 'queued' and j.queue = p.queue and j.type = p.type
-                    and j.priority < p.priority and j.priority > p.below
-                order by j.priority desc, j.run_at, j.id
-                limit 1
-            ) as h
+    -- One probe per kind and priority, however long the queues are: each finds the head of the next group.
+    with recursive kind as (
+        select k.queue, k.type, k.floor_priority, k.floor_run_at, k.floor_id
+        from unnest(queues, types, floor_priorities, floor_run_ats, floor_ids)
+            as k (queue, type, floor_priority, floor_run_at, floor_id)
+        where not exists (
+            select from ledger.job_limit l
+            where l.paused_at is not null and l.queue in (k.queue, '*') and l.type in (k.type, '*')
         )
+    ),
+    span as (
+        select k.queue, k.type, 101 as above, coalesce(k.floor_priority, -101) as below from kind k
+        union all
+        select k.queue, k.type, k.floor_priority, -101 from kind k where k.floor_priority is not null
+    ),
+    head as (
+        select s.queue, s.type, s.below, h.priority, h.run_at
+        from span s
+        cross join lateral (
+            select j.priority, j.run_at
+            from ledger.job j
+            where j.status = 'queued' and j.queue = s.queue and j.type = s.type
+                and j.priority < s.above and j.priority > s.below
+            order by j.priority desc, j.run_at, j.id
+            limit 1
+        ) as h
+        union all
+        select p.queue, p.type, p.below, h.priority, h.run_at
+        from head p
+        cross join lateral (
+            select j.priority, j.run_at
+            from ledger.job j
+            where j.status = 'queued' and j.queue = p.queue and j.type = p.type
+                and j.priority < p.priority and j.priority > p.below
+            order by j.priority desc, j.run_at, j.id
+            limit 1
+        ) as h
+    )
+    select
+        array_agg(g.queue) as queues, array_agg(g.type) as types, array_agg(g.priority) as priorities,
+        array_agg(g.run_at) as run_ats, array_agg(g.floor_run_at) as floor_run_ats, array_agg(g.floor_id) as floor_ids
+    into heads
+    from (
+        select
+            h.queue, h.type, h.priority, h.run_at, '-infinity'::timestamptz as floor_run_at,
+            '00000000-0000-0000-0000-000000000000'::uuid as floor_id
+        from head h
+        union all
+        select k.queue, k.type, k.floor_priority, h.run_at, k.floor_run_at, k.floor_id
+        from kind k
+        cross join lateral (
+            select j.run_at
+            from ledger.job j
+            where j.status = 'queued' and j.queue = k.queue and j.type = k.type and j.priority = k.floor_priority
+                and (j.run_at, j.id) >= (k.floor_run_at, k.floor_id)
+            order by j.run_at, j.id
+            limit 1
+        ) as h
+    ) as g
+    where g.run_at <= now;
+    if heads.queues is null then
+        return;
+    end if;
+    set local enable_sort = on;  -- no longer than this function lasts, because it sets enable_sort itself
+    for spot in
         select g.queue, g.type, g.priority, g.floor_run_at, g.floor_id, l.most is not null as limited
-        from (
-            select
-                h.queue, h.type, h.priority, h.run_at, '-infinity'::timestamptz as floor_run_at,
-                '00000000-0000-0000-0000-000000000000'::uuid as floor_id
-            from head h
-            union all
-            select k.queue, k.type, k.floor_priority, h.run_at, k.floor_run_at, k.floor_id
-            from kind k
-            cross join lateral (
-                select j.run_at
-                from ledger.job j
-                where j.status = 'queued' and j.queue = k.queue and j.type = k.type and j.priority = k.floor_priority
-                    and (j.run_at, j.id) >= (k.floor_run_at, k.floor_id)
-                order by j.run_at, j.id
-                limit 1
-            ) as h
-        ) as g
+        from unnest(
+            heads.queues, heads.types, heads.priorities, heads.run_ats, heads.floor_run_ats, heads.floor_ids
+        ) as g (queue, type, priority, run_at, floor_run_at, floor_id)
         left join ledger.job_limit l on l.queue = '*' and l.type = g.type
-        where g.run_at <= now
         order by g.priority desc, g.run_at, g.queue, g.type
     loop
         room := rest;
@@ -540,6 +553,7 @@ begin
             room := least(rest, (rooms ->> spot.type)::bigint);
         end if;
         continue when room <= 0;
+        set local enable_sort = off;
         return query
             update ledger.job as t
             set status = 'running', lease_owner = claim.owner, starts = t.starts + 1,
@@ -570,11 +584,12 @@ comment on function ledger.claim(text[], text[], text, double precision, bigint,
 
 -- Done -----------------------------------------------------------------------------------------------------------------
 -- How nearly every job ends, so it is worth a function, which has its plan in hand: each row by its key, in the order of
--- the keys, and found once.
+-- the keys, and found once. An array of one key can be looked up and not joined by, so that besides the lookups there is
+-- only the scan of the table, which is switched off: no statistics can turn the two sides round.
 
 create function ledger.done(keys uuid[], owners text[], results jsonb[]) returns setof uuid
     language plpgsql set search_path = pg_catalog, pg_temp
-    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_seqscan = off set jit = off
     as $$
 begin
     -- A lease without an end is no lease: said of the end, so that nothing but the key is looked up.
@@ -587,12 +602,47 @@ begin
             from unnest(keys, owners, results) as g (key, owner, result)
             order by g.key
         ) as given
-        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
+        where t.id = any (array[given.key]) and t.lease_owner = given.owner and t.lease_expires_at is not null
         returning t.id;
 end
 $$;
 comment on function ledger.done(uuid[], text[], jsonb[]) is
     'Jobs that these owners hold are done, with these results; which they are. Whoever asked to cancel meanwhile was too late.';
+
+-- Expired leases -------------------------------------------------------------------------------------------------------
+-- Under a policy the planner may not use what it knows of an enum, so it cannot know that few jobs are running, and would
+-- read the whole table. With that switched off only the index of running jobs is left: no other serves this filter or order.
+
+create function ledger.mark_expired(keys uuid[], max_jobs bigint) returns table (key uuid, owner text)
+    language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
+    as $$
+begin
+    return query
+        update ledger.job as t
+        set
+            status = case when t.cancel_requested_at is null then 'failed' else 'canceled' end::ledger.job_status,
+            lease_owner = case when t.cancel_requested_at is null then t.lease_owner end,
+            lease_expires_at = null,
+            last_error_code = 'CRASHED',
+            last_error_message = 'the lease ended without a word from its holder',
+            said = jsonb_build_object(
+                'actor', 'sweep', 'holder', t.lease_owner, 'code', 'CRASHED',
+                'message', 'the lease ended without a word from its holder'
+            )
+        where t.id = any (array(
+            select r.id
+            from ledger.job r
+            where r.status = 'running' and r.lease_expires_at < duly.now() and (keys is null or r.id = any (keys))
+            order by r.created_at, r.id
+            limit max_jobs
+            for no key update skip locked
+        ))
+        returning t.id, t.lease_owner;
+end
+$$;
+comment on function ledger.mark_expired(uuid[], bigint) is
+    'Up to so many jobs, or those of them with these ids, whose leases expired become failed, or canceled if that was asked; '
+    'which they are, and whose they were. Locked ones are passed over.';
 
 -- A handler's own transaction -------------------------------------------------------------------------------------------
 
@@ -620,7 +670,8 @@ comment on function ledger.fence(uuid, text, text) is
 -- The only way a job and its log leave. EXECUTE on it is the lock; the flag it sets, for as long as it runs, is the catch.
 
 create function ledger.retain(most bigint, out jobs bigint)
-    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in here.
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
     if most is null or most not between 1 and 10000 then
@@ -694,7 +745,7 @@ grant execute on function ledger.enqueue_many(
     double precision, double precision, double precision, interval, text
 ) to {worker}, {api};
 grant execute on function ledger.done(uuid[], text[], jsonb[]) to {worker}, {api};
-grant execute on function ledger.fence(uuid, text, text), ledger.room_for(text),
+grant execute on function ledger.fence(uuid, text, text), ledger.room_for(text), ledger.mark_expired(uuid[], bigint),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]), ledger.retain(bigint)
     to {worker};
 
