@@ -764,42 +764,57 @@ comment on function ledger.fence(uuid, text, text) is
 
 -- Cancelling -----------------------------------------------------------------------------------------------------------
 
+create function ledger.release_key(org uuid, job uuid, actor text default null) returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    is_status ledger.job_status;
+begin
+    -- It runs as its owner, for whom every row is visible; so the org must be the one that the transaction acts for.
+    if org is distinct from nullif(current_setting('app.current_org_id', true), '')::uuid then
+        raise exception 'this transaction does not act for org %', org using errcode = 'insufficient_privilege',
+            hint = format('select set_config(''app.current_org_id'', ''%s'', true)', org);
+    end if;
+    update ledger.job as t
+    set idempotency_key = null, request_digest = null,
+        said = jsonb_strip_nulls(jsonb_build_object(
+            'actor', release_key.actor, 'reason', 'key_released', 'released_key', t.idempotency_key
+        ))
+    where t.org_id = release_key.org and t.id = release_key.job
+        and t.status = 'canceled' and t.idempotency_key is not null
+    returning t.status into is_status;
+    return is_status;
+end
+$$;
+comment on function ledger.release_key(uuid, uuid, text) is
+    'Free the key of a canceled job for another request, and write that into its log; null when there was nothing to free.';
+
 create function ledger.cancel(
     org uuid, job uuid, actor text default null, now boolean default false, release_key boolean default false
 ) returns ledger.job_status
     language plpgsql set search_path = pg_catalog, pg_temp
     as $$
 declare
-    became ledger.job_status;
+    is_status ledger.job_status;
 begin
     update ledger.job as t
-    set status = case when t.status <> 'running' or cancel.now then 'canceled' else t.status end,
+    set status = case when t.status = 'queued' or cancel.now then 'canceled' else t.status end,
         lease_owner = case when t.status = 'running' and not cancel.now then t.lease_owner end,
         lease_expires_at = case when t.status = 'running' and not cancel.now then t.lease_expires_at end,
-        cancel_requested_at = case
-            when t.status = 'canceled' then t.cancel_requested_at
-            else coalesce(t.cancel_requested_at, duly.clock())
-        end,
-        idempotency_key = case when not release_key then t.idempotency_key end,
-        request_digest = case when not release_key then t.request_digest end,
-        said = jsonb_strip_nulls(jsonb_build_object(
-            'actor', cancel.actor,
-            'reason', case when t.status = 'canceled' then 'key_released' else 'cancel_requested' end,
-            'released_key', case when release_key then t.idempotency_key end
-        ))
-    where t.org_id = cancel.org and t.id = cancel.job and case t.status
-        when 'queued' then true
-        when 'running' then cancel.now or not release_key
-        when 'canceled' then release_key and t.idempotency_key is not null
-        else false
-    end
-    returning t.status into became;
-    return became;
+        cancel_requested_at = coalesce(t.cancel_requested_at, duly.clock()),
+        said = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
+    where t.org_id = cancel.org and t.id = cancel.job
+        and (t.status = 'queued' or (t.status = 'running' and (cancel.now or not cancel.release_key)))
+    returning t.status into is_status;
+    if cancel.release_key then
+        is_status := coalesce(ledger.release_key(org, job, actor), is_status);
+    end if;
+    return is_status;
 end
 $$;
 comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
-    'Cancel a waiting job, ask a running one to stop or, now, cancel it too; free the key of a canceled one if that is wanted. '
-    'The status it has then; null when nothing was changed.';
+    'Cancel a waiting job, ask a running one to stop or, now, cancel it too; release the key of a canceled one if that is '
+    'wanted. The status it has then; null when nothing was changed.';
 
 -- Retention and erasure ------------------------------------------------------------------------------------------------
 -- The only ways a job and its log leave. EXECUTE is the lock; the flag they set, for as long as they run, is the catch.
@@ -888,11 +903,10 @@ revoke all on all functions in schema ledger from public;
 grant usage on schema ledger to "duly_worker", "duly_api", "duly_readonly";
 grant select on ledger.job, ledger.job_event, ledger.job_limit to "duly_worker", "duly_api", "duly_readonly";
 grant insert, update on ledger.job_limit to "duly_worker";  -- they bind every org
--- A handler's own transaction acts as the API and settles there; what a job is and was asked to be, nobody changes. A key
--- can be released, which the guard allows for a canceled job alone.
+-- A handler's own transaction acts as the API and settles there; what a job is and was asked to be, nobody changes.
 grant update (
     status, run_at, starts, snoozes, lease_owner, lease_expires_at, settled_by, cancel_requested_at, result, stage, progress,
-    progressed_at, last_error_code, last_error_message, said, idempotency_key, request_digest
+    progressed_at, last_error_code, last_error_message, said
 ) on ledger.job to "duly_worker", "duly_api";
 grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) to "duly_worker", "duly_api", "duly_readonly";
 grant execute on function ledger.refuse_other_tenant(uuid), ledger.wake() to "duly_worker", "duly_api";
@@ -904,8 +918,8 @@ grant execute on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text
 ) to "duly_worker", "duly_api";
-grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.cancel(uuid, uuid, text, boolean, boolean)
-    to "duly_worker", "duly_api";
+grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.cancel(uuid, uuid, text, boolean, boolean),
+    ledger.release_key(uuid, uuid, text) to "duly_worker", "duly_api";
 grant execute on function ledger.fence(uuid, text, text), ledger.room_for(text),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]), ledger.retain(bigint)
     to "duly_worker";

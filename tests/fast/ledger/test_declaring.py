@@ -103,7 +103,7 @@ def nothing() -> None: ...
 def no_context(_name: str) -> None: ...
 
 
-def neither_name_nor_annotation(_name, _rest=1) -> None: ...  # type: ignore[no-untyped-def] # pyright: ignore
+def neither_name_nor_annotation(_name: Any, _rest: int = 1) -> None: ...
 
 
 def only_by_name(*, _ctx: duly.Context) -> None: ...
@@ -112,7 +112,7 @@ def only_by_name(*, _ctx: duly.Context) -> None: ...
 def in_words(_it: "duly.Context", _name: str) -> None: ...
 
 
-def by_name(ctx, name) -> None: ...  # type: ignore[no-untyped-def] # pyright: ignore
+def by_name(ctx: Any, name: str) -> None: ...
 
 
 def by_annotation(it: duly.Context, name: str) -> None: ...
@@ -121,16 +121,13 @@ def by_annotation(it: duly.Context, name: str) -> None: ...
 def ignored(_: Any) -> None: ...
 
 
-UNTYPED: tuple[Any, Any] = (neither_name_nor_annotation, by_name)
-
-
-@pytest.mark.parametrize("function", [nothing, no_context, UNTYPED[0], only_by_name])
+@pytest.mark.parametrize("function", [nothing, no_context, neither_name_nor_annotation, only_by_name])
 def test_a_function_that_does_not_take_the_context_first_is_refused(function: Callable[..., None]) -> None:
     with pytest.raises(InvalidArgument, match=r"job type 'good'.*first parameter.*ctx: duly\.Context"):
         App().job("good")(function)
 
 
-@pytest.mark.parametrize("function", [in_words, UNTYPED[1], by_annotation, ignored])
+@pytest.mark.parametrize("function", [in_words, by_name, by_annotation, ignored])
 def test_the_context_is_known_by_its_annotation_or_by_its_name(function: Callable[..., None]) -> None:
     App().job("good")(function)
 

@@ -72,8 +72,9 @@ def test_a_key_that_is_taken_names_the_job_its_status_and_what_differs(
     other: dict[str, Any], differs: str, jobs: JobActions
 ) -> None:
     (first,) = jobs.enqueue(key="order:42", payload={"name": "Anna"})
+    given: dict[str, Any] = {"key": "order:42", "payload": {"name": "Anna"}, **other}
     with pytest.raises(psycopg.DatabaseError) as refusal:
-        jobs.enqueue(**{"key": "order:42", "payload": {"name": "Anna"}, **other})
+        jobs.enqueue(**given)
     told = refusal.value.diag
     assert told.message_primary == f'key "order:42" already belongs to job {first} (queued), asked for with {differs}'
     assert told.message_hint == "use a key of its own for every request"

@@ -38,8 +38,10 @@ async def test_a_key_of_a_waiting_job_is_released_with_its_cancel_and_the_event_
     (first,) = jobs.enqueue(key="order:42")
     job = await service.cancel(pool, ORG, first, "anna", release_key=True)
     assert (job.status, job.idempotency_key) == (Status.CANCELED, None)
-    told = {"actor": "anna", "reason": "cancel_requested", "released_key": "order:42"}
-    assert jobs.events(first)[-1] == ("queued", "canceled", told)
+    assert jobs.events(first)[1:] == [
+        ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"}),
+        ("canceled", "canceled", {"actor": "anna", "reason": "key_released", "released_key": "order:42"}),
+    ]
     assert jobs.enqueue(key="order:42", queue="images") != [first]
     jobs.verify()
 
@@ -96,9 +98,16 @@ async def test_a_key_of_a_job_that_ended_otherwise_stays_its_own(end: str, jobs:
 
 async def test_a_key_of_another_orgs_job_is_out_of_reach(jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42")
+    jobs.admin.execute("update ledger.job set status = 'canceled'")
     with pytest.raises(NotFound):
         await service.cancel(pool, OTHER_ORG, first, "anna", release_key=True)
-    assert jobs.columns("status", "idempotency_key") == [("queued", "order:42")]
+    for tenant in ("", str(OTHER_ORG)):
+        async with pool.transaction() as connection:
+            await connection.execute("select set_config('app.current_org_id', %s, true)", [tenant])
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match=f"does not act for org {ORG}"):
+                async with connection.transaction():
+                    await connection.execute("select ledger.release_key(%s, %s)", [ORG, first])
+    assert jobs.columns("status", "idempotency_key") == [("canceled", "order:42")]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 drop function ledger.erase(uuid, uuid, text, text);
 drop function ledger.retain(bigint);
 drop function ledger.cancel(uuid, uuid, text, boolean, boolean);
+drop function ledger.release_key(uuid, uuid, text);
 drop function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]);
 drop function ledger.room_for(text);
 drop function ledger.fence(uuid, text, text);
