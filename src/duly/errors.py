@@ -3,6 +3,7 @@
     DulyError
       Refused                 the caller can fix it                               4xx, exit 2
         InvalidArgument         INVALID_ARGUMENT   the request breaks a stated rule 422
+          InvalidResult           INVALID_RESULT   what a handler returned cannot be stored
         Unauthorized            UNAUTHORIZED       nobody we know asks: send a key 401
         Forbidden               FORBIDDEN          we know who asks, and they may not 403
         NotFound                NOT_FOUND          there is no such thing, or not for you 404
@@ -49,6 +50,7 @@ __all__ = [
     "HomeUnusable",
     "IllegalMove",
     "InvalidArgument",
+    "InvalidResult",
     "KeyReused",
     "LeaseLost",
     "MethodNotAllowed",
@@ -94,6 +96,12 @@ class InvalidArgument(Refused):
 
     code = "INVALID_ARGUMENT"
     status = 422
+
+
+class InvalidResult(InvalidArgument):
+    """What a handler returned is not JSON, or too large to be stored; doing the work again would not change that."""
+
+    code = "INVALID_RESULT"
 
 
 class Unauthorized(Refused):

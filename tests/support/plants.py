@@ -247,7 +247,7 @@ PLANTED_OFFENCES = {
     "jobs_are_finished_by_their_holder": JOB + RUN + SUCCEED + "update ledger.job set settled_by = 'a zombie'",
     "no_job_rests_failed": JOB + RUN + FAIL,
     "keys_stand_for_one_job": (
-        JOB + JOB + "drop index ledger.idx_job__org_id_idempotency_key;"
+        JOB + JOB + ASLEEP + "drop index ledger.idx_job__org_id_idempotency_key;"
         " update ledger.job set idempotency_key = 'k', request_digest = sha256('')"
     ),
     "job_events_are_of_their_jobs_org": (JOB + ASLEEP + "update ledger.job_event set org_id = gen_random_uuid()"),

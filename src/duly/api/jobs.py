@@ -106,7 +106,8 @@ async def cancel_job(
     job_id: JobId, caller: Writer, pool: Opened, body: Annotated[Cancel, Body()] = POLITELY
 ) -> ShownJob:
     """A waiting job is cancelled at once, a running one is asked to stop; needs the scope `ledger:write`."""
-    return ShownJob.model_validate(await service.cancel(pool, caller.org, job_id, caller.actor, now=body.now))
+    job = await service.cancel(pool, caller.org, job_id, caller.actor, now=body.now, release_key=body.release_key)
+    return ShownJob.model_validate(job)
 
 
 @router.post(

@@ -72,10 +72,11 @@ class BackoffRequest(Asked):
     """How long to wait before trying again."""
 
     policy: BackoffPolicy = Field(
-        default=DEFAULTS.backoff.policy, description="`none`: at once; `fixed`: the base; `exp`: doubled, with jitter."
+        default=DEFAULTS.backoff.policy,
+        description="`none`: at once; `fixed`: the base; `exp`: doubled, a fifth more or less.",
     )
     base_seconds: Seconds = DEFAULTS.backoff.base_seconds
-    cap_seconds: Seconds = Field(default=DEFAULTS.backoff.cap_seconds, description="No wait is longer.")
+    cap_seconds: Seconds = Field(default=DEFAULTS.backoff.cap_seconds, description="Doubling ends here.")
 
     @model_validator(mode="after")
     def base_is_below_cap(self) -> "BackoffRequest":
@@ -142,6 +143,11 @@ class Cancel(Asked):
 
     now: bool = Field(
         default=False, strict=True, description="Do not wait until a running job has stopped: its holder is cut off."
+    )
+    release_key: bool = Field(
+        default=False,
+        strict=True,
+        description="Free the job's key for another request; a job that is canceled already takes this too.",
     )
 
 

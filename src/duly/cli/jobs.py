@@ -15,7 +15,7 @@ from uuid import UUID
 
 import typer
 
-from duly.cli.asking import as_api, as_worker
+from duly.cli.asking import as_api, as_owner, as_worker
 from duly.cli.shown import (
     on_one_line,
     outcome_of,
@@ -45,6 +45,7 @@ __all__ = [
     "Wish",
     "cancel_job",
     "enqueue_job",
+    "erase_job",
     "explain_job",
     "list_jobs",
     "list_limits",
@@ -200,12 +201,31 @@ def explain_job(key: UUID, org: str, as_json: bool) -> None:
 # Steering -------------------------------------------------------------------------------------------------------------
 
 
-def cancel_job(key: UUID, org: str, now: bool, as_json: bool) -> None:
+def cancel_job(key: UUID, org: str, now: bool, release_key: bool, as_json: bool) -> None:
     """Cancel a job, or ask it to stop."""
-    job = ask(org, lambda pool, org_id: service.cancel(pool, org_id, key, actor(), now=now))
+    job = ask(org, lambda pool, org_id: service.cancel(pool, org_id, key, actor(), now=now, release_key=release_key))
     tell(job, "canceled" if job.is_finished else "asked", as_json)
     if not (as_json or job.is_finished):
         print("          it runs until its holder hears of it, with the next renewal; to stop it at once: --now")
+
+
+def erase_job(key: UUID, org: str, reason: str | None, yes: bool, as_json: bool) -> None:
+    """Remove a finished job and its log for good, after asking."""
+
+    async def look(pool: Pool) -> Job:
+        return await service.get_job(pool, await org_of(pool, org), key)
+
+    async def erase(pool: Pool) -> None:
+        await service.erase(pool, await org_of(pool, org), key, actor(), reason)
+
+    if not (yes or as_json) and (job := as_owner(look)).is_finished:
+        typer.confirm(
+            f"Erase job {job.id} ({text_of(job.type)}, {job.status}) and its {job.revision} events for good?",
+            abort=True,
+            err=True,
+        )
+    as_owner(erase)
+    print(to_json({"id": key, "erased": True}) if as_json else f"erased    {key}")
 
 
 def retry_job(key: UUID, org: str, as_json: bool) -> None:

@@ -116,6 +116,10 @@ def jobs_explain(job: Id, org: Org = "default", as_json: Json = False) -> None:
 def jobs_cancel(
     job: Id,
     now: Annotated[bool, typer.Option("--now", help="Cancel at once; its worker's later writes are refused.")] = False,
+    release_key: Annotated[
+        bool,
+        typer.Option("--release-key", help="Free its key for another request; of a job that is canceled already, too."),
+    ] = False,
     org: Org = "default",
     as_json: Json = False,
 ) -> None:
@@ -125,7 +129,24 @@ def jobs_cancel(
     """
     from duly.cli.jobs import cancel_job
 
-    cancel_job(job, org, now, as_json)
+    cancel_job(job, org, now, release_key, as_json)
+
+
+@jobs_app.command("erase")
+def jobs_erase(
+    job: Id,
+    reason: Annotated[str | None, typer.Option(help="Why; kept with the line that says who erased it.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; --json does not ask either.")] = False,
+    org: Org = "default",
+    as_json: Json = False,
+) -> None:
+    """Remove a finished job and its events for good; run it with the login that migrated.
+
+    Example: duly jobs erase 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77 --reason "request of 31 January"
+    """
+    from duly.cli.jobs import erase_job
+
+    erase_job(job, org, reason, yes, as_json)
 
 
 @jobs_app.command("retry")

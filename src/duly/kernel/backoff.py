@@ -2,21 +2,24 @@
 
     none     at once
     fixed    the base
-    exp      anything between nothing and base * 2^attempt, capped ("full jitter")
+    exp      base * 2^attempt, capped, times a random number between 0.8 and 1.2
 
-Attempt 0 is the first try, so a first failure under `exp` waits up to one base. Full jitter spreads those who failed
-together; waiting exactly base * 2^attempt would bring them all back together. Jobs and reconnects use the same rule.
+Attempt 0 is the first try, so a first failure under `exp` waits about one base. The random part spreads those who
+failed together; the fixed part is what outlasts an outage: with a base of 15 s five attempts take three minutes at
+least (15 + 30 + 60 + 120 s, times 0.8). Jobs and reconnects use the same rule.
 """
 
 import math
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random, SystemRandom
+from typing import TYPE_CHECKING
 
 from duly.errors import InvalidArgument
 
 __all__ = ["LONGEST_SECONDS", "Backoff", "BackoffPolicy"]
 
+JITTER = (0.8, 1.2)
 LONGEST_SECONDS = 366 * 86_400.0  # more than a year is a mistake, and far more overflows a timestamp
 
 # The operating system's, because forked workers would share the state of an ordinary one, and their jitter with it.
@@ -33,21 +36,30 @@ class BackoffPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """A rule for waiting; no wait is ever longer than its cap."""
+    """A rule for waiting: `Backoff("fixed", 1, 1)`, `Backoff("exp", base_seconds=30, cap_seconds=3600)`."""
 
     policy: BackoffPolicy = BackoffPolicy.EXP
-    base_seconds: float = 1.0
+    base_seconds: float = 15.0
     cap_seconds: float = 600.0
 
+    if TYPE_CHECKING:  # a policy may be given by its name
+
+        def __init__(
+            self, policy: BackoffPolicy | str = ..., base_seconds: float = ..., cap_seconds: float = ...
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", policy_named(self.policy))
+        for name in ("base_seconds", "cap_seconds"):
+            check_number(name, getattr(self, name))
         if not 0 <= self.base_seconds <= self.cap_seconds <= LONGEST_SECONDS:
             raise InvalidArgument(
                 f"backoff: base {self.base_seconds} s and cap {self.cap_seconds} s; "
                 f"they must keep 0 <= base <= cap <= {LONGEST_SECONDS:.0f}"
             )
 
-    def ceiling_seconds(self, attempt: int) -> float:
-        """The longest this attempt may have to wait; a later attempt's is never shorter."""
+    def nominal_seconds(self, attempt: int) -> float:
+        """How long to wait after this attempt, before the random part; a later attempt's is never shorter."""
         if attempt < 0:
             raise AssertionError(f"attempt {attempt} is before the first")
         match self.policy:
@@ -60,11 +72,25 @@ class Backoff:
 
     def delay_seconds(self, attempt: int, random: Random = _RANDOM) -> float:
         """How long to wait after this attempt failed."""
-        ceiling = self.ceiling_seconds(attempt)
-        return random.uniform(0.0, ceiling) if self.policy is BackoffPolicy.EXP else ceiling
+        nominal = self.nominal_seconds(attempt)
+        return nominal * random.uniform(*JITTER) if self.policy is BackoffPolicy.EXP else nominal
 
     def _doubled(self, attempt: int) -> float:
         try:
             return math.ldexp(self.base_seconds, attempt)
         except OverflowError:
             return math.inf
+
+
+def policy_named(policy: object) -> BackoffPolicy:
+    """The policy of this name."""
+    try:
+        return BackoffPolicy(policy)
+    except ValueError:
+        raise InvalidArgument(f"backoff {policy!r}: must be none, fixed or exp") from None
+
+
+def check_number(name: str, value: object) -> None:
+    """Refuse what is not a number of seconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidArgument(f"backoff: {name}={value!r} must be a number of seconds")

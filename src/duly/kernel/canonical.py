@@ -13,8 +13,10 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias, cast, overload
+from uuid import UUID
 
 import orjson
 import rfc8785
@@ -130,7 +132,7 @@ class _Copier:
             case dict():
                 return self.members(cast("Mapping[object, object]", value))
             case _:
-                raise self.refusal(f"{type(value).__name__} is not a kind of JSON value; convert it first")
+                raise self.refusal(f"{type(value).__name__} is not a kind of JSON value; convert it first{how(value)}")
 
     def text(self, value: str, subject: str = "") -> str:
         """A string that PostgreSQL can store, paid for with its quotes and escapes."""
@@ -201,6 +203,18 @@ class _Copier:
 
     def refusal(self, reason: str) -> InvalidArgument:
         return InvalidArgument(f"{_shown(self.place)}: {reason}")
+
+
+def how(value: object) -> str:
+    """With what a value of a well known kind becomes JSON."""
+    if is_dataclass(value):
+        return ", say with dataclasses.asdict()"
+    if isinstance(value, Decimal | UUID):
+        return ", say with str()"
+    for method in ("isoformat()", "model_dump(mode='json')", "hex()"):
+        if callable(getattr(value, method.partition("(")[0], None)):
+            return f", say with .{method}"
+    return ""
 
 
 def _shown(place: Sequence[str | int]) -> str:

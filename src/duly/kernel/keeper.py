@@ -132,7 +132,7 @@ class Keeper:
     async def beat_for_ever(self) -> None:
         """One beat after another; a beat that fails is tried again soon, with jitter."""
         failures = 0
-        retry = Backoff(BackoffPolicy.EXP, base_seconds=self.heartbeat_seconds / 4, cap_seconds=self.heartbeat_seconds)
+        retry = Backoff(BackoffPolicy.EXP, self.heartbeat_seconds / 8, self.heartbeat_seconds / 2)
         while True:
             beat = asyncio.create_task(self.beat())
             try:

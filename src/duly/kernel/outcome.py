@@ -16,11 +16,12 @@ Whatever is in an outcome can be stored: checked when it is made, so that record
 
 import re
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
+from uuid import UUID
 
-from duly.errors import DulyError, InvalidArgument
+from duly.errors import DulyError, InvalidArgument, InvalidResult
 from duly.kernel.backoff import LONGEST_SECONDS
-from duly.kernel.canonical import Json, checked_json
+from duly.kernel.canonical import LARGEST_BYTES, Json, checked_json
 
 __all__ = [
     "LONGEST_TEXT",
@@ -36,8 +37,10 @@ __all__ = [
     "Later",
     "Outcome",
     "Settled",
+    "checked_result",
     "clean_text",
     "failure_of",
+    "invalid_result",
 ]
 
 LONGEST_TEXT = 2048
@@ -59,6 +62,11 @@ class Created(Generic[T_co]):
 
     row: T_co
 
+    @property
+    def job_id(self: "Created[UUID]") -> UUID:
+        """The job's id, of a request for a job."""
+        return job_id_of(self.row)
+
 
 @dataclass(frozen=True, slots=True)
 class Existing(Generic[T_co]):
@@ -66,8 +74,36 @@ class Existing(Generic[T_co]):
 
     row: T_co
 
+    @property
+    def job_id(self: "Existing[UUID]") -> UUID:
+        """The job's id, of a request for a job."""
+        return job_id_of(self.row)
+
+
+def job_id_of(row: Any) -> UUID:
+    """The row of a request for a job is its id."""
+    if isinstance(row, UUID):
+        return row
+    raise AttributeError(f"this is the answer to a request for a {type(row).__name__}, not for a job; see .row")
+
 
 Creation: TypeAlias = Created[T] | Existing[T]
+
+
+def checked_result(result: object) -> Json:
+    """A plain copy of what a handler returned, or InvalidResult with the place and the fix."""
+    try:
+        return checked_json(result, object_only=False)
+    except InvalidArgument as error:
+        raise invalid_result(str(error)) from None
+
+
+def invalid_result(reason: str) -> InvalidResult:
+    """The refusal of a result."""
+    return InvalidResult(
+        f"the handler's result cannot be stored: {reason}. A result is JSON of at most {LARGEST_BYTES} bytes; "
+        "store more elsewhere and return its name"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +114,7 @@ class Done:
 
     def __post_init__(self) -> None:
         if self.result is not None:
-            object.__setattr__(self, "result", checked_json(self.result, object_only=False))
+            object.__setattr__(self, "result", checked_result(self.result))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.kernel.lease import Lease, LeaseTable, claim, claim_lapsed, find_due, find_lapsed, quarantine, release, sweep
+from duly.kernel.outcome import failure_of
 
 __all__ = ["Call", "Finished", "Pace", "Stop", "StopSign", "Where", "Work", "where_to_run"]
 
@@ -114,6 +115,10 @@ class Work(ABC):
 
         An outcome is what the function of `call` returned, or one of `outcome.py` that the worker made of its end.
         """
+
+    def outcome_of_refusal(self, error: Exception) -> object:
+        """What to record of a row whose outcome the database refused with this error: by default that it failed."""
+        return failure_of(error)
 
     async def claim(
         self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None

@@ -37,6 +37,7 @@ __all__ = [
     "is_async",
     "look",
     "look_async",
+    "refuse_unsupported",
 ]
 
 SyncTransaction: TypeAlias = "psycopg.Connection[Any] | AlchemyConnection | Session"
@@ -60,14 +61,71 @@ RULES = {
     "ck_job_limit__type": f"a type has {NAME}",
 }
 REFUSED = ("22", "23")  # classes of SQLSTATE: a value, or a rule that it breaks
+SUPPORTED = (
+    "a job is asked for on a psycopg 3 connection, or on an SQLAlchemy connection or session over psycopg 3,"
+    " sync or async"
+)
+BY_SQL = "with another driver, call the SQL function: select id, outcome from ledger.enqueue(org => ..., type => ...)"
+DRIVER = "psycopg"  # SQLAlchemy's name for psycopg 3
+ALCHEMY = {"sqlalchemy": ("Connection",), "sqlalchemy.orm": ("Session",)}
+ASYNC_ALCHEMY = {"sqlalchemy.ext.asyncio": ("AsyncConnection", "AsyncSession")}
+
+
+# Which connections ----------------------------------------------------------------------------------------------------
+
+
+def refuse_unsupported(transaction: object) -> None:
+    """Refuse anything but a connection or session on which a job can be asked for, in words that name both."""
+    if not isinstance(transaction, (psycopg.Connection, psycopg.AsyncConnection)) and not is_one_of(
+        transaction, ALCHEMY | ASYNC_ALCHEMY
+    ):
+        raise InvalidArgument(f"{SUPPORTED}; not {described(transaction)}")
+
+
+def described(given: object) -> str:
+    """What was given instead of a connection, and what to give."""
+    module = type(given).__module__
+    name = type(given).__qualname__ if module == "builtins" else f"{module}.{type(given).__qualname__}"
+    if given is None:
+        return "None"
+    if isinstance(given, str):
+        return "a string; connect first, and pass the connection"
+    if isinstance(given, (psycopg.Cursor, psycopg.AsyncCursor)):
+        return f"a cursor ({name}); pass its connection: cursor.connection"
+    if module.startswith("django."):
+        return f"Django's {name}; inside atomic(), over psycopg 3, pass what it wraps: connection.connection"
+    if name.endswith("Engine"):
+        return f"an engine ({name}); pass what `with engine.begin() as tx` gives"
+    if name.endswith("scoped_session"):
+        return f"{name}; call it, and pass the session that it gives"
+    return f"{name}; {BY_SQL}"
+
+
+def refuse_other_driver(connection: "AlchemyConnection | AlchemyAsyncConnection") -> None:
+    """Refuse an SQLAlchemy connection that speaks through another driver than psycopg 3."""
+    driver = connection.dialect.driver
+    if driver != DRIVER:
+        raise InvalidArgument(
+            f"{SUPPORTED}; this is SQLAlchemy over {driver}: begin its address with postgresql+psycopg://, or, {BY_SQL}"
+        )
+
+
+def is_one_of(given: object, classes: Mapping[str, Sequence[str]]) -> bool:
+    """Is it an instance of one of these classes? Nobody has one of a module that was not imported."""
+    return any(
+        isinstance(given, getattr(sys.modules[module], name))
+        for module, names in classes.items()
+        if module in sys.modules
+        for name in names
+    )
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
 
 
 def is_async(transaction: AnyTransaction) -> "TypeIs[AsyncTransaction]":
     """Must what we ask here be awaited?"""
-    if isinstance(transaction, psycopg.AsyncConnection):
-        return True
-    alchemy = sys.modules.get("sqlalchemy.ext.asyncio")  # nobody has one of these who did not import it
-    return alchemy is not None and isinstance(transaction, (alchemy.AsyncConnection, alchemy.AsyncSession))
+    return isinstance(transaction, psycopg.AsyncConnection) or is_one_of(transaction, ASYNC_ALCHEMY)
 
 
 def ask(transaction: SyncTransaction, request: Request) -> Creation[UUID]:
@@ -80,6 +138,7 @@ def ask(transaction: SyncTransaction, request: Request) -> Creation[UUID]:
         from sqlalchemy.orm import Session
 
         connection = transaction.connection() if isinstance(transaction, Session) else transaction
+        refuse_other_driver(connection)
         return creation_of(connection.exec_driver_sql(STATEMENT, parameters).mappings().one())
 
 
@@ -94,6 +153,7 @@ async def ask_async(transaction: AsyncTransaction, request: Request) -> Creation
         from sqlalchemy.ext.asyncio import AsyncSession
 
         connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
+        refuse_other_driver(connection)
         return creation_of((await connection.exec_driver_sql(STATEMENT, parameters)).mappings().one())
 
 
@@ -103,8 +163,9 @@ def look(transaction: SyncTransaction, org: UUID, statement: Statement, paramete
     The tenant is set inside a savepoint, or a transaction where none is open, which is rolled back: by psycopg itself,
     for SQLAlchemy need not know.
     """
+    refuse_unsupported(transaction)
     driver = plain_driver_of(transaction)
-    assert isinstance(driver, psycopg.Connection), "we speak through psycopg"
+    assert isinstance(driver, psycopg.Connection), "other drivers were refused"
     with driver.transaction(force_rollback=True), driver.cursor(row_factory=dict_row) as cursor:
         cursor.execute(SQL.act_for, {"org": org})
         return cursor.execute(statement, parameters).fetchall()
@@ -117,11 +178,13 @@ def plain_driver_of(transaction: SyncTransaction) -> object:
     from sqlalchemy.orm import Session
 
     connection = transaction.connection() if isinstance(transaction, Session) else transaction
+    refuse_other_driver(connection)
     return connection.connection.driver_connection
 
 
 async def look_async(transaction: AsyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
     """The same on an async connection."""
+    refuse_unsupported(transaction)
     driver = await driver_of(transaction)
     async with driver.transaction(force_rollback=True), driver.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(SQL.act_for, {"org": org})
@@ -136,8 +199,9 @@ async def driver_of(transaction: AsyncTransaction) -> psycopg.AsyncConnection[An
     from sqlalchemy.ext.asyncio import AsyncSession
 
     connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
+    refuse_other_driver(connection)
     driver: Any = (await connection.get_raw_connection()).driver_connection
-    assert isinstance(driver, psycopg.AsyncConnection), "we speak through psycopg"
+    assert isinstance(driver, psycopg.AsyncConnection), "other drivers were refused"
     return cast("psycopg.AsyncConnection[Any]", driver)
 
 
@@ -159,7 +223,8 @@ def as_our_errors() -> Generator[None, None, None]:
         state = cause.sqlstate or ""
         words = RULES.get(cause.diag.constraint_name or "") or cause.diag.message_primary or str(cause)
         if state == KEY_REUSED:
-            raise KeyReused(words) from error
+            hint = cause.diag.message_hint
+            raise KeyReused(f"{words}; {hint}" if hint else words) from error
         if state.startswith(REFUSED):
             raise InvalidArgument(words) from error
         raise

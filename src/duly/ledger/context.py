@@ -22,8 +22,9 @@ from psycopg import AsyncConnection, Connection, IsolationLevel, errors, sql
 
 from duly.db.pool import SET_ROLE, Pool, with_keepalive
 from duly.errors import InvalidArgument, LeaseLost, Misconfigured, Unavailable
-from duly.kernel.canonical import Json, checked_json
+from duly.kernel.canonical import Json
 from duly.kernel.lease import Lease, find_settled, keys_and_owners, render
+from duly.kernel.outcome import checked_result
 from duly.kernel.work import StopSign
 from duly.ledger import store
 from duly.ledger.machine import JOB
@@ -46,6 +47,7 @@ class Context:
     queue: str
     attempt: int  # 0 the first time
     max_attempts: int
+    snoozes: int = 0  # how often its handler said `Later`, which counts no attempt
     sign: StopSign = field(default_factory=StopSign)
     desk: "Desk | None" = field(default=None, repr=False, compare=False)
 
@@ -64,12 +66,12 @@ class Context:
         return Fenced(self.at_desk())
 
     @overload
-    def complete(self, connection: AsyncConnection[Any], result: Json = None) -> Awaitable[None]: ...
+    def complete(self, connection: AsyncConnection[Any], result: Json = None) -> Coroutine[Any, Any, None]: ...
     @overload
     def complete(self, connection: Connection[Any], result: Json = None) -> None: ...
     def complete(
         self, connection: AsyncConnection[Any] | Connection[Any], result: Json = None
-    ) -> Awaitable[None] | None:
+    ) -> Coroutine[Any, Any, None] | None:
         """End the job, done with this result, inside the transaction that `transaction()` gave."""
         return self.at_desk().complete(connection, result)
 
@@ -147,19 +149,23 @@ class Desk:
         finally:
             self.open = None
 
-    def complete(self, connection: AsyncConnection[Any] | Connection[Any], result: Json) -> Awaitable[None] | None:
+    def complete(
+        self, connection: AsyncConnection[Any] | Connection[Any], result: Json
+    ) -> Coroutine[Any, Any, None] | None:
         """Settle the job in the transaction under way."""
         if connection is not self.open:
             raise InvalidArgument("complete() takes the connection that ctx.transaction() gave, while it is open")
-        checked = checked_json(result, object_only=False)
+        checked = None if result is None else checked_result(result)
         if isinstance(connection, AsyncConnection):
             return self.settle(connection, checked)
-        connection.execute(store.SQL.done, store.parameters_of_done([self.lease], [checked]))
+        with store.results_refused():
+            connection.execute(store.SQL.done, store.parameters_of_done([self.lease], [checked]))
         return None
 
     async def settle(self, connection: AsyncConnection[Any], result: Json) -> None:
         """Settle the job in an async transaction."""
-        await store.done(connection, [self.lease], [result])
+        with store.results_refused():
+            await store.done(connection, [self.lease], [result])
 
     async def record(self, stage: str | None, percent: int | None) -> None:
         """Write progress down, or LeaseLost."""

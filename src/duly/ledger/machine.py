@@ -33,7 +33,7 @@ JOB = LeaseTable(
 JOB_EVENT = Log(
     table="ledger.job_event",
     columns={
-        "id": "duly.new_id()",
+        "id": "ledger.event_id({key}, revision)",  # so the primary key refuses a second event of one number
         "job_id": "{key}",
         "org_id": "org_id",
         "seq": "revision",
@@ -61,10 +61,14 @@ JOB_MACHINE = Machine(
     moved=(
         "new.progressed_at is distinct from old.progressed_at"
         " or (old.cancel_requested_at is null and new.cancel_requested_at is not null)"
+        " or new.idempotency_key is distinct from old.idempotency_key"
     ),
     detail=(
-        "case when said is null and status = 'running'"
-        " then jsonb_build_object('actor', lease_owner, 'start', starts) else said end"
+        "case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts)"
+        " when moved_from = 'running' and status <> 'running' and num_nonnulls(stage, progress) > 0"
+        " then coalesce(said, jsonb_build_object())"
+        " || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))"
+        " else said end"
     ),
     log=JOB_EVENT,
     rules={
@@ -112,6 +116,12 @@ JOB_MACHINE = Machine(
         "new.updated_at := duly.clock();",
     ),
     at_move=(
+        "if new.idempotency_key is distinct from old.idempotency_key",
+        "    and (new.idempotency_key is not null or new.status <> 'canceled')",
+        "then",
+        "    raise exception 'the key of job % stays its own until it is canceled and the key released', old.id",
+        "        using errcode = 'DU001';",
+        "end if;",
         "if new.said is not distinct from old.said then",
         "    new.said := null;",
         "end if;",
@@ -120,8 +130,8 @@ JOB_MACHINE = Machine(
         "new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at)"
         " else old.started_at end;",
         "if new.status in ('succeeded', 'canceled', 'dead_letter') then",
-        "    new.finished_at := new.updated_at;",
-        "    new.retain_until := new.updated_at + new.retain_for;",
+        "    new.finished_at := coalesce(old.finished_at, new.updated_at);",
+        "    new.retain_until := new.finished_at + new.retain_for;",
         "else",
         "    new.finished_at := null;",
         "    new.retain_until := null;",

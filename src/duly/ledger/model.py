@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from duly.errors import InvalidArgument
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.canonical import Json
 
@@ -29,6 +30,7 @@ __all__ = [
     "Request",
     "Status",
     "floors_after",
+    "refuse_naive",
 ]
 
 ANY = "*"  # in pauses: whichever queue, whichever type
@@ -92,6 +94,18 @@ class Request:
     delay_seconds: float | None = None
     requested_by: str | None = None
     options: Options = field(default_factory=Options)
+
+    def __post_init__(self) -> None:
+        if self.run_at is not None:
+            refuse_naive(self.run_at)
+
+
+def refuse_naive(run_at: datetime) -> None:
+    """Refuse a time without a zone: the database would read it in whatever zone the session has."""
+    if run_at.utcoffset() is None:
+        raise InvalidArgument(
+            f"run_at={run_at} has no time zone; say which is meant, for example run_at.replace(tzinfo=datetime.UTC)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

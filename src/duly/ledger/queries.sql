@@ -32,7 +32,7 @@ order by nth;
 -- Due jobs of the kinds we handle become ours, and each claim counts as a start, so a crash counts.
 select
     id, org_id, type, queue, priority, payload, attempt, max_attempts, starts, timeout_seconds, idempotency_key,
-    requested_by, created_at, run_at, started_at
+    snoozes, requested_by, created_at, run_at, started_at
 from ledger.claim(
     queues => %(queues)s::text[], types => %(types)s::text[], owner => %(owner)s, lease_seconds => %(lease_seconds)s,
     most => %(most)s, floor_priorities => %(floor_priorities)s::integer[],
@@ -44,16 +44,13 @@ from ledger.claim(
 select ledger.fence(%(key)s, %(owner)s, %(role)s);
 
 -- name: record_progress
--- The row always tells the newest; the log at most once a second, unless the stage changed or the end was reached.
+-- The row always tells the newest; the log at most once a second, and the event that ends the start tells the last.
 update ledger.job as t
 set
     stage = coalesce(%(stage)s::text, t.stage),
     progress = coalesce(%(progress)s::bigint, t.progress),
     progressed_at = case
-        when t.progressed_at > duly.clock() - interval '1 second'
-            and coalesce(%(stage)s::text, t.stage) is not distinct from t.stage
-            and (%(progress)s::bigint is distinct from 100 or t.progress = 100)
-        then t.progressed_at
+        when t.progressed_at between duly.clock() - interval '1 second' and duly.clock() then t.progressed_at
         else duly.clock()
     end,
     said = jsonb_strip_nulls(jsonb_build_object(
@@ -160,7 +157,7 @@ ours as (
             case t.backoff_policy
                 when 'none' then 0
                 when 'fixed' then t.backoff_base_seconds
-                when 'exp' then random() * least(
+                when 'exp' then (0.8 + 0.4 * random()) * least(
                     t.backoff_cap_seconds, t.backoff_base_seconds * power(2::float8, least(t.attempt, 60))
                 )
             end as wait_seconds
@@ -190,16 +187,8 @@ select key from settled;
 
 -- name: cancel_job
 -- A waiting job is cancelled at once. A running one is asked to stop, and stays its holder's until that settles it; or is
--- cancelled at once too, and its holder finds the lease lost.
-update ledger.job as t
-set
-    status = case when t.status = 'queued' or %(now)s::boolean then 'canceled' else t.status end::ledger.job_status,
-    lease_owner = case when t.status = 'running' and not %(now)s::boolean then t.lease_owner end,
-    lease_expires_at = case when t.status = 'running' and not %(now)s::boolean then t.lease_expires_at end,
-    cancel_requested_at = coalesce(t.cancel_requested_at, duly.clock()),
-    said = jsonb_strip_nulls(jsonb_build_object('actor', %(actor)s::text, 'reason', 'cancel_requested'))
-where t.org_id = %(org)s and t.id = %(key)s and t.status in ('queued', 'running')
-returning t.status;
+-- cancelled at once too, and its holder finds the lease lost. The key of a canceled job is released only where asked for.
+select ledger.cancel(%(org)s, %(key)s, %(actor)s, now => %(now)s, release_key => %(release_key)s);
 
 -- name: retry_job
 -- A dead letter waits again as though it were new; who wanted that is written down.
@@ -282,6 +271,10 @@ select ledger.wake();
 -- name: retain
 -- Finished jobs leave, with their events, when their time is over.
 select ledger.retain(%(most)s);
+
+-- name: erase_job
+-- One finished job leaves before its time, with its events; the owner alone may, and who did is written down.
+select ledger.erase(%(org)s, %(key)s, %(actor)s, %(reason)s);
 
 -- name: act_for
 -- From here to the end of the transaction, only this org's jobs can be seen.

@@ -13,27 +13,44 @@ asked for: a payload that its handler cannot take never gets into the ledger.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Concatenate, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, Never, ParamSpec, TypedDict, TypeVar, Unpack, overload
 from uuid import UUID
 
 from duly.errors import InvalidArgument
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.canonical import Json, checked_json
 from duly.kernel.outcome import Creation
-from duly.ledger.asking import AnyTransaction, AsyncTransaction, SyncTransaction, ask, ask_async, is_async
+from duly.ledger.asking import (
+    AnyTransaction,
+    AsyncTransaction,
+    SyncTransaction,
+    ask,
+    ask_async,
+    is_async,
+    refuse_unsupported,
+)
+from duly.ledger.checks import (
+    MAX_CONCURRENCY,
+    check_first_parameter,
+    check_number,
+    check_options,
+    declared_options,
+    declared_seconds,
+)
 from duly.ledger.context import Context
-from duly.ledger.duration import Duration, seconds_of
-from duly.ledger.model import MOST_RETAIN_SECONDS, Options, Request
+from duly.ledger.duration import Duration
+from duly.ledger.model import Options, Request
 from duly.ledger.work import Handler
 
 __all__ = ["DEFAULT_ORG", "App", "AsyncOrder", "JobType", "Order", "When"]
 
 DEFAULT_ORG = UUID(int=1)  # for whoever has no tenants
 
+MAX_BYTES = 2**63 - 1
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 P = ParamSpec("P")
@@ -46,9 +63,12 @@ class When(TypedDict, total=False):
     org: UUID
     key: str  # the same key and arguments make one job
     delay: Duration
-    run_at: datetime
+    run_at: datetime  # with its time zone
     priority: int  # -100 to 100, higher first
     requested_by: str
+
+
+ASKED = When.__annotations__.keys()
 
 
 class App:
@@ -71,20 +91,33 @@ class App:
         retain: Duration = timedelta(days=30),
         isolate: bool = False,
         memory_bytes: int | None = None,
+        **unknown: Never,
     ) -> Callable[[Callable[Concatenate[Context, P], R]], "JobType[P, R]"]:
         """Declare a type of job; the function performs it, and gives its arguments their names and types.
 
-        At most `concurrency` jobs of it run at once, over all workers.
+        At most `concurrency` jobs of it run at once, over all workers. What no job could be made from is refused here.
         """
-        if concurrency is not None and concurrency < 1:
-            raise InvalidArgument(f"concurrency={concurrency} of the job type '{type}': must be 1 or more")
-        seconds = None if timeout is None else seconds_of(timeout)
-        policy = backoff if isinstance(backoff, Backoff) else Backoff(BackoffPolicy(backoff))
-        options = Options(priority, max_attempts, policy, seconds, seconds_of(retain, MOST_RETAIN_SECONDS))
+        if unknown:
+            elsewhere = {name: f"give it with the request: {type}.on(tx, {name}=...)" for name in ASKED}
+            check_options(f"@app.job({type!r})", unknown, DECLARED, elsewhere)
+        options = declared_options(
+            type,
+            queue=queue,
+            max_attempts=max_attempts,
+            backoff=backoff,
+            priority=priority,
+            timeout=timeout,
+            retain=retain,
+        )
+        if concurrency is not None:
+            check_number(f"concurrency={concurrency!r} of the job type '{type}'", concurrency, 1, MAX_CONCURRENCY)
+        if memory_bytes is not None:
+            check_number(f"memory_bytes={memory_bytes!r} of the job type '{type}'", memory_bytes, 1, MAX_BYTES)
 
         def declare(function: Callable[Concatenate[Context, P], R]) -> "JobType[P, R]":
             if type in self.types:
                 raise InvalidArgument(f"the job type '{type}' is declared twice: each needs a name of its own")
+            check_first_parameter(type, function)
             _, *taken = inspect.signature(function).parameters.values()
             if unnamed := [str(each) for each in taken if each.kind not in NAMED]:
                 raise InvalidArgument(
@@ -95,7 +128,7 @@ class App:
                     f"the job type '{type}' is isolated and stands in the script itself, which a child process cannot "
                     "import; move it into a module"
                 )
-            handler = Handler(type, function, queue, isolate, seconds, memory_bytes, concurrency)
+            handler = Handler(type, function, queue, isolate, options.timeout_seconds, memory_bytes, concurrency)
             self.types[type] = made = JobType(self, function, handler, options)
             return made
 
@@ -104,6 +137,9 @@ class App:
     def handlers(self) -> list[Handler]:
         """Who performs what: for a worker."""
         return [each.handler for each in self.types.values()]
+
+
+DECLARED = inspect.signature(App.job).parameters.keys() - {"self", "type", "unknown"}
 
 
 @dataclass(frozen=True)
@@ -124,14 +160,19 @@ class JobType(Generic[P, R]):
     def on(self, transaction: AsyncTransaction, **when: Unpack[When]) -> "AsyncOrder[P]": ...
     def on(self, transaction: AnyTransaction, **when: Unpack[When]) -> "Order[P] | AsyncOrder[P]":
         """Ask for a job inside this transaction: `.enqueue(...)` takes the handler's own arguments."""
+        name = self.handler.type
+        if not when.keys() <= ASKED:
+            elsewhere = {each: f"declare it: @app.job({name!r}, {each}=...)" for each in DECLARED}
+            check_options(f"{name}.on()", when, ASKED, elsewhere)
+        refuse_unsupported(transaction)
         delay = when.get("delay")
         request = Request(
             org=when.get("org", self.app.org),
-            type=self.handler.type,
+            type=name,
             queue=self.handler.queue,
             key=when.get("key"),
             run_at=when.get("run_at"),
-            delay_seconds=None if delay is None else seconds_of(delay),
+            delay_seconds=None if delay is None else declared_seconds(f"delay={delay!r} of {name}.on()", delay),
             requested_by=when.get("requested_by"),
             options=replace(self.options, priority=when.get("priority", self.options.priority)),
         )
@@ -175,6 +216,6 @@ class AsyncOrder(Generic[P]):
     transaction: AsyncTransaction
     request: Request
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[Creation[UUID]]:
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Creation[UUID]]:
         """Ask for it, to be awaited; see `Order.enqueue`."""
         return ask_async(self.transaction, replace(self.request, payload=self.of.payload_of(*args, **kwargs)))

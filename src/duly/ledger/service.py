@@ -20,6 +20,7 @@ __all__ = [
     "cancel",
     "count_dead",
     "enqueue",
+    "erase",
     "get_job",
     "list_events",
     "list_jobs",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 REDRIVEN_AT_ONCE = 1000
+MAX_REASON = 500
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------
@@ -96,14 +98,37 @@ async def list_events(pool: Pool, org: UUID, key: UUID, *, place: str | None = N
 # Steering -------------------------------------------------------------------------------------------------------------
 
 
-async def cancel(pool: Pool, org: UUID, key: UUID, actor: str | None, *, now: bool = False) -> Job:
-    """Cancel a waiting job, ask a running one to stop, or stop it `now`; one that has ended refuses."""
+async def cancel(
+    pool: Pool, org: UUID, key: UUID, actor: str | None, *, now: bool = False, release_key: bool = False
+) -> Job:
+    """Cancel a waiting job, ask a running one to stop, or stop it `now`; one that has ended refuses.
+
+    `release_key` also frees its key for another request; a job that is canceled already takes that too, and repeated.
+    """
     async with tenant(pool, org) as connection:
-        status = await store.cancel_job(connection, org, key, actor, now=now)
+        status = await store.cancel_job(connection, org, key, actor, now=now, release_key=release_key)
         job = await get(connection, org, key)
+    if status is None and release_key and job.status is Status.CANCELED:
+        return job
+    if status is None and job.status is Status.RUNNING:
+        raise IllegalMove(
+            f"job {key} is running, and a key is released only once its job is canceled: cancel it at once (now), "
+            "or cancel it and release the key when it has stopped"
+        )
     if status is None:
         raise IllegalMove(f"job {key} is {job.status} and cannot be cancelled: it has come to its end")
     return job
+
+
+async def erase(pool: Pool, org: UUID, key: UUID, actor: str, reason: str | None = None) -> None:
+    """Remove one finished job with its events, for good; who did it is written down. For the owner of the tables."""
+    if reason is not None and not 1 <= len(reason) <= MAX_REASON:
+        raise InvalidArgument(f"a reason of {len(reason)} characters: must have 1 to {MAX_REASON}")
+    async with tenant(pool, org) as connection:
+        if await store.erase_job(connection, org, key, actor, reason):
+            return
+        job = await get(connection, org, key)
+    raise IllegalMove(f"job {key} is {job.status} and cannot be erased: cancel it first (duly jobs cancel {key} --now)")
 
 
 async def retry(pool: Pool, org: UUID, key: UUID, actor: str | None) -> Job:

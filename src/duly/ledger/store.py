@@ -7,11 +7,13 @@ transaction, which is the caller's.
 
 import json
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from uuid import UUID
 
+from psycopg.errors import CheckViolation
 from psycopg.types.json import Jsonb
 
 from duly.db.queries import load_queries
@@ -30,7 +32,7 @@ from duly.kernel.canonical import Json
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
 from duly.kernel.lease import Lease, find_settled, keys_and_owners, settle_many
-from duly.kernel.outcome import clean_text
+from duly.kernel.outcome import clean_text, invalid_result
 from duly.ledger.machine import JOB
 from duly.ledger.model import (
     ANY,
@@ -45,6 +47,7 @@ from duly.ledger.model import (
     Options,
     Request,
     Status,
+    refuse_naive,
 )
 
 __all__ = [
@@ -60,6 +63,7 @@ __all__ = [
     "done",
     "enqueue",
     "enqueue_many",
+    "erase_job",
     "failed",
     "fence",
     "find_job",
@@ -77,6 +81,7 @@ __all__ = [
     "put_back",
     "record_progress",
     "redrive",
+    "results_refused",
     "resume",
     "retain",
     "retry_job",
@@ -86,6 +91,7 @@ __all__ = [
 ]
 
 SQL = load_queries(__file__)
+RESULT_RULE = "ck_job__result"
 KEY_REUSED = "DU002"  # the SQLSTATE of a key that stands for another request
 END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 
@@ -122,6 +128,8 @@ async def enqueue_many(
     run_ats: Sequence[datetime] | None = None,
 ) -> Sequence[Row]:
     """Make many jobs that differ from this request in their payload, key and time; the answers come in that order."""
+    for run_at in run_ats or ():
+        refuse_naive(run_at)
     return await get_rows(
         connection,
         SQL.enqueue_many,
@@ -209,6 +217,17 @@ def parameters_of_done(leases: Sequence[Lease], results: Sequence[Json]) -> dict
     """Results as the parameters of `done`; mostly there are none."""
     values = [None if result is None else json.dumps(result) for result in results]
     return {**keys_and_owners(leases), "results": values if any(values) else None}
+
+
+@contextmanager
+def results_refused() -> Generator[None, None, None]:
+    """Say of a result that it is too large as the database stores it, where that is what was refused."""
+    try:
+        yield
+    except CheckViolation as error:
+        if error.diag.constraint_name == RESULT_RULE:
+            raise invalid_result("$: it is too large as the database stores it") from error
+        raise
 
 
 async def later(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float]) -> frozenset[UUID]:
@@ -319,11 +338,21 @@ async def write(asked: Awaitable[Sequence[Row]]) -> frozenset[UUID]:
 
 
 async def cancel_job(
-    connection: Connection, org: UUID, key: UUID, actor: str | None, *, now: bool = False
+    connection: Connection, org: UUID, key: UUID, actor: str | None, *, now: bool = False, release_key: bool = False
 ) -> Status | None:
-    """Cancel a waiting job, ask a running one to stop, or stop it `now`; its status, None when it has neither."""
-    status = await find_value(connection, SQL.cancel_job, org=org, key=key, actor=actor, now=now)
+    """Cancel a waiting job, ask a running one to stop, or stop it `now`; its status, None when nothing was changed.
+
+    `release_key` frees the key of the job that this cancels, or that was canceled before.
+    """
+    status = await find_value(
+        connection, SQL.cancel_job, org=org, key=key, actor=actor, now=now, release_key=release_key
+    )
     return Status(status) if status else None
+
+
+async def erase_job(connection: Connection, org: UUID, key: UUID, actor: str, reason: str | None) -> bool:
+    """Remove one finished job with its events; False when there is none of this id, or it has not finished."""
+    return bool(await find_value(connection, SQL.erase_job, org=org, key=key, actor=actor, reason=reason))
 
 
 async def retry_job(connection: Connection, org: UUID, key: UUID, actor: str | None) -> bool:

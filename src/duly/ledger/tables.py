@@ -65,7 +65,7 @@ job = Table(
     Column("result", JSONB),
     Column("run_at", DateTime(timezone=True), nullable=False, server_default=NOW),
     Column("timeout_seconds", Double),
-    Column("backoff_base_seconds", Double, nullable=False, server_default="1"),
+    Column("backoff_base_seconds", Double, nullable=False, server_default="15"),
     Column("backoff_cap_seconds", Double, nullable=False, server_default="600"),
     Column(
         "starts",

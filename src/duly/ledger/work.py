@@ -16,6 +16,7 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.db.rows import Connection
+from duly.errors import InvalidResult
 from duly.kernel.lease import Lease
 from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp, HandedBack, Later, Settled
 from duly.kernel.work import Call, Finished, Pace, StopSign, Where, Work, where_to_run
@@ -149,12 +150,17 @@ class JobWork(Work):
             keys |= await self.settle_sort(connection, sort, several)
         return keys
 
+    def outcome_of_refusal(self, error: Exception) -> object:
+        """A result that the database refuses would be refused again after the work was done again."""
+        return GiveUp(error.code, str(error)) if isinstance(error, InvalidResult) else super().outcome_of_refusal(error)
+
     async def settle_sort(self, connection: Connection, sort: type, finished: Sequence[Finished]) -> frozenset[UUID]:
         """Write down outcomes of one sort."""
         leases = [lease for lease, _ in finished]
         outcomes: list[Any] = [outcome for _, outcome in finished]
         if sort is Done:
-            return await store.done(connection, leases, [each.result for each in outcomes])
+            with store.results_refused():
+                return await store.done(connection, leases, [each.result for each in outcomes])
         if sort is Later:
             return await store.later(connection, leases, [each.seconds for each in outcomes])
         if sort is Cancelled:
@@ -200,6 +206,7 @@ def context_of(lease: Lease, sign: StopSign | None = None, desk: Desk | None = N
         queue=row["queue"],
         attempt=row["attempt"],
         max_attempts=row["max_attempts"],
+        snoozes=row["snoozes"],
         sign=sign or StopSign(),
         desk=desk,
     )
@@ -209,6 +216,8 @@ async def perform_async(function: Callable[..., Any], context: Context, payload:
     """Call an `async def` handler."""
     try:
         return said_by(context, await function(context, **payload))
+    except InvalidResult as error:
+        return Settled() if context.is_settled else GiveUp(error.code, str(error))
     except Exception:
         if context.is_settled:
             return Settled()
@@ -219,6 +228,8 @@ def perform_plain(function: Callable[..., Any], context: Context, payload: dict[
     """Call a plain handler; in a child process this is what travels."""
     try:
         return said_by(context, function(context, **payload))
+    except InvalidResult as error:
+        return Settled() if context.is_settled else GiveUp(error.code, str(error))
     except Exception:
         if context.is_settled:
             return Settled()

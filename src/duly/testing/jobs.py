@@ -212,6 +212,7 @@ def perform(
     /,
     *args: Any,
     attempt: int = 0,
+    snoozes: int = 0,
     max_attempts: int | None = None,
     org: UUID | None = None,
     **kwargs: Any,
@@ -229,6 +230,7 @@ def perform(
         type=handler.type,
         queue=handler.queue,
         attempt=attempt,
+        snoozes=snoozes,
         max_attempts=job_type.options.max_attempts if max_attempts is None else max_attempts,
         desk=Nowhere(handler.type),
     )

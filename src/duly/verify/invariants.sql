@@ -267,7 +267,7 @@ limit %(most)s;
 
 -- name: job_events_are_legal
 -- contract: ledger
--- Every event is an edge that is drawn; progress and a request to cancel stay where they are.
+-- Every event is an edge that is drawn; progress, a request to cancel and the release of a key stay where they are.
 select format('job %%s: event %%s goes from %%s to %%s', e.job_id, e.seq, coalesce(e.prev_status, 'nothing'), e.next_status)
     as offender
 from ledger.job_event as e

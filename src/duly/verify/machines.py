@@ -62,7 +62,7 @@ DRAWN = {
     each.name: each
     for each in (
         Drawn("outbox", "duly", "duly.outbox", "status", stays=("sending",)),
-        Drawn("job", "ledger", "ledger.job", "status", log="ledger.job_event", stays=("running",)),
+        Drawn("job", "ledger", "ledger.job", "status", log="ledger.job_event", stays=("running", "canceled")),
         Drawn("post", "posts", "posts.posts", "status", stays=("PENDING",)),
         Drawn("schedule", "scheduler", "scheduler.jobs", "status", stays=("active", "paused", "archived")),
         Drawn("run", "scheduler", "scheduler.job_runs", "status"),

@@ -22,7 +22,7 @@ from duly.kernel.crashpoint import crashpoint
 from duly.kernel.halves import in_halves, is_the_databases_fault, will_pass
 from duly.kernel.keeper import Connect, Keeper
 from duly.kernel.lease import Lease
-from duly.kernel.outcome import HandedBack, Settled, failure_of
+from duly.kernel.outcome import HandedBack, Settled
 from duly.kernel.work import Finished, Stop, Work
 from duly.logs import get_log
 from duly.worker.handlers import Handlers, News, Running
@@ -383,7 +383,7 @@ class Lanes:
             self.note_lost(running, str(error))
         else:
             log.error("an outcome could not be recorded", **about, exc_info=error)
-            for unwritable in await in_halves([(running, failure_of(error))], self.write):
+            for unwritable in await in_halves([(running, self.work.outcome_of_refusal(error))], self.write):
                 log.error("nor could its failure; it will lapse", **about, row=unwritable)
         self.forget(running)
 

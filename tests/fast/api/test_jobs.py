@@ -459,7 +459,21 @@ async def test_a_running_job_is_asked_to_stop_or_stopped_now(api: httpx2.Client,
     jobs.verify()
 
 
-@pytest.mark.parametrize("body", [{"now": "yes"}, {"now": 1}, {"force": True}, [], "now"])
+def test_a_canceled_jobs_key_is_released_where_that_is_asked_for(api: httpx2.Client) -> None:
+    job = made(api, key="order:42")
+    api.post(f"/v1/jobs/{job['id']}/cancel")
+    taken = refused(
+        api.post("/v1/jobs", json={"type": "work", "key": "order:42", "queue": "images"}), 409, "KEY_REUSED"
+    )
+    assert f"already belongs to job {job['id']} (canceled), asked for with queue default, not images" in taken["detail"]
+    released = api.post(f"/v1/jobs/{job['id']}/cancel", json={"release_key": True})
+    assert (released.status_code, released.json()["idempotency_key"]) == (200, None)
+    told = {"actor": "loopback", "reason": "key_released", "released_key": "order:42"}
+    assert events_of(api, job)[-1]["detail_json"] == told
+    assert api.post("/v1/jobs", json={"type": "work", "key": "order:42", "queue": "images"}).status_code == 201
+
+
+@pytest.mark.parametrize("body", [{"now": "yes"}, {"now": 1}, {"force": True}, {"release_key": 1}, [], "now"])
 def test_a_cancel_that_is_badly_said_cancels_nothing(body: object, api: httpx2.Client) -> None:
     job = made(api)
     refused(api.post(f"/v1/jobs/{job['id']}/cancel", json=body), 422, "INVALID_ARGUMENT")

@@ -210,6 +210,38 @@ async def test_running_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
     assert await store.done(jobs.worker, leases, [None]) == frozenset()
 
 
+def test_a_key_is_released_where_that_is_asked_for(cli: CommandLine, jobs: JobActions) -> None:
+    first = cli.json("jobs", "enqueue", "work", "--key", "order:42")["id"]
+    cli.output("jobs", "cancel", first)
+    refusal = cli.error("jobs", "enqueue", "work", "--key", "order:42", "--queue", "images")
+    assert f"job {first} (canceled), asked for with queue default, not images" in str(refusal)
+    assert f"duly jobs cancel {first} --release-key" in str(refusal)
+    assert cli.json("jobs", "cancel", first, "--release-key")["idempotency_key"] is None
+    told = {"actor": actor(), "reason": "key_released", "released_key": "order:42"}
+    assert jobs.events(first)[-1] == ("canceled", "canceled", told)
+    assert cli.json("jobs", "enqueue", "work", "--key", "order:42", "--queue", "images")["outcome"] == "created"
+
+
+def test_a_job_is_erased_after_a_question(cli: CommandLine, jobs: JobActions) -> None:
+    (first, second, waits) = jobs.enqueue(org=DEFAULT_ORG, rows=3)
+    for key in (first, second):
+        cli.output("jobs", "cancel", key)
+    refused = cli.run("jobs", "erase", first, stdin="n\n")
+    assert refused.exit_code == 1
+    assert f"Erase job {first} (work, canceled) and its 2 events for good? [y/N]" in refused.stderr
+    assert cli.output("jobs", "erase", first, "--reason", "asked for", stdin="y\n").endswith(f"erased    {first}\n")
+    assert cli.json("jobs", "erase", second) == {"id": str(second), "erased": True}
+    assert isinstance(cli.error("jobs", "erase", waits, "--yes"), IllegalMove)
+    assert isinstance(cli.error("jobs", "erase", first, "--yes"), NotFound)
+    assert isinstance(cli.error("jobs", "erase", waits, "--yes", "--reason", "x" * 501), InvalidArgument)
+    asked = "select key, actor, detail_json ->> 'reason' from duly.transition where machine = 'job_erasure' order by ts"
+    assert jobs.admin.execute(asked).fetchall() == [
+        (str(first), actor(), "asked for"),
+        (str(second), actor(), None),
+    ]
+    assert jobs.columns("id") == [waits]
+
+
 async def test_dead_letter_to_queued(cli: CommandLine, jobs: JobActions) -> None:
     await make_dead_letters(jobs, cli)
     (key,) = jobs.columns("id")

@@ -1,4 +1,4 @@
-"""Waiting before the next try: never longer than the cap, and spread evenly below the ceiling."""
+"""Waiting before the next try: doubled until the cap, and spread by a fifth either way."""
 
 import math
 from dataclasses import FrozenInstanceError
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from duly.errors import InvalidArgument
 from duly.kernel.backoff import LONGEST_SECONDS, Backoff, BackoffPolicy
+from duly.ledger.model import Options
 
 POLICIES = st.sampled_from(BackoffPolicy)
 ATTEMPTS = st.integers(0, 5000) | st.integers(0, 10**40)
@@ -35,32 +36,42 @@ class Fixed(Random):
 
 
 @given(backoffs(), ATTEMPTS, st.randoms())
-def test_a_wait_is_never_negative_and_never_above_its_ceiling(backoff: Backoff, attempt: int, random: Random) -> None:
-    delay = backoff.delay_seconds(attempt, random)
-    assert 0 <= delay <= backoff.ceiling_seconds(attempt) <= backoff.cap_seconds
+def test_a_wait_is_within_a_fifth_of_its_nominal_length(backoff: Backoff, attempt: int, random: Random) -> None:
+    delay, nominal = backoff.delay_seconds(attempt, random), backoff.nominal_seconds(attempt)
+    assert 0 <= nominal <= backoff.cap_seconds
+    assert nominal * 0.8 <= delay <= nominal * 1.2
     assert math.isfinite(delay)
 
 
 @given(backoffs(), ATTEMPTS, ATTEMPTS)
-def test_a_later_attempt_never_has_a_lower_ceiling(backoff: Backoff, one: int, other: int) -> None:
-    assert backoff.ceiling_seconds(min(one, other)) <= backoff.ceiling_seconds(max(one, other))
+def test_a_later_attempt_never_waits_shorter_before_the_random_part(backoff: Backoff, one: int, other: int) -> None:
+    assert backoff.nominal_seconds(min(one, other)) <= backoff.nominal_seconds(max(one, other))
 
 
-def test_the_ceiling_doubles_from_the_base_until_the_cap() -> None:
-    ceilings = [Backoff().ceiling_seconds(attempt) for attempt in range(12)]
-    assert ceilings == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]
+def test_the_wait_doubles_from_the_base_until_the_cap() -> None:
+    nominal = [Backoff().nominal_seconds(attempt) for attempt in range(8)]
+    assert nominal == [15, 30, 60, 120, 240, 480, 600, 600]
+
+
+@given(st.randoms(use_true_random=True))
+def test_five_attempts_survive_an_outage_of_three_minutes(random: Random) -> None:
+    attempts = Options().max_attempts
+    assert attempts == 5
+    waits = [Backoff().delay_seconds(attempt, random) for attempt in range(attempts - 1)]
+    assert sum(waits) >= 180
+    assert sum(waits) <= 270
 
 
 @pytest.mark.parametrize("attempt", [0, 3, 9, 10**30])
-def test_the_mean_wait_is_half_the_ceiling(attempt: int) -> None:
+def test_the_mean_wait_is_the_nominal_one(attempt: int) -> None:
     backoff, random = Backoff(), SystemRandom()
     mean = fmean(backoff.delay_seconds(attempt, random) for _ in range(10_000))
-    assert mean / backoff.ceiling_seconds(attempt) == pytest.approx(0.5, abs=0.03)  # ten standard deviations
+    assert mean / backoff.nominal_seconds(attempt) == pytest.approx(1.0, abs=0.012)  # ten standard deviations
 
 
-@pytest.mark.parametrize(("answer", "share"), [(0.0, 0.0), (0.25, 0.25), (0.999, 0.999)])
-def test_jitter_is_full_from_nothing_to_the_ceiling(answer: float, share: float) -> None:
-    assert Backoff().delay_seconds(5, Fixed(answer)) == pytest.approx(32 * share)
+@pytest.mark.parametrize(("answer", "share"), [(0.0, 0.8), (0.25, 0.9), (0.5, 1.0), (0.999, 1.1996)])
+def test_jitter_goes_from_four_fifths_to_six_fifths(answer: float, share: float) -> None:
+    assert Backoff().delay_seconds(2, Fixed(answer)) == pytest.approx(60 * share)
 
 
 @pytest.mark.parametrize("attempt", [0, 7, 10**30])

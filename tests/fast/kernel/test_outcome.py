@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.errors import InvalidArgument
+from duly.errors import InvalidArgument, InvalidResult
 from duly.kernel.backoff import LONGEST_SECONDS
 from duly.kernel.outcome import (
     LONGEST_TEXT,
@@ -54,7 +54,7 @@ def test_a_result_is_copied_and_made_plain() -> None:
 
 @pytest.mark.parametrize("result", [{"a": "\0"}, {"a": math.nan}, {"a": 2**53}, {"a": b""}])
 def test_a_result_that_cannot_be_stored_is_refused_where_it_is_made(result: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"^\$\.a: "):
+    with pytest.raises(InvalidResult, match=r"^the handler's result cannot be stored: \$\.a: "):
         Done(result)
 
 

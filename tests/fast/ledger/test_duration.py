@@ -30,8 +30,8 @@ def test_what_is_no_duration_is_refused_with_the_form_it_should_have(bad: Durati
 def test_a_job_type_may_be_kept_for_ten_years_and_no_longer() -> None:
     app = duly.App()
     assert app.job("kept", retain="3650d")(perform).options.retain_seconds == 3650 * 86_400
-    with pytest.raises(InvalidArgument, match="a duration of '4000d'"):
-        app.job("kept too long", retain="4000d")
+    with pytest.raises(InvalidArgument, match=r"retain='4000d'.*must be between 1 day and 3660 days"):
+        app.job("kept_too_long", retain="4000d")
 
 
 def perform(ctx: duly.Context) -> None:

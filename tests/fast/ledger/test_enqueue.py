@@ -50,12 +50,43 @@ def test_the_same_key_is_the_same_job_and_another_body_is_refused(jobs: JobActio
     same: dict[str, Any] = {"payload": {"a": [1, 2], "b": 1}}
     others: list[dict[str, Any]] = [{"payload": {"a": 1}}, {"type": "other"}, {"queue": "slow"}, {"delay_seconds": 5.0}]
     for other in others:
-        with pytest.raises(psycopg.DatabaseError, match='the key "k" stands for another request') as refusal:
+        with pytest.raises(psycopg.DatabaseError, match='key "k" already belongs to job') as refusal:
             jobs.enqueue(key="k", **same | other)
         assert refusal.value.sqlstate == KEY_REUSED
     assert jobs.enqueue(key="k", payload={"a": [1, 2], "b": 1}, priority=9, max_attempts=1) == first
     assert jobs.enqueue(key="k", org=OTHER_ORG) != first
     assert len(jobs.columns("id")) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "differs"),
+    [
+        ({"queue": "images"}, "queue default, not images"),
+        ({"type": "thumbnail"}, "type work, not thumbnail"),
+        ({"payload": {"card": "4111"}}, "another payload"),
+        ({"delay_seconds": 5.0}, "another due time"),
+        ({"run_at": "2030-01-01Z", "queue": "images"}, "queue default, not images, another due time"),
+    ],
+)
+def test_a_key_that_is_taken_names_the_job_its_status_and_what_differs(
+    other: dict[str, Any], differs: str, jobs: JobActions
+) -> None:
+    (first,) = jobs.enqueue(key="order:42", payload={"name": "Anna"})
+    given: dict[str, Any] = {"key": "order:42", "payload": {"name": "Anna"}, **other}
+    with pytest.raises(psycopg.DatabaseError) as refusal:
+        jobs.enqueue(**given)
+    told = refusal.value.diag
+    assert told.message_primary == f'key "order:42" already belongs to job {first} (queued), asked for with {differs}'
+    assert told.message_hint == "use a key of its own for every request"
+    assert "Anna" not in f"{told.message_detail} {told.context}"
+
+
+def test_a_key_of_a_canceled_job_is_refused_with_the_command_that_frees_it(jobs: JobActions, admin: Admin) -> None:
+    (first,) = jobs.enqueue(key="order:42")
+    admin.execute("update ledger.job set status = 'canceled'")
+    with pytest.raises(psycopg.DatabaseError, match=r"\(canceled\)") as refusal:
+        jobs.enqueue(key="order:42", queue="images")
+    assert refusal.value.diag.message_hint == f"to free the key: duly jobs cancel {first} --release-key"
 
 
 def test_a_key_is_free_again_once_its_job_was_removed(jobs: JobActions, admin: Admin) -> None:
@@ -92,7 +123,7 @@ async def test_equal_keys_within_one_call_are_one_job(jobs: JobActions, worker: 
 
 async def test_one_reused_key_refuses_the_whole_call(jobs: JobActions, worker: Connection) -> None:
     jobs.enqueue(key="b")
-    with pytest.raises(psycopg.DatabaseError, match='the key "b"') as refusal:
+    with pytest.raises(psycopg.DatabaseError, match=r'key "b" already belongs to job .*another payload') as refusal:
         await store.enqueue_many(worker, Request(ORG, "work"), [{}, {"other": True}], ["a", "b"])
     assert refusal.value.sqlstate == KEY_REUSED
     assert len(jobs.columns("id")) == 1

@@ -166,7 +166,9 @@ def test_c6_functions_that_run_as_their_owner_pin_their_path_and_are_not_public(
         " from pg_proc p where p.pronamespace = 'ledger'::regnamespace and p.prosecdef order by 1"
     )
     found = admin.execute(asked, [ROLES.owner]).fetchall()
-    assert [name for name, *_ in found] == ["enqueue", "enqueue_many", "job_timeline", "retain", "wake"]
+    assert [name for name, *_ in found] == [
+        *("enqueue", "enqueue_many", "erase", "job_timeline", "release_key", "retain", "wake")
+    ]
     assert all(all(facts) for _, *facts in found)
 
 

@@ -1,6 +1,15 @@
 """Jobs in a running worker: whatever handlers do, the ledger says it, and their neighbours do not notice."""
 
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from duly.kernel.canonical import LARGEST_BYTES
+from duly.kernel.outcome import Done, Later
 from duly.kernel.work import Pace
+from duly.ledger.context import Context
+from duly.ledger.sdk import App
 from duly.ledger.work import JobWork
 from duly.settings import Settings
 from duly.worker.runtime import Worker
@@ -81,3 +90,73 @@ async def test_types_and_queues_without_a_handler_are_left_alone(jobs: JobAction
         ("greet", "elsewhere", "queued"),
         ("greet", "default", "succeeded"),
     ]
+
+
+RESULTS: dict[str, Any] = {
+    "a time": {"when": datetime(2030, 1, 31, tzinfo=UTC)},
+    "too long": {"when": "x" * LARGEST_BYTES},
+    "too long as it is stored": {"when": [1] * (LARGEST_BYTES // 11)},
+}
+results = App()
+
+
+@results.job("returns", backoff="none")
+async def returns(ctx: Context, name: str) -> Any:
+    """Return it as it is."""
+    return RESULTS[name]
+
+
+@results.job("says_done", backoff="none")
+def says_done(ctx: Context, name: str) -> Done:
+    """Return it as an outcome."""
+    return Done(RESULTS[name])
+
+
+@results.job("completes", backoff="none")
+async def completes(ctx: Context, name: str) -> None:
+    """Complete the job with it."""
+    async with ctx.transaction() as tx:
+        await ctx.complete(tx, RESULTS[name])
+
+
+@results.job("completes_plainly", backoff="none")
+def completes_plainly(ctx: Context, name: str) -> None:
+    """Complete the job with it, in a plain function."""
+    with ctx.transaction() as tx:
+        ctx.complete(tx, RESULTS[name])
+
+
+@pytest.mark.parametrize("name", RESULTS)
+async def test_a_result_that_cannot_be_stored_ends_the_job_at_once_and_the_message_says_so(
+    name: str, jobs: JobActions, dsn: str
+) -> None:
+    types = list(results.types)
+    for job_type in types:
+        jobs.enqueue(job_type, payload={"name": name}, backoff_policy="none")
+    async with working(dsn, JobWork(results.handlers(), PACE)):
+        await jobs.until(lambda: all_finished(jobs))
+    told = jobs.columns("status", "starts", "last_error_code")
+    assert told == [("dead_letter", 1, "INVALID_RESULT")] * len(types)
+    messages: list[str] = jobs.columns("last_error_message")
+    for message in messages:
+        assert message.startswith("the handler's result cannot be stored: $")
+        assert "store more elsewhere and return its name" in message
+    if name == "a time":
+        reason = "$.when: datetime is not a kind of JSON value; convert it first, say with .isoformat()"
+        assert all(reason in message for message in messages)
+
+
+snoozing = App()
+
+
+@snoozing.job("patient")
+def patient(ctx: Context) -> Later | int:
+    """Wait twice."""
+    return Later(0) if ctx.snoozes < 2 else ctx.snoozes
+
+
+async def test_a_handler_knows_how_often_it_said_later(jobs: JobActions, dsn: str) -> None:
+    jobs.enqueue("patient")
+    async with working(dsn, JobWork(snoozing.handlers(), PACE)):
+        await jobs.until(lambda: all_finished(jobs))
+    assert jobs.columns("status", "starts", "snoozes", "result") == [("succeeded", 1, 2, 2)]

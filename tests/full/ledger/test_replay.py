@@ -58,7 +58,7 @@ QUEUES = ("default", "aside")
 BACKOFFS = {
     BackoffPolicy.NONE: Backoff(BackoffPolicy.NONE),
     BackoffPolicy.FIXED: Backoff(BackoffPolicy.FIXED, TICK_SECONDS, TICK_SECONDS),
-    BackoffPolicy.EXP: Backoff(BackoffPolicy.EXP, 1.0, TICK_SECONDS),
+    BackoffPolicy.EXP: Backoff(BackoffPolicy.EXP, 1.0, TICK_SECONDS / 2),
 }
 KINDS = [Kind(queue, policy.value) for queue in QUEUES for policy in BACKOFFS]
 PAUSES = [(queue, ANY) for queue in QUEUES] + [(ANY, policy.value) for policy in BACKOFFS] + [tuple(KINDS[0])]

@@ -10,7 +10,7 @@ begin
         new.moved_from := null;
     elsif new."id" is distinct from old."id" then
         raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
-    elsif new."status" is not distinct from old."status" and not ((old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner") or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null and new.cancel_requested_at is not null))) then
+    elsif new."status" is not distinct from old."status" and not ((old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner") or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null and new.cancel_requested_at is not null) or new.idempotency_key is distinct from old.idempotency_key)) then
         new.revision := old.revision;
         new.moved_from := null;
         new.said := null;
@@ -20,6 +20,12 @@ begin
     else
         new.revision := old.revision + 1;
         new.moved_from := old."status"::text;
+        if new.idempotency_key is distinct from old.idempotency_key
+            and (new.idempotency_key is not null or new.status <> 'canceled')
+        then
+            raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
+                using errcode = 'DU001';
+        end if;
         if new.said is not distinct from old.said then
             new.said := null;
         end if;
@@ -27,8 +33,8 @@ begin
         new.attempt := greatest(new.starts - 1, 0);
         new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at) else old.started_at end;
         if new.status in ('succeeded', 'canceled', 'dead_letter') then
-            new.finished_at := new.updated_at;
-            new.retain_until := new.updated_at + new.retain_for;
+            new.finished_at := coalesce(old.finished_at, new.updated_at);
+            new.retain_until := new.finished_at + new.retain_for;
         else
             new.finished_at := null;
             new.retain_until := null;
@@ -50,7 +56,7 @@ create function "ledger"."job_timeline"() returns trigger
     as $timeline$
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status, detail_json)
-    select duly.new_id(), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) else said end
+    select ledger.event_id("id", revision), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) when moved_from = 'running' and status <> 'running' and num_nonnulls(stage, progress) > 0 then coalesce(said, jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress)) else said end
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;

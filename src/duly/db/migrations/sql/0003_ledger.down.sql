@@ -1,6 +1,9 @@
 -- Without the ledger, and without its jobs. What had been carried over from another table does not go back there.
 
+drop function ledger.erase(uuid, uuid, text, text);
 drop function ledger.retain(bigint);
+drop function ledger.cancel(uuid, uuid, text, boolean, boolean);
+drop function ledger.release_key(uuid, uuid, text);
 drop function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]);
 drop function ledger.room_for(text);
 drop function ledger.mark_expired(uuid[], bigint);
@@ -15,6 +18,7 @@ drop function ledger.enqueue(
     double precision, double precision, double precision, interval, text
 );
 drop function ledger.wake();
+drop function ledger.refuse_other_request(uuid, text, text, text, jsonb, timestamptz, double precision);
 drop function ledger.digest_of(text, text, jsonb, timestamptz, double precision);
 drop function ledger.refuse_other_tenant(uuid);
 drop table ledger.job_limit;
@@ -22,6 +26,7 @@ drop table ledger.job_event;
 drop table ledger.job;
 drop function ledger.job_timeline();
 drop function ledger.job_guard();
+drop function ledger.event_id(uuid, bigint);
 drop type ledger.job_backoff_policy;
 drop type ledger.job_status;
 drop sequence duly.wake_ledger;

@@ -40,7 +40,7 @@ create table ledger.job (
     result jsonb,
     run_at timestamptz not null default duly.clock(),
     timeout_seconds double precision,
-    backoff_base_seconds double precision not null default 1,
+    backoff_base_seconds double precision not null default 15,
     backoff_cap_seconds double precision not null default 600,
     starts bigint not null default 0,
     snoozes bigint not null default 0,
@@ -120,10 +120,22 @@ create table ledger.job_event (
     constraint fk_job_event_job_job_id foreign key (job_id) references ledger.job (id) on delete cascade
 );
 comment on table ledger.job_event is 'One row per transition of a job, in order, written by its triggers and by nobody else.';
+comment on column ledger.job_event.id is 'Derived from job_id and seq, so that a job has one event of each number.';
 comment on column ledger.job_event.seq is 'The revision of the job that this brought about: 1, 2, 3.';
 create index idx_job_event__job_id_ts on ledger.job_event (job_id, ts);
 create index idx_job_event__ts on ledger.job_event (ts);
 select duly.protect('ledger.job_event');
+
+create function ledger.event_id(job uuid, seq bigint) returns uuid
+    language sql immutable parallel safe
+    return encode(
+        -- The first half of the job's id, so that its events lie together, and 62 bits of a hash; two bits are a UUID's own.
+        set_bit(set_bit(
+            overlay(uuid_send(job) placing int8send(uuid_hash_extended(job, seq)) from 9), 70, 0
+        ), 71, 1),
+        'hex'
+    )::uuid;
+comment on function ledger.event_id(uuid, bigint) is 'The id of the event that a job has under a number.';
 
 -- Pauses and limits ----------------------------------------------------------------------------------------------------
 
@@ -156,7 +168,7 @@ begin
         new.moved_from := null;
     elsif new."id" is distinct from old."id" then
         raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
-    elsif new."status" is not distinct from old."status" and not ((old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner") or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null and new.cancel_requested_at is not null))) then
+    elsif new."status" is not distinct from old."status" and not ((old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner") or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null and new.cancel_requested_at is not null) or new.idempotency_key is distinct from old.idempotency_key)) then
         new.revision := old.revision;
         new.moved_from := null;
         new.said := null;
@@ -166,6 +178,12 @@ begin
     else
         new.revision := old.revision + 1;
         new.moved_from := old."status"::text;
+        if new.idempotency_key is distinct from old.idempotency_key
+            and (new.idempotency_key is not null or new.status <> 'canceled')
+        then
+            raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
+                using errcode = 'DU001';
+        end if;
         if new.said is not distinct from old.said then
             new.said := null;
         end if;
@@ -173,8 +191,8 @@ begin
         new.attempt := greatest(new.starts - 1, 0);
         new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at) else old.started_at end;
         if new.status in ('succeeded', 'canceled', 'dead_letter') then
-            new.finished_at := new.updated_at;
-            new.retain_until := new.updated_at + new.retain_for;
+            new.finished_at := coalesce(old.finished_at, new.updated_at);
+            new.retain_until := new.finished_at + new.retain_for;
         else
             new.finished_at := null;
             new.retain_until := null;
@@ -196,7 +214,7 @@ create function "ledger"."job_timeline"() returns trigger
     as $timeline$
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status, detail_json)
-    select duly.new_id(), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) else said end
+    select ledger.event_id("id", revision), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) when moved_from = 'running' and status <> 'running' and num_nonnulls(stage, progress) > 0 then coalesce(said, jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress)) else said end
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
@@ -237,6 +255,38 @@ comment on function ledger.digest_of(text, text, jsonb, timestamptz, double prec
     'What a key stands for: what is to be done, and when; not how hard to try. The text of a jsonb has one order of keys, no '
     'duplicates and no spare blanks, which is canonical enough, and the same for every language; 1.0 and 1.00 differ.';
 
+create function ledger.refuse_other_request(
+    held uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
+) returns void
+    language plpgsql stable set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    first ledger.job;
+    differences text;
+begin
+    select j.* into first from ledger.job j where j.id = held;
+    differences := concat_ws(', ',
+        case when first.type <> refuse_other_request.type
+            then format('type %s, not %s', first.type, refuse_other_request.type) end,
+        case when first.queue <> refuse_other_request.queue
+            then format('queue %s, not %s', first.queue, refuse_other_request.queue) end,
+        case when first.payload::text <> refuse_other_request.payload::text then 'another payload' end,
+        case when first.request_digest
+                <> ledger.digest_of(first.type, first.queue, first.payload, refuse_other_request.run_at, delay_seconds)
+            then 'another due time' end
+    );
+    raise exception 'key "%" already belongs to job % (%), asked for with %', key, held,
+        coalesce(first.status::text, 'removed'), coalesce(nullif(differences, ''), 'other arguments')
+        using errcode = 'DU002', hint = case
+            when first.status = 'canceled' then format('to free the key: duly jobs cancel %s --release-key', held)
+            else 'use a key of its own for every request'
+        end;
+end
+$$;
+comment on function ledger.refuse_other_request(
+    uuid, text, text, text, jsonb, timestamptz, double precision
+) is 'Refuse a request whose key another one has: which job that is, its status, and in what the two differ; no contents.';
+
 create function ledger.enqueue(
     org uuid,
     type text,
@@ -250,7 +300,7 @@ create function ledger.enqueue(
     -- squawk-ignore prefer-bigint-over-int
     max_attempts integer default 5,
     backoff_policy ledger.job_backoff_policy default 'exp',
-    backoff_base_seconds double precision default 1,
+    backoff_base_seconds double precision default 15,
     backoff_cap_seconds double precision default 600,
     timeout_seconds double precision default null,
     retain_for interval default '30 days',
@@ -296,8 +346,9 @@ begin
         where j.org_id = org and j.idempotency_key = key;
         if found then
             if held <> digest then
-                raise exception 'the key "%" stands for another request', key
-                    using errcode = 'DU002', hint = 'use a key of its own for every request';
+                perform ledger.refuse_other_request(
+                    enqueue.id, key, enqueue.type, enqueue.queue, enqueue.payload, enqueue.run_at, enqueue.delay_seconds
+                );
             end if;
             outcome := 'existing';
             return;
@@ -336,7 +387,7 @@ create function ledger.enqueue_many(
     -- squawk-ignore prefer-bigint-over-int
     max_attempts integer default 5,
     backoff_policy ledger.job_backoff_policy default 'exp',
-    backoff_base_seconds double precision default 1,
+    backoff_base_seconds double precision default 15,
     backoff_cap_seconds double precision default 600,
     timeout_seconds double precision default null,
     retain_for interval default '30 days',
@@ -351,7 +402,7 @@ declare
     word constant jsonb := case when requested_by is not null then jsonb_build_object('actor', requested_by) end;
     ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
     digests bytea[];
-    other text;
+    other record;
     made bigint;
 begin
     perform ledger.refuse_other_tenant(org);
@@ -408,13 +459,15 @@ begin
     if made <> number then
         raise exception 'a job of this batch was removed this instant: ask again' using errcode = 'serialization_failure';
     end if;
-    select g.key into other
-    from unnest(keys, digests) as g (key, digest)
+    select j.id, g.key, g.payload, g.run_at into other
+    from unnest(keys, digests, payloads, run_ats) as g (key, digest, payload, run_at)
     join ledger.job j on j.org_id = org and j.idempotency_key = g.key and j.request_digest <> g.digest
     limit 1;
     if found then
-        raise exception 'the key "%" stands for another request', other
-            using errcode = 'DU002', hint = 'use a key of its own for every request';
+        perform ledger.refuse_other_request(
+            other.id, other.key, enqueue_many.type, enqueue_many.queue, other.payload, other.run_at,
+            enqueue_many.delay_seconds
+        );
     end if;
 end
 $$;
@@ -666,8 +719,62 @@ $$;
 comment on function ledger.fence(uuid, text, text) is
     'Lock a job that this owner holds until the transaction ends, act for its org and as this role; false when it is lost.';
 
--- Retention ------------------------------------------------------------------------------------------------------------
--- The only way a job and its log leave. EXECUTE on it is the lock; the flag it sets, for as long as it runs, is the catch.
+-- Cancelling -----------------------------------------------------------------------------------------------------------
+
+create function ledger.release_key(org uuid, job uuid, actor text default null) returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    is_status ledger.job_status;
+begin
+    -- It runs as its owner, for whom every row is visible; so the org must be the one that the transaction acts for.
+    if org is distinct from nullif(current_setting('app.current_org_id', true), '')::uuid then
+        raise exception 'this transaction does not act for org %', org using errcode = 'insufficient_privilege',
+            hint = format('select set_config(''app.current_org_id'', ''%s'', true)', org);
+    end if;
+    update ledger.job as t
+    set idempotency_key = null, request_digest = null,
+        said = jsonb_strip_nulls(jsonb_build_object(
+            'actor', release_key.actor, 'reason', 'key_released', 'released_key', t.idempotency_key
+        ))
+    where t.org_id = release_key.org and t.id = release_key.job
+        and t.status = 'canceled' and t.idempotency_key is not null
+    returning t.status into is_status;
+    return is_status;
+end
+$$;
+comment on function ledger.release_key(uuid, uuid, text) is
+    'Free the key of a canceled job for another request, and write that into its log; null when there was nothing to free.';
+
+create function ledger.cancel(
+    org uuid, job uuid, actor text default null, now boolean default false, release_key boolean default false
+) returns ledger.job_status
+    language plpgsql set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    is_status ledger.job_status;
+begin
+    update ledger.job as t
+    set status = case when t.status = 'queued' or cancel.now then 'canceled' else t.status end,
+        lease_owner = case when t.status = 'running' and not cancel.now then t.lease_owner end,
+        lease_expires_at = case when t.status = 'running' and not cancel.now then t.lease_expires_at end,
+        cancel_requested_at = coalesce(t.cancel_requested_at, duly.clock()),
+        said = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
+    where t.org_id = cancel.org and t.id = cancel.job
+        and (t.status = 'queued' or (t.status = 'running' and (cancel.now or not cancel.release_key)))
+    returning t.status into is_status;
+    if cancel.release_key then
+        is_status := coalesce(ledger.release_key(org, job, actor), is_status);
+    end if;
+    return is_status;
+end
+$$;
+comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
+    'Cancel a waiting job, ask a running one to stop or, now, cancel it too; release the key of a canceled one if that is '
+    'wanted. The status it has then; null when nothing was changed.';
+
+-- Retention and erasure ------------------------------------------------------------------------------------------------
+-- The only ways a job and its log leave. EXECUTE is the lock; the flag they set, for as long as they run, is the catch.
 
 create function ledger.retain(most bigint, out jobs bigint)
     -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in here.
@@ -694,6 +801,31 @@ end
 $$;
 comment on function ledger.retain(bigint) is
     'Remove up to so many finished jobs whose time is over, the oldest first, with their events; returns how many went.';
+
+create function ledger.erase(org uuid, job uuid, actor text, reason text default null) returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    gone record;
+begin
+    perform set_config('duly.retention', 'on', true);
+    delete from ledger.job t
+    where t.org_id = erase.org and t.id = erase.job and t.status in ('succeeded', 'canceled', 'dead_letter')
+    returning t.type, t.queue, t.status, t.created_at, t.revision into gone;
+    if found then
+        insert into duly.transition (machine, key, seq, next_status, actor, detail_json)
+        values ('job_erasure', erase.job::text, 1, 'erased', erase.actor, jsonb_strip_nulls(jsonb_build_object(
+            'org_id', erase.org, 'type', gone.type, 'queue', gone.queue, 'status', gone.status,
+            'created_at', gone.created_at, 'events', gone.revision, 'reason', erase.reason
+        )));
+    end if;
+    perform set_config('duly.retention', '', true);
+    return gone.status;
+end
+$$;
+comment on function ledger.erase(uuid, uuid, text, text) is
+    'Remove one finished job with its events before its time; a line of duly.transition says who did, never what was in it. '
+    'The status it had; null when there is no such job, or it has not finished.';
 
 -- Whose jobs these are -------------------------------------------------------------------------------------------------
 -- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one there is nothing to see.
@@ -744,7 +876,8 @@ grant execute on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text
 ) to {worker}, {api};
-grant execute on function ledger.done(uuid[], text[], jsonb[]) to {worker}, {api};
+grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.cancel(uuid, uuid, text, boolean, boolean),
+    ledger.release_key(uuid, uuid, text) to {worker}, {api};
 grant execute on function ledger.fence(uuid, text, text), ledger.room_for(text), ledger.mark_expired(uuid[], bigint),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]), ledger.retain(bigint)
     to {worker};
