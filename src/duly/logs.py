@@ -31,7 +31,7 @@ import structlog
 
 from duly.settings import Settings
 
-__all__ = ["LONGEST_LINE", "Log", "configure_logs", "get_log", "masked"]
+__all__ = ["LONGEST_LINE", "Log", "Trace", "configure_logs", "get_log", "masked"]
 
 LONGEST_LINE = 16_384  # bytes, the newline included
 LONGEST_TRACE = 8_192  # characters, as everything below
@@ -53,6 +53,12 @@ WITH_ADDRESSES = {  # what these tell, addresses and headers, may be all that op
 
 Json = dict[str, Any]
 Render = Callable[[Json], str]
+
+
+class Trace(str):
+    """A traceback as text: given as `trace=`, it is the trace of its line, as that of an exception would be."""
+
+    __slots__ = ()
 
 
 class Log(Protocol):
@@ -252,6 +258,8 @@ def told_by(method_name: str, event_dict: Mapping[str, Any]) -> Json:
         told |= {"error": described(failure), "trace": trace_of(failure)}
     elif "error" in values:
         told["error"] = described(values.pop("error"))
+    if failure is None and isinstance(values.get("trace", ""), Trace):
+        told["trace"] = values.pop("trace")
     taken = {*told, "trace"}
     return told | {f"{name}_" if name in taken else name: value for name, value in values.items()}
 

@@ -31,7 +31,7 @@ READ_AHEAD = 8  # sessions; the rest are left to other workers
 def ledger(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """The jobs that this app has handlers for; without any, what dead workers held still comes back."""
     pace = Pace(poll_seconds=settings.poll_seconds, sweep_seconds=settings.sweep_seconds, slots=settings.worker_slots)
-    return JobWork(app.handlers(), pace, api_role=settings.api_role)
+    return JobWork(app.handlers(), pace, api_role=settings.api_role, on_failure=app.failure_hooks)
 
 
 def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001

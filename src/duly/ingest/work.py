@@ -370,7 +370,7 @@ def why_of(outcome: object) -> str:
     words = outcome.message or outcome.code
     if outcome.code == "TIMEOUT":
         return f"Reading it {words}. Send the day again."
-    if outcome.code == "UNKNOWN_ERROR":  # a mistake of ours or of a reader's: not in words for a person
+    if outcome.is_unexpected:  # a mistake of ours or of a reader's: not in words for a person
         return f"It could not be processed, and that is not your fault ({words}). Send the day again."
     return words
 

@@ -19,6 +19,7 @@ import psycopg
 
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import DulyError, NotMigrated, Unavailable
+from duly.kernel.keeper import SharedLine
 from duly.kernel.work import Work
 from duly.logs import get_log
 from duly.worker.handlers import Handlers
@@ -117,7 +118,8 @@ class Control:
         self.handlers.attach(self.loop)
         self.pass_on_the_wish()  # it may have come before we could hear it
         async with self.registered() as pool:
-            self.lanes = [self.lanes_for(work, pool) for work in self.works]
+            line = SharedLine(partial(connect, self.dsn, name="duly keeper"))
+            self.lanes = [self.lanes_for(work, pool, line) for work in self.works]
             tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self.cycle())] if once else self.endless_tasks(pool)
             stopping: asyncio.Task[Any] = asyncio.create_task(self.stop.wait())
             try:
@@ -181,10 +183,9 @@ class Control:
         await listen(self.direct_dsn, hearers)
         await asyncio.Event().wait()
 
-    def lanes_for(self, work: Work, pool: Pool) -> Lanes:
-        """The lanes of one kind of work, with a connection of its own for its keeper."""
-        keeper = partial(connect, self.dsn, name="duly keeper")
-        return Lanes(work, self.identity.worker_id, pool, keeper, self.handlers, self.metrics)
+    def lanes_for(self, work: Work, pool: Pool, line: SharedLine) -> Lanes:
+        """The lanes of one kind of work; all keepers share a connection."""
+        return Lanes(work, self.identity.worker_id, pool, line, self.handlers, self.metrics)
 
     @asynccontextmanager
     async def registered(self) -> AsyncGenerator[Pool, None]:

@@ -20,7 +20,7 @@ from duly.errors import LeaseLost
 from duly.kernel.backoff import Backoff
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.halves import in_halves, is_the_databases_fault, will_pass
-from duly.kernel.keeper import Connect, Keeper
+from duly.kernel.keeper import Keeper, SharedLine
 from duly.kernel.lease import Lease
 from duly.kernel.outcome import HandedBack, Settled, failure_of
 from duly.kernel.work import Finished, Stop, Work
@@ -48,7 +48,7 @@ class Lanes:
     """The lanes, pulse, sweep and keeper of one kind of work."""
 
     def __init__(
-        self, work: Work, worker_id: str, pool: Pool, connect: Connect, handlers: Handlers, metrics: Metrics
+        self, work: Work, worker_id: str, pool: Pool, line: SharedLine, handlers: Handlers, metrics: Metrics
     ) -> None:
         self.work = work
         self.worker_id = worker_id
@@ -57,7 +57,7 @@ class Lanes:
         self.metrics = metrics
         metrics.begin(work.name, work.pace.slots)
         self.keeper = Keeper(
-            connect,
+            line,
             lease_seconds=work.pace.lease_seconds,
             heartbeat_seconds=work.pace.heartbeat_seconds,
             role=pool.role,
@@ -278,7 +278,7 @@ class Lanes:
 
     def begin(self, leases: Sequence[Lease]) -> None:
         """Take the leases into care and hand the batch over, whole."""
-        batch = [Running(lease, self.work.call) for lease in leases]
+        batch = [Running(lease, self.work.call, self.work.report_failure) for lease in leases]
         for running in batch:
             if older := self.by_key.get(running.lease.key):
                 self.give_up(older)

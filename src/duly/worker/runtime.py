@@ -27,6 +27,7 @@ from duly.kernel.work import Work
 from duly.logs import get_log
 from duly.settings import Settings
 from duly.worker.children import Children
+from duly.worker.connections import share_out
 from duly.worker.control import Control
 from duly.worker.handlers import Handlers
 from duly.worker.metrics import Metrics
@@ -78,9 +79,18 @@ class Worker:
 
     async def run(self, *, once: bool = False) -> int:
         """Work until asked to stop, or for one cycle; returns the rows of that one."""
-        size, name = self.pool_size, "duly handlers"
+        shares = share_out(self.pool_size, self.works)
+        self.control.pool_size = shares.control
         try:
-            async with open_pool(self.dsn, size=size, idle=0, role=self.role, name=name) as pool:
+            async with open_pool(
+                self.dsn,
+                size=shares.loop,
+                idle=0,
+                role=self.role,
+                name="duly handlers",
+                plain_size=shares.threads,
+                setting=f"DULY_POOL_SIZE={self.pool_size}",
+            ) as pool:
                 for work in self.works:
                     work.lend(pool)
                 return await self.run_both(once)
