@@ -216,8 +216,16 @@ def route_standard_logging(output: Output, level: int) -> None:
         library = logging.getLogger(name)
         library.handlers.clear()
         library.propagate = True
+    for name in ("psycopg", "psycopg.pool"):
+        logging.getLogger(name).addFilter(has_no_connection)
     for name, least in WITH_ADDRESSES.items():
         logging.getLogger(name).setLevel(max(level, least))
+
+
+def has_no_connection(record: logging.LogRecord) -> bool:
+    """Is this a line for people? What the driver tells of its own objects is none."""
+    args = record.args if isinstance(record.args, tuple) else ()
+    return not any(type(arg).__module__.startswith("psycopg") and not isinstance(arg, Exception) for arg in args)
 
 
 def encoded(text: str, encoding: str) -> bytes:

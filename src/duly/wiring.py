@@ -241,7 +241,10 @@ def works_of(
         there_are = ", ".join(WORKS) or "none yet"
         raise InvalidArgument(f"--only {','.join(only or ())}: there is no work '{unknown[0]}'; there are: {there_are}")
     mine = app or App()
-    return [build(settings, mine, once) for name, build in WORKS.items() if only is None or name in only]
+    works = [build(settings, mine, once) for name, build in WORKS.items() if only is None or name in only]
+    for work in works:
+        work.is_alone = len(works) == 1
+    return works
 
 
 def load_app(name: str) -> App:

@@ -135,7 +135,7 @@ def worker(
     """
     from duly.cli.worker import run_worker_command
 
-    run_worker_command(only=only, app_name=app_name, once=once, port=port, as_json=as_json)
+    run_worker_command(only=only, app_name=app_name, once=once, port=port, as_json=as_json, names_host=True)
 
 
 @app.command()

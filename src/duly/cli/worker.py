@@ -1,26 +1,32 @@
 """`duly worker`: claims work and does it, until told to stop or for one cycle."""
 
 import json
+import os
+import socket
 import sys
 from collections.abc import Sequence
 
 from duly.db.admin import may_use
 from duly.db.location import open_database, role_on
 from duly.logs import configure_logs
-from duly.settings import Settings, load_settings
+from duly.settings import LONGEST_WORKER_ID, Settings, load_settings
 from duly.wiring import load_app, works_of
 from duly.worker.lifeline import follow_parent
 from duly.worker.runtime import run_worker
 
-__all__ = ["run_worker_command"]
+__all__ = ["default_worker_id", "run_worker_command"]
 
 
-def run_worker_command(only: str | None, app_name: str | None, once: bool, port: int | None, as_json: bool) -> None:
-    """Work as the worker's role, on the database of the settings."""
+def run_worker_command(
+    only: str | None, app_name: str | None, once: bool, port: int | None, as_json: bool, *, names_host: bool = False
+) -> None:
+    """Work as the worker's role, on the database of the settings; named after the host, if nobody named it, or not."""
     follow_parent()
     settings = load_settings()
     if port is not None:
         settings = settings.model_copy(update={"worker_port": port})
+    if names_host and "worker_id" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"worker_id": default_worker_id(socket.gethostname())})
     configure_logs(settings, sys.stderr if as_json else None)
     names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
     name = app_name or settings.app
@@ -38,6 +44,13 @@ def run_worker_command(only: str | None, app_name: str | None, once: bool, port:
         )
     if once:
         print(json.dumps({"rows": rows}) if as_json else f"duly: {rows} rows in this cycle")
+
+
+def default_worker_id(hostname: str) -> str:
+    """`<hostname>-<pid>`, as far as a worker may be called so: containers all have a process 1."""
+    suffix = f"-{os.getpid()}"
+    name = "".join(each if each.isprintable() and each != "/" else "-" for each in hostname).strip() or "worker"
+    return name[: LONGEST_WORKER_ID - len(suffix)] + suffix
 
 
 def role_to_take(dsn: str, settings: Settings, only: Sequence[str] | None) -> str | None:

@@ -86,6 +86,7 @@ class CaptureWork(Work):
         self.open_iterations: dict[str, Iteration] = {}  # by the owner of a claim
         self.look_at = 0.0  # our monotonic clock: when to look for idle sessions again
         self.pool: Pool | None = None
+        self.had_sessions = False
         self.is_told = False  # do we tell people anything? Once prepared we know
 
     def lend(self, pool: Pool) -> None:
@@ -152,15 +153,20 @@ class CaptureWork(Work):
         return kept
 
     def begin_iteration(self, leases: Sequence[Lease]) -> None:
-        """Say that we looked, and what there was; of looks that found nothing, the first and then every so many."""
+        """Say that we looked, and what there was; of looks that found nothing, the first and then every so many.
+
+        Beside other work nobody may ever use captures: until there was a session, such looks are told at debug.
+        """
         self.iterations += 1
         if not leases:
             self.idle_iterations += 1
             if self.idle_iterations % self.rules.idle_log_every == 1 or self.rules.idle_log_every == 1:
-                log.info("worker.iteration.start", iteration=self.iterations, sessions=0)
-                log.info("worker.iteration.end", iteration=self.iterations, sessions=0)
+                told = log.info if self.is_alone or self.had_sessions else log.debug
+                told("worker.iteration.start", iteration=self.iterations, sessions=0)
+                told("worker.iteration.end", iteration=self.iterations, sessions=0)
             return
         self.idle_iterations = 0
+        self.had_sessions = True
         iteration = Iteration(self.iterations, len(leases), {lease.key for lease in leases})
         self.open_iterations[leases[0].owner] = iteration
         while len(self.open_iterations) > MOST_ITERATIONS:  # a session that was lost never ends

@@ -181,6 +181,7 @@ class Keeper:
         for leases in self.by_table().values():
             sent_at = time.monotonic()
             answer = await self.renew(leases)
+            self.on_beat()
             for lease in leases:
                 held = self.holds.get(self.place_of(lease))
                 if held is None:

@@ -92,12 +92,17 @@ class Work(ABC):
     of: LeaseTable
     pace: Pace
     wakes: str | None = None  # what `duly.wake` calls the rows that are announced, if they are
+    is_alone: bool = True  # does the worker do nothing else?
     places: frozenset[Where] = frozenset([Where.LOOP])  # in which handlers use the connections that are lent
 
     @property
     def kinds(self) -> Sequence[str]:
         """What the registry of workers says we can do; a domain that tells its rows apart says more."""
         return [self.name]
+
+    def describe(self, lease: Lease) -> str:
+        """A row in a word or two, for people."""
+        return f"{self.name} {lease.key}"
 
     async def prepare(self, connection: Connection) -> None:  # noqa: B027
         """Before the first claim: write down what the database must know of us."""

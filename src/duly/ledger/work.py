@@ -94,6 +94,10 @@ class JobWork(Work):
         """The ledger, and each queue and type there is a handler for."""
         return [self.name, *(f"{self.name}:{kind.queue}/{kind.type}" for kind in self.handlers)]
 
+    def describe(self, lease: Lease) -> str:
+        """A job's type and id."""
+        return f"{lease.row['type']} {lease.key}"
+
     async def prepare(self, connection: Connection) -> None:
         """How many of a type may run is what its declaration says: the limits of ours are set, or lifted."""
         for handler in sorted(self.handlers.values(), key=lambda each: each.type):  # as every worker does: no deadlock

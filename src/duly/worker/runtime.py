@@ -12,6 +12,7 @@ a lease can do that, and it belongs into a child: `isolate=True`.
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
@@ -157,6 +158,8 @@ def run_worker(
     A handler that does not come back cannot be stopped: then the process is ended under it, its row given back.
     """
 
+    quiet_the_pools()
+
     async def main() -> int:
         spare_the_collector()
         worker = Worker(works, settings, dsn=dsn, direct_dsn=direct_dsn, role=role, is_the_process=True)
@@ -173,6 +176,11 @@ def run_worker(
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
+
+
+def quiet_the_pools() -> None:
+    """A pool logs every try to connect; the worker says itself, once, that the database is lost, and why."""
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 def spare_the_collector() -> None:

@@ -1,7 +1,9 @@
 """A handler that is asked to stop: at a shutdown its job is handed back, when it was cancelled it is canceled."""
 
 import asyncio
+import json
 from collections.abc import Generator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from duly.kernel.work import Pace
 from duly.ledger.work import JobWork
 from tests.support.actions import working
+from tests.support.delivery.said import lines_of_log
 from tests.support.ledger.actions import JobActions
 from tests.support.mishaps import BEGAN, GO_ON, app
 
@@ -112,6 +115,20 @@ async def test_a_cancel_during_the_time_to_finish_stops_the_handler(jobs: JobAct
         jobs.admin.execute(CANCEL)
         await jobs.until(lambda: all(jobs.columns("finished_at")))
     assert jobs.columns("status", "result") == [("canceled", None)]
+
+
+async def test_a_worker_that_stops_says_what_it_waits_for_and_how_to_end_it(jobs: JobActions, dsn: str) -> None:
+    (job,) = jobs.enqueue("reindex")
+    with lines_of_log("info") as lines:
+        async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=WAIT_SECONDS) as worker:
+            await begin()
+            worker.ask_to_stop()
+            await jobs.until(lambda: "stopping" in lines.getvalue())
+            worker.ask_to_stop()
+        (line,) = [json.loads(each) for each in lines.getvalue().splitlines() if "stopping" in each]
+    assert "a second Ctrl-C or SIGTERM ends it now" in line["event"]
+    assert (line["rows"], line["seconds"], line["waiting_for"]) == (1, WAIT_SECONDS, [f"reindex {job}"])
+    assert datetime.fromisoformat(line["until"]) > datetime.now(UTC)
 
 
 async def test_a_handler_that_stops_though_nobody_asked_has_failed(jobs: JobActions, dsn: str) -> None:

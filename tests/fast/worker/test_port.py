@@ -27,6 +27,7 @@ class Worker:
     def __init__(self) -> None:
         self.is_alive: Callable[[], bool] = lambda: True
         self.is_ready: Callable[[], bool] = lambda: True
+        self.reason: str | None = None
         self.words: Mapping[str, object] = {"worker": "w1", "kinds": {"mail": {"busy": 3}}}
 
     def alive(self) -> bool:
@@ -34,6 +35,9 @@ class Worker:
 
     def ready(self) -> bool:
         return self.is_ready()
+
+    def obstacle(self) -> str | None:
+        return None if self.is_ready() else self.reason
 
     def about(self) -> Mapping[str, object]:
         return self.words
