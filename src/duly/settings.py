@@ -262,7 +262,7 @@ class Settings(BaseSettings):
         Section.INGEST,
         "WORKER_ID",
         default=lambda: f"worker-{os.getpid()}",
-        unset="`<hostname>-<pid>`; `worker-<pid>` for `main.py`",
+        unset="`worker-<pid>`; for `duly worker` `<hostname>-<pid>`",
         description="The name a worker claims under; every claim adds `/` and a token of its own.",
     )
     simulated_work_seconds: SecondsOrZero = setting(

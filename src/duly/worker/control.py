@@ -276,7 +276,7 @@ class Control:
             log.info("stopping", rows=0)
             return
         until = datetime.now(UTC) + timedelta(seconds=self.stop_seconds)
-        log.info(
+        log.warning(  # `duly up` shows no less, and a person waits
             "stopping: what runs may finish until then; a second Ctrl-C or SIGTERM ends it now",
             rows=len(rows),
             until=until.isoformat(timespec="seconds"),

@@ -60,7 +60,7 @@ class Outage:
         """Now and then: was nothing answered for too long?"""
         if self.lost_at is None and self.silent_seconds() > LOST_SECONDS:
             self.lost_at = self.answered_at
-            log.warning("the database is lost; trying again until it is back", error=self.reason())
+            log.warning("the database does not answer; trying until it is back", error=self.reason())
 
     def silent_seconds(self) -> float:
         """For how long nothing was answered."""

@@ -95,7 +95,7 @@ async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
             await jobs.until(worker.control.ready)
             assert worker.control.about()["kinds"] == {"ledger": {"busy": 0, "slots": PACE.slots}}
         lost, back, *rest = lines_about_it(lines)[before:]
-    assert (lost["event"], lost["level"]) == ("the database is lost; trying again until it is back", "warning")
+    assert (lost["event"], lost["level"]) == ("the database does not answer; trying until it is back", "warning")
     assert (back["event"], back["level"]) == ("the database is back", "info")
     assert back["away_seconds"] > READY_SECONDS
     assert [(line["event"], line["rows"]) for line in rest] == [("stopping", 0)]
