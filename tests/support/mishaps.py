@@ -92,6 +92,13 @@ def late_plainly(ctx: duly.Context) -> None:
     GO_ON.wait(WAIT_SECONDS)
 
 
+@app.job("late_politely", timeout="100ms", max_attempts=1)
+def late_politely(ctx: duly.Context) -> object:
+    """Overstay in a thread, and stop when asked to."""
+    until_asked(ctx)
+    return ctx.stopped()
+
+
 @app.job("late_alone", timeout="1s", max_attempts=1, isolate=True)
 def late_alone(ctx: duly.Context) -> None:
     """Overstay in a child process."""

@@ -117,6 +117,15 @@ async def test_a_cancel_during_the_time_to_finish_stops_the_handler(jobs: JobAct
     assert jobs.columns("status", "result") == [("canceled", None)]
 
 
+async def test_a_handler_that_stops_because_it_took_too_long_has_timed_out(jobs: JobActions, dsn: str) -> None:
+    jobs.enqueue("late_politely", max_attempts=1)
+    async with working(dsn, JobWork(app.handlers(), PACE)):
+        await jobs.until(lambda: all(jobs.columns("finished_at")))
+    assert jobs.columns("status", "last_error_code", "last_error_message") == [
+        ("dead_letter", "TIMEOUT", "took longer than 0.1 s")
+    ]
+
+
 async def test_a_worker_that_stops_says_what_it_waits_for_and_how_to_end_it(jobs: JobActions, dsn: str) -> None:
     (job,) = jobs.enqueue("reindex")
     with lines_of_log("info") as lines:

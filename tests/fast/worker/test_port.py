@@ -110,6 +110,16 @@ def taking_less_than(seconds: float) -> Generator[None, None, None]:
     assert time.monotonic() - began < seconds
 
 
+def test_a_worker_that_is_not_ready_says_why(worker: Worker, address: str) -> None:
+    worker.is_ready = lambda: False
+    worker.reason = "the database has not answered for 5 s: connection refused"
+    status, _, body = ask(address, "/readyz")
+    assert status == 503
+    assert list(json.loads(body).items())[:2] == [("status", "failing"), ("reason", worker.reason)]
+    worker.is_ready = lambda: True
+    assert "reason" not in json.loads(ask(address, "/readyz")[2])
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 def test_a_worker_that_is_well_says_so(path: str, address: str) -> None:
     status, headers, body = ask(address, path)

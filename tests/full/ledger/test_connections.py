@@ -1,5 +1,7 @@
 """`DULY_POOL_SIZE` is how many connections a worker holds, whatever its handlers do."""
 
+import signal
+import socket
 import threading
 
 import pytest
@@ -12,8 +14,10 @@ from duly.ledger.work import JobWork
 from duly.settings import Settings
 from duly.worker.connections import share_out
 from duly.worker.runtime import Worker
+from tests.full.ledger.test_worker import WORKER, environment
 from tests.support.actions import working
 from tests.support.ledger.actions import JobActions
+from tests.support.processes import Program
 
 PACE = Pace(lease_seconds=30, heartbeat_seconds=0.1, poll_seconds=0.05, sweep_seconds=0.1)
 OPEN = "select count(*) from pg_stat_activity where datname = current_database() and usename = 'duly_worker'"
@@ -59,6 +63,32 @@ async def test_a_worker_with_eighty_jobs_holds_no_more_connections_than_it_may(j
         await jobs.until(all_done)
     assert 2 < max(seen) <= POOL_SIZE
     assert {starts for (starts,) in jobs.rows("select starts from ledger.job")} == {1}
+    jobs.verify()
+
+
+def test_a_worker_for_every_kind_of_work_holds_no_more_connections_than_it_may(jobs: JobActions) -> None:
+    jobs.admin.execute("create schema shop")
+    jobs.admin.execute("create table shop.book (job uuid, who text, org text)")
+    jobs.admin.execute("grant usage on schema shop to duly_api")
+    jobs.admin.execute("grant insert on shop.book to duly_api")
+    jobs.enqueue("bill_plainly", rows=JOBS)
+    told = environment(jobs.admin.info.dsn, DULY_POOL_SIZE=str(POOL_SIZE))
+    by_worker = (
+        "select count(*) from pg_stat_activity where datname = current_database() and application_name = any (%s)"
+    )
+    names = ["duly worker", "duly handlers", "duly keeper", "duly listener"]
+    seen: list[int] = []
+
+    def all_done() -> bool:
+        seen.append(jobs.one(by_worker, names))
+        return jobs.one("select count(*) from ledger.job where status = 'succeeded'") == JOBS
+
+    with Program(WORKER, environment=told) as worker:
+        jobs.wait_until(all_done)
+        assert worker.finish(signal.SIGTERM) == 0
+        (name,) = jobs.values("select worker_id from duly.workers")
+    assert 2 < max(seen) <= POOL_SIZE
+    assert name == f"{socket.gethostname()}-{worker.pid}"
     jobs.verify()
 
 
