@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duly.kernel.backoff import Backoff
-    from duly.kernel.outcome import Created, Done, Existing, Failed, GiveUp, Later
+    from duly.kernel.outcome import Created, Done, Existing, Failed, GiveUp, Later, Stopped
     from duly.ledger.context import Context
     from duly.ledger.sdk import App
 
@@ -33,6 +33,7 @@ __all__ = [
     "Failed",
     "GiveUp",
     "Later",
+    "Stopped",
     "__version__",
 ]
 
@@ -42,7 +43,7 @@ PLACES = {
     "App": "duly.ledger.sdk",
     "Backoff": "duly.kernel.backoff",
     "Context": "duly.ledger.context",
-    **dict.fromkeys(("Created", "Done", "Existing", "Failed", "GiveUp", "Later"), "duly.kernel.outcome"),
+    **dict.fromkeys(("Created", "Done", "Existing", "Failed", "GiveUp", "Later", "Stopped"), "duly.kernel.outcome"),
 }
 
 

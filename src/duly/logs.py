@@ -31,7 +31,7 @@ import structlog
 
 from duly.settings import Settings
 
-__all__ = ["LONGEST_LINE", "Log", "configure_logs", "get_log", "masked"]
+__all__ = ["LONGEST_LINE", "Log", "Trace", "configure_logs", "get_log", "masked"]
 
 LONGEST_LINE = 16_384  # bytes, the newline included
 LONGEST_TRACE = 8_192  # characters, as everything below
@@ -53,6 +53,12 @@ WITH_ADDRESSES = {  # what these tell, addresses and headers, may be all that op
 
 Json = dict[str, Any]
 Render = Callable[[Json], str]
+
+
+class Trace(str):
+    """A traceback as text: given as `trace=`, it is the trace of its line, as that of an exception would be."""
+
+    __slots__ = ()
 
 
 class Log(Protocol):
@@ -210,8 +216,16 @@ def route_standard_logging(output: Output, level: int) -> None:
         library = logging.getLogger(name)
         library.handlers.clear()
         library.propagate = True
+    for name in ("psycopg", "psycopg.pool"):
+        logging.getLogger(name).addFilter(has_no_connection)
     for name, least in WITH_ADDRESSES.items():
         logging.getLogger(name).setLevel(max(level, least))
+
+
+def has_no_connection(record: logging.LogRecord) -> bool:
+    """Is this a line for people? What the driver tells of its own objects is none."""
+    args = record.args if isinstance(record.args, tuple) else ()
+    return not any(type(arg).__module__.startswith("psycopg") and not isinstance(arg, Exception) for arg in args)
 
 
 def encoded(text: str, encoding: str) -> bytes:
@@ -252,6 +266,8 @@ def told_by(method_name: str, event_dict: Mapping[str, Any]) -> Json:
         told |= {"error": described(failure), "trace": trace_of(failure)}
     elif "error" in values:
         told["error"] = described(values.pop("error"))
+    if failure is None and isinstance(values.get("trace", ""), Trace):
+        told["trace"] = values.pop("trace")
     taken = {*told, "trace"}
     return told | {f"{name}_" if name in taken else name: value for name, value in values.items()}
 

@@ -203,7 +203,10 @@ class Settings(BaseSettings):
         description="A connection past a pooler, for LISTEN and migrations.",
     )
     pool_size: PoolSize = setting(
-        Section.DATABASE, "DULY_POOL_SIZE", default=10, description="How many connections a process may hold."
+        Section.DATABASE,
+        "DULY_POOL_SIZE",
+        default=10,
+        description="How many connections a process may hold; a worker needs 5.",
     )
 
     home: Path = setting(
@@ -259,7 +262,7 @@ class Settings(BaseSettings):
         Section.INGEST,
         "WORKER_ID",
         default=lambda: f"worker-{os.getpid()}",
-        unset="`worker-<pid>`",
+        unset="`worker-<pid>`; for `duly worker` `<hostname>-<pid>`",
         description="The name a worker claims under; every claim adds `/` and a token of its own.",
     )
     simulated_work_seconds: SecondsOrZero = setting(

@@ -43,7 +43,7 @@ READ_AHEAD = 8  # sessions; the rest are left to other workers
 def ledger(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """The jobs that this app has handlers for; without any, what dead workers held still comes back."""
     pace = Pace(poll_seconds=settings.poll_seconds, sweep_seconds=settings.sweep_seconds, slots=settings.worker_slots)
-    return JobWork(app.handlers(), pace, api_role=settings.api_role)
+    return JobWork(app.handlers(), pace, api_role=settings.api_role, on_failure=app.failure_hooks)
 
 
 def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
@@ -307,7 +307,10 @@ def works_of(
         there_are = ", ".join(WORKS) or "none yet"
         raise InvalidArgument(f"--only {','.join(only or ())}: there is no work '{unknown[0]}'; there are: {there_are}")
     mine = app or App()
-    return [build(settings, mine, once) for name, build in WORKS.items() if only is None or name in only]
+    works = [build(settings, mine, once) for name, build in WORKS.items() if only is None or name in only]
+    for work in works:
+        work.is_alone = len(works) == 1
+    return works
 
 
 def load_app(name: str) -> App:

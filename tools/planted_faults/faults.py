@@ -226,15 +226,15 @@ WORKER = (
     Fault(
         "worker-failing-health",
         "src/duly/worker/port.py",
-        'else ("failing", HTTPStatus.SERVICE_UNAVAILABLE)',
-        'else ("failing", HTTPStatus.OK)',
+        "        code = HTTPStatus.SERVICE_UNAVAILABLE\n",
+        "        code = HTTPStatus.OK\n",
         "A worker that is stuck passes its health check.",
     ),
     Fault(
         "worker-ready-while-stopping",
         "src/duly/worker/control.py",
-        "if self.stops_asked or not self.is_registered",
-        "if not self.is_registered",
+        "        if self.stops_asked:\n            return",
+        "        if self.stops_asked < 0:\n            return",
         "A worker that is stopping says that it is ready.",
     ),
     Fault(

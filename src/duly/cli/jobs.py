@@ -163,15 +163,26 @@ def show_job(key: UUID, org: str, watch_for: str | None, as_json: bool) -> None:
 
     async def question(pool: Pool, org_id: UUID) -> Job:
         job = await service.get_job(pool, org_id, key)
+        trace = await service.find_traceback(pool, org_id, key) if job.last_error_code else None
         if as_json:
-            print(to_json(asdict(job)), flush=True)
+            print(to_json({**asdict(job), "traceback": trace}), flush=True)
         else:
             tell_fields({**asdict(job), "org_id": DEFAULT if job.org_id == DEFAULT_ORG else job.org_id})
+            tell_traceback(trace)
         return job if seconds is None else await follow(pool, job, seconds, as_json)
 
     job = ask(org, question)
     if seconds is not None:
         end_like(job, as_json)
+
+
+def tell_traceback(trace: str | None) -> None:
+    """Where the last try failed, in lines of its own."""
+    if trace:
+        print("traceback of the last failure:")
+        for line in trace.splitlines():
+            indent = len(line) - len(line.lstrip())
+            print(f"  {' ' * indent}{on_one_line(line)}")
 
 
 def show_timeline(key: UUID, org: str, as_json: bool) -> None:

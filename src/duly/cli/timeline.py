@@ -14,6 +14,7 @@ from duly.ledger.model import JobEvent
 __all__ = ["tell_timeline"]
 
 ACTOR = "actor"  # a job's log has it among the details
+TRACEBACK = "traceback"  # many lines: `duly jobs show` prints the last one, and --json all of them
 Line = TypeVar("Line", Transition, JobEvent)
 
 
@@ -40,4 +41,4 @@ def tell_timeline(read: Callable[[Pool, str | None], Awaitable[Page[Line]]], as_
 
 def details_of(line: Transition | JobEvent) -> dict[str, object] | None:
     """What else there is to say."""
-    return {name: value for name, value in (line.detail_json or {}).items() if name != ACTOR} or None
+    return {name: value for name, value in (line.detail_json or {}).items() if name not in (ACTOR, TRACEBACK)} or None

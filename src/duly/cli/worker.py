@@ -1,6 +1,8 @@
 """`duly worker`: claims work and does it, until told to stop or for one cycle."""
 
 import json
+import os
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +10,12 @@ from dataclasses import dataclass
 from duly.db.admin import works_as_login
 from duly.db.location import open_database, role_on
 from duly.logs import configure_logs
-from duly.settings import Settings, load_settings
+from duly.settings import LONGEST_WORKER_ID, Settings, load_settings
 from duly.wiring import check_input, endings_of, load_app, works_of
 from duly.worker.lifeline import follow_parent
 from duly.worker.runtime import run_worker
 
-__all__ = ["Cycle", "run_worker_command", "run_works"]
+__all__ = ["Cycle", "default_worker_id", "run_worker_command", "run_works"]
 
 NOT_DONE = 1
 
@@ -29,7 +31,7 @@ class Cycle:
 
 def run_worker_command(only: str | None, app_name: str | None, once: bool, port: int | None, as_json: bool) -> None:
     """Work as the worker's role, on the database of the settings; after one cycle say what it had."""
-    cycle = run_works(only, app_name, once, port, as_json)
+    cycle = run_works(only, app_name, once, port, as_json, names_host=True)
     if not once:
         return
     if as_json:
@@ -42,12 +44,16 @@ def run_worker_command(only: str | None, app_name: str | None, once: bool, port:
         sys.exit(NOT_DONE)
 
 
-def run_works(only: str | None, app_name: str | None, once: bool, port: int | None, as_json: bool) -> Cycle:
-    """Work until told to stop, or for one cycle."""
+def run_works(
+    only: str | None, app_name: str | None, once: bool, port: int | None, as_json: bool, *, names_host: bool = False
+) -> Cycle:
+    """Work until told to stop, or for one cycle; named after the host, if WORKER_ID is not set, or not."""
     follow_parent()
     settings = load_settings()
     if port is not None:
         settings = settings.model_copy(update={"worker_port": port})
+    if names_host and "worker_id" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"worker_id": default_worker_id(socket.gethostname())})
     configure_logs(settings, sys.stderr if as_json else None)
     names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
     name = app_name or settings.app
@@ -67,6 +73,13 @@ def run_works(only: str | None, app_name: str | None, once: bool, port: int | No
         )
     endings = endings_of(works)
     return Cycle(rows, endings.lines, endings.is_done) if endings else Cycle(rows)
+
+
+def default_worker_id(hostname: str) -> str:
+    """`<hostname>-<pid>`, as far as a worker may be called so: containers all have a process 1."""
+    suffix = f"-{os.getpid()}"
+    name = "".join(each if each.isprintable() and each != "/" else "-" for each in hostname).strip() or "worker"
+    return name[: LONGEST_WORKER_ID - len(suffix)] + suffix
 
 
 def role_to_take(dsn: str, settings: Settings, only: Sequence[str] | None) -> str | None:

@@ -9,15 +9,18 @@ nothing may be written is let go of, so that the next one looks for it anew.
 import asyncio
 import os
 import select
+import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import orjson
-from psycopg import AsyncConnection, IsolationLevel, OperationalError, errors, sql
+import psycopg
+from psycopg import AsyncConnection, Connection, IsolationLevel, OperationalError, errors, sql
 from psycopg import Error as PsycopgError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import set_json_loads
@@ -29,6 +32,7 @@ __all__ = [
     "KEEPALIVE",
     "READ_ONLY",
     "SET_ROLE",
+    "PlainConnections",
     "Pool",
     "connect",
     "is_behind_pooler",
@@ -50,7 +54,79 @@ WAIT_SECONDS = 10.0
 RECONNECT_SECONDS = 8.0  # then the pool tries again on demand; delays between tries double, with jitter
 IDLE_SECONDS = 300.0
 READ_ONLY = "the server takes no writes now: it is a standby, or default_transaction_read_only is on"
+PLAIN_WAIT_SECONDS = 30.0  # a thread waits so long for a connection
 CHECK_SECONDS = 1.0  # a connection that lived so lately is not asked again whether it does
+
+
+class PlainConnections:
+    """Connections for plain functions in threads: so many, opened when they are needed; the next one waits."""
+
+    def __init__(self, dsn: str, role: str | None, size: int, setting: str) -> None:
+        self.dsn = dsn
+        self.role = role
+        self.size = size
+        self.setting = setting
+        self.room = threading.BoundedSemaphore(size)
+        self.idle: deque[Connection[Any]] = deque()
+        self.is_closed = False
+
+    @contextmanager
+    def transaction(self) -> Generator[Connection[Any], None, None]:
+        """A transaction as the component's role; Unavailable when there is no room for it in time."""
+        if not self.room.acquire(timeout=PLAIN_WAIT_SECONDS):
+            raise Unavailable(
+                f"no connection for ctx.transaction() within {PLAIN_WAIT_SECONDS:.0f} s: all {self.size} that "
+                f"{self.setting} leaves to plain functions are in use; raise it, or keep transactions short"
+            )
+        try:
+            connection = self.find_idle() or self.open()
+            try:
+                with connection.transaction():
+                    if self.role:
+                        connection.execute(SET_ROLE.format(sql.Identifier(self.role)))
+                    yield connection
+            except errors.ReadOnlySqlTransaction:
+                connection.close()
+                raise Unavailable(READ_ONLY) from None
+            finally:
+                self.keep(connection)
+        finally:
+            self.room.release()
+
+    def keep(self, connection: Connection[Any]) -> None:
+        """Keep a connection for the next transaction."""
+        if self.is_closed:
+            connection.close()
+        else:
+            self.idle.append(connection)
+
+    def find_idle(self) -> Connection[Any] | None:
+        """A connection that lives; the others are closed."""
+        while True:
+            try:
+                connection = self.idle.pop()
+            except IndexError:
+                return None
+            try:
+                connection.execute("")
+                connection.rollback()
+            except PsycopgError:
+                connection.close()
+            else:
+                return connection
+
+    def open(self) -> Connection[Any]:
+        """A new connection."""
+        connection = psycopg.connect(self.dsn)
+        connection.isolation_level = IsolationLevel.READ_COMMITTED
+        connection.prepare_threshold = None
+        return connection
+
+    def close(self) -> None:
+        """Close every connection; those in use, when their transaction ends."""
+        self.is_closed = True
+        while self.idle:
+            self.idle.pop().close()
 
 
 @dataclass(frozen=True)
@@ -60,6 +136,8 @@ class Pool:
     connections: AsyncConnectionPool[AsyncConnection[Any]]
     role: str | None
     dsn: str
+    plain: PlainConnections
+    setting: str  # what says how many there may be
     reads_committed: asyncio.Event = field(default_factory=asyncio.Event)  # is that what the server does unasked?
 
     @asynccontextmanager
@@ -89,7 +167,15 @@ class Pool:
             except OperationalError:
                 if not (connection and connection.closed and tries_left):
                     raise
-        raise Unavailable(f"no connection to the database within {WAIT_SECONDS:.0f} s")
+        raise Unavailable(self.why_none())
+
+    def why_none(self) -> str:
+        """Why no connection could be had in time: all are in use, or the server gives none."""
+        stats = self.connections.get_stats()
+        none = f"no connection to the database within {WAIT_SECONDS:.0f} s"
+        if stats.get("pool_size", 0) < self.connections.max_size or stats.get("pool_available", 0):
+            return none
+        return f"{none}: all {self.connections.max_size} that {self.setting} leaves here are in use; raise it"
 
     @asynccontextmanager
     async def statement(self) -> AsyncGenerator[AsyncConnection[Any], None]:
@@ -109,7 +195,7 @@ class Pool:
                 finally:
                     await back_to_transactions(connection)
         except PoolTimeout:
-            raise Unavailable(f"no connection to the database within {WAIT_SECONDS:.0f} s") from None
+            raise Unavailable(self.why_none()) from None
 
     async def close(self) -> None:
         """Close every connection."""
@@ -118,10 +204,19 @@ class Pool:
 
 @asynccontextmanager
 async def open_pool(
-    dsn: str, *, size: int = 10, idle: int = 2, role: str | None = None, name: str = "duly", check: bool = True
+    dsn: str,
+    *,
+    size: int = 10,
+    idle: int = 2,
+    role: str | None = None,
+    name: str = "duly",
+    check: bool = True,
+    plain_size: int | None = None,
+    setting: str | None = None,
 ) -> AsyncGenerator[Pool, None]:
     """A pool of at most `size` connections, of which `idle` stay open; it opens at once, connecting in the background.
 
+    Plain functions get `plain_size` besides; `setting` is what errors name as the way to have more of either.
     `check` asks each connection, before it is lent, whether it lives; who repeats a failed transaction can go without.
     """
     reads_committed = asyncio.Event()
@@ -142,10 +237,13 @@ async def open_pool(
         reconnect_timeout=RECONNECT_SECONDS,
         open=False,
     )
+    words = setting or f"DULY_POOL_SIZE={size}"
+    plain = PlainConnections(with_keepalive(dsn, name), role, plain_size or size, words)
     await connections.open(wait=False)
     try:
-        yield Pool(connections, role, dsn, reads_committed)
+        yield Pool(connections, role, dsn, plain, words, reads_committed)
     finally:
+        plain.close()
         await connections.close()
 
 

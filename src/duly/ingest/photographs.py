@@ -61,20 +61,20 @@ class Eyes:
                 return seen
             case Failed("MISSING_EXTRA", message):
                 raise MissingExtra(message)
-            case Failed(code, message):
-                raise InvalidArgument(refusal_of(code, message))
+            case Failed(code, message) as failure:
+                raise InvalidArgument(refusal_of(code, message, is_unexpected=failure.is_unexpected))
             case other:
                 raise InvalidArgument(f"reading it ended as {type(other).__name__}")
 
 
-def refusal_of(code: str, message: str) -> str:
+def refusal_of(code: str, message: str, *, is_unexpected: bool) -> str:
     """Why a photograph could not be read, for its person."""
     match code:
         case "TIMEOUT":
             return f"reading it {message}; send a smaller or clearer photograph"
         case "CRASHED":
             return f"reading it failed ({message}); send another photograph of the day"
-        case "UNKNOWN_ERROR":
+        case _ if is_unexpected:
             return f"reading it failed, and that is not your fault ({message}); send the day again"
         case _:
             return message

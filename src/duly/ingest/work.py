@@ -106,6 +106,7 @@ class CaptureWork(Work):
         self.open_iterations: dict[str, Iteration] = {}  # by the owner of a claim
         self.look_at = 0.0  # our monotonic clock: when to look for idle sessions again
         self.pool: Pool | None = None
+        self.had_sessions = False
         self.is_told = False  # do we tell people anything? Once prepared we know
         self.shape = Shape()
         self.permission = Permission(rules.schema, ends_at_once=rules.once)
@@ -198,17 +199,22 @@ class CaptureWork(Work):
         return kept
 
     def begin_iteration(self, leases: Sequence[Lease]) -> None:
-        """Say that we looked, and what there was; of looks that found nothing, the first and then every so many."""
+        """Say that we looked, and what there was; of looks that found nothing, the first and then every so many.
+
+        Beside other work nobody may ever use captures: until there was a session, such looks are told at debug.
+        """
         self.iterations += 1
         if not leases:
             self.idle_iterations += 1
             if self.idle_iterations % self.rules.idle_log_every == 1 or self.rules.idle_log_every == 1:
-                log.info("worker.iteration.start", iteration=self.iterations, sessions=0)
-                log.info("worker.iteration.end", iteration=self.iterations, sessions=0)
+                told = log.info if self.is_alone or self.had_sessions else log.debug
+                told("worker.iteration.start", iteration=self.iterations, sessions=0)
+                told("worker.iteration.end", iteration=self.iterations, sessions=0)
             return
         self.idle_iterations = 0
         for lease in leases:
             self.note_ending(lease, LOST)  # until something else is known
+        self.had_sessions = True
         iteration = Iteration(self.iterations, len(leases), {lease.key for lease in leases})
         self.open_iterations[leases[0].owner] = iteration
         while len(self.open_iterations) > MOST_ITERATIONS:  # a session that was lost never ends
@@ -513,7 +519,7 @@ def why_of(outcome: object) -> str:
     words = outcome.message or outcome.code
     if outcome.code == "TIMEOUT":
         return f"Reading it {words}. Send the day again."
-    if outcome.code == "UNKNOWN_ERROR":  # a mistake of ours or of a reader's: not in words for a person
+    if outcome.is_unexpected:  # a mistake of ours or of a reader's: not in words for a person
         return f"It could not be processed, and that is not your fault ({words}). Send the day again."
     return words
 

@@ -4,7 +4,7 @@
     the database silent    at (last renewal sent) + lease - margin, on our own clock, the holder is told to stop:
                            before anybody else can have the row, it has stopped by itself
 
-It has a connection of its own and shares a loop with nothing that works for long.
+Keepers share a connection that nobody else uses, and a loop with nothing that works for long.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection
@@ -23,7 +24,7 @@ from duly.errors import DulyError, LeaseLost
 from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.lease import Lease, LeaseTable, Renewal, renew
 
-__all__ = ["Connect", "Held", "Keeper"]
+__all__ = ["Connect", "Held", "Keeper", "SharedLine"]
 
 LAST_BEAT_SECONDS = 1.0  # so long may the beat take during which we were stopped
 
@@ -60,18 +61,20 @@ class Keeper:
 
     def __init__(
         self,
-        connect: Connect,
+        connect: "Connect | SharedLine",
         *,
         lease_seconds: float,
         heartbeat_seconds: float | None,
         margin_seconds: float | None = None,
         role: str | None = None,
         on_trouble: Callable[[Exception], object] = lambda _: None,
+        on_beat: Callable[[], object] = lambda: None,
     ) -> None:
         assert not heartbeat_seconds or heartbeat_seconds < lease_seconds / 3, "a lease must survive two missed beats"
         self.role = role
         self.on_trouble = on_trouble
-        self.connect = connect
+        self.on_beat = on_beat
+        self.line = connect if isinstance(connect, SharedLine) else SharedLine(connect)
         self.lease_seconds = lease_seconds
         self.heartbeat_seconds = heartbeat_seconds or lease_seconds
         self.renews = heartbeat_seconds is not None
@@ -80,8 +83,7 @@ class Keeper:
         self.burials: set[asyncio.Task[None]] = set()
         self.beats = 0
         self.beaten = asyncio.Condition()
-        self.connection: AsyncConnection[Any] | None = None
-        self.reads_committed = False  # does a statement without a transaction?
+        self.connection: AsyncConnection[Any] | None = None  # of the last beat
 
     @asynccontextmanager
     async def holding(self, lease: Lease) -> AsyncGenerator[Held, None]:
@@ -127,7 +129,7 @@ class Keeper:
             for burial in self.burials:
                 burial.cancel()
             await asyncio.gather(*self.burials, return_exceptions=True)
-            await disconnect(self.connection)
+            await self.line.close()
 
     async def beat_for_ever(self) -> None:
         """One beat after another; a beat that fails is tried again soon, with jitter."""
@@ -159,6 +161,7 @@ class Keeper:
     def abandon(self, beat: asyncio.Task[None]) -> None:
         """Leave a beat and its connection behind: on a dead line even giving up takes ten seconds, and leases less."""
         connection, self.connection = self.connection, None
+        self.line.leave(connection)
         beat.cancel()
 
         async def bury() -> None:
@@ -166,7 +169,8 @@ class Keeper:
                 await asyncio.gather(beat, return_exceptions=True)
             finally:
                 if connection:
-                    connection.pgconn.finish()
+                    async with self.line.turn_on(connection):
+                        connection.pgconn.finish()
 
         burial = asyncio.create_task(bury())
         self.burials.add(burial)
@@ -177,6 +181,7 @@ class Keeper:
         for leases in self.by_table().values():
             sent_at = time.monotonic()
             answer = await self.renew(leases)
+            self.on_beat()
             for lease in leases:
                 held = self.holds.get(self.place_of(lease))
                 if held is None:
@@ -193,8 +198,16 @@ class Keeper:
 
     async def renew(self, leases: Sequence[Lease]) -> Renewal:
         """One statement; in a transaction where a role must be taken first, or it would not be READ COMMITTED."""
-        connection = await self.connected()
-        if not self.role and self.reads_committed:
+        self.connection = None
+        while True:
+            self.connection = connection = await self.line.connected()  # a beat that is given up is closed with it
+            async with self.line.turn_on(connection):
+                if self.line.is_current(connection):
+                    return await self.renew_on(connection, leases)
+
+    async def renew_on(self, connection: AsyncConnection[Any], leases: Sequence[Lease]) -> Renewal:
+        """The statement, on a connection that is ours for now."""
+        if not self.role and self.line.is_committed_read:
             return await renew(connection, leases, lease_seconds=self.lease_seconds)
         async with connection.transaction():
             await take_role(connection, self.role)
@@ -223,13 +236,79 @@ class Keeper:
             return f"the database did not confirm {lease.of} {lease.key} in time"
         return f"{lease.of} {lease.key} took longer than its lease of {self.lease_seconds:g} s, which is not renewed"
 
+
+class SharedLine:
+    """One connection for the heartbeats of all kinds of work, which take turns on it.
+
+    One that was given up is left behind, even while it is being opened: who comes next opens another, and whoever is
+    still at the old one has it for that long.
+    """
+
+    def __init__(self, connect: Connect) -> None:
+        self.connect = connect
+        self.current: AsyncConnection[Any] | None = None
+        self.opening: asyncio.Task[None] | None = None
+        self.left: set[asyncio.Task[None]] = set()  # that were given up while they were being opened
+        self.is_committed_read = False  # does a statement without a transaction read what is committed?
+        self.turns: WeakKeyDictionary[AsyncConnection[Any], asyncio.Lock] = WeakKeyDictionary()
+
+    def is_current(self, connection: AsyncConnection[Any]) -> bool:
+        """Is this still the connection to use?"""
+        return connection is self.current and not connection.closed
+
+    def turn_on(self, connection: AsyncConnection[Any]) -> asyncio.Lock:
+        """Held by the one who is at a connection."""
+        return self.turns.setdefault(connection, asyncio.Lock())
+
     async def connected(self) -> AsyncConnection[Any]:
-        """Our connection, opened when there is none."""
-        if self.connection is None or self.connection.closed:
-            self.reads_committed = False
-            self.connection = await self.connect()  # ours from here on: a beat that is given up is closed with it
-            self.reads_committed = await reads_committed(self.connection)
-        return self.connection
+        """The connection, opened when there is none."""
+        while self.current is None or self.current.closed:
+            self.current = None
+            opening = self.opening = self.opening or asyncio.create_task(self.open())
+            try:
+                await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                if opening.cancelled():  # by another, who had waited longer
+                    raise psycopg.OperationalError("no connection for heartbeats") from None
+                raise
+        return self.current
+
+    async def open(self) -> None:
+        """Open a connection; one that was given up meanwhile is closed again."""
+        this = asyncio.current_task()
+        try:
+            connection = await self.connect()
+            try:
+                is_committed_read = await reads_committed(connection)
+            except BaseException:
+                connection.pgconn.finish()
+                raise
+            if self.opening is this:
+                self.current, self.is_committed_read = connection, is_committed_read
+            else:
+                connection.pgconn.finish()
+        finally:
+            if self.opening is this:
+                self.opening = None
+
+    def leave(self, connection: AsyncConnection[Any] | None) -> None:
+        """Use this connection no more; without one, what is being opened."""
+        if connection is not None:
+            self.current = None if self.current is connection else self.current
+        elif opening := self.opening:
+            self.opening = None
+            opening.cancel()
+            self.left.add(opening)
+            opening.add_done_callback(self.left.discard)
+
+    async def close(self) -> None:
+        """Close the connection, after the one who is at it."""
+        self.leave(None)
+        await asyncio.gather(*self.left, return_exceptions=True)
+        if connection := self.current:
+            self.current = None
+            async with self.turn_on(connection):
+                await disconnect(connection)
 
 
 async def disconnect(connection: AsyncConnection[Any] | None) -> None:

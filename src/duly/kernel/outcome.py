@@ -7,24 +7,28 @@ touch rows; it says what happened:
     Later(seconds)           not now; does not burn a start
     GiveUp(code, message)    it will never work: no retry
     Failed(code, message)    it did not work this time: retried by policy
+    Stopped()                it was asked to stop, and did before it was finished
 
-and the worker says the rest: `Cancelled` when somebody asked and the handler stopped, `HandedBack` when the worker
-itself must go, `Settled` when the handler finished the row in a transaction of its own.
+returned or raised, which is the same. The worker says the rest: `Cancelled` when somebody asked and the handler
+stopped, `HandedBack` when the worker itself must go, `Settled` when the handler finished the row in a transaction of
+its own. `Stopped` becomes one of them, by the reason for which the handler was asked to stop.
 
 Whatever is in an outcome can be stored: checked when it is made, so that recording a failure cannot itself fail.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 from duly.errors import DulyError, InvalidArgument, InvalidResult
 from duly.kernel.backoff import LONGEST_SECONDS
 from duly.kernel.canonical import LARGEST_BYTES, Json, checked_json
+from duly.kernel.traces import traceback_text
 
 __all__ = [
     "LONGEST_TEXT",
+    "RAISABLE",
     "UNSTORABLE",
     "Cancelled",
     "Created",
@@ -37,15 +41,21 @@ __all__ = [
     "Later",
     "Outcome",
     "Settled",
+    "Stopped",
     "checked_result",
     "clean_text",
+    "code_of_class",
     "failure_of",
     "invalid_result",
+    "outcome_of_exception",
 ]
 
 LONGEST_TEXT = 2048
+LONGEST_CODE = 64
 CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # what no text in PostgreSQL holds
+WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # in HTTPStatusError: HTTP, Status, Error
+NOT_IN_A_CODE = re.compile(r"[^A-Z0-9]+")
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -106,19 +116,22 @@ def invalid_result(reason: str) -> InvalidResult:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+@dataclass(unsafe_hash=True)
+class Done(Exception):
     """The work is done; the result, any JSON value, is kept with the row."""
 
     result: Json = None
 
     def __post_init__(self) -> None:
         if self.result is not None:
-            object.__setattr__(self, "result", checked_result(self.result))
+            self.result = checked_result(self.result)
+
+    def __reduce__(self) -> tuple[type["Done"], tuple[Json]]:
+        return type(self), (self.result,)
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+@dataclass(unsafe_hash=True)
+class Later(Exception):
     """Not now: try again after so many seconds, and do not count this as a start."""
 
     seconds: float
@@ -127,13 +140,28 @@ class Later:
         if not 0 <= self.seconds <= LONGEST_SECONDS:  # false for NaN too
             raise InvalidArgument(f"Later({self.seconds}): seconds must be between 0 and {LONGEST_SECONDS:.0f}")
 
+    def __reduce__(self) -> tuple[type["Later"], tuple[float]]:
+        return type(self), (self.seconds,)
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """A code for programs and a message for people, both fit for their columns."""
+
+@dataclass(unsafe_hash=True)
+class Stopped(Exception):
+    """It was asked to stop and did, unfinished: the worker knows why it asked, and records that."""
+
+
+@dataclass(unsafe_hash=True)
+class _Problem(Exception):
+    """A code for programs and a message for people, both fit for their columns.
+
+    The traceback is that of the exception it was made of, or of where it was raised. The exception itself is there in
+    the process in which it was raised, and in no other.
+    """
 
     code: str
     message: str
+    traceback: str | None = field(default=None, compare=False, repr=False, kw_only=True)
+    is_unexpected: bool = field(default=False, compare=False, repr=False, kw_only=True)  # by no word of the handler's
+    error: BaseException | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not CODE.fullmatch(self.code):
@@ -141,15 +169,22 @@ class _Problem:
                 f"error code {clean_text(self.code, 80)!a}: must be a capital letter, "
                 "then at most 63 capital letters, digits or underscores"
             )
-        object.__setattr__(self, "message", clean_text(self.message))
+        self.message = clean_text(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def __reduce__(self) -> tuple[type["_Problem"], tuple[str, str], dict[str, object]]:
+        known: dict[str, object] = {"traceback": self.traceback, "is_unexpected": self.is_unexpected}
+        return type(self), (self.code, self.message), known
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(unsafe_hash=True)
 class GiveUp(_Problem):
     """It will never work; trying again would only repeat this."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(unsafe_hash=True)
 class Failed(_Problem):
     """It did not work this time; the row's policy decides whether and when to try again."""
 
@@ -169,7 +204,17 @@ class Settled:
     """The handler settled the row itself, in its own fenced transaction; there is nothing left to write."""
 
 
-Outcome: TypeAlias = Done | Later | GiveUp | Failed | Cancelled | HandedBack | Settled
+RAISABLE = (Done, Later, GiveUp, Failed, Stopped)
+Outcome: TypeAlias = Done | Later | GiveUp | Failed | Stopped | Cancelled | HandedBack | Settled
+
+
+def outcome_of_exception(error: BaseException) -> Outcome:
+    """What came of work that ended by an exception: the outcome that was raised, or else a failure."""
+    if not isinstance(error, RAISABLE):
+        return failure_of(error)
+    if isinstance(error, _Problem) and error.traceback is None:
+        error.traceback = traceback_text(error)
+    return error
 
 
 def failure_of(error: BaseException) -> Failed:
@@ -179,6 +224,15 @@ def failure_of(error: BaseException) -> Failed:
         message = str(error)
     except Exception:
         message = "(its message cannot be read)"
+    trace = traceback_text(error)
     if isinstance(error, DulyError):
-        return Failed(error.code, message or name)
-    return Failed("UNKNOWN_ERROR", f"{name}: {message}" if message else name)
+        return Failed(error.code, message or name, traceback=trace, error=error)
+    words = f"{name}: {message}" if message else name
+    return Failed(code_of_class(type(error)), words, traceback=trace, error=error, is_unexpected=True)
+
+
+def code_of_class(kind: type[BaseException]) -> str:
+    """The name of an exception as a code: ConnectionError is CONNECTION_ERROR."""
+    words = NOT_IN_A_CODE.sub("_", WORD_BEGINS.sub("_", kind.__name__).upper()).strip("_")
+    code = words[:LONGEST_CODE].rstrip("_")
+    return code if CODE.fullmatch(code) else f"ERROR_{code}"[:LONGEST_CODE].rstrip("_")

@@ -13,14 +13,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.kernel.lease import Lease, LeaseTable, claim, claim_lapsed, find_due, find_lapsed, quarantine, release, sweep
-from duly.kernel.outcome import failure_of
+from duly.kernel.outcome import Failed, GiveUp, failure_of
 
-__all__ = ["Call", "Finished", "Pace", "Stop", "StopSign", "Where", "Work", "where_to_run"]
+__all__ = ["Call", "Finished", "Pace", "ReportFailure", "Stop", "StopSign", "Where", "Work", "where_to_run"]
+
+ReportFailure: TypeAlias = Callable[[Lease, Failed | GiveUp], Callable[[], Any] | None]
 
 
 class Where(StrEnum):
@@ -90,11 +92,17 @@ class Work(ABC):
     of: LeaseTable
     pace: Pace
     wakes: str | None = None  # what `duly.wake` calls the rows that are announced, if they are
+    is_alone: bool = True  # does the worker do nothing else?
+    places: frozenset[Where] = frozenset([Where.LOOP])  # in which handlers use the connections that are lent
 
     @property
     def kinds(self) -> Sequence[str]:
         """What the registry of workers says we can do; a domain that tells its rows apart says more."""
         return [self.name]
+
+    def describe(self, lease: Lease) -> str:
+        """A row in a word or two, for people."""
+        return f"{self.name} {lease.key}"
 
     async def prepare(self, connection: Connection) -> None:  # noqa: B027
         """Before the first claim: write down what the database must know of us."""
@@ -108,6 +116,13 @@ class Work(ABC):
     @abstractmethod
     def call(self, lease: Lease, sign: StopSign) -> Call:
         """How this row is performed. Quick and without I/O; an exception here is the row's failure."""
+
+    def report_failure(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:  # noqa: ARG002
+        """Log a failed try, before it is recorded; returns a hook of the user's that is to be called, if there is one.
+
+        Called wherever handlers run, once for a try. The hook may take its time, fail, and be async.
+        """
+        return None
 
     @abstractmethod
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:

@@ -18,13 +18,13 @@ from typing import Any, overload
 from uuid import UUID
 
 import psycopg
-from psycopg import AsyncConnection, Connection, IsolationLevel, errors, sql
+from psycopg import AsyncConnection, Connection, errors
 
-from duly.db.pool import SET_ROLE, Pool, with_keepalive
+from duly.db.pool import Pool
 from duly.errors import InvalidArgument, LeaseLost, Misconfigured, Unavailable
 from duly.kernel.canonical import Json
 from duly.kernel.lease import Lease, find_settled, keys_and_owners, render
-from duly.kernel.outcome import checked_result
+from duly.kernel.outcome import Stopped, checked_result
 from duly.kernel.work import StopSign
 from duly.ledger import store
 from duly.ledger.machine import JOB
@@ -55,6 +55,13 @@ class Context:
     def should_stop(self) -> bool:
         """Is it better to stop: lost, cancelled, too late, or the worker must go? For loops in plain functions."""
         return self.sign.is_up
+
+    def stopped(self) -> Stopped:
+        """What to return, or raise, when `should_stop` is why the handler ends unfinished.
+
+        At a shutdown the job is handed back and its start with it; a job that was to be cancelled is canceled.
+        """
+        return Stopped()
 
     @property
     def is_settled(self) -> bool:
@@ -123,12 +130,8 @@ class Desk:
 
     @contextmanager
     def plain_transaction(self) -> Generator[Connection[Any], None, None]:
-        """The same on a connection of its own, for a plain function in a thread."""
-        with psycopg.connect(with_keepalive(self.pool.dsn, "duly handlers")) as connection:
-            connection.isolation_level = IsolationLevel.READ_COMMITTED
-            connection.prepare_threshold = None
-            if self.pool.role:
-                connection.execute(SET_ROLE.format(sql.Identifier(self.pool.role)))
+        """The same for a plain function in a thread."""
+        with self.pool.plain.transaction() as connection:
             try:
                 row = connection.execute(store.SQL.fence, self.parameters(role=self.api_role)).fetchone()
             except psycopg.Error as error:

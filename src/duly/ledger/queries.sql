@@ -108,8 +108,9 @@ select key from settled;
 with given as (
     select *
     from unnest(
-        (select %(keys)s::uuid[]), (select %(owners)s::text[]), (select %(codes)s::text[]), (select %(messages)s::text[])
-    ) as g (key, owner, code, message)
+        (select %(keys)s::uuid[]), (select %(owners)s::text[]), (select %(codes)s::text[]),
+        (select %(messages)s::text[]), (select %(tracebacks)s::text[])
+    ) as g (key, owner, code, message, traceback)
     order by g.key
 ),
 ours as (
@@ -128,7 +129,9 @@ settled as (
         status = case when ours.stop then 'canceled' else 'failed' end::ledger.job_status,
         settled_by = ours.owner, lease_owner = case when not ours.stop then ours.owner end, lease_expires_at = null,
         last_error_code = ours.code, last_error_message = left(ours.message, 2048),
-        said = jsonb_build_object('actor', ours.owner, 'code', ours.code, 'message', left(ours.message, 2048))
+        said = jsonb_strip_nulls(jsonb_build_object(
+            'actor', ours.owner, 'code', ours.code, 'message', left(ours.message, 2048), 'traceback', ours.traceback
+        ))
     from ours
     where t.id = ours.key
     returning t.id as key
@@ -138,7 +141,7 @@ select key from settled;
 -- name: mark_lapsed
 -- Nobody holds these any more: they crashed, or were cancelled if somebody had asked. Locked ones are passed over. Their
 -- holders did not settle them: one that comes back finds its lease lost.
-select key, owner from ledger.mark_expired(%(keys)s::uuid[], %(most)s);
+select key, owner, type, queue, attempt, max_attempts from ledger.mark_expired(%(keys)s::uuid[], %(most)s);
 
 -- name: after_failure
 -- The second half, fenced by the owner that the first half kept: to the queue again after a wait, or, when it was started
@@ -309,6 +312,14 @@ where org_id = %(org)s
     and (created_at, id) < (%(before_at)s, %(before_id)s)
 order by created_at desc, id desc
 limit %(most)s;
+
+-- name: find_traceback
+-- Where the last failure of a job was raised. A failure that left no traceback hides those before it.
+select detail_json ->> 'traceback'
+from ledger.job_event
+where org_id = %(org)s and job_id = %(key)s and detail_json ? 'code'
+order by seq desc
+limit 1;
 
 -- name: list_events
 -- What happened to a job, in order, from a place onwards.

@@ -43,6 +43,7 @@ from duly.ledger.checks import (
 )
 from duly.ledger.context import Context
 from duly.ledger.duration import Duration
+from duly.ledger.failures import OnFailure
 from duly.ledger.model import Options, Request
 from duly.ledger.work import Handler
 
@@ -55,6 +56,7 @@ NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Hook = TypeVar("Hook", bound=OnFailure)
 
 
 class When(TypedDict, total=False):
@@ -77,6 +79,7 @@ class App:
     def __init__(self, *, org: UUID = DEFAULT_ORG) -> None:
         self.org = org
         self.types: dict[str, JobType[Any, Any]] = {}
+        self.failure_hooks: list[OnFailure] = []
 
     def job(
         self,
@@ -133,6 +136,15 @@ class App:
             return made
 
         return declare
+
+    def on_failure(self, hook: Hook) -> Hook:
+        """Have a function called after each try that failed, with the job's context and the handler's exception.
+
+        Where no exception is in reach (an isolated handler, a time limit, a failure that was returned), it gets the
+        `duly.Failed` or `duly.GiveUp` that is recorded. It may be async. What it raises is logged and changes nothing.
+        """
+        self.failure_hooks.append(hook)
+        return hook
 
     def handlers(self) -> list[Handler]:
         """Who performs what: for a worker."""

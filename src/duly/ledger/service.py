@@ -21,6 +21,7 @@ __all__ = [
     "count_dead",
     "enqueue",
     "erase",
+    "find_traceback",
     "get_job",
     "list_events",
     "list_jobs",
@@ -55,6 +56,12 @@ async def get_job(pool: Pool, org: UUID, key: UUID) -> Job:
     """A job of this org, or NotFound."""
     async with tenant(pool, org) as connection:
         return await get(connection, org, key)
+
+
+async def find_traceback(pool: Pool, org: UUID, key: UUID) -> str | None:
+    """Where the last try of a job that failed did so, if that is known."""
+    async with tenant(pool, org) as connection:
+        return await store.find_traceback(connection, org, key)
 
 
 async def list_jobs(

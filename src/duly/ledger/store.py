@@ -67,6 +67,7 @@ __all__ = [
     "failed",
     "fence",
     "find_job",
+    "find_traceback",
     "gave_up",
     "handed_back",
     "later",
@@ -87,6 +88,7 @@ __all__ = [
     "retry_job",
     "set_limit",
     "sweep",
+    "sweep_jobs",
     "wake",
 ]
 
@@ -264,35 +266,61 @@ async def cancelled(connection: Connection, leases: Sequence[Lease]) -> frozense
 
 
 async def failed(
-    connection: Connection, leases: Sequence[Lease], codes: Sequence[str], messages: Sequence[str]
+    connection: Connection,
+    leases: Sequence[Lease],
+    codes: Sequence[str],
+    messages: Sequence[str],
+    tracebacks: Sequence[str | None] = (),
 ) -> frozenset[UUID]:
     """It did not work this time: to be tried again by policy, or a dead letter. Belongs into a transaction."""
-    return await fail(connection, leases, codes, messages, give_up=False)
+    return await fail(connection, leases, codes, messages, tracebacks, give_up=False)
 
 
 async def gave_up(
-    connection: Connection, leases: Sequence[Lease], codes: Sequence[str], messages: Sequence[str]
+    connection: Connection,
+    leases: Sequence[Lease],
+    codes: Sequence[str],
+    messages: Sequence[str],
+    tracebacks: Sequence[str | None] = (),
 ) -> frozenset[UUID]:
     """It will never work: a dead letter. Belongs into a transaction."""
-    return await fail(connection, leases, codes, messages, give_up=True)
+    return await fail(connection, leases, codes, messages, tracebacks, give_up=True)
 
 
 async def fail(
-    connection: Connection, leases: Sequence[Lease], codes: Sequence[str], messages: Sequence[str], *, give_up: bool
+    connection: Connection,
+    leases: Sequence[Lease],
+    codes: Sequence[str],
+    messages: Sequence[str],
+    tracebacks: Sequence[str | None],
+    *,
+    give_up: bool,
 ) -> frozenset[UUID]:
     """Both halves of a failure."""
-    marked = await mark_failed(connection, leases, codes, messages)
+    marked = await mark_failed(connection, leases, codes, messages, tracebacks)
     await after_failure(connection, [(lease.key, lease.owner) for lease in leases if lease.key in marked], give_up)
     return marked if len(marked) == len(leases) else marked | await find_settled(connection, leases)
 
 
 async def mark_failed(
-    connection: Connection, leases: Sequence[Lease], codes: Sequence[str], messages: Sequence[str]
+    connection: Connection,
+    leases: Sequence[Lease],
+    codes: Sequence[str],
+    messages: Sequence[str],
+    tracebacks: Sequence[str | None] = (),
 ) -> frozenset[UUID]:
-    """The first half: they failed, and we still have them."""
+    """The first half: they failed, and we still have them; where each failed is kept with its event."""
     texts = [clean_text(message) for message in messages]
+    traces = list(tracebacks) or [None] * len(leases)
     return await write(
-        get_rows(connection, SQL.mark_failed, **keys_and_owners(leases), codes=list(codes), messages=texts)
+        get_rows(
+            connection,
+            SQL.mark_failed,
+            **keys_and_owners(leases),
+            codes=list(codes),
+            messages=texts,
+            tracebacks=traces,
+        )
     )
 
 
@@ -306,12 +334,17 @@ async def after_failure(connection: Connection, held: Sequence[tuple[UUID, str]]
 
 async def sweep(connection: Connection, *, keys: Sequence[UUID] | None = None, most: int = 100) -> int:
     """Take jobs, or these of them, from holders that are gone; how many there were. Belongs into a transaction."""
+    return len(await sweep_jobs(connection, keys=keys, most=most))
+
+
+async def sweep_jobs(connection: Connection, *, keys: Sequence[UUID] | None = None, most: int = 100) -> Sequence[Row]:
+    """The same; which jobs there were, with the owners of those that failed by it."""
     crashpoint("before_sweep")
     rows = await mark_lapsed(connection, keys, most)
     await after_failure(connection, [(row["key"], row["owner"]) for row in rows if row["owner"]])
     if rows:
         crashpoint("after_sweep")
-    return len(rows)
+    return rows
 
 
 async def mark_lapsed(connection: Connection, keys: Sequence[UUID] | None, most: int) -> Sequence[Row]:
@@ -442,6 +475,11 @@ async def list_jobs(
         most=most,
     )
     return [Job(**row) for row in rows]
+
+
+async def find_traceback(connection: Connection, org: UUID, key: UUID) -> str | None:
+    """Where the last try of a job that failed did so, if that is known."""
+    return await find_value(connection, SQL.find_traceback, org=org, key=key)
 
 
 async def list_events(

@@ -15,22 +15,26 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from duly.db.pool import Pool
-from duly.db.rows import Connection
+from duly.db.rows import Connection, Row
 from duly.errors import InvalidResult
 from duly.kernel.lease import Lease
-from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp, HandedBack, Later, Settled
+from duly.kernel.outcome import RAISABLE, Cancelled, Done, Failed, GiveUp, HandedBack, Later, Settled, Stopped
 from duly.kernel.work import Call, Finished, Pace, StopSign, Where, Work, where_to_run
 from duly.ledger import store
 from duly.ledger.context import Context, Desk
+from duly.ledger.failures import OnFailure, explained, hook_of
 from duly.ledger.machine import JOB
 from duly.ledger.model import Floor, Kind, floors_after
+from duly.logs import Trace, get_log
 
 __all__ = ["Handler", "JobWork"]
 
 API_ROLE = "duly_api"
 FLOOR_SECONDS = 1.0  # then a claim looks below the floors again, where a late commit may have put something
 REMOVED_AT_ONCE = 1000
-SAID = (Done, Later, GiveUp, Failed, Cancelled, HandedBack, Settled)
+SAID = (*RAISABLE, Cancelled, HandedBack, Settled)
+
+log = get_log("duly.ledger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,20 @@ class JobWork(Work):
     of = JOB
     wakes = "ledger"
 
-    def __init__(self, handlers: Sequence[Handler], pace: Pace, *, api_role: str = API_ROLE) -> None:
+    def __init__(
+        self,
+        handlers: Sequence[Handler],
+        pace: Pace,
+        *,
+        api_role: str = API_ROLE,
+        on_failure: Sequence[OnFailure] = (),
+    ) -> None:
         self.pace = pace
         self.api_role = api_role
+        self.on_failure = tuple(on_failure)
         self.handlers = {handler.kind: handler for handler in handlers}
         self.ways = {handler.kind: way_of(handler) for handler in handlers}
+        self.places = frozenset(way.where for way in self.ways.values())
         self.floors: dict[Kind, Floor] = {}
         self.floors_end_at = 0.0  # by our monotonic clock
         self.pool: Pool | None = None
@@ -81,6 +94,10 @@ class JobWork(Work):
     def kinds(self) -> Sequence[str]:
         """The ledger, and each queue and type there is a handler for."""
         return [self.name, *(f"{self.name}:{kind.queue}/{kind.type}" for kind in self.handlers)]
+
+    def describe(self, lease: Lease) -> str:
+        """A job's type and id."""
+        return f"{lease.row['type']} {lease.key}"
 
     async def prepare(self, connection: Connection) -> None:
         """How many of a type may run is what its declaration says: the limits of ours are set, or lifted."""
@@ -98,6 +115,15 @@ class JobWork(Work):
         context = context_of(lease) if where is Where.CHILD else context_of(lease, sign, self.desk_for(lease))
         seconds = row["timeout_seconds"] if row["timeout_seconds"] is not None else handler.timeout_seconds
         return Call(perform, (function, context, row["payload"]), where, seconds, handler.memory_bytes)
+
+    def report_failure(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
+        """Log a failed try with its traceback; the last one, which makes a dead letter, as an error."""
+        trace = {"trace": Trace(failure.traceback)} if failure.traceback else {}
+        is_dead = isinstance(failure, GiveUp)
+        log_failure(
+            lease.row, lease.key, failure.code, is_dead=is_dead, error=failure.error or failure.message, **trace
+        )
+        return hook_of(self.on_failure, context_of(lease), failure)
 
     def desk_for(self, lease: Lease) -> Desk | None:
         """A handler's way to the database, where there is one."""
@@ -133,8 +159,12 @@ class JobWork(Work):
         return await store.retain(connection, REMOVED_AT_ONCE)
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
-        """Take jobs from holders that are gone."""
-        return await store.sweep(connection, keys=keys)
+        """Take jobs from holders that are gone; each is a failed try, and logged."""
+        rows = await store.sweep_jobs(connection, keys=keys)
+        for row in rows:
+            if row["owner"]:
+                log_failure(row, row["key"], "CRASHED", error="its lease expired", holder=row["owner"])
+        return len(rows)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Let jobs wait again at once, unblamed."""
@@ -166,7 +196,9 @@ class JobWork(Work):
         if sort is Cancelled:
             return await store.cancelled(connection, leases)
         act = store.gave_up if sort is GiveUp else store.failed
-        return await act(connection, leases, [each.code for each in outcomes], [each.message for each in outcomes])
+        messages = [explained(each, self.api_role) for each in outcomes]
+        traces = [each.traceback for each in outcomes]
+        return await act(connection, leases, [each.code for each in outcomes], messages, traces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +226,14 @@ def way_of(handler: Handler) -> Way:
     where = where_to_run(handler.function, isolate=handler.isolate)
     perform = perform_async if inspect.iscoroutinefunction(handler.function) else perform_plain
     return Way(handler, where, perform, Named.of(handler.function) if where is Where.CHILD else handler.function)
+
+
+def log_failure(row: Row, key: UUID, code: str, *, is_dead: bool = False, **values: object) -> None:
+    """Log a failed try: a warning, or an error when it was the last and the job is a dead letter."""
+    is_dead = is_dead or row["attempt"] + 1 >= row["max_attempts"]
+    about = {name: row[name] for name in ("type", "queue", "attempt", "max_attempts")}
+    words = "job failed; it is a dead letter" if is_dead else "job failed"
+    (log.error if is_dead else log.warning)(words, job=str(key), **about, code=code, **values)
 
 
 def context_of(lease: Lease, sign: StopSign | None = None, desk: Desk | None = None) -> Context:
@@ -237,7 +277,12 @@ def perform_plain(function: Callable[..., Any], context: Context, payload: dict[
 
 
 def said_by(context: Context, returned: object) -> object:
-    """A handler's own words, or done with what it returned; one that completed the job itself has said everything."""
+    """A handler's own words, or done with what it returned; one that completed the job itself has said everything.
+
+    A plain value after the handler was asked to stop may be half of the work: only `Done` says that it is all of it.
+    """
     if context.is_settled:
         return Settled()
-    return returned if isinstance(returned, SAID) else Done(returned)  # type: ignore[arg-type]
+    if isinstance(returned, SAID):
+        return returned
+    return Stopped() if context.should_stop else Done(returned)  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ from duly.db.rows import Connection, Row, find_value
 from duly.errors import InvalidArgument, Misconfigured
 from duly.kernel.canonical import Json, checked_json
 from duly.kernel.lease import Lease
-from duly.kernel.outcome import Done, Outcome
+from duly.kernel.outcome import RAISABLE, Done, Failed, GiveUp, Outcome
 from duly.kernel.work import Pace
 from duly.ledger import store
 from duly.ledger.asking import AnyTransaction, AsyncTransaction, SyncTransaction, is_async, look, look_async
@@ -219,9 +219,9 @@ def perform(
 ) -> Outcome:
     """Call one handler without a database, its arguments checked and copied as on their way through the ledger.
 
-    Returns what it said: a plain value is `Done(value)`. Exceptions come out as they are. It is not awaited, whichever
-    sort of function the handler is; no time limit holds, and an isolated handler runs in this process. Progress goes
-    nowhere, and `ctx.transaction()` refuses: `drain` has a database.
+    Returns the outcome that it returned or raised; a plain value is `Done(value)`. Other exceptions come out as they
+    are. It is not awaited, whichever sort of function the handler is; no time limit holds, and an isolated handler runs
+    in this process. Progress goes nowhere, and `ctx.transaction()` refuses: `drain` has a database.
     """
     handler = job_type.handler
     context = Context(
@@ -235,7 +235,10 @@ def perform(
         desk=Nowhere(handler.type),
     )
     payload = job_type.payload_of(*args, **kwargs)
-    returned = apart(lambda: finish(job_type.function(context, **payload)))
+    try:
+        returned = apart(lambda: finish(job_type.function(context, **payload)))
+    except RAISABLE as raised:
+        return raised
     return returned if isinstance(returned, Outcome) else Done(returned)
 
 
@@ -289,24 +292,27 @@ class Nowhere(Desk):
 # What happens when a worker performs it? ------------------------------------------------------------------------------
 
 
-def drain(app: App, dsn: str, *, most_cycles: int = 100) -> list[Job]:
+def drain(app: App, dsn: str, *, most_cycles: int = 100, raising: bool = False) -> list[Job]:
     """Perform everything that is due, and what that makes due, until nothing is; the jobs, in the order they began.
 
     A real worker does it, with a worker's rights, one cycle after another; not awaited, from async tests too. For
     retries that wait their time the database's clock is moved. What waits for another reason (a delay, `Later`, a
     pause, a type without a handler) is left alone, and what is not committed cannot be seen.
+
+    With `raising=True` the first try that fails ends it: its handler's exception comes out as it is, or the
+    `duly.Failed` or `duly.GiveUp` that is recorded where there is none in this process.
     """
     with psycopg.connect(dsn, autocommit=True) as connection:
         require_test_clock(connection)
 
     def act() -> list[Job]:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(drain_here(app, dsn, most_cycles))
+            return runner.run(drain_here(app, dsn, most_cycles, raising))
 
     return apart(act)
 
 
-async def drain_here(app: App, dsn: str, most_cycles: int) -> list[Job]:
+async def drain_here(app: App, dsn: str, most_cycles: int, raising: bool) -> list[Job]:
     """`drain`, on the loop of this thread."""
     settings = load_settings()
     role = role_on(dsn, settings.worker_role)
@@ -317,6 +323,8 @@ async def drain_here(app: App, dsn: str, most_cycles: int) -> list[Job]:
         for _ in range(most_cycles):
             work, looked_at = Noting(app, settings.api_role), clock.now()
             await Worker([work], settings, dsn=dsn, role=role).run(once=True)
+            if raising and work.failures:
+                raise work.failures[0]
             newest = work.orgs
             orgs |= newest
             if not newest and not await wait_for_retry(pool, clock, list(orgs), looked_at):
@@ -331,8 +339,14 @@ class Noting(JobWork):
     """One cycle's jobs, noted as they are claimed."""
 
     def __init__(self, app: App, api_role: str) -> None:
-        super().__init__(app.handlers(), PACE, api_role=api_role)
+        super().__init__(app.handlers(), PACE, api_role=api_role, on_failure=app.failure_hooks)
         self.orgs: dict[UUID, UUID] = {}
+        self.failures: list[BaseException] = []
+
+    def report_failure(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
+        """Note what a handler raised."""
+        self.failures.append(failure.error or failure)
+        return super().report_failure(lease, failure)
 
     async def claim(
         self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None

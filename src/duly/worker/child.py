@@ -1,12 +1,14 @@
 """The program a child process runs: read a call, say that it begins, perform it within its limits, answer, again.
 
-    python -m duly.worker.child <descriptor>
+    python -m duly.worker.child <socket> <file>
 
 Its time begins when what it needs was imported. It knows nothing of databases or leases. It ends when its parent does.
+Into the file goes where it was when a fault or its parent, by SIGUSR1, ended it.
 """
 
 import asyncio
 import ctypes
+import faulthandler
 import inspect
 import os
 import pickle
@@ -21,7 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from duly.kernel.outcome import Failed, failure_of
+from duly.kernel.outcome import Failed, outcome_of_exception
+from duly.kernel.traces import traceback_text
 
 __all__ = ["HEADER", "LARGEST_BYTES", "main"]
 
@@ -36,6 +39,9 @@ def main() -> None:
     parent = os.getppid()
     channel = socket.socket(fileno=int(sys.argv[1]))
     die_with(parent)
+    last_stack = int(sys.argv[2])
+    faulthandler.enable(last_stack)
+    faulthandler.register(signal.SIGUSR1, last_stack)
     path = receive(channel)
     if path is None:
         return
@@ -92,7 +98,7 @@ def read_call(request: bytes) -> Callable[[Room], object]:
     try:
         function, arguments, memory_bytes = pickle.loads(request)  # noqa: S301 - from our parent
     except BaseException as error:
-        failure = failure_of(error)
+        failure = outcome_of_exception(error)
         return lambda _: failure
     return lambda room: within(room, memory_bytes, function, arguments)
 
@@ -101,17 +107,23 @@ def answer_to(call: Callable[[Room], object], room: Room) -> bytes:
     """Perform one call; what comes back can always be sent."""
     try:
         outcome = call(room)
-    except MemoryError:
-        outcome = Failed("CRASHED", "out of memory: it needs more than its limit")
+    except MemoryError as error:
+        where = traceback_text(error)
+        outcome = Failed("CRASHED", "out of memory: it needs more than its limit", traceback=where)
     except BaseException as error:
-        outcome = failure_of(error)
+        outcome = outcome_of_exception(error)
     try:
         answer = pickle.dumps(outcome)
     except Exception as error:
-        answer = pickle.dumps(Failed("UNKNOWN_ERROR", f"what it returned cannot leave the child process: {error}"))
+        answer = bad_result(f"what it returned cannot leave the child process: {error}")
     if len(answer) > LARGEST_BYTES:
-        answer = pickle.dumps(Failed("UNKNOWN_ERROR", f"what it returned has {len(answer)} bytes; too many"))
+        answer = bad_result(f"what it returned has {len(answer)} bytes; at most {LARGEST_BYTES} leave a child process")
     return answer
+
+
+def bad_result(why: str) -> bytes:
+    """The answer for a result that cannot be given."""
+    return pickle.dumps(Failed("BAD_RESULT", why, is_unexpected=True))
 
 
 def within(room: Room, memory_bytes: int | None, function: Callable[..., Any], arguments: tuple[Any, ...]) -> object:

@@ -12,14 +12,16 @@ import pickle
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import is_dataclass
 from enum import Enum
-from typing import Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 from duly.errors import Unavailable
 from duly.kernel.outcome import Failed
+from duly.kernel.traces import MAX_TRACEBACK_BYTES, cut_text, without_our_lines
 from duly.kernel.work import Call
 from duly.worker.child import HEADER, LARGEST_BYTES
 
@@ -27,6 +29,7 @@ __all__ = ["Child", "Children"]
 
 MOST_ROWS = 1_000  # then a fresh process takes over, whatever the old one had piled up
 START_SECONDS = 30.0
+STACK_SECONDS, STACK_TRIES = 0.5, 10  # how long a child that is too late has to say where it is
 LOOK_AGAIN_SECONDS = 0.1  # a loop that stood still has not read yet what had come in time
 
 Heard = TypeVar("Heard")
@@ -36,17 +39,23 @@ class Child:
     """One child process, as its parent sees it."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        last_stack: IO[bytes],
     ) -> None:
         self.process = process
         self.reader = reader
         self.writer = writer
+        self.last_stack = last_stack  # where the child was, as its fault handler wrote it down
         self.rows = 0
         self.is_well = True
 
     @classmethod
     async def start(cls) -> Self:
         """A child that waits for its first row; Unavailable when the machine gives us none."""
+        last_stack = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the child)
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -55,20 +64,22 @@ class Child:
                 "-m",
                 "duly.worker.child",
                 str(theirs.fileno()),
+                str(last_stack.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=sys.stderr,  # standard output is the worker's own
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), last_stack.fileno()],
                 start_new_session=True,
             )
         except BaseException as error:
             ours.close()
+            last_stack.close()
             if isinstance(error, OSError):
                 raise Unavailable(f"no child process can be started: {error}") from None
             raise
         finally:
             theirs.close()
         reader, writer = await asyncio.open_connection(sock=ours)
-        child = cls(process, reader, writer)
+        child = cls(process, reader, writer, last_stack)
         try:
             async with asyncio.timeout(START_SECONDS):
                 await child.send(pickle.dumps(sys.path))
@@ -88,16 +99,19 @@ class Child:
             request = pickle.dumps((call.function, call.arguments, call.memory_bytes))
         except Exception as error:
             self.is_well = True
-            return Failed("UNKNOWN_ERROR", f"cannot be handed to a child process: {error}")
+            why = f"its arguments cannot be handed to a child process: {error}"
+            return Failed("BAD_ARGUMENTS", why, is_unexpected=True)
         to_begin = START_SECONDS if self.rows == 1 else call.timeout_seconds  # the first row brings its imports along
         try:
             await in_time(self.begin(request), to_begin)
             answer = await in_time(self.receive(), call.timeout_seconds)
         except TimeoutError:
+            where = await self.ask_where()
             await self.kill()
-            return Failed("TIMEOUT", f"took longer than {call.timeout_seconds:g} s")
+            return Failed("TIMEOUT", f"took longer than {call.timeout_seconds:g} s", traceback=where)
         except (ConnectionError, asyncio.IncompleteReadError):
-            return Failed("CRASHED", await self.last_words())
+            where = self.read_last_stack()
+            return Failed("CRASHED", await self.last_words(), traceback=where)
         self.is_well = True
         return read_outcome(answer)
 
@@ -118,6 +132,23 @@ class Child:
             raise ConnectionError(f"a child announced {size} bytes")
         return await self.reader.readexactly(size)
 
+    async def ask_where(self) -> str | None:
+        """Where the child is at this moment, if it can still say so."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGUSR1)
+        found: str | None = None
+        for _ in range(STACK_TRIES):
+            await asyncio.sleep(STACK_SECONDS / STACK_TRIES)
+            earlier, found = found, self.read_last_stack()
+            if found and found == earlier:  # it has written all of it
+                break
+        return found
+
+    def read_last_stack(self) -> str | None:
+        """What the child's fault handler has written down, if anything; the child writes where it has got to."""
+        written = os.pread(self.last_stack.fileno(), MAX_TRACEBACK_BYTES, 0).decode(errors="replace")
+        return cut_text(without_our_lines(written)) or None
+
     async def last_words(self) -> str:
         """How the process ended; what it had started ends now."""
         self.end_group()
@@ -134,6 +165,7 @@ class Child:
             self.end_group()
         self.writer.transport.abort()
         await self.process.wait()
+        self.last_stack.close()
 
     def end_group(self) -> None:
         """Kill the process and all it started."""
@@ -173,7 +205,7 @@ def read_outcome(answer: bytes) -> object:
     try:
         return OutcomeReader(io.BytesIO(answer)).load()
     except Exception as error:
-        return Failed("UNKNOWN_ERROR", f"what it returned cannot be read: {error}")
+        return Failed("BAD_RESULT", f"what it returned cannot be read: {error}", is_unexpected=True)
 
 
 class Children:

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -19,11 +20,13 @@ import psycopg
 
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import DulyError, NotMigrated, Unavailable
+from duly.kernel.keeper import SharedLine
 from duly.kernel.work import Work
 from duly.logs import get_log
 from duly.worker.handlers import Handlers
 from duly.worker.lanes import Lanes
 from duly.worker.metrics import Metrics
+from duly.worker.outage import Outage
 from duly.worker.registry import Identity, note_seen, note_stopped, register
 from duly.worker.wakeup import listen
 
@@ -31,8 +34,10 @@ __all__ = ["Control"]
 
 SEEN_SECONDS = 10.0
 TICK_SECONDS = 0.5
+PROBE_SECONDS = 1.0
 STUCK_SECONDS = 10.0  # a control loop that did not tick for so long is not well
 WEDGED_SECONDS = 60.0  # nor is a handlers' loop that did not turn for so long
+MAX_NAMED = 20  # rows that are named when the worker stops
 GOODBYE_SECONDS = 2.0  # each of the last steps may take so long, whatever state the database is in
 
 log = get_log("duly.worker")
@@ -68,6 +73,7 @@ class Control:
         slots = {work.name: work.pace.slots for work in works}
         self.identity = Identity(worker_id, [kind for work in works for kind in work.kinds], slots)
         self.lanes: list[Lanes] = []
+        self.outage = Outage()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stop = asyncio.Event()
         self.hurry = asyncio.Event()
@@ -95,17 +101,33 @@ class Control:
 
     def ready(self) -> bool:
         """Can work be done: does the database answer, do handlers begin, and may we claim?"""
-        if self.stops_asked or not self.is_registered or not self.alive() or not self.handlers.is_turning():
-            return False
+        return self.obstacle() is None
+
+    def obstacle(self) -> str | None:
+        """Why no work can be done now; None when it can."""
+        if self.stops_asked:
+            return "the worker is stopping"
+        if not self.is_registered:
+            return "the worker is starting"
+        if not self.alive():
+            return "the worker does not go round any more; restart it"
+        if not self.handlers.is_turning():
+            return "a handler has blocked the event loop of the others; nothing is claimed meanwhile"
+        if reason := self.outage.reason():
+            return reason
         now = time.monotonic()
-        return all(now - each.answered_at < STUCK_SECONDS + 2 * longest_rest(each.work) for each in self.lanes)
+        for each in self.lanes:
+            if now - each.answered_at >= STUCK_SECONDS + 2 * longest_rest(each.work):
+                why = self.outage.trouble.get(each.work.name)
+                return f"{each.work.name}: nothing can be claimed" + (f": {why}" if why else " yet")
+        return None
 
     def about(self) -> Mapping[str, object]:
         """What there is to say about this worker."""
         return {
             "worker": self.identity.worker_id,
             "id": str(self.identity.id),
-            "kinds": {each.work.name: {"busy": each.busy, "slots": each.work.pace.slots} for each in self.lanes},
+            "kinds": {each.work.name: {"busy": each.working, "slots": each.work.pace.slots} for each in self.lanes},
             "stopping": self.stops_asked > 0,
         }
 
@@ -117,7 +139,8 @@ class Control:
         self.handlers.attach(self.loop)
         self.pass_on_the_wish()  # it may have come before we could hear it
         async with self.registered() as pool:
-            self.lanes = [self.lanes_for(work, pool) for work in self.works]
+            line = SharedLine(partial(connect, self.dsn, name="duly keeper"))
+            self.lanes = [self.lanes_for(work, pool, line) for work in self.works]
             tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self.cycle())] if once else self.endless_tasks(pool)
             stopping: asyncio.Task[Any] = asyncio.create_task(self.stop.wait())
             try:
@@ -143,7 +166,10 @@ class Control:
             if each.work.wakes:
                 hearers.setdefault(f"duly_{each.work.wakes}", []).append(each.wake)  # as `duly.wake` says it
         loops = [lanes.run() for lanes in self.lanes]
-        return [asyncio.create_task(each) for each in (*loops, self.tick(), self.be_seen(pool), self.hear(hearers))]
+        return [
+            asyncio.create_task(each)
+            for each in (*loops, self.tick(), self.probe(pool), self.be_seen(pool), self.hear(hearers))
+        ]
 
     async def cycle(self) -> None:
         """One cycle of each kind of work, one after another, as long as nobody stops us."""
@@ -159,14 +185,29 @@ class Control:
         beats = 0
         while True:
             self.ticked_at = time.monotonic()
+            self.outage.look()
             self.handlers.ask_for_a_turn()
             for each in self.lanes:
-                self.metrics.set_busy(each.work.name, each.busy)
+                self.metrics.set_busy(each.work.name, each.working)
             self.metrics.set_children(len(self.handlers.children.alive))
             if beats < (now := sum(each.keeper.beats for each in self.lanes)):
                 beats = now
                 self.metrics.beat()
             await asyncio.sleep(TICK_SECONDS)
+
+    async def probe(self, pool: Pool) -> None:
+        """See to it that the database is asked something every second, so that its silence means something."""
+        while True:
+            await asyncio.sleep(PROBE_SECONDS)
+            if self.outage.silent_seconds() < PROBE_SECONDS:
+                continue
+            try:
+                async with pool.statement() as connection:
+                    await connection.execute("select 1")
+            except (psycopg.Error, DulyError, OSError) as error:
+                self.outage.note_failure("probe", error)
+            else:
+                self.outage.note_answer()
 
     async def be_seen(self, pool: Pool) -> None:
         """Keep our row in the registry fresh."""
@@ -178,13 +219,12 @@ class Control:
 
     async def hear(self, hearers: Mapping[str, Sequence[Callable[[], None]]]) -> None:
         """Be woken when somebody can wake us; where nobody can, go on without."""
-        await listen(self.direct_dsn, hearers)
+        await listen(self.direct_dsn, hearers, self.outage)
         await asyncio.Event().wait()
 
-    def lanes_for(self, work: Work, pool: Pool) -> Lanes:
-        """The lanes of one kind of work, with a connection of its own for its keeper."""
-        keeper = partial(connect, self.dsn, name="duly keeper")
-        return Lanes(work, self.identity.worker_id, pool, keeper, self.handlers, self.metrics)
+    def lanes_for(self, work: Work, pool: Pool, line: SharedLine) -> Lanes:
+        """The lanes of one kind of work; all keepers share a connection."""
+        return Lanes(work, self.identity.worker_id, pool, line, self.handlers, self.metrics, self.outage)
 
     @asynccontextmanager
     async def registered(self) -> AsyncGenerator[Pool, None]:
@@ -218,9 +258,9 @@ class Control:
 
     async def drain(self) -> None:
         """Take nothing new and wait for what has begun; when that takes too long, let go."""
-        log.info("stopping", busy=sum(len(each.running) for each in self.lanes), seconds=self.stop_seconds)
         for each in self.lanes:
             each.stop_claiming()
+        self.log_stopping()
         if await self.all_idle(self.stop_seconds, unless=self.hurry):
             return
         self.on_last_breath()
@@ -228,6 +268,21 @@ class Control:
             each.stop_running()
         if not await self.all_idle(GOODBYE_SECONDS):
             await self.let_go()
+
+    def log_stopping(self) -> None:
+        """Say what is waited for, until when, and how to end it at once."""
+        rows = [(each.work, running) for each in self.lanes for running in each.running]
+        if not rows:
+            log.info("stopping", rows=0)
+            return
+        until = datetime.now(UTC) + timedelta(seconds=self.stop_seconds)
+        log.warning(  # `duly up` shows no less, and a person waits
+            "stopping: what runs may finish until then; a second Ctrl-C or SIGTERM ends it now",
+            rows=len(rows),
+            until=until.isoformat(timespec="seconds"),
+            seconds=self.stop_seconds,
+            waiting_for=[work.describe(running.lease) for work, running in rows[:MAX_NAMED]],
+        )
 
     async def let_go(self) -> None:
         """Give back whatever is still in our hands, all kinds at once."""

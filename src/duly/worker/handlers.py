@@ -5,19 +5,23 @@ crossing between threads that costs. A handler can be slow, wrong or stuck here 
 """
 
 import asyncio
+import inspect
+import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duly.errors import Unavailable
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.keeper import Held
 from duly.kernel.lease import Lease
-from duly.kernel.outcome import Cancelled, Failed, HandedBack, failure_of
-from duly.kernel.work import Call, Stop, StopSign, Where
+from duly.kernel.outcome import RAISABLE, Cancelled, Failed, GiveUp, HandedBack, Stopped, outcome_of_exception
+from duly.kernel.traces import stack_text, traceback_text
+from duly.kernel.work import Call, ReportFailure, Stop, StopSign, Where
 from duly.logs import get_log
 from duly.worker.children import Children
 
@@ -25,6 +29,7 @@ __all__ = ["Deliver", "Handlers", "News", "Running"]
 
 CANCEL_GRACE_SECONDS = 5.0  # a thread that was asked to stop has so long to say how it ended
 STALLED_SECONDS = 5.0  # a loop that did not turn for so long begins nothing
+REPORT_SECONDS = 10.0  # an async hook that is told of a failure has so long
 NO_TIMER = nullcontext()  # costs a tenth of a timer that is never set
 STRONGER = {Stop.CANCELLED: 0, Stop.TIMEOUT: 1, Stop.SHUTDOWN: 2, Stop.LOST: 3}
 
@@ -42,19 +47,28 @@ class Running:
         "is_known_lost",
         "lease",
         "make_call",
+        "report",
         "sign",
         "task",
+        "thread_id",
         "timer",
         "told",
     )
 
-    def __init__(self, lease: Lease, make_call: Callable[[Lease, StopSign], Call]) -> None:
+    def __init__(
+        self,
+        lease: Lease,
+        make_call: Callable[[Lease, StopSign], Call],
+        report: ReportFailure | None = None,
+    ) -> None:
         self.lease = lease
         self.make_call = make_call
+        self.report = report  # called with a failure, before it is recorded
         self.sign = StopSign()
         self.held: Held | None = None
         self.task: asyncio.Task[None] | Future[None] | None = None
         self.timer: asyncio.TimerHandle | None = None  # of a thread, which cannot watch its own time
+        self.thread_id: int | None = None  # of the thread that it runs in, if it does
         self.began_at: float | None = None  # our monotonic clock; None while it waits for its turn
         self.is_entered = False  # its task took a first step: cancelling it will be noticed by itself
         self.told = [True]  # popped, in one step whichever thread does it, by whoever names the outcome
@@ -83,6 +97,7 @@ class Handlers:
         self.threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="duly-handler")
         self.children = children
         self.under_way: set[Running] = set()  # everything that began, or waits to
+        self.endings: set[asyncio.Task[None]] = set()  # outcomes that are being reported
         self.news: deque[tuple[Deliver, News]] = deque()
         self.is_rung = False
         self.ring: Callable[[Callable[[], None]], object] = lambda act: act()
@@ -138,7 +153,7 @@ class Handlers:
             try:
                 self.place(running, running.make_call(running.lease, running.sign), deliver)
             except BaseException as error:
-                self.tell(running, failure_of(error), deliver)
+                self.end_soon(running, outcome_of_exception(error), deliver)
 
     def place(self, running: Running, call: Call, deliver: Deliver) -> None:
         """Start the handler where it belongs."""
@@ -185,13 +200,15 @@ class Handlers:
                 outcome = await call.function(*call.arguments)
         except BaseException as error:
             is_late = isinstance(timer, asyncio.Timeout) and timer.expired()
-            outcome = took_too_long(call) if is_late else outcome_of_end(error, running.sign)
+            where = traceback_text(error.__cause__ or error) if is_late else None
+            outcome = took_too_long(call, where) if is_late else outcome_of_end(error, running.sign)
         crashpoint("after_work")
-        self.tell(running, outcome, deliver)
+        await self.end(running, resolved(outcome, running.sign, call), deliver)
 
     def run_in_thread(self, running: Running, call: Call, deliver: Deliver) -> None:
-        """Perform a row by a plain function; when it takes too long its outcome is told without it."""
+        """Perform a row by a plain function; its time begins when it has a thread."""
         running.began_at = time.monotonic()
+        running.thread_id = threading.get_ident()
         if call.timeout_seconds is not None:
             self.loop.call_soon_threadsafe(self.start_timer, running, call, deliver)
         crashpoint("before_work")
@@ -199,21 +216,32 @@ class Handlers:
             outcome = call.function(*call.arguments)
         except BaseException as error:
             outcome = outcome_of_end(error, running.sign)
+        running.thread_id = None
         crashpoint("after_work")
-        self.tell(running, outcome, deliver)
+        outcome = resolved(outcome, running.sign, call)
+        is_first = may_name_outcome(running)
+        if is_first:
+            self.report_in_thread(running, outcome)
+        self.tell(running, outcome, deliver, is_first=is_first)
 
     def start_timer(self, running: Running, call: Call, deliver: Deliver) -> None:
         """Watch a thread's time."""
         if not running.ended:
             seconds = call.timeout_seconds or 0.0
-            running.timer = self.loop.call_later(seconds, self.give_up_on, running, took_too_long(call), deliver)
+            running.timer = self.loop.call_later(seconds, self.end_thread_late, running, call, deliver)
+
+    def end_thread_late(self, running: Running, call: Call, deliver: Deliver) -> None:
+        """A thread took too long: say so, and where it is."""
+        frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage] (there is no other way to ask)
+        frame = frames.get(running.thread_id) if running.thread_id else None
+        self.give_up_on(running, took_too_long(call, stack_text(frame)), deliver)
 
     def give_up_on(self, running: Running, outcome: object, deliver: Deliver) -> None:
         """Name the outcome of a thread that does not come back; its slot stays taken until it does."""
         if running.ended or not running.told:
             return
         running.sign.why = running.sign.why or Stop.TIMEOUT
-        self.tell(running, outcome, deliver, ended=False)
+        self.end_soon(running, outcome, deliver, has_ended=False)
 
     async def run_in_child(self, running: Running, call: Call, deliver: Deliver) -> None:
         """Perform a row in a child process, when one is free."""
@@ -229,21 +257,52 @@ class Handlers:
         except BaseException as error:
             outcome = outcome_of_end(error, running.sign)
         crashpoint("after_work")
-        self.tell(running, outcome, deliver)
+        await self.end(running, resolved(outcome, running.sign, call), deliver)
 
-    def tell(self, running: Running, outcome: object, deliver: Deliver, *, ended: bool = True) -> None:
+    # Failures ---------------------------------------------------------------------------------------------------------
+
+    def end_soon(self, running: Running, outcome: object, deliver: Deliver, *, has_ended: bool = True) -> None:
+        """`end`, as a task of its own."""
+        task = self.loop.create_task(self.end(running, outcome, deliver, has_ended=has_ended))
+        self.endings.add(task)
+        task.add_done_callback(self.endings.discard)
+
+    async def end(self, running: Running, outcome: object, deliver: Deliver, *, has_ended: bool = True) -> None:
+        """Report a failure to whom it concerns, then the outcome to the control side."""
+        is_first = may_name_outcome(running)
+        if is_first and (hook := report_of(running, outcome)):
+            try:
+                told = await self.loop.run_in_executor(None, hook)
+                if inspect.isawaitable(told):
+                    async with asyncio.timeout(REPORT_SECONDS):
+                        await told
+            except BaseException as error:
+                note_hook_failed(running, error)
+        self.tell(running, outcome, deliver, is_first=is_first, ended=has_ended)
+
+    def report_in_thread(self, running: Running, outcome: object) -> None:
+        """Report a failure, from the thread that the handler ran in."""
+        if hook := report_of(running, outcome):
+            try:
+                told = hook()
+                if inspect.isawaitable(told):
+                    asyncio.run_coroutine_threadsafe(awaited(told), self.loop).result(REPORT_SECONDS)
+            except BaseException as error:
+                note_hook_failed(running, error)
+
+    def tell(
+        self, running: Running, outcome: object, deliver: Deliver, *, is_first: bool | None = None, ended: bool = True
+    ) -> None:
         """Report, from any thread: the first to speak names the outcome; the bell rings once for many."""
-        if running.ended:
+        is_first = may_name_outcome(running) if is_first is None else is_first
+        had_ended = running.ended
+        if had_ended and not is_first:
             return
-        running.ended = ended
+        running.ended = had_ended or ended
         if ended:
             self.under_way.discard(running)
-        try:
-            is_first = running.told.pop()
-        except IndexError:
-            is_first = False
         seconds = time.monotonic() - running.began_at if running.began_at is not None else 0.0
-        self.news.append((deliver, News(running, outcome, is_first, ended, seconds)))
+        self.news.append((deliver, News(running, outcome, is_first, ended and not had_ended, seconds)))
         if not self.is_rung:
             self.is_rung = True
             self.ring(self.collect)
@@ -260,11 +319,44 @@ def cancel_all(timers: Sequence[asyncio.TimerHandle]) -> None:
         timer.cancel()
 
 
+def may_name_outcome(running: Running) -> bool:
+    """Is the outcome still to be named? Asked by several threads, one of them hears yes."""
+    try:
+        return running.told.pop()
+    except IndexError:
+        return False
+
+
+def report_of(running: Running, outcome: object) -> Callable[[], Any] | None:
+    """Report a failure; returns the hook that is to be called for it, if there is one."""
+    if running.report is None or not isinstance(outcome, Failed | GiveUp):
+        return None
+    try:
+        return running.report(running.lease, outcome)
+    except Exception:
+        log.exception("a failure could not be reported", key=str(running.lease.key))
+        return None
+
+
+async def awaited(told: Awaitable[object]) -> object:
+    """An awaitable as a coroutine."""
+    return await told
+
+
+def note_hook_failed(running: Running, error: BaseException) -> None:
+    """A hook that fails is worth a line, and changes nothing."""
+    log.error("the on_failure hook failed", job=str(running.lease.key), exc_info=error)
+
+
 def outcome_of_end(error: BaseException, sign: StopSign) -> object:
-    """What to record when a handler ended by an exception: its failure, unless we stopped it."""
-    if sign.why is not None and isinstance(error, asyncio.CancelledError):
+    """What to record when a handler ended by an exception: its failure, unless we stopped it.
+
+    A shutdown counts against no row, whatever a handler that is asked to stop raises; only its own word does.
+    """
+    is_asked = sign.why in (Stop.SHUTDOWN, Stop.CANCELLED) and not isinstance(error, RAISABLE)
+    if sign.why is not None and (is_asked or isinstance(error, asyncio.CancelledError)):
         return outcome_of_stop(sign.why)
-    return failure_of(error)
+    return outcome_of_exception(error)
 
 
 def outcome_of_stop(why: Stop) -> object:
@@ -272,6 +364,15 @@ def outcome_of_stop(why: Stop) -> object:
     return Cancelled() if why is Stop.CANCELLED else HandedBack()
 
 
-def took_too_long(call: Call) -> Failed:
-    """A handler that did not end in its time."""
-    return Failed("TIMEOUT", f"took longer than {call.timeout_seconds:g} s")
+def resolved(outcome: object, sign: StopSign, call: Call) -> object:
+    """What a handler's `Stopped` means: what it was asked to stop for; when nobody asked, it has failed."""
+    if not isinstance(outcome, Stopped):
+        return outcome
+    if sign.why is None:
+        return Failed("STOPPED", "the handler said that it was stopped, but nobody had asked it to stop")
+    return took_too_long(call) if sign.why is Stop.TIMEOUT else outcome_of_stop(sign.why)
+
+
+def took_too_long(call: Call, where: str | None = None) -> Failed:
+    """A handler that did not end in its time, and where it was."""
+    return Failed("TIMEOUT", f"took longer than {call.timeout_seconds:g} s", traceback=where)

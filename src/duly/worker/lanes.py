@@ -20,13 +20,14 @@ from duly.errors import LeaseLost
 from duly.kernel.backoff import Backoff
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.halves import in_halves, is_the_databases_fault, will_pass
-from duly.kernel.keeper import Connect, Keeper
+from duly.kernel.keeper import Keeper, SharedLine
 from duly.kernel.lease import Lease
 from duly.kernel.outcome import HandedBack, Settled
 from duly.kernel.work import Finished, Stop, Work
 from duly.logs import get_log
 from duly.worker.handlers import Handlers, News, Running
 from duly.worker.metrics import OUTCOMES, Metrics
+from duly.worker.outage import Outage
 
 __all__ = ["LANES", "Lanes"]
 
@@ -48,20 +49,29 @@ class Lanes:
     """The lanes, pulse, sweep and keeper of one kind of work."""
 
     def __init__(
-        self, work: Work, worker_id: str, pool: Pool, connect: Connect, handlers: Handlers, metrics: Metrics
+        self,
+        work: Work,
+        worker_id: str,
+        pool: Pool,
+        line: SharedLine,
+        handlers: Handlers,
+        metrics: Metrics,
+        outage: Outage,
     ) -> None:
         self.work = work
         self.worker_id = worker_id
         self.pool = pool
         self.handlers = handlers
         self.metrics = metrics
+        self.outage = outage
         metrics.begin(work.name, work.pace.slots)
         self.keeper = Keeper(
-            connect,
+            line,
             lease_seconds=work.pace.lease_seconds,
             heartbeat_seconds=work.pace.heartbeat_seconds,
             role=pool.role,
             on_trouble=self.note_trouble,
+            on_beat=outage.note_answer,
         )
         self.bell = asyncio.Event()  # something for a lane to do
         self.woken = asyncio.Event()  # somebody says there is work
@@ -72,13 +82,14 @@ class Lanes:
         self.by_key: dict[Any, Running] = {}  # the same, each row once: by its latest claim
         self.refusing: dict[Any, float] = {}  # rows that refused to be claimed, and until when they are left alone
         self.busy = 0  # slots taken, or spoken for by a claim under way
+        self.wanted = 0  # of these, spoken for
         self.claims_under_way = 0
         self.claimed_rows = 0
         self.may_be_more = True  # a look at the table may be worth it
         self.awake_until = 0.0
         self.is_stopping = False
         self.tidy_at = 0.0
-        self.answered_at = 0.0  # when the database last did, by our monotonic clock
+        self.answered_at = 0.0  # when the database last answered this kind, by our monotonic clock
 
     # Loops ------------------------------------------------------------------------------------------------------------
 
@@ -211,6 +222,7 @@ class Lanes:
     async def claim(self, claim: Claim, wanted: int) -> int:
         """Hold up to `wanted` rows and hand them to the handlers; how many there were."""
         self.busy += wanted
+        self.wanted += wanted
         self.claims_under_way += 1
         self.idle.clear()
         leases: list[Lease] = []
@@ -229,9 +241,10 @@ class Lanes:
             raise
         finally:
             self.busy -= wanted - len(leases)
+            self.wanted -= wanted
             self.claims_under_way -= 1
             self.begin(leases)
-        self.answered_at = time.monotonic()
+        self.note_answer()
         return len(leases)
 
     async def claim_around(self, claim: Claim, wanted: int) -> list[Lease]:
@@ -278,7 +291,7 @@ class Lanes:
 
     def begin(self, leases: Sequence[Lease]) -> None:
         """Take the leases into care and hand the batch over, whole."""
-        batch = [Running(lease, self.work.call) for lease in leases]
+        batch = [Running(lease, self.work.call, self.work.report_failure) for lease in leases]
         for running in batch:
             if older := self.by_key.get(running.lease.key):
                 self.give_up(older)
@@ -342,7 +355,7 @@ class Lanes:
             await self.settle(rest)
         if back:
             await self.give_back(back)
-        self.answered_at = time.monotonic()
+        self.note_answer()
 
     def is_left_to_lapse(self, running: Running, outcome: object) -> bool:
         """Did it take longer than a lease that nobody renews? That start counts, or it would be begun for ever."""
@@ -435,7 +448,7 @@ class Lanes:
             return False
         for _ in range(MOST_SWEEPS):
             swept = await self.sweep_some()
-            self.answered_at = time.monotonic()
+            self.note_answer()
             if not swept:
                 break
             self.metrics.swept(self.work.name, swept)
@@ -451,7 +464,7 @@ class Lanes:
             return False
         async with self.pool.transaction() as connection:
             rows = await self.work.tend(connection)
-        self.answered_at = time.monotonic()
+        self.note_answer()
         if rows:
             log.debug("tended", kind=self.work.name, rows=rows)
         return rows > 0
@@ -524,6 +537,11 @@ class Lanes:
 
     # Words ------------------------------------------------------------------------------------------------------------
 
+    def note_answer(self) -> None:
+        """The database answered."""
+        self.answered_at = time.monotonic()
+        self.outage.note_answer()
+
     def note_lost(self, running: Running, why: str) -> None:
         """Somebody else has the row, and nothing was written: said once."""
         if not running.is_known_lost:
@@ -532,9 +550,11 @@ class Lanes:
             log.info("lease lost", kind=self.work.name, key=str(running.lease.key), why=why)
 
     def note_trouble(self, error: Exception) -> None:
-        """The database is in trouble, or we are: one line, and the loop tries again."""
+        """The database is in trouble, or we are; the loop tries again."""
         self.metrics.database_error(self.work.name)
-        if is_the_databases_fault(error):
-            log.warning("the database is in trouble", kind=self.work.name, error=str(error) or type(error).__name__)
-        else:
-            log.error("a loop failed and is tried again", kind=self.work.name, exc_info=error)
+        self.outage.note_failure(self.work.name, error)
+
+    @property
+    def working(self) -> int:
+        """How many slots are taken by work, without those that a claim under way has spoken for."""
+        return self.busy - self.wanted

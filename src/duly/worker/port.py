@@ -46,6 +46,10 @@ class Health(Protocol):
         """Can it do work now?"""
         ...
 
+    def obstacle(self) -> str | None:
+        """Why it cannot; None when it can."""
+        ...
+
     def about(self) -> Mapping[str, object]:
         """What else there is to say."""
         ...
@@ -89,8 +93,14 @@ def open_server(host: str, port: int) -> "Server":
 
 def state_of(health: Health, is_well: Callable[[], bool]) -> Answer:
     """Well or not, with what else there is to say."""
-    status, code = ("ok", HTTPStatus.OK) if is_well() else ("failing", HTTPStatus.SERVICE_UNAVAILABLE)
-    said = {"status": status} | dict(health.about()) | {"status": status}  # first, and nobody else's
+    ours: dict[str, object] = {"status": "ok"}
+    code = HTTPStatus.OK
+    if not is_well():
+        code = HTTPStatus.SERVICE_UNAVAILABLE
+        ours["status"] = "failing"
+        if reason := health.obstacle():
+            ours["reason"] = reason
+    said = ours | dict(health.about()) | ours  # ours come first, and nobody else's
     return code, JSON, orjson.dumps(said, default=repr) + b"\n"
 
 

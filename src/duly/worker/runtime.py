@@ -12,6 +12,7 @@ a lease can do that, and it belongs into a child: `isolate=True`.
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ from duly.kernel.work import Work
 from duly.logs import get_log
 from duly.settings import Settings
 from duly.worker.children import Children
+from duly.worker.connections import share_out
 from duly.worker.control import Control
 from duly.worker.handlers import Handlers
 from duly.worker.metrics import Metrics
@@ -78,9 +80,18 @@ class Worker:
 
     async def run(self, *, once: bool = False) -> int:
         """Work until asked to stop, or for one cycle; returns the rows of that one."""
-        size, name = self.pool_size, "duly handlers"
+        shares = share_out(self.pool_size, self.works)
+        self.control.pool_size = shares.control
         try:
-            async with open_pool(self.dsn, size=size, idle=0, role=self.role, name=name) as pool:
+            async with open_pool(
+                self.dsn,
+                size=shares.loop,
+                idle=0,
+                role=self.role,
+                name="duly handlers",
+                plain_size=shares.threads,
+                setting=f"DULY_POOL_SIZE={self.pool_size}",
+            ) as pool:
                 for work in self.works:
                     work.lend(pool)
                 return await self.run_both(once)
@@ -147,6 +158,8 @@ def run_worker(
     A handler that does not come back cannot be stopped: then the process is ended under it, its row given back.
     """
 
+    quiet_the_pools()
+
     async def main() -> int:
         spare_the_collector()
         worker = Worker(works, settings, dsn=dsn, direct_dsn=direct_dsn, role=role, is_the_process=True)
@@ -163,6 +176,11 @@ def run_worker(
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
+
+
+def quiet_the_pools() -> None:
+    """A pool logs every try to connect; the worker says itself, once, that the database is lost, and why."""
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 def spare_the_collector() -> None:

@@ -1,6 +1,7 @@
 """Listening for hints that there is work. Correctness never depends on it: whoever hears nothing looks by itself."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import psycopg
@@ -10,10 +11,12 @@ from duly.db.pool import connect, is_behind_pooler
 from duly.errors import Unavailable
 from duly.kernel.backoff import Backoff
 from duly.logs import get_log
+from duly.worker.outage import Outage, reason_of
 
 __all__ = ["listen"]
 
 RETRY = Backoff(base_seconds=0.5, cap_seconds=30.0)
+QUIET_SECONDS = 10.0  # a connection that is back by then was not worth a line
 PROBE_SECONDS = 30.0  # a silent connection is asked so often whether it is still there
 
 log = get_log("duly.worker")
@@ -21,9 +24,11 @@ log = get_log("duly.worker")
 Hearers = Mapping[str, Sequence[Callable[[], None]]]
 
 
-async def listen(dsn: str, hearers: Hearers) -> None:
+async def listen(dsn: str, hearers: Hearers, outage: Outage) -> None:
     """Call the hearer of a channel whenever somebody speaks there; reconnects for ever, unless a pooler is between."""
     failures = 0
+    lost_at: float | None = None  # when we last could listen
+    is_logged = False
     while hearers:
         try:
             async with await connect(dsn, name="duly listener") as connection:
@@ -34,10 +39,16 @@ async def listen(dsn: str, hearers: Hearers) -> None:
                     await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
                 for channel in hearers:  # for what was said while nobody listened
                     pass_on(channel, hearers)
-                failures = 0
+                if is_logged:
+                    log.info("the LISTEN connection is back")
+                failures, lost_at, is_logged = 0, None, False
                 await hear_for_ever(connection, hearers)
         except (psycopg.Error, Unavailable, OSError, TimeoutError) as error:
-            log.warning("deaf until reconnected", error=str(error))
+            lost_at = lost_at or time.monotonic()
+            outage.note_failure("listen", error)
+            if not is_logged and outage.reason() is None and time.monotonic() - lost_at > QUIET_SECONDS:
+                is_logged = True  # the database itself is there
+                log.warning("the LISTEN connection is lost; polling until it is back", error=reason_of(error))
             await asyncio.sleep(RETRY.delay_seconds(failures))
             failures = min(failures + 1, 10)
 

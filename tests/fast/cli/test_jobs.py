@@ -142,9 +142,25 @@ def test_jobs_are_listed_page_by_page_and_by_what_they_are(cli: CommandLine, job
     assert isinstance(cli.error("jobs", "list", "--place", "nonsense"), InvalidArgument)
 
 
+async def test_a_job_is_shown_with_the_traceback_of_its_last_failure(cli: CommandLine, jobs: JobActions) -> None:
+    key = cli.json("jobs", "enqueue", "work", "--max-attempts", 2, "--backoff", "none")["id"]
+    trace = 'Traceback (most recent call last):\n  File "shop.py", line 7, in price\n    \x1b[31mboom()\nKeyError: 1'
+    for tracebacks in ((trace,), ()):
+        leases = await jobs.claim()
+        async with jobs.worker.transaction():
+            await store.failed(jobs.worker, leases, ["KEY_ERROR"], ["KeyError: 1"], tracebacks)
+        shown = cli.output("jobs", "show", key)
+        assert cli.json("jobs", "show", key)["traceback"] == (trace if tracebacks else None)
+        assert ('File "shop.py", line 7, in price' in shown) is bool(tracebacks)
+        assert "\x1b" not in shown
+        assert "shop.py" not in cli.output("jobs", "timeline", key)
+    assert cli.json("jobs", "timeline", key)[2]["detail_json"]["traceback"] == trace
+
+
 async def test_a_job_is_shown_with_its_log(cli: CommandLine, jobs: JobActions) -> None:
     made = cli.json("jobs", "enqueue", "work", "--payload", '{"n": 1}')
-    assert cli.json("jobs", "show", made["id"]) == {name: made[name] for name in made if name != "outcome"}
+    found = cli.json("jobs", "show", made["id"])
+    assert found == {name: made[name] for name in made if name != "outcome"} | {"traceback": None}
     assert made["created_at"].endswith("+00:00")
     shown = dict(line.split(maxsplit=1) for line in cli.output("jobs", "show", made["id"]).splitlines())
     assert (shown["status"], shown["org_id"], shown["payload"]) == ("queued", "default", '{"n": 1}')

@@ -48,7 +48,7 @@ class Child:
         answer = self.answers[min(int(call.arguments[0]), len(self.answers) - 1)]
         if isinstance(answer, list):
             answer = cast("list[object]", answer).pop(0)
-        if isinstance(answer, Exception):
+        if isinstance(answer, Exception) and not isinstance(answer, Failed):
             raise answer
         return answer
 
@@ -128,7 +128,10 @@ def test_a_page_covers_from_its_uppermost_shift_on_and_no_more_than_its_order_te
         ),
         ([Failed("TIMEOUT", "took longer than 60 s")], "photograph 1 of 1: reading it took longer than 60 s; send a"),
         ([Failed("CRASHED", "ended by signal SIGKILL")], "SIGKILL.; send another photograph"),
-        ([Failed("UNKNOWN_ERROR", "ValueError: x")], "not your fault .ValueError: x.; send the day again"),
+        (
+            [Failed("VALUE_ERROR", "ValueError: x", is_unexpected=True)],
+            "not your fault .ValueError: x.; send the day again",
+        ),
         ([None], "reading it ended as NoneType"),
         ([], "the session has no photograph"),
     ],

@@ -379,3 +379,18 @@ def test_pytest_finds_the_plugin_by_its_name_where_duly_is_installed(tmp_path: P
     (metadata / "entry_points.txt").write_text(f"[pytest11]\n{points}")
     ran = pytest_in(tmp_path, "--fixtures", "-p", "duly", "-W", "error", **ALONE)
     assert "duly_database --" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_drain_raises_what_a_handler_raised_when_asked_to(duly_database: str) -> None:
+    with psycopg.connect(duly_database) as tx:
+        plain.on(tx).enqueue(say="oops")
+    with pytest.raises(RuntimeError, match="oops") as caught:
+        drain(app, duly_database, raising=True)
+    assert caught.traceback[-1].name == "plain"
+
+
+def test_drain_raises_an_outcome_where_no_exception_was(duly_database: str) -> None:
+    with psycopg.connect(duly_database) as tx:
+        plain.on(tx).enqueue(say="never")
+    with pytest.raises(duly.GiveUp, match="NEVER: not like this"):
+        drain(app, duly_database, raising=True)

@@ -27,6 +27,7 @@ class Worker:
     def __init__(self) -> None:
         self.is_alive: Callable[[], bool] = lambda: True
         self.is_ready: Callable[[], bool] = lambda: True
+        self.reason: str | None = None
         self.words: Mapping[str, object] = {"worker": "w1", "kinds": {"mail": {"busy": 3}}}
 
     def alive(self) -> bool:
@@ -34,6 +35,9 @@ class Worker:
 
     def ready(self) -> bool:
         return self.is_ready()
+
+    def obstacle(self) -> str | None:
+        return None if self.is_ready() else self.reason
 
     def about(self) -> Mapping[str, object]:
         return self.words
@@ -104,6 +108,16 @@ def taking_less_than(seconds: float) -> Generator[None, None, None]:
     began = time.monotonic()
     yield
     assert time.monotonic() - began < seconds
+
+
+def test_a_worker_that_is_not_ready_says_why(worker: Worker, address: str) -> None:
+    worker.is_ready = lambda: False
+    worker.reason = "the database has not answered for 5 s: connection refused"
+    status, _, body = ask(address, "/readyz")
+    assert status == 503
+    assert list(json.loads(body).items())[:2] == [("status", "failing"), ("reason", worker.reason)]
+    worker.is_ready = lambda: True
+    assert "reason" not in json.loads(ask(address, "/readyz")[2])
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

@@ -110,13 +110,13 @@ async def test_whatever_a_handler_does_is_an_outcome(shape: Shape, workers: str,
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
     assert notes(admin, shape) == [
-        "UNKNOWN_ERROR ValueError: ValueError",
-        "UNKNOWN_ERROR SystemExit: FATAL",
-        "UNKNOWN_ERROR KeyboardInterrupt",
-        "UNKNOWN_ERROR CancelledError",
-        "UNKNOWN_ERROR Mute: (its message cannot be read)",
+        "VALUE_ERROR ValueError: ValueError",
+        "SYSTEM_EXIT SystemExit: FATAL",
+        "KEYBOARD_INTERRUPT KeyboardInterrupt",
+        "CANCELLED_ERROR CancelledError",
+        "MUTE Mute: (its message cannot be read)",
         "REFUSED never",
-        "UNKNOWN_ERROR KeyError: 'no_verb'",
+        "KEY_ERROR KeyError: 'no_verb'",
     ]
 
 
@@ -145,7 +145,7 @@ async def test_a_row_that_breaks_a_limit_of_the_server_fails_alone(shape: Shape,
     put(admin, shape, "say large", *(f"say {nth}" for nth in range(20)))
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
-    assert notes(admin, shape)[0].startswith("UNKNOWN_ERROR ProgramLimitExceeded")
+    assert notes(admin, shape)[0].startswith("PROGRAM_LIMIT_EXCEEDED ProgramLimitExceeded")
 
 
 @pytest.mark.parametrize("state", ["55P03", "57014", "40P01"])
@@ -179,8 +179,8 @@ async def test_a_call_that_cannot_be_made_fails_its_row_alone(shape: Shape, work
         await until(admin, lambda: not worker.control.lanes[0].running)
     said = notes(admin, shape)
     assert [said[0], said[2], said[4]] == ["one", "two", "three"]
-    assert said[1].startswith("UNKNOWN_ERROR AttributeError")
-    assert said[3].startswith("UNKNOWN_ERROR TypeError: there is no place")
+    assert said[1].startswith("ATTRIBUTE_ERROR AttributeError")
+    assert said[3].startswith("TYPE_ERROR TypeError: there is no place")
 
 
 async def test_a_childs_answer_is_data_and_cannot_act(workers: str, admin: Admin) -> None:

@@ -116,7 +116,7 @@ async def test_what_goes_wrong_stands_on_standard_output_and_it_goes_on(
         assert "is not JSON" in failed["why"]
         worker.hear("worker.iteration.end", sessions=1, failed=1)
         captures.admin.execute("revoke update on schedule_ingest.capture_session from duly_worker")
-        trouble = worker.hear("the database is in trouble", kind="ingest")
+        trouble = worker.hear("the database refuses", kind="ingest")
         assert "permission denied" in trouble["error"]["message"]
         captures.admin.execute("grant update on schedule_ingest.capture_session to duly_worker")
         (key,) = await captures.create(payload())

@@ -51,7 +51,7 @@ async def test_a_worker_performs_them_and_the_ledger_says_how(admin: Admin, aske
     assert seen == [
         ("thumbnail", "succeeded", 1, 0, {"image": "a1", "size": 256, "attempt": 0}, None),
         ("stumble", "succeeded", 3, 0, "stood up", seen[1][5]),
-        ("stumble", "dead_letter", 3, 0, None, "UNKNOWN_ERROR"),
+        ("stumble", "dead_letter", 3, 0, None, "VALUE_ERROR"),
         ("snooze", "queued", 0, 1, None, None),
         ("alone", "succeeded", 1, 0, "all alone", None),
     ]

@@ -86,8 +86,8 @@ async def test_a_child_may_die_as_it_likes(shape: Shape, workers: str, admin: Ad
         "CRASHED the child process was ended by signal SIGSEGV",
         "CRASHED out of memory: it needs more than its limit",
     ]
-    assert said[4].startswith("UNKNOWN_ERROR what it returned cannot leave the child process")
-    assert said[5:] == ["UNKNOWN_ERROR ValueError: nothing", "well True", "neighbour"]
+    assert said[4].startswith("BAD_RESULT what it returned cannot leave the child process")
+    assert said[5:] == ["VALUE_ERROR ValueError: nothing", "well True", "neighbour"]
 
 
 async def test_an_outcome_that_cannot_be_written_fails_its_row_and_no_other(
@@ -97,7 +97,7 @@ async def test_an_outcome_that_cannot_be_written_fails_its_row_and_no_other(
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
     (bad,) = [note for note in notes(admin, shape) if not note.isdigit()]
-    assert bad.startswith("UNKNOWN_ERROR CheckViolation")
+    assert bad.startswith("CHECK_VIOLATION CheckViolation")
 
 
 async def test_an_idle_child_that_died_is_nobodys_fault(workers: str, admin: Admin) -> None:

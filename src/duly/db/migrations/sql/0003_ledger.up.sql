@@ -666,7 +666,8 @@ comment on function ledger.done(uuid[], text[], jsonb[]) is
 -- Under a policy the planner may not use what it knows of an enum, so it cannot know that few jobs are running, and would
 -- read the whole table. With that switched off only the index of running jobs is left: no other serves this filter or order.
 
-create function ledger.mark_expired(keys uuid[], max_jobs bigint) returns table (key uuid, owner text)
+create function ledger.mark_expired(keys uuid[], max_jobs bigint)
+    returns table (key uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
     language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
@@ -690,7 +691,7 @@ begin
             limit max_jobs
             for no key update skip locked
         ))
-        returning t.id, t.lease_owner;
+        returning t.id, t.lease_owner, t.type, t.queue, t.attempt, t.max_attempts;
 end
 $$;
 comment on function ledger.mark_expired(uuid[], bigint) is

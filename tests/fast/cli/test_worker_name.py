@@ -1,0 +1,37 @@
+"""What a worker is called when nobody named it."""
+
+import os
+
+import pytest
+
+from duly.cli.worker import default_worker_id
+from duly.settings import LONGEST_WORKER_ID, is_worker_id, load_settings
+
+
+@pytest.mark.parametrize(
+    ("hostname", "name"),
+    [
+        ("web-1", "web-1"),
+        ("web/1\n", "web-1-"),
+        ("", "worker"),
+        ("  ", "worker"),
+        ("x" * 300, "x" * (LONGEST_WORKER_ID - len(f"-{os.getpid()}"))),
+    ],
+)
+def test_a_worker_is_named_after_its_host_and_process(hostname: str, name: str) -> None:
+    made = default_worker_id(hostname)
+    assert made == f"{name}-{os.getpid()}"
+    assert is_worker_id(made)
+    assert "/" not in made
+
+
+def test_the_contracts_name_stays_where_nobody_asks_for_the_hosts() -> None:
+    settings = load_settings()
+    assert settings.worker_id == f"worker-{os.getpid()}"
+    assert "worker_id" not in settings.model_fields_set
+
+
+def test_a_name_that_was_given_is_known_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKER_ID", "mine")
+    settings = load_settings()
+    assert (settings.worker_id, "worker_id" in settings.model_fields_set) == ("mine", True)

@@ -1,0 +1,116 @@
+"""A worker whose database goes away: it says so once, is not ready meanwhile, and says when it is back."""
+
+import asyncio
+import io
+import json
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.kernel.work import Pace
+from duly.ledger.work import JobWork
+from duly.worker.port import open_port
+from duly.worker.runtime import Worker, quiet_the_pools
+from tests.fast.worker.test_port import HOST, ask
+from tests.support.actions import working
+from tests.support.delivery.said import lines_of_log
+from tests.support.ledger.actions import JobActions
+from tests.support.mishaps import BEGAN, GO_ON, app
+from tests.support.proxy import Proxy
+
+PACE = Pace(lease_seconds=60, heartbeat_seconds=0.5, poll_seconds=0.5, sweep_seconds=0.5)
+READY_SECONDS = 5.0
+ALLOW = "alter database {} allow_connections {}"
+END_ALL = "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'duly_worker' and datname = %s"
+
+
+@contextmanager
+def without_database(jobs: JobActions) -> Generator[None, None, None]:
+    """End every connection of workers, and let no new one in."""
+    name = jobs.admin.info.dbname
+    with psycopg.connect(jobs.admin.info.dsn, dbname="postgres", autocommit=True) as outside:
+
+        def allow(word: str) -> None:
+            outside.execute(sql.SQL(ALLOW).format(sql.Identifier(name), sql.SQL(word)))  # type: ignore[arg-type]
+
+        allow("false")
+        outside.execute(END_ALL, [name])
+        try:
+            yield
+        finally:
+            allow("true")
+
+
+@contextmanager
+def without_answers(proxy: Proxy) -> Generator[None, None, None]:
+    """Let nothing through any more, in either direction."""
+    proxy.freeze()
+    try:
+        yield
+    finally:
+        proxy.cut()
+        proxy.resume()
+
+
+def ask_ready(worker: Worker) -> tuple[int, dict[str, Any]]:
+    """What /readyz answers."""
+    with open_port(HOST, 0, worker.control, worker.metrics) as address:
+        status, _, body = ask(address, "/readyz")
+    return status, json.loads(body)
+
+
+def lines_about_it(lines: io.StringIO) -> list[dict[str, Any]]:
+    """Every line of a level that people read."""
+    logged = [json.loads(line) for line in lines.getvalue().splitlines()]
+    return [line for line in logged if "worker st" not in line["event"] and line["logger"] != "duly.tests"]
+
+
+@pytest.mark.parametrize("way", ["refused", "silent"])
+async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
+    jobs: JobActions, dsn: str, way: str
+) -> None:
+    quiet_the_pools()
+    with Proxy(dsn) as proxy, lines_of_log("info") as lines:
+        async with working(proxy.address, JobWork(app.handlers(), PACE)) as worker:
+            await jobs.until(worker.control.ready)
+            assert ask_ready(worker)[0] == 200
+            before = len(lines_about_it(lines))
+            with without_database(jobs) if way == "refused" else without_answers(proxy):
+                began = time.monotonic()
+                await jobs.until(lambda: not worker.control.ready())
+                assert time.monotonic() - began < READY_SECONDS
+                status, body = ask_ready(worker)
+                assert status == 503
+                assert "the database has not answered for" in body["reason"]
+                assert body["kinds"]["ledger"]["busy"] == 0
+                await jobs.until(lambda: time.monotonic() - began > 2 * READY_SECONDS)
+                assert not worker.control.ready()
+                if way == "refused":
+                    assert "not currently accepting connections" in ask_ready(worker)[1]["reason"]
+            await jobs.until(worker.control.ready)
+            assert worker.control.about()["kinds"] == {"ledger": {"busy": 0, "slots": PACE.slots}}
+        lost, back, *rest = lines_about_it(lines)[before:]
+    assert (lost["event"], lost["level"]) == ("the database does not answer; trying until it is back", "warning")
+    assert (back["event"], back["level"]) == ("the database is back", "info")
+    assert back["away_seconds"] > READY_SECONDS
+    assert [(line["event"], line["rows"]) for line in rest] == [("stopping", 0)]
+    assert "psycopg.AsyncConnection" not in lines.getvalue()
+
+
+async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions, dsn: str) -> None:
+    BEGAN.clear()
+    GO_ON.set()
+    jobs.enqueue("reindex")
+    async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=0) as worker:
+        assert await asyncio.to_thread(BEGAN.wait, 30)
+        with psycopg.connect(jobs.admin.info.dsn) as gate:
+            gate.execute("lock table ledger.job_limit in access exclusive mode")
+            (lanes,) = worker.control.lanes
+            await jobs.until(lambda: lanes.claims_under_way > 0)
+            assert lanes.busy > 1
+            assert worker.control.about()["kinds"] == {"ledger": {"busy": 1, "slots": PACE.slots}}
