@@ -21,10 +21,10 @@ from duly.testing import FAST_SETTINGS
 from duly.verify import check
 from duly.verify.contract import CONTRACTS
 from duly.verify.invariants import INVARIANTS
-from tests.fast.db.test_migrations import SUPABASE_ROLES, committed, empty, lines_of, revision_of, supabase
+from tests.fast.db.test_migrations import SUPABASE_ROLES, committed, empty, generous, lines_of, revision_of, supabase
 from tests.support.processes import PYTHON, Program, plain_environment
 
-__all__ = ["empty", "supabase"]
+__all__ = ["empty", "generous", "supabase"]
 
 
 def test_the_tables_alembic_sees_are_the_ones_we_declared(empty: str) -> None:
@@ -90,10 +90,10 @@ select guest || ': ' || found.thing from unnest('{anon,authenticated}'::text[]) 
 """
 
 
-def test_guests_of_supabase_may_do_nothing_with_what_we_make(supabase: str) -> None:
+def test_guests_of_supabase_may_do_nothing_with_what_we_make(generous: str) -> None:
     schemas = [schema for several in CONTRACTS.values() for schema in several]
     asked = {"schemas": schemas, "quoted": [*schemas, '"user"']}
-    with psycopg.connect(supabase, autocommit=True) as connection:
+    with psycopg.connect(generous, autocommit=True) as connection:
         for text in compile_migrations(Names(*SUPABASE_ROLES)).values():
             connection.execute(text.encode())
             assert connection.execute(GUESTS_MAY.encode(), asked).fetchall() == []
