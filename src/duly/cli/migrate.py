@@ -6,6 +6,7 @@ import sys
 from duly.db.location import open_database
 from duly.db.migrate import direct_dsn, migrate, migration_sql
 from duly.db.migrations import names_of
+from duly.logs import configure_logs
 from duly.settings import load_settings
 
 __all__ = ["run_migrate"]
@@ -14,6 +15,8 @@ __all__ = ["run_migrate"]
 def run_migrate(to: str, as_sql: bool, as_json: bool) -> None:
     """Migrate, or print what would be run."""
     settings = load_settings()
+    if settings.log_level == "debug":
+        configure_logs(settings, sys.stderr)
     if as_sql:
         migration_sql(names_of(settings), to)
         return

@@ -22,13 +22,17 @@ from sqlalchemy.pool import NullPool
 from duly.db.location import Database
 from duly.db.migrations import DIRECTORY, Names
 from duly.db.pool import READ_ONLY, with_keepalive
-from duly.errors import Misconfigured, Unavailable
+from duly.errors import DulyError, Misconfigured, Unavailable
+from duly.logs import get_log
 from duly.settings import Settings
 
 __all__ = ["connected", "current_revision", "direct_dsn", "migrate", "migration_sql", "newest_revision", "scripts"]
 
+LOG = get_log(__name__)
 TRIES = 20
 PAUSE_SECONDS = 0.5
+PASSING = ("08", "40", "53", "57")  # classes of errors that another try may not meet: connection, conflict, resources, stop
+LONGEST_DESCRIPTION = 2_000
 Report = Callable[[str], None]
 
 
@@ -64,19 +68,36 @@ def migrate(dsn: str, roles: Names, to: str = "head", report: Report = print) ->
     raise AssertionError("unreachable")
 
 
-def refusal(error: DBAPIError) -> Exception:
-    """What stopped a migration, for the person who must act."""
+def refusal(error: DBAPIError) -> DulyError:
+    """What stopped a migration, in one line for the person who must act; the traceback is for the debug log."""
+    LOG.debug("migration failed", exc_info=error)
     cause = error.orig
     if isinstance(cause, psycopg.errors.LockNotAvailable):
         return Unavailable(f"a table stayed in use for {TRIES} tries; look for long transactions and run it again")
-    if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
-        return Unavailable(f"the database did not answer: {cause}")
+    if not isinstance(cause, psycopg.Error) or cause.sqlstate is None:
+        return Unavailable(f"the database did not answer: {' '.join(str(cause).split())}")
     if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
         return Unavailable(f"nothing was changed: {READ_ONLY}")
-    if isinstance(cause, psycopg.errors.InsufficientPrivilege):
-        hint = cause.diag.message_hint
-        return Misconfigured(f"nothing was changed: {cause.diag.message_primary}" + (f"; {hint}" if hint else ""))
-    return error
+    what = f"nothing was changed: {description(cause, error.statement or '')}"
+    return Unavailable(f"{what}; run it again") if cause.sqlstate[:2] in PASSING else Misconfigured(what)
+
+
+def description(cause: psycopg.Error, statement: str) -> str:
+    """What the server said, what it advises, and the statement it said it of, in one line of bounded length."""
+    diag = cause.diag
+    said = diag.message_primary or str(cause)
+    said += f" ({diag.message_detail})" if diag.message_detail else ""
+    if diag.message_hint:
+        said += f"; {diag.message_hint}"
+    else:
+        said += f", in: {first_line(diag.internal_query or statement)}"
+    return " ".join(said.split())[:LONGEST_DESCRIPTION]
+
+
+def first_line(statement: str) -> str:
+    """The line of a statement that names what it makes or changes."""
+    lines = (line.strip() for line in statement.splitlines())
+    return next((line for line in lines if line and not line.startswith("--")), "an empty statement")
 
 
 def direction(current: str | None, to: str) -> Callable[[Config, str], None]:

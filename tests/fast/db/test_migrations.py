@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from duly.db.fingerprint import fingerprint
 from duly.db.migrate import connected, current_revision, migrate, newest_revision
-from duly.db.migrations import Names
+from duly.db.migrations import Names, split_statements
 from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
@@ -120,6 +120,70 @@ def test_a_role_that_cannot_be_made_stops_it_whole_with_the_reason(stranger: str
     for words in (f"missing_{worker_id}", "may not create it", "create role", "DULY_OWNER_ROLE", "nothing was changed"):
         assert words in str(refusal.value)
     assert [line for line in lines_of(empty) if line.startswith("schema duly")] == []
+
+
+@pytest.mark.parametrize("schema", ["posts", "scheduler", "expense", "user", "ledger", "duly", "schedule_ingest"])
+def test_a_schema_of_others_stops_it_whole_and_is_named_with_its_owner_and_the_way_out(
+    schema: str, stranger: str, empty: str, worker_id: str
+) -> None:
+    owner = f"stranger_{worker_id}"
+    with psycopg.connect(stranger, autocommit=True) as connection:
+        connection.execute(sql.SQL("create schema {}").format(sql.Identifier(schema)))
+    before = lines_of(empty)
+    with pytest.raises(Misconfigured) as refusal:
+        migrate(empty, Names())
+    quoted = '"user"' if schema == "user" else schema
+    for words in (
+        f'nothing was changed: duly needs schemas that exist and do not belong to "duly_owner": {quoted} (owner {owner})',
+        "use another database for duly",
+        f"alter schema {quoted} rename to another_name",
+        f"alter schema {quoted} owner to duly_owner",
+    ):
+        assert words in str(refusal.value)
+    assert ("DB_SCHEMA" in str(refusal.value)) == (schema == "schedule_ingest")
+    assert "\n" not in str(refusal.value)
+    assert (revision_of(empty), lines_of(empty)) == (None, before)
+
+
+def test_every_schema_of_others_is_named_at_once_and_one_that_is_handed_over_is_used(stranger: str, empty: str) -> None:
+    with psycopg.connect(stranger, autocommit=True) as connection:
+        connection.execute("create schema posts; create schema expense")
+    with pytest.raises(Misconfigured, match=r"expense \(owner \w+\), posts \(owner \w+\)"):
+        migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute("alter schema posts owner to duly_owner; alter schema expense owner to duly_owner")
+    assert migrate(empty, Names()) == newest_revision()
+
+
+BROKEN = """
+create schema duly authorization duly_owner;
+create function duly.clock() returns int language sql return 1;
+alter function duly.clock() owner to duly_owner;
+"""
+
+
+def test_any_other_error_of_the_database_is_one_line_with_the_statement(empty: str, tmp_path: Path) -> None:
+    cli = CommandLine(empty, tmp_path)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(BROKEN)
+    before = lines_of(empty)
+    error = cli.error("migrate")
+    assert isinstance(error, Misconfigured)
+    assert str(error) == (
+        'nothing was changed: function "clock" already exists with same argument types, in: '
+        "create function duly.clock() returns timestamptz"
+    )
+    assert (revision_of(empty), lines_of(empty)) == (None, before)
+
+
+def test_a_script_is_taken_apart_at_the_ends_of_its_statements() -> None:
+    parts = [
+        "-- one; two\nselect 'a;b', \"c;d\"",
+        "do $x$ begin perform 1; end $x$",
+        "create function f() returns int\n    begin atomic select 1; end",
+        "select $$;$$ /* ; */",
+    ]
+    assert list(split_statements(";\n".join(parts) + ";\n-- the end\n")) == parts
 
 
 def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:

@@ -9,19 +9,20 @@ from pathlib import Path
 import psycopg
 import pytest
 from alembic import command
-from sqlalchemy.exc import ProgrammingError
 
 from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import config_for, connected, migrate, newest_revision
 from duly.db.migrations import Names
 from duly.db.supabase import compile_migrations
+from duly.errors import Misconfigured
 from duly.launcher import ROOT
 from duly.testing import FAST_SETTINGS
 from duly.verify import check
 from duly.verify.contract import CONTRACTS
 from duly.verify.invariants import INVARIANTS
-from tests.fast.db.test_migrations import SUPABASE_ROLES, committed, empty, generous, lines_of, revision_of, supabase
+from tests.fast.db.test_migrations import BROKEN, SUPABASE_ROLES, committed, empty, generous, lines_of, revision_of, supabase
+from tests.support.command_line import CommandLine
 from tests.support.processes import PYTHON, Program, plain_environment
 
 __all__ = ["empty", "generous", "supabase"]
@@ -116,11 +117,26 @@ def test_a_failed_migration_leaves_nothing(empty: str) -> None:
     migrate(empty, Names(), to="base")
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute('create table "user".users ()')  # in the way of the third table
-    with pytest.raises(ProgrammingError):
+    with pytest.raises(Misconfigured, match='nothing was changed: relation "users" already exists, in: create table'):
         migrate(empty, Names())
     with psycopg.connect(empty) as connection:
         assert connection.execute("select to_regclass('duly.orgs')").fetchone() == (None,)
     assert revision_of(empty) is None
+
+
+def test_the_traceback_of_a_failed_migration_is_written_at_the_debug_level_alone(empty: str, tmp_path: Path) -> None:
+    cli = CommandLine(empty, tmp_path)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(BROKEN)
+    failed = cli.process("migrate")
+    line = 'duly: nothing was changed: function "clock" already exists with same argument types, in: create function'
+    assert (failed.returncode, failed.stdout) == (78, "")
+    assert failed.stderr.startswith(line)
+    assert failed.stderr.count("\n") == 1
+    debugged = cli.process("migrate", DULY_LOG_LEVEL="debug")
+    assert debugged.returncode == 78
+    assert "Traceback" in debugged.stderr
+    assert debugged.stderr.splitlines()[-1].startswith(line)
 
 
 NOTIFIED = """

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from duly.db.location import open_database
 from duly.db.metadata import every_table
 from duly.db.migrate import connected, direct_dsn
-from duly.db.migrations import Names, fill, names_of, prelude
+from duly.db.migrations import Names, fill, names_of, prelude, run_script
 from duly.settings import load_settings
 
 PARTITION = re.compile(r"_(\d{4}_\d{2}|default)$")
@@ -35,8 +35,8 @@ OPTIONS: dict[str, Any] = {
 
 def run(connection: Connection, roles: Names) -> None:
     """Migrate through this connection, in the one transaction it has open."""
-    connection.execute(text(prelude(roles).replace(":", r"\:")))
     context.configure(connection=connection, **OPTIONS)
+    run_script(prelude(roles))
     with context.begin_transaction():
         context.run_migrations()
         context.execute(text(fill(SHOW_REVISION, asdict(roles))))
@@ -48,7 +48,7 @@ def print_sql(roles: Names) -> None:
         dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, output_buffer=sys.stdout, **OPTIONS
     )
     with context.begin_transaction():
-        context.execute(text(prelude(roles).replace(":", r"\:")))
+        run_script(prelude(roles))
         context.run_migrations()
         context.execute(text(fill(SHOW_REVISION, asdict(roles))))
 

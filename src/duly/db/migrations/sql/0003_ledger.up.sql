@@ -718,6 +718,7 @@ declare
     holder constant text := '0003_ledger/carried_over';
     zone constant text := current_setting('timezone');
     unknown text;
+    first_unknown text;
 begin
     if place is null or (
         select array_agg(a.attname::text || case
@@ -741,12 +742,21 @@ begin
         return;
     end if;
     lock table public.jobs in access exclusive mode;
-    select string_agg(distinct status, ', ') into unknown
-    from public.jobs
-    where status not in ('pending', 'processing', 'completed', 'failed', 'canceled', 'cancelled');
+    select string_agg(format('%L (%s)', status, jobs), ', ' order by jobs desc, status), min(status)
+    into unknown, first_unknown
+    from (
+        select left(o.status, 50) as status, count(*) as jobs
+        from public.jobs as o
+        where o.status not in ('pending', 'processing', 'completed', 'failed', 'canceled', 'cancelled')
+        group by 1 order by 2 desc, 1 limit 10
+    ) as counted;
     if unknown is not null then
-        raise exception 'public.jobs holds jobs of a status that the ledger does not know: %', unknown
-            using hint = 'its jobs may be pending, processing, completed, failed or canceled; change or rename the table';
+        raise exception 'table public.jobs has jobs of an unknown status (number of jobs): %', unknown
+            using hint = format(
+                'known are pending, processing, completed, failed and canceled; change them first, for example: '
+                'update public.jobs set status = ''failed'' where status = %L; or keep the table out of the ledger: '
+                'alter table public.jobs rename to jobs_before_duly', first_unknown
+            );
     end if;
     set local timezone = 'UTC';  -- a time without a zone was written in UTC
     insert into ledger.job (id, org_id, type, queue, created_at, run_at, result, stage, progress, said)
