@@ -11,6 +11,8 @@ do $prelude$
 declare
     wanted record;
     of_script oid;
+    taken text;
+    first_taken text;
 begin
     for wanted in
         select * from (values
@@ -78,6 +80,25 @@ begin
                     (select pg_get_userbyid(nspowner) from pg_catalog.pg_namespace where oid = of_script)
                 );
         end;
+    end if;
+    -- A schema of one of our names that belongs to others; the ingest tables of a backend are used as they are.
+    select
+        string_agg(format('%I (owner %I)', n.nspname, pg_get_userbyid(n.nspowner)), ', ' order by n.nspname),
+        min(quote_ident(n.nspname))
+    into taken, first_taken
+    from pg_catalog.pg_namespace as n
+    where n.nspname in ('duly', 'user', 'ledger', 'posts', 'scheduler', 'expense', 'schedule_ingest')
+        and not has_schema_privilege('duly_owner', n.oid, 'create')
+        and not (n.nspname = 'schedule_ingest' and exists (
+            select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
+        ));
+    if taken is not null then
+        raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
+            using errcode = 'duplicate_schema', hint = format(
+                'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if it '
+                'was made for duly: alter schema %s owner to %I%s', first_taken, first_taken, 'duly_owner',
+                case when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name' else '' end
+            );
     end if;
 end
 $prelude$;
@@ -811,6 +832,7 @@ declare
     holder constant text := '0003_ledger/carried_over';
     zone constant text := current_setting('timezone');
     unknown text;
+    first_unknown text;
 begin
     if place is null or (
         select array_agg(a.attname::text || case
@@ -834,12 +856,21 @@ begin
         return;
     end if;
     lock table public.jobs in access exclusive mode;
-    select string_agg(distinct status, ', ') into unknown
-    from public.jobs
-    where status not in ('pending', 'processing', 'completed', 'failed', 'canceled', 'cancelled');
+    select string_agg(format('%L (%s)', status, jobs), ', ' order by jobs desc, status), min(status)
+    into unknown, first_unknown
+    from (
+        select left(o.status, 50) as status, count(*) as jobs
+        from public.jobs as o
+        where o.status not in ('pending', 'processing', 'completed', 'failed', 'canceled', 'cancelled')
+        group by 1 order by 2 desc, 1 limit 10
+    ) as counted;
     if unknown is not null then
-        raise exception 'public.jobs holds jobs of a status that the ledger does not know: %', unknown
-            using hint = 'its jobs may be pending, processing, completed, failed or canceled; change or rename the table';
+        raise exception 'table public.jobs has jobs of an unknown status (number of jobs): %', unknown
+            using hint = format(
+                'known are pending, processing, completed, failed and canceled; change them first, for example: '
+                'update public.jobs set status = ''failed'' where status = %L; or keep the table out of the ledger: '
+                'alter table public.jobs rename to jobs_before_duly', first_unknown
+            );
     end if;
     set local timezone = 'UTC';  -- a time without a zone was written in UTC
     insert into ledger.job (id, org_id, type, queue, created_at, run_at, result, stage, progress, said)
