@@ -5,10 +5,13 @@ again a little later.
 """
 
 import random
+import re
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from alembic import command
@@ -20,14 +23,26 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from duly.db.location import Database
-from duly.db.migrations import DIRECTORY, Names
+from duly.db.migrations import DIRECTORY, Names, fill
 from duly.db.pool import READ_ONLY, with_keepalive
+from duly.db.queries import load_queries
 from duly.errors import DulyError, Misconfigured, Unavailable
 from duly.logs import get_log
 from duly.settings import Settings
 
-__all__ = ["connected", "current_revision", "direct_dsn", "migrate", "migration_sql", "newest_revision", "scripts"]
+__all__ = [
+    "connected",
+    "count_rows_to_drop",
+    "current_revision",
+    "direct_dsn",
+    "migrate",
+    "migration_sql",
+    "newest_revision",
+    "scripts",
+]
 
+SQL = load_queries(__file__, "migrate.sql")
+DROPPED_TABLE = re.compile(r'^drop table "?(\w+)"?\."?(\w+)"?;$', re.MULTILINE)
 LOG = get_log(__name__)
 TRIES = 20
 PAUSE_SECONDS = 0.5
@@ -68,17 +83,70 @@ def migrate(dsn: str, roles: Names, to: str = "head", report: Report = print) ->
     raise AssertionError("unreachable")
 
 
+def count_rows_to_drop(dsn: str, roles: Names, to: str) -> Mapping[str, int]:
+    """The tables that going to a revision would drop, and how many rows each of them has; empty ones are left out."""
+    try:
+        with connected(dsn) as connection:
+            current = current_revision(connection)
+        dropped = tables_dropped(roles, current, to)
+        if not dropped:
+            return {}
+        with psycopg.connect(with_keepalive(dsn)) as owner:
+            become_owner(owner, roles)
+            found = list_owned_tables(owner, roles, dropped)
+            counts = {f"{schema}.{table}": count_rows(owner, schema, table) for schema, table in found}
+        return {table: rows for table, rows in counts.items() if rows}
+    except DBAPIError as error:
+        raise refusal(error) from None
+    except psycopg.Error as error:
+        raise refusal_of(error, "") from None
+
+
+def tables_dropped(roles: Names, current: str | None, to: str) -> Sequence[tuple[str, str]]:
+    """Schema and name of every table that the files between two revisions drop on the way down."""
+    if direction(current, to) is command.upgrade:
+        return []
+    order = [script.revision for script in scripts().walk_revisions()]  # the newest first
+    end = order.index(to) if to in order else len(order)
+    undone = order[order.index(current) if current else 0 : end]
+    files = [fill((DIRECTORY / "sql" / f"{revision}.down.sql").read_text(), asdict(roles)) for revision in undone]
+    return [(schema, table) for file in files for schema, table in DROPPED_TABLE.findall(file)]
+
+
+def become_owner(connection: psycopg.Connection[Any], roles: Names) -> None:
+    """Act as the owner for the rest of the transaction."""
+    connection.execute(SQL.using(owner=roles.owner).become_owner)
+
+
+def list_owned_tables(
+    connection: psycopg.Connection[Any], roles: Names, tables: Sequence[tuple[str, str]]
+) -> Sequence[tuple[str, str]]:
+    """Those of these tables that are there and ours."""
+    asked = {"schemas": [each for each, _ in tables], "tables": [each for _, each in tables], "owner": roles.owner}
+    return connection.execute(SQL.list_owned_tables, asked).fetchall()
+
+
+def count_rows(connection: psycopg.Connection[Any], schema: str, table: str) -> int:
+    """How many rows a table has."""
+    (rows,) = connection.execute(SQL.using(schema=schema, table=table).count_rows).fetchone() or (0,)
+    return rows
+
+
 def refusal(error: DBAPIError) -> DulyError:
     """What stopped a migration, in one line for the person who must act; the traceback is for the debug log."""
     LOG.debug("migration failed", exc_info=error)
-    cause = error.orig
+    return refusal_of(error.orig, error.statement or "")
+
+
+def refusal_of(cause: BaseException | None, statement: str) -> DulyError:
+    """What an error of the database means to the person who migrates."""
     if isinstance(cause, psycopg.errors.LockNotAvailable):
         return Unavailable(f"a table stayed in use for {TRIES} tries; look for long transactions and run it again")
     if not isinstance(cause, psycopg.Error) or cause.sqlstate is None:
         return Unavailable(f"the database did not answer: {' '.join(str(cause).split())}")
     if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
         return Unavailable(f"nothing was changed: {READ_ONLY}")
-    what = f"nothing was changed: {description(cause, error.statement or '')}"
+    what = f"nothing was changed: {description(cause, statement)}"
     return Unavailable(f"{what}; run it again") if cause.sqlstate[:2] in PASSING else Misconfigured(what)
 
 
@@ -89,15 +157,15 @@ def description(cause: psycopg.Error, statement: str) -> str:
     said += f" ({diag.message_detail})" if diag.message_detail else ""
     if diag.message_hint:
         said += f"; {diag.message_hint}"
-    else:
-        said += f", in: {first_line(diag.internal_query or statement)}"
+    elif line := first_line(diag.internal_query or statement):
+        said += f", in: {line}"
     return " ".join(said.split())[:LONGEST_DESCRIPTION]
 
 
 def first_line(statement: str) -> str:
     """The line of a statement that names what it makes or changes."""
     lines = (line.strip() for line in statement.splitlines())
-    return next((line for line in lines if line and not line.startswith("--")), "an empty statement")
+    return next((line for line in lines if line and not line.startswith("--")), "")
 
 
 def direction(current: str | None, to: str) -> Callable[[Config, str], None]:
