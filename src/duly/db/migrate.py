@@ -28,13 +28,14 @@ from duly.db.pool import READ_ONLY, with_keepalive
 from duly.db.queries import load_queries
 from duly.errors import DulyError, Misconfigured, Unavailable
 from duly.logs import get_log
-from duly.settings import Settings
+from duly.settings import OUR_SCHEMAS, Settings
 
 __all__ = [
     "connected",
     "count_rows_to_drop",
     "current_revision",
     "direct_dsn",
+    "list_tables",
     "migrate",
     "migration_sql",
     "newest_revision",
@@ -46,7 +47,12 @@ DROPPED_TABLE = re.compile(r'^drop table "?(\w+)"?\."?(\w+)"?;$', re.MULTILINE)
 LOG = get_log(__name__)
 TRIES = 20
 PAUSE_SECONDS = 0.5
-PASSING = ("08", "40", "53", "57")  # classes of errors that another try may not meet: connection, conflict, resources, stop
+PASSING = (
+    "08",
+    "40",
+    "53",
+    "57",
+)  # classes of errors that another try may not meet: connection, conflict, resources, stop
 LONGEST_DESCRIPTION = 2_000
 Report = Callable[[str], None]
 
@@ -93,8 +99,9 @@ def count_rows_to_drop(dsn: str, roles: Names, to: str) -> Mapping[str, int]:
             return {}
         with psycopg.connect(with_keepalive(dsn)) as owner:
             become_owner(owner, roles)
-            found = list_owned_tables(owner, roles, dropped)
-            counts = {f"{schema}.{table}": count_rows(owner, schema, table) for schema, table in found}
+            tables = list_tables(owner, roles)
+            ours = [table for table in dropped if tables.get(table)]  # a backend's own tables are never dropped
+            counts = {".".join(table): count_rows(owner, *table) for table in ours}
         return {table: rows for table, rows in counts.items() if rows}
     except DBAPIError as error:
         raise refusal(error) from None
@@ -118,12 +125,11 @@ def become_owner(connection: psycopg.Connection[Any], roles: Names) -> None:
     connection.execute(SQL.using(owner=roles.owner).become_owner)
 
 
-def list_owned_tables(
-    connection: psycopg.Connection[Any], roles: Names, tables: Sequence[tuple[str, str]]
-) -> Sequence[tuple[str, str]]:
-    """Those of these tables that are there and ours."""
-    asked = {"schemas": [each for each, _ in tables], "tables": [each for _, each in tables], "owner": roles.owner}
-    return connection.execute(SQL.list_owned_tables, asked).fetchall()
+def list_tables(connection: psycopg.Connection[Any], roles: Names) -> Mapping[tuple[str, str], bool]:
+    """Every table in the schemas of our names, by schema and name, and whether it belongs to our owner."""
+    asked = {"schemas": [*OUR_SCHEMAS, roles.ingest], "owner": roles.owner}
+    rows = connection.execute(SQL.list_tables, asked).fetchall()
+    return {(schema, table): is_owned for schema, table, is_owned in rows}
 
 
 def count_rows(connection: psycopg.Connection[Any], schema: str, table: str) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from duly.db.fingerprint import fingerprint
 from duly.db.migrate import connected, current_revision, migrate, newest_revision
@@ -18,6 +18,7 @@ from duly.db.migrations import Names, split_statements
 from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
+from duly.settings import parse_address
 from duly.testing import TestDatabases
 from duly.verify.contract import CONTRACTS, compare
 from tests.support.command_line import CommandLine
@@ -134,7 +135,8 @@ def test_a_schema_of_others_stops_it_whole_and_is_named_with_its_owner_and_the_w
         migrate(empty, Names())
     quoted = '"user"' if schema == "user" else schema
     for words in (
-        f'nothing was changed: duly needs schemas that exist and do not belong to "duly_owner": {quoted} (owner {owner})',
+        f'nothing was changed: duly needs schemas that exist and do not belong to "duly_owner": {quoted}',
+        f"{quoted} (owner {owner})",
         "use another database for duly",
         f"alter schema {quoted} rename to another_name",
         f"alter schema {quoted} owner to duly_owner",
@@ -218,8 +220,8 @@ def test_the_compiled_files_pass_the_linter() -> None:
 
 
 GUESTS = ("anon", "authenticated", "service_role")
-# What Supabase's own start-up scripts do (github.com/supabase/postgres, migrations/db): the web roles and {admin}, who is
-# called postgres there, may use schema auth and may not hand that on; default privileges are those of schema public.
+# What Supabase's own start-up scripts do (github.com/supabase/postgres, migrations/db): the web roles and {admin}, who
+# is called postgres there, may use schema auth and may not hand that on; default privileges are those of schema public.
 AS_SUPABASE = """
 create role supabase_auth_admin noinherit;
 create role {admin} login createdb createrole replication bypassrls;
@@ -268,7 +270,7 @@ def generous(supabase: str, empty: str) -> str:
     owner = sql.Identifier(SUPABASE_ROLES[0])
     with psycopg.connect(empty, autocommit=True) as admin:
         admin.execute(sql.SQL("create role {} nologin noinherit").format(owner))
-        name = sql.Identifier(conninfo_to_dict(supabase)["user"])
+        name = sql.Identifier(parse_address(supabase)["user"])
         admin.execute(sql.SQL("grant {} to {} with admin option").format(owner, name))
         for maker, kind in product((owner, name), ("tables", "sequences", "functions", "schemas")):
             grant = sql.SQL("alter default privileges for role {} grant all on {} to anon, authenticated")
@@ -308,9 +310,7 @@ def block(kind: str, page: str) -> str:
 
 
 @pytest.mark.parametrize("way", ["files", "migrate"])
-def test_on_supabase_verify_lists_what_the_page_says_and_nothing_else(
-    way: str, supabase: str, tmp_path: Path
-) -> None:
+def test_on_supabase_verify_lists_what_the_page_says_and_nothing_else(way: str, supabase: str, tmp_path: Path) -> None:
     roles = Names(*SUPABASE_ROLES)
     apply(way, supabase, roles)
     cli = CommandLine(supabase, tmp_path)

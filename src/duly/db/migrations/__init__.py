@@ -13,9 +13,20 @@ from alembic import context
 from psycopg import sql
 from sqlalchemy import text
 
+from duly.errors import Misconfigured
 from duly.settings import Settings
 
-__all__ = ["DIRECTORY", "MIGRATION_LOCK", "Names", "fill", "names_of", "prelude", "run_file", "run_script", "split_statements"]
+__all__ = [
+    "DIRECTORY",
+    "MIGRATION_LOCK",
+    "Names",
+    "fill",
+    "names_of",
+    "prelude",
+    "run_file",
+    "run_script",
+    "split_statements",
+]
 
 DIRECTORY = Path(__file__).parent
 MIGRATION_LOCK = 0x64756C79_6D696772  # "duly" "migr"
@@ -66,7 +77,10 @@ def prelude(roles: Names) -> str:
 def run_file(name: str) -> None:
     """Run one file of the `sql` directory in the migration that is under way."""
     roles: Names = context.config.attributes["roles"]
-    run_script(fill((DIRECTORY / "sql" / name).read_text(), asdict(roles)))
+    file = DIRECTORY / "sql" / name
+    if not file.exists():
+        raise Misconfigured(f"{file} is missing: write the SQL of this revision there, even if it is empty")
+    run_script(fill(file.read_text(), asdict(roles)))
 
 
 def run_script(script: str) -> None:
