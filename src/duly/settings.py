@@ -34,6 +34,7 @@ __all__ = [
     "is_worker_id",
     "load_settings",
     "parse_address",
+    "plain_address",
     "variables_of",
 ]
 
@@ -194,7 +195,8 @@ class Settings(BaseSettings):
         *DATABASE_VARIABLES,
         unset="an embedded server",
         description="The PostgreSQL to use; the first of these that is set wins. Of several hosts, with commas "
-        "between, the one that takes writes is taken, unless the address has a `target_session_attrs` of its own.",
+        "between, the one that takes writes is taken, unless the address has a `target_session_attrs` of its own. SQLAlchemy's "
+        "`postgresql+psycopg://` is understood too.",
     )
     database_direct_url: Address = setting(
         Section.DATABASE,
@@ -702,9 +704,10 @@ class Settings(BaseSettings):
     @classmethod
     def must_be_an_address(cls, url: SecretStr | None) -> SecretStr | None:
         """Refuse what libpq cannot read, before anything starts."""
-        if url:
-            parse_address(url.get_secret_value())
-        return url
+        if not url:
+            return url
+        parse_address(url.get_secret_value())
+        return SecretStr(plain_address(url.get_secret_value()))
 
     @field_validator("database_direct_url")
     @classmethod
@@ -815,6 +818,11 @@ class Settings(BaseSettings):
         return value
 
 
+def plain_address(address: str) -> str:
+    """An address without the driver that SQLAlchemy puts into it, as in postgresql+psycopg://."""
+    return re.sub(r"\A(postgres(?:ql)?)\+\w+://", r"\1://", address)
+
+
 def parse_address(address: str) -> dict[str, str]:
     """The parts of a PostgreSQL address; ValueError, which never repeats the address, when it is not one.
 
@@ -825,7 +833,7 @@ def parse_address(address: str) -> dict[str, str]:
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        parts = {name: str(value) for name, value in conninfo_to_dict(address).items()}
+        parts = {name: str(value) for name, value in conninfo_to_dict(plain_address(address)).items()}
     except (ProgrammingError, UnicodeError):
         raise ValueError("not a PostgreSQL address; write postgresql://user:password@host:5432/database") from None
     borders_moved = "@" in parts.get("host", "") + parts.get("dbname", "")

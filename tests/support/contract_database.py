@@ -23,7 +23,7 @@ from duly.db.migrate import migrate
 from duly.db.migrations import names_of
 from duly.errors import NotATestDatabase, NotMigrated
 from duly.ingest.work import LEASE_MIGRATION
-from duly.settings import is_for_tests, load_settings, parse_address
+from duly.settings import is_for_tests, load_settings, parse_address, plain_address
 from duly.testing.databases import TestDatabases, build_movable, open_server, prefix_of, shared_directory
 
 __all__ = ["database_for_tests", "given_database"]
@@ -57,7 +57,7 @@ def given_database() -> str | None:
             name = parse_address(dsn).get("dbname", "")
             if not is_for_tests(name):
                 raise NotATestDatabase(f"{variable} names the database '{name}', which is not marked as one for tests")
-            return dsn
+            return plain_address(dsn)
     return None
 
 

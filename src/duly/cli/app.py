@@ -153,15 +153,18 @@ def bot(as_json: Json = False) -> None:
 def migrate(
     to: Annotated[str, typer.Option(help="The revision to go to, up or down; `base` is nothing at all.")] = "head",
     as_sql: Annotated[bool, typer.Option("--sql", help="Print the SQL for an empty database; run none.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a downgrade drops tables with rows.")] = False,
     as_json: Json = False,
 ) -> None:
     """Bring the database to a revision: whole or not at all, and never long in anybody's way.
+
+    A downgrade that drops tables with rows lists them and asks first; without a terminal it needs --yes.
 
     Example: duly migrate --sql > duly.sql
     """
     from duly.cli.migrate import run_migrate
 
-    run_migrate(to=to, as_sql=as_sql, as_json=as_json)
+    run_migrate(to=to, as_sql=as_sql, yes=yes, as_json=as_json)
 
 
 @app.command()

@@ -96,14 +96,15 @@ select line from (
     where f.prokind in ('f', 'p')
     union all
     select format('grant %%s on %%s to %%s', lower(g.privilege_type), what, grantee_name) from (
+        -- Rights that were never granted nor revoked are not stored: they are the owner's and PUBLIC's by default.
         select format('%%s %%I.%%I', case relkind when 'S' then 'sequence' else 'table' end, nspname, relname) as what,
-            relacl as acl
+            coalesce(relacl, acldefault(case relkind when 'S' then 's' else 'r' end::"char", relowner)) as acl
         from relation where relkind in ('r', 'p', 'v', 'S')
         union all
-        select format('schema %%I', n.nspname), n.nspacl
+        select format('schema %%I', n.nspname), coalesce(n.nspacl, acldefault('n', n.nspowner))
         from pg_catalog.pg_namespace n where n.oid in (select oid from ours)
         union all
-        select format('function %%s', f.oid::regprocedure), f.proacl
+        select format('function %%s', f.oid::regprocedure), coalesce(f.proacl, acldefault('f', f.proowner))
         from pg_catalog.pg_proc f join ours n on n.oid = f.pronamespace
         union all
         select format('column %%I.%%I.%%I', r.nspname, r.relname, a.attname), a.attacl

@@ -9,10 +9,13 @@ import importlib.util
 import pkgutil
 
 from sqlalchemy import MetaData
+from sqlalchemy.dialects.postgresql import ENUM
 
 import duly
 
-__all__ = ["every_table", "metadata"]
+__all__ = ["every_table", "metadata", "tables_as_named"]
+
+INGEST = "schedule_ingest"  # the schema in which the ingest tables are declared
 
 metadata = MetaData(
     naming_convention={
@@ -31,3 +34,24 @@ def every_table() -> MetaData:
         if room.ispkg and importlib.util.find_spec(f"{room.name}.tables"):
             importlib.import_module(f"{room.name}.tables")
     return metadata
+
+
+def tables_as_named(ingest: str | None) -> MetaData:
+    """The tables of all rooms as an installation has them: those of ingest in this schema; for None, without them."""
+
+    def schema_of(schema: str | None) -> str:
+        assert schema, "every table of ours has a schema"
+        return ingest if ingest and schema == INGEST else schema
+
+    named = MetaData(naming_convention=metadata.naming_convention)
+    for table in every_table().sorted_tables:
+        if table.schema != INGEST or ingest:
+            copy = table.to_metadata(
+                named,
+                schema=schema_of(table.schema),
+                referred_schema_fn=lambda _table, _to, _constraint, referred: schema_of(referred),
+            )
+            for column in copy.columns:
+                if isinstance(kind := column.type, ENUM):  # a type is copied with the schema it was declared in
+                    column.type = ENUM(*kind.enums, name=kind.name, schema=copy.schema, create_type=False)
+    return named

@@ -5,10 +5,13 @@ again a little later.
 """
 
 import random
+import re
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from alembic import command
@@ -20,15 +23,37 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from duly.db.location import Database
-from duly.db.migrations import DIRECTORY, Names
+from duly.db.migrations import DIRECTORY, Names, fill
 from duly.db.pool import READ_ONLY, with_keepalive
-from duly.errors import Misconfigured, Unavailable
-from duly.settings import Settings
+from duly.db.queries import load_queries
+from duly.errors import DulyError, Misconfigured, Unavailable
+from duly.logs import get_log
+from duly.settings import OUR_SCHEMAS, Settings
 
-__all__ = ["connected", "current_revision", "direct_dsn", "migrate", "migration_sql", "newest_revision", "scripts"]
+__all__ = [
+    "connected",
+    "count_rows_to_drop",
+    "current_revision",
+    "direct_dsn",
+    "list_tables",
+    "migrate",
+    "migration_sql",
+    "newest_revision",
+    "scripts",
+]
 
+SQL = load_queries(__file__, "migrate.sql")
+DROPPED_TABLE = re.compile(r'^drop table "?(\w+)"?\."?(\w+)"?;$', re.MULTILINE)
+LOG = get_log(__name__)
 TRIES = 20
 PAUSE_SECONDS = 0.5
+PASSING = (
+    "08",
+    "40",
+    "53",
+    "57",
+)  # classes of errors that another try may not meet: connection, conflict, resources, stop
+LONGEST_DESCRIPTION = 2_000
 Report = Callable[[str], None]
 
 
@@ -64,19 +89,89 @@ def migrate(dsn: str, roles: Names, to: str = "head", report: Report = print) ->
     raise AssertionError("unreachable")
 
 
-def refusal(error: DBAPIError) -> Exception:
-    """What stopped a migration, for the person who must act."""
-    cause = error.orig
+def count_rows_to_drop(dsn: str, roles: Names, to: str) -> Mapping[str, int]:
+    """The tables that going to a revision would drop, and how many rows each of them has; empty ones are left out."""
+    try:
+        with connected(dsn) as connection:
+            current = current_revision(connection)
+        dropped = tables_dropped(roles, current, to)
+        if not dropped:
+            return {}
+        with psycopg.connect(with_keepalive(dsn)) as owner:
+            become_owner(owner, roles)
+            tables = list_tables(owner, roles)
+            ours = [table for table in dropped if tables.get(table)]  # a backend's own tables are never dropped
+            counts = {".".join(table): count_rows(owner, *table) for table in ours}
+        return {table: rows for table, rows in counts.items() if rows}
+    except DBAPIError as error:
+        raise refusal(error) from None
+    except psycopg.Error as error:
+        raise refusal_of(error, "") from None
+
+
+def tables_dropped(roles: Names, current: str | None, to: str) -> Sequence[tuple[str, str]]:
+    """Schema and name of every table that the files between two revisions drop on the way down."""
+    if direction(current, to) is command.upgrade:
+        return []
+    order = [script.revision for script in scripts().walk_revisions()]  # the newest first
+    end = order.index(to) if to in order else len(order)
+    undone = order[order.index(current) if current else 0 : end]
+    files = [fill((DIRECTORY / "sql" / f"{revision}.down.sql").read_text(), asdict(roles)) for revision in undone]
+    return [(schema, table) for file in files for schema, table in DROPPED_TABLE.findall(file)]
+
+
+def become_owner(connection: psycopg.Connection[Any], roles: Names) -> None:
+    """Act as the owner for the rest of the transaction."""
+    connection.execute(SQL.using(owner=roles.owner).become_owner)
+
+
+def list_tables(connection: psycopg.Connection[Any], roles: Names) -> Mapping[tuple[str, str], bool]:
+    """Every table in the schemas of our names, by schema and name, and whether it belongs to our owner."""
+    asked = {"schemas": [*OUR_SCHEMAS, roles.ingest], "owner": roles.owner}
+    rows = connection.execute(SQL.list_tables, asked).fetchall()
+    return {(schema, table): is_owned for schema, table, is_owned in rows}
+
+
+def count_rows(connection: psycopg.Connection[Any], schema: str, table: str) -> int:
+    """How many rows a table has."""
+    (rows,) = connection.execute(SQL.using(schema=schema, table=table).count_rows).fetchone() or (0,)
+    return rows
+
+
+def refusal(error: DBAPIError) -> DulyError:
+    """What stopped a migration, in one line for the person who must act; the traceback is for the debug log."""
+    LOG.debug("migration failed", exc_info=error)
+    return refusal_of(error.orig, error.statement or "")
+
+
+def refusal_of(cause: BaseException | None, statement: str) -> DulyError:
+    """What an error of the database means to the person who migrates."""
     if isinstance(cause, psycopg.errors.LockNotAvailable):
         return Unavailable(f"a table stayed in use for {TRIES} tries; look for long transactions and run it again")
-    if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
-        return Unavailable(f"the database did not answer: {cause}")
+    if not isinstance(cause, psycopg.Error) or cause.sqlstate is None:
+        return Unavailable(f"the database did not answer: {' '.join(str(cause).split())}")
     if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
         return Unavailable(f"nothing was changed: {READ_ONLY}")
-    if isinstance(cause, psycopg.errors.InsufficientPrivilege):
-        hint = cause.diag.message_hint
-        return Misconfigured(f"nothing was changed: {cause.diag.message_primary}" + (f"; {hint}" if hint else ""))
-    return error
+    what = f"nothing was changed: {description(cause, statement)}"
+    return Unavailable(f"{what}; run it again") if cause.sqlstate[:2] in PASSING else Misconfigured(what)
+
+
+def description(cause: psycopg.Error, statement: str) -> str:
+    """What the server said, what it advises, and the statement it said it of, in one line of bounded length."""
+    diag = cause.diag
+    said = diag.message_primary or str(cause)
+    said += f" ({diag.message_detail})" if diag.message_detail else ""
+    if diag.message_hint:
+        said += f"; {diag.message_hint}"
+    elif line := first_line(diag.internal_query or statement):
+        said += f", in: {line}"
+    return " ".join(said.split())[:LONGEST_DESCRIPTION]
+
+
+def first_line(statement: str) -> str:
+    """The line of a statement that names what it makes or changes."""
+    lines = (line.strip() for line in statement.splitlines())
+    return next((line for line in lines if line and not line.startswith("--")), "")
 
 
 def direction(current: str | None, to: str) -> Callable[[Config, str], None]:

@@ -38,7 +38,7 @@ from duly.db.migrate import migrate
 from duly.db.migrations import names_of
 from duly.db.queries import load_queries
 from duly.errors import NotATestDatabase, Unavailable
-from duly.settings import DATABASE_VARIABLES, is_for_tests, load_settings, parse_address
+from duly.settings import DATABASE_VARIABLES, is_for_tests, load_settings, parse_address, plain_address
 from duly.testing.clock import install_test_clock
 
 __all__ = [
@@ -86,7 +86,7 @@ def server_for_tests() -> str | None:
             f"TEST_DATABASE_URL names the database '{name}', which is not marked as one for tests; use one with the "
             "word 'test' in its name, say 'duly_test', or unset it to test on a private server"
         )
-    return dsn
+    return plain_address(dsn)
 
 
 @contextmanager

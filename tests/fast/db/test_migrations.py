@@ -1,5 +1,6 @@
 """Migrations up and down, compiled and applied for real, on every PostgreSQL there is."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Generator
@@ -13,12 +14,14 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.fingerprint import fingerprint
 from duly.db.migrate import connected, current_revision, migrate, newest_revision
-from duly.db.migrations import Names
+from duly.db.migrations import Names, split_statements
 from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
 from duly.launcher import ROOT
+from duly.settings import parse_address
 from duly.testing import TestDatabases
 from duly.verify.contract import CONTRACTS, compare
+from tests.support.command_line import CommandLine
 from tests.support.golden import check_golden
 
 CONTRACT_FILES = ROOT / "src" / "duly" / "verify" / "contracts"
@@ -120,6 +123,71 @@ def test_a_role_that_cannot_be_made_stops_it_whole_with_the_reason(stranger: str
     assert [line for line in lines_of(empty) if line.startswith("schema duly")] == []
 
 
+@pytest.mark.parametrize("schema", ["posts", "scheduler", "expense", "user", "ledger", "duly", "schedule_ingest"])
+def test_a_schema_of_others_stops_it_whole_and_is_named_with_its_owner_and_the_way_out(
+    schema: str, stranger: str, empty: str, worker_id: str
+) -> None:
+    owner = f"stranger_{worker_id}"
+    with psycopg.connect(stranger, autocommit=True) as connection:
+        connection.execute(sql.SQL("create schema {}").format(sql.Identifier(schema)))
+    before = lines_of(empty)
+    with pytest.raises(Misconfigured) as refusal:
+        migrate(empty, Names())
+    quoted = '"user"' if schema == "user" else schema
+    for words in (
+        f'nothing was changed: duly needs schemas that exist and do not belong to "duly_owner": {quoted}',
+        f"{quoted} (owner {owner})",
+        "use another database for duly",
+        f"alter schema {quoted} rename to another_name",
+        f"alter schema {quoted} owner to duly_owner",
+    ):
+        assert words in str(refusal.value)
+    assert ("DB_SCHEMA" in str(refusal.value)) == (schema == "schedule_ingest")
+    assert "\n" not in str(refusal.value)
+    assert (revision_of(empty), lines_of(empty)) == (None, before)
+
+
+def test_every_schema_of_others_is_named_at_once_and_one_that_is_handed_over_is_used(stranger: str, empty: str) -> None:
+    with psycopg.connect(stranger, autocommit=True) as connection:
+        connection.execute("create schema posts; create schema expense")
+    with pytest.raises(Misconfigured, match=r"expense \(owner \w+\), posts \(owner \w+\)"):
+        migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute("alter schema posts owner to duly_owner; alter schema expense owner to duly_owner")
+    assert migrate(empty, Names()) == newest_revision()
+
+
+BROKEN = """
+create schema duly authorization duly_owner;
+create function duly.clock() returns int language sql return 1;
+alter function duly.clock() owner to duly_owner;
+"""
+
+
+def test_any_other_error_of_the_database_is_one_line_with_the_statement(empty: str, tmp_path: Path) -> None:
+    cli = CommandLine(empty, tmp_path)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(BROKEN)
+    before = lines_of(empty)
+    error = cli.error("migrate")
+    assert isinstance(error, Misconfigured)
+    assert str(error) == (
+        'nothing was changed: function "clock" already exists with same argument types, in: '
+        "create function duly.clock() returns timestamptz"
+    )
+    assert (revision_of(empty), lines_of(empty)) == (None, before)
+
+
+def test_a_script_is_taken_apart_at_the_ends_of_its_statements() -> None:
+    parts = [
+        "-- one; two\nselect 'a;b', \"c;d\"",
+        "do $x$ begin perform 1; end $x$",
+        "create function f() returns int\n    begin atomic select 1; end",
+        "select $$;$$ /* ; */",
+    ]
+    assert list(split_statements(";\n".join(parts) + ";\n-- the end\n")) == parts
+
+
 def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:
     with pytest.raises(Misconfigured, match=r"--to 9999: there is no such revision; there are 0001_foundation"):
         migrate(empty, Names(), to="9999")
@@ -151,34 +219,63 @@ def test_the_compiled_files_pass_the_linter() -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+GUESTS = ("anon", "authenticated", "service_role")
+# What Supabase's own start-up scripts do (github.com/supabase/postgres, migrations/db): the web roles and {admin}, who
+# is called postgres there, may use schema auth and may not hand that on; default privileges are those of schema public.
+AS_SUPABASE = """
+create role supabase_auth_admin noinherit;
+create role {admin} login createdb createrole replication bypassrls;
+alter database {database} owner to {admin};
+create role anon;
+create role authenticated;
+create role service_role bypassrls;
+grant anon, authenticated, service_role to {admin} with admin option;
+grant usage on schema public to {admin}, anon, authenticated, service_role;
+alter default privileges for role {admin} in schema public grant all on tables to anon, authenticated, service_role;
+alter default privileges for role {admin} in schema public grant all on functions to anon, authenticated, service_role;
+alter default privileges for role {admin} in schema public grant all on sequences to anon, authenticated, service_role;
+create schema auth authorization supabase_auth_admin;
+create function auth.jwt() returns jsonb language sql stable return coalesce(
+    nullif(current_setting('request.jwt.claim', true), ''), nullif(current_setting('request.jwt.claims', true), '')
+)::jsonb;
+alter function auth.jwt() owner to supabase_auth_admin;
+grant usage on schema auth to anon, authenticated, service_role;
+grant all on schema auth to {admin};
+grant all on function auth.jwt() to {admin};
+"""
+
+
 @pytest.fixture
 def supabase(empty: str, server: str, worker_id: str) -> Generator[str, None, None]:
-    """A database as Supabase gives it: its administrator is no superuser, and guests may do anything by default."""
+    """A database as Supabase gives it: its administrator is no superuser, and none of our roles is there."""
     name = f"supabase_{worker_id}"
-    guests = ("anon", "authenticated")
     with (
         psycopg.connect(server, autocommit=True) as turn,
         psycopg.connect(empty, autocommit=True) as admin,
     ):
         turn.execute("select pg_advisory_lock(%s)", [SUPABASE_TURN])
-        admin.execute(sql.SQL("create role {} login createrole").format(sql.Identifier(name)))
-        admin.execute(
-            sql.SQL("alter database {} owner to {}").format(sql.Identifier(admin.info.dbname), sql.Identifier(name))
-        )
-        for guest in guests:
-            admin.execute(sql.SQL("create role {}").format(sql.Identifier(guest)))
-        owner = sql.Identifier(SUPABASE_ROLES[0])
-        admin.execute(sql.SQL("create role {} nologin noinherit").format(owner))
-        admin.execute(sql.SQL("grant {} to {} with admin option").format(owner, sql.Identifier(name)))
-        for maker, kind in product((owner, sql.Identifier(name)), ("tables", "sequences", "functions", "schemas")):
-            grant = sql.SQL("alter default privileges for role {} grant all on {} to anon, authenticated")
-            admin.execute(grant.format(maker, sql.SQL(kind)))
+        names = {"admin": sql.Identifier(name), "database": sql.Identifier(admin.info.dbname)}
+        admin.execute(sql.SQL(AS_SUPABASE).format(**names))
         yield make_conninfo(empty, user=name)
-        admin.execute(sql.SQL("alter database {} owner to postgres").format(sql.Identifier(admin.info.dbname)))
-        for role in (*guests, *SUPABASE_ROLES, name):
+        admin.execute(sql.SQL("alter database {} owner to postgres").format(names["database"]))
+        for role in (*GUESTS, *SUPABASE_ROLES, "supabase_auth_admin", name):
             if admin.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone():
                 admin.execute(sql.SQL("drop owned by {} cascade").format(sql.Identifier(role)))
                 admin.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+@pytest.fixture
+def generous(supabase: str, empty: str) -> str:
+    """The same, where besides whatever we make is open to the web roles by default."""
+    owner = sql.Identifier(SUPABASE_ROLES[0])
+    with psycopg.connect(empty, autocommit=True) as admin:
+        admin.execute(sql.SQL("create role {} nologin noinherit").format(owner))
+        name = sql.Identifier(parse_address(supabase)["user"])
+        admin.execute(sql.SQL("grant {} to {} with admin option").format(owner, name))
+        for maker, kind in product((owner, name), ("tables", "sequences", "functions", "schemas")):
+            grant = sql.SQL("alter default privileges for role {} grant all on {} to anon, authenticated")
+            admin.execute(grant.format(maker, sql.SQL(kind)))
+    return supabase
 
 
 def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str) -> None:
@@ -195,12 +292,38 @@ def test_the_compiled_files_apply_to_supabase_without_a_superuser(supabase: str)
     )
 
 
-JWT = """
-create schema auth;
-create function auth.jwt() returns jsonb language sql stable
-    return nullif(current_setting('request.jwt.claims', true), '')::jsonb;
-grant usage on schema auth to public;
-"""
+def apply(way: str, dsn: str, roles: Names) -> None:
+    """Make everything, by the compiled files or by `duly migrate`."""
+    if way == "migrate":
+        migrate(dsn, roles)
+        return
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for text in compile_migrations(roles).values():
+            connection.execute(text.encode())
+
+
+def block(kind: str, page: str) -> str:
+    """The one block of a kind that begins a paragraph of the section about signed-in users."""
+    section = page.partition("## Jobs for signed-in users")[2].partition("\n## ")[0]
+    (found,) = re.findall(rf"^```{kind}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return found
+
+
+@pytest.mark.parametrize("way", ["files", "migrate"])
+def test_on_supabase_verify_lists_what_the_page_says_and_nothing_else(way: str, supabase: str, tmp_path: Path) -> None:
+    roles = Names(*SUPABASE_ROLES)
+    apply(way, supabase, roles)
+    cli = CommandLine(supabase, tmp_path)
+    variables = ("DULY_OWNER_ROLE", "DULY_WORKER_ROLE", "DULY_API_ROLE", "DULY_READONLY_ROLE")
+    cli.environment |= dict(zip(variables, SUPABASE_ROLES, strict=True))
+    page = (ROOT / "docs" / "supabase.md").read_text()
+    assert "`duly verify` finds no difference" in page
+    assert "0 differences, 0 offences" in cli.output("verify")
+    with psycopg.connect(supabase, autocommit=True) as connection:
+        connection.execute(block("sql", page).encode())  # by the administrator, who is no superuser
+    listed = cli.run("verify")
+    assert listed.exit_code == 1
+    assert [" ".join(line.split()) for line in listed.stdout.splitlines()[:-1]] == block("text", page).splitlines()
 
 
 @pytest.mark.parametrize("claim", ['{{"app_metadata": {{"org_id": "{org}"}}}}', '{{"org_id": "{org}"}}'])
@@ -209,7 +332,6 @@ def test_on_supabase_a_token_opens_the_jobs_of_its_org_once_reading_is_granted(
 ) -> None:
     mine, other = (f"00000000-0000-0000-0000-00000000000{digit}" for digit in "ab")
     with psycopg.connect(empty, autocommit=True) as admin:
-        admin.execute(JWT.encode())
         with psycopg.connect(supabase, autocommit=True) as connection:
             for text in compile_migrations(Names(*SUPABASE_ROLES)).values():
                 connection.execute(text.encode())

@@ -7,10 +7,10 @@ from typing import LiteralString
 
 import psycopg
 import pytest
-from sqlalchemy.exc import DBAPIError
 
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
+from duly.errors import Misconfigured
 from duly.testing import TestDatabases
 from duly.verify import check
 
@@ -103,9 +103,18 @@ def test_a_table_of_other_columns_is_somebody_elses(old: str) -> None:
 def test_a_status_that_nobody_knows_stops_it_whole(old: str) -> None:
     with psycopg.connect(old, autocommit=True) as connection:
         connection.execute(f"create table public.jobs ({COLUMNS.format(at='timestamptz')})".encode())
-        fill(connection, "pending", "dreaming")
-    with pytest.raises(DBAPIError, match="dreaming"):
+        fill(connection, "pending", "dreaming", "dreaming", "it's odd")
+    with pytest.raises(Misconfigured) as refusal:
         migrate(old, Names())
+    for words in (
+        "nothing was changed: table public.jobs has jobs of an unknown status (number of jobs): ",
+        "'dreaming' (2), 'it''s odd' (1)",
+        "known are pending, processing, completed, failed and canceled",
+        "update public.jobs set status = 'failed' where status = 'dreaming'",
+        "alter table public.jobs rename to jobs_before_duly",
+    ):
+        assert words in str(refusal.value)
+    assert "\n" not in str(refusal.value)
     with psycopg.connect(old) as connection:
-        assert connection.execute("select count(*) from public.jobs").fetchone() == (2,)
+        assert connection.execute("select count(*) from public.jobs").fetchone() == (4,)
         assert connection.execute("select to_regclass('ledger.job')").fetchone() == (None,)

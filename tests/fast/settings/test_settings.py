@@ -213,6 +213,19 @@ def test_the_first_of_the_three_addresses_wins() -> None:
         assert url.get_secret_value() == addresses[DATABASE_VARIABLES[first]]
 
 
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresql+asyncpg", "postgres+psycopg2", "postgresql"])
+@pytest.mark.parametrize("variable", [*DATABASE_VARIABLES, "DATABASE_DIRECT_URL"])
+def test_an_address_as_sqlalchemy_spells_it_is_read_as_one_of_postgresql(scheme: str, variable: str) -> None:
+    spelled = f"{scheme}://user:secret@host:5433/duly_test"
+    if variable == "DATABASE_DIRECT_URL":
+        url = read(DATABASE_URL=ADDRESS, DATABASE_DIRECT_URL=spelled).database_direct_url
+    else:
+        url = read(**{variable: spelled}).database_url
+    assert url
+    assert url.get_secret_value() == f"{scheme.partition('+')[0]}://user:secret@host:5433/duly_test"
+    assert parse_address(spelled) == parse_address(url.get_secret_value())
+
+
 def test_an_empty_address_lets_the_next_one_win() -> None:
     url = read(DATABASE_URL="", POSTGRES_DSN=ADDRESS).database_url
     assert url

@@ -1,36 +1,106 @@
 """Migrations up and down, compiled and applied for real, on every PostgreSQL there is."""
 
+import shutil
 import subprocess
 import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from alembic import command
-from sqlalchemy.exc import ProgrammingError
 
 from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import config_for, connected, migrate, newest_revision
 from duly.db.migrations import Names
 from duly.db.supabase import compile_migrations
+from duly.errors import Misconfigured
 from duly.launcher import ROOT
 from duly.testing import FAST_SETTINGS
 from duly.verify import check
 from duly.verify.contract import CONTRACTS
 from duly.verify.invariants import INVARIANTS
-from tests.fast.db.test_migrations import SUPABASE_ROLES, committed, empty, lines_of, revision_of, supabase
+from tests.fast.db.test_migrations import (
+    BROKEN,
+    SUPABASE_ROLES,
+    committed,
+    empty,
+    generous,
+    lines_of,
+    revision_of,
+    supabase,
+)
+from tests.support.backends import OWNERS, PLAIN, Backend
+from tests.support.command_line import CommandLine
 from tests.support.processes import PYTHON, Program, plain_environment
 
-__all__ = ["empty", "supabase"]
+__all__ = ["empty", "generous", "supabase"]
 
 
-def test_the_tables_alembic_sees_are_the_ones_we_declared(empty: str) -> None:
+@pytest.mark.parametrize("ingest", ["schedule_ingest", "ingest2"])
+def test_the_tables_alembic_sees_are_the_ones_we_declared(ingest: str, empty: str) -> None:
+    names = Names(ingest=ingest)
+    migrate(empty, names)
+    with connected(empty) as connection:
+        command.check(config_for(names, connection))
+
+
+@pytest.mark.parametrize("backend", [PLAIN, OWNERS], ids=str)
+def test_alembic_never_proposes_to_change_what_a_backend_owns(backend: Backend, empty: str) -> None:
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(backend.schema_sql("schedule_ingest", "pg_monitor").encode())
+        connection.execute("create table public.orders (id bigint primary key)")
     migrate(empty, Names())
     with connected(empty) as connection:
         command.check(config_for(Names(), connection))
+
+
+def alembic(*arguments: str, root: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Alembic's own command from the root of a checkout."""
+    program = Path(sys.executable).with_name("alembic")
+    given = plain_environment(PYTHONPATH=str(root / "src"), **environment)
+    return subprocess.run([program, *arguments], cwd=root, env=given, capture_output=True, text=True)
+
+
+def test_alembic_check_and_current_know_the_schema_of_the_settings(empty: str) -> None:
+    environment: dict[str, Any] = {"DATABASE_URL": empty, "DB_SCHEMA": "ingest2"}
+    assert alembic("upgrade", "head", **environment).returncode == 0
+    checked = alembic("check", **environment)
+    assert (checked.returncode, "No new upgrade operations detected" in checked.stdout) == (0, True), checked
+    assert newest_revision() in alembic("current", **environment).stdout
+
+
+def test_alembic_current_on_an_empty_database_changes_nothing_and_has_no_traceback(empty: str) -> None:
+    current = alembic("current", DATABASE_URL=empty)
+    assert (current.returncode, current.stdout, "Traceback" in current.stderr) == (0, "", False), current.stderr
+    assert lines_of(empty) == []
+
+
+def test_alembic_writes_what_it_found_as_sql_that_leads_up_and_down(empty: str, tmp_path: Path) -> None:
+    for part in ("src", "alembic.ini"):
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        copy(ROOT / part, tmp_path / part)
+    declared = tmp_path / "src" / "duly" / "ledger" / "tables.py"
+    known = '    Column("revision", '
+    assert declared.read_text().count(known) == 1
+    declared.write_text(declared.read_text().replace(known, f'    Column("note", Text, server_default="-"),\n{known}'))
+    where: dict[str, Any] = {"root": tmp_path, "DATABASE_URL": empty}
+    assert alembic("upgrade", "head", **where).returncode == 0
+    wanting = alembic("check", **where)
+    assert (wanting.returncode, "note" in wanting.stdout + wanting.stderr) == (255, True), wanting
+    assert alembic("revision", "--autogenerate", "-m", "A note", "--rev-id", "0010_note", **where).returncode == 0
+    migrations = tmp_path / "src" / "duly" / "db" / "migrations"
+    assert "ALTER TABLE ledger.job ADD COLUMN note" in (migrations / "sql" / "0010_note.up.sql").read_text()
+    assert "ALTER TABLE ledger.job DROP COLUMN note" in (migrations / "sql" / "0010_note.down.sql").read_text()
+    assert (migrations / "versions" / "0010_note.py").exists()
+    for step, there in (("head", True), ("-1", False), ("head", True)):
+        moved = alembic("downgrade" if step == "-1" else "upgrade", step, **where)
+        assert moved.returncode == 0, moved.stderr
+        assert any(line.startswith("column ledger.job.note ") for line in lines_of(empty)) is there
+    assert alembic("check", **where).returncode == 0
 
 
 def test_a_table_in_use_is_waited_for_without_standing_in_the_way(empty: str) -> None:
@@ -90,10 +160,10 @@ select guest || ': ' || found.thing from unnest('{anon,authenticated}'::text[]) 
 """
 
 
-def test_guests_of_supabase_may_do_nothing_with_what_we_make(supabase: str) -> None:
+def test_guests_of_supabase_may_do_nothing_with_what_we_make(generous: str) -> None:
     schemas = [schema for several in CONTRACTS.values() for schema in several]
     asked = {"schemas": schemas, "quoted": [*schemas, '"user"']}
-    with psycopg.connect(supabase, autocommit=True) as connection:
+    with psycopg.connect(generous, autocommit=True) as connection:
         for text in compile_migrations(Names(*SUPABASE_ROLES)).values():
             connection.execute(text.encode())
             assert connection.execute(GUESTS_MAY.encode(), asked).fetchall() == []
@@ -116,11 +186,26 @@ def test_a_failed_migration_leaves_nothing(empty: str) -> None:
     migrate(empty, Names(), to="base")
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute('create table "user".users ()')  # in the way of the third table
-    with pytest.raises(ProgrammingError):
+    with pytest.raises(Misconfigured, match='nothing was changed: relation "users" already exists, in: create table'):
         migrate(empty, Names())
     with psycopg.connect(empty) as connection:
         assert connection.execute("select to_regclass('duly.orgs')").fetchone() == (None,)
     assert revision_of(empty) is None
+
+
+def test_the_traceback_of_a_failed_migration_is_written_at_the_debug_level_alone(empty: str, tmp_path: Path) -> None:
+    cli = CommandLine(empty, tmp_path)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(BROKEN)
+    failed = cli.process("migrate")
+    line = 'duly: nothing was changed: function "clock" already exists with same argument types, in: create function'
+    assert (failed.returncode, failed.stdout) == (78, "")
+    assert failed.stderr.startswith(line)
+    assert failed.stderr.count("\n") == 1
+    debugged = cli.process("migrate", DULY_LOG_LEVEL="debug")
+    assert debugged.returncode == 78
+    assert "Traceback" in debugged.stderr
+    assert debugged.stderr.splitlines()[-1].startswith(line)
 
 
 NOTIFIED = """

@@ -5,21 +5,39 @@ Alembic keeps the order and the book of what was applied. In the files, `{worker
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from alembic import context, op
+from alembic import context
 from psycopg import sql
 from sqlalchemy import text
 
+from duly.errors import Misconfigured
 from duly.settings import Settings
 
-__all__ = ["DIRECTORY", "MIGRATION_LOCK", "Names", "fill", "names_of", "prelude", "run_file"]
+__all__ = [
+    "DIRECTORY",
+    "MIGRATION_LOCK",
+    "Names",
+    "fill",
+    "names_of",
+    "prelude",
+    "run_file",
+    "run_script",
+    "split_statements",
+]
 
 DIRECTORY = Path(__file__).parent
 MIGRATION_LOCK = 0x64756C79_6D696772  # "duly" "migr"
 PLACE = re.compile(r"\{(')?([a-z]+)(?(1)')\}")
+# A comment, a string, a quoted name, the body of a function: a semicolon inside one of them ends no statement.
+TOKEN = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'[^']*'|"[^"]*"|(?P<tag>\$[a-z_]*\$).*?(?P=tag)|\bbegin\s+atomic\b.*?\bend\s*(?=;)"""
+    r"""|(?P<end>;)|[^-/'"$;b]+|.""",
+    re.DOTALL | re.IGNORECASE,
+)
+COMMENT = re.compile(r"(?>\s+|--[^\n]*|/\*.*?\*/)*+", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -59,5 +77,26 @@ def prelude(roles: Names) -> str:
 def run_file(name: str) -> None:
     """Run one file of the `sql` directory in the migration that is under way."""
     roles: Names = context.config.attributes["roles"]
-    statements = fill((DIRECTORY / "sql" / name).read_text().rstrip(";\n"), asdict(roles))
-    op.execute(text(statements.replace(":", r"\:")))  # a colon is SQL's here, not a parameter's
+    file = DIRECTORY / "sql" / name
+    if not file.exists():
+        raise Misconfigured(f"{file} is missing: write the SQL of this revision there, even if it is empty")
+    run_script(fill(file.read_text(), asdict(roles)))
+
+
+def run_script(script: str) -> None:
+    """Run a script in the migration that is under way, or print it; an error names the one statement it is about."""
+    for statement in split_statements(script):
+        if context.is_offline_mode():
+            context.execute(text(statement.replace(":", r"\:")))  # a colon is SQL's here, not a parameter's
+        else:
+            context.get_bind().exec_driver_sql(statement, execution_options={"no_parameters": True})
+
+
+def split_statements(script: str) -> Iterator[str]:
+    """The statements of a script, each with the comment before it."""
+    start = 0
+    for token in TOKEN.finditer(script + ";"):
+        if token["end"]:
+            statement, start = script[start : token.start()].strip(), token.end()
+            if not COMMENT.fullmatch(statement):
+                yield statement

@@ -1,7 +1,7 @@
 """Alembic's entry: under `duly migrate` it finds a connection waiting, under `alembic` it opens one itself."""
 
-import re
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -9,37 +9,56 @@ from alembic import context
 from sqlalchemy import Connection, text
 
 from duly.db.location import open_database
-from duly.db.metadata import every_table
-from duly.db.migrate import connected, direct_dsn
-from duly.db.migrations import Names, fill, names_of, prelude
+from duly.db.metadata import tables_as_named
+from duly.db.migrate import connected, direct_dsn, list_tables
+from duly.db.migrations import Names, fill, names_of, prelude, run_script
+from duly.db.migrations.autogenerate import write_files
 from duly.settings import load_settings
 
-PARTITION = re.compile(r"_(\d{4}_\d{2}|default)$")
 SHOW_REVISION = "grant select on duly.alembic_version to {worker}, {api}, {readonly}"  # `duly doctor` reads it
-
-
-def is_compared(name: str | None, kind: str, parents: Any) -> bool:  # noqa: ARG001
-    """Whole tables are; their partitions come and go with the months."""
-    return not (kind == "table" and name and PARTITION.search(name))
-
-
 OPTIONS: dict[str, Any] = {
-    "target_metadata": every_table(),
     "version_table_schema": "duly",
     "include_schemas": True,
     "transaction_per_migration": False,
     "compare_type": True,
-    "include_name": is_compared,
+    "process_revision_directives": write_files,
 }
 
 
 def run(connection: Connection, roles: Names) -> None:
-    """Migrate through this connection, in the one transaction it has open."""
-    connection.execute(text(prelude(roles).replace(":", r"\:")))
-    context.configure(connection=connection, **OPTIONS)
+    """Migrate through this connection, in the one transaction it has open; commands that only read change nothing."""
+    tables = list_tables(connection.connection.driver_connection, roles)  # pyright: ignore[reportArgumentType]
+    default = connection.dialect.default_schema_name
+    is_compared = roles.ingest != default and tables.get((roles.ingest, "capture_session"), True)
+    context.configure(
+        connection=connection,
+        target_metadata=tables_as_named(roles.ingest if is_compared else None),
+        include_name=only_ours(tables),
+        **OPTIONS,
+    )
+    if context.get_context().opts.get("dont_mutate"):  # `alembic current`
+        context.run_migrations()
+        return
+    run_script(prelude(roles))
     with context.begin_transaction():
         context.run_migrations()
         context.execute(text(fill(SHOW_REVISION, asdict(roles))))
+
+
+def only_ours(tables: Mapping[tuple[str, str], bool]) -> Callable[..., bool]:
+    """What is compared: the tables of our owner. What others have in the same schemas, or elsewhere, is theirs.
+
+    The default schema, which has no name here, is not compared either, even where DB_SCHEMA names it.
+    """
+    owned = {table for table, is_owned in tables.items() if is_owned}
+    schemas = {schema for schema, _ in owned}
+
+    def is_compared(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:
+        if kind == "schema":
+            return name in schemas
+        return kind != "table" or (parents["schema_name"], name) in owned
+
+    return is_compared
 
 
 def print_sql(roles: Names) -> None:
@@ -48,7 +67,7 @@ def print_sql(roles: Names) -> None:
         dialect_name="postgresql", dialect_opts={"paramstyle": "named"}, output_buffer=sys.stdout, **OPTIONS
     )
     with context.begin_transaction():
-        context.execute(text(prelude(roles).replace(":", r"\:")))
+        run_script(prelude(roles))
         context.run_migrations()
         context.execute(text(fill(SHOW_REVISION, asdict(roles))))
 

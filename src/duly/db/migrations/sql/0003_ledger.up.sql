@@ -844,14 +844,23 @@ create policy job_event_of_tenant on ledger.job_event to {api}, {readonly}
 create policy job_of_any_tenant on ledger.job to {owner}, {worker} using (true) with check (true);
 create policy job_event_of_any_tenant on ledger.job_event to {owner}, {worker} using (true) with check (true);
 
+-- On Supabase, signed-in users may be let in by their token. Its claims are read where PostgREST puts them and auth.jwt()
+-- finds them: the owner of these tables has no right to use schema auth there, and nobody there may grant it.
 do $supabase$
-declare
-    claimed constant text := '(org_id = coalesce((select auth.jwt()) -> ''app_metadata'' ->> ''org_id'','
-        ' (select auth.jwt()) ->> ''org_id'')::uuid)';
 begin
-    if to_regprocedure('auth.jwt()') is not null and to_regrole('authenticated') is not null then
-        execute 'create policy job_of_jwt on ledger.job for select to authenticated using ' || claimed;
-        execute 'create policy job_event_of_jwt on ledger.job_event for select to authenticated using ' || claimed;
+    if to_regrole('authenticated') is not null and exists (  -- asked so that it needs no right to the schema
+        select from pg_catalog.pg_proc as f
+        inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
+        where n.nspname = 'auth' and f.proname = 'jwt'
+    ) then
+        create policy job_of_jwt on ledger.job for select to authenticated using (org_id = (
+            select coalesce(claims -> 'app_metadata' ->> 'org_id', claims ->> 'org_id')::uuid
+            from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb) as token (claims)
+        ));
+        create policy job_event_of_jwt on ledger.job_event for select to authenticated using (org_id = (
+            select coalesce(claims -> 'app_metadata' ->> 'org_id', claims ->> 'org_id')::uuid
+            from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb) as token (claims)
+        ));
     end if;
 end
 $supabase$;
@@ -894,6 +903,7 @@ declare
     holder constant text := '0003_ledger/carried_over';
     zone constant text := current_setting('timezone');
     unknown text;
+    first_unknown text;
 begin
     if place is null or (
         select array_agg(a.attname::text || case
@@ -917,12 +927,21 @@ begin
         return;
     end if;
     lock table public.jobs in access exclusive mode;
-    select string_agg(distinct status, ', ') into unknown
-    from public.jobs
-    where status not in ('pending', 'processing', 'completed', 'failed', 'canceled', 'cancelled');
+    select string_agg(format('%L (%s)', status, jobs), ', ' order by jobs desc, status), min(status)
+    into unknown, first_unknown
+    from (
+        select left(o.status, 50) as status, count(*) as jobs
+        from public.jobs as o
+        where o.status not in ('pending', 'processing', 'completed', 'failed', 'canceled', 'cancelled')
+        group by 1 order by 2 desc, 1 limit 10
+    ) as counted;
     if unknown is not null then
-        raise exception 'public.jobs holds jobs of a status that the ledger does not know: %', unknown
-            using hint = 'its jobs may be pending, processing, completed, failed or canceled; change or rename the table';
+        raise exception 'table public.jobs has jobs of an unknown status (number of jobs): %', unknown
+            using hint = format(
+                'known are pending, processing, completed, failed and canceled; change them first, for example: '
+                'update public.jobs set status = ''failed'' where status = %L; or keep the table out of the ledger: '
+                'alter table public.jobs rename to jobs_before_duly', first_unknown
+            );
     end if;
     set local timezone = 'UTC';  -- a time without a zone was written in UTC
     insert into ledger.job (id, org_id, type, queue, created_at, run_at, result, stage, progress, said)

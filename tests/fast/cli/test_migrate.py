@@ -1,0 +1,70 @@
+"""`duly migrate` down: rows are dropped only after a yes."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from duly.errors import InvalidArgument
+from tests.support.command_line import CommandLine
+
+ROWS = """
+select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work') from generate_series(1, 3);
+insert into duly.orgs (name) values ('acme');
+"""
+
+
+@pytest.fixture
+def cli(database: str, tmp_path: Path) -> CommandLine:
+    """The commands of a migrated database with three jobs and an org."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(ROWS)
+    return CommandLine(database, tmp_path)
+
+
+def count_jobs(database: str) -> int | None:
+    """The jobs there are; None where their table is gone."""
+    with psycopg.connect(database) as connection:
+        if connection.execute("select to_regclass('ledger.job')").fetchone() == (None,):
+            return None
+        (jobs,) = connection.execute("select count(*) from ledger.job").fetchone() or (None,)
+        return jobs
+
+
+def test_without_a_terminal_a_downgrade_that_drops_rows_is_refused_with_their_numbers(
+    cli: CommandLine, database: str
+) -> None:
+    for words in (["migrate", "--to", "base"], ["migrate", "--to", "base", "--json"]):
+        error = cli.error(*words)
+        assert isinstance(error, InvalidArgument)
+        assert error.exit_status == 2
+        for part in ("--to base drops ", "ledger.job 3, ", "ledger.job_event 3", "duly.orgs 1", "add --yes"):
+            assert part in str(error)
+    assert count_jobs(database) == 3
+
+
+def test_on_a_terminal_it_lists_the_rows_and_goes_on_only_after_a_yes(
+    cli: CommandLine, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.cli.migrate.is_terminal", lambda: True)
+    refused = cli.run("migrate", "--to", "0002_outbox", stdin="n\n")
+    assert refused.exit_code == 1
+    assert "           3  ledger.job\n" in refused.stderr
+    assert "duly.orgs" not in refused.stderr  # that table stays
+    assert "for good? [y/N]" in refused.stderr
+    assert count_jobs(database) == 3
+    assert "0002_outbox" in cli.output("migrate", "--to", "0002_outbox", stdin="y\n")
+    assert count_jobs(database) is None
+
+
+def test_with_yes_it_does_not_ask(cli: CommandLine, database: str) -> None:
+    assert cli.output("migrate", "--to", "base", "--yes") == "duly: the database is at base\n"
+    assert count_jobs(database) is None
+
+
+def test_neither_an_upgrade_nor_a_downgrade_of_empty_tables_asks(cli: CommandLine, database: str) -> None:
+    assert cli.output("migrate").startswith("duly: the database is at ")
+    assert "0008_telegram" in cli.output("migrate", "--to", "0008_telegram", "--yes")  # its tables begin with rows
+    assert "0007_delivery" in cli.output("migrate", "--to", "0007_delivery")
+    assert cli.output("migrate").startswith("duly: the database is at ")
+    assert count_jobs(database) == 3
