@@ -16,6 +16,7 @@
           RunClosed               RUN_CLOSED       the run ended without an answer
           NothingToUndo           NOTHING_TO_UNDO  nothing was booked, or it is too late
           IllegalMove             ILLEGAL_MOVE     the state machine has no such edge
+          LimitReached            LIMIT_REACHED    a documented limit of rows is reached
         RateLimited             RATE_LIMITED       more than we do for one person at a time 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
       LeaseLost               somebody else holds it: stop, log, write nothing: LEASE_LOST   409
@@ -51,6 +52,7 @@ __all__ = [
     "InvalidArgument",
     "KeyReused",
     "LeaseLost",
+    "LimitReached",
     "MethodNotAllowed",
     "Misconfigured",
     "MissingExtra",
@@ -186,6 +188,12 @@ class IllegalMove(Conflict):
     """The state machine has no edge from where the row is to where it was told to go."""
 
     code = "ILLEGAL_MOVE"
+
+
+class LimitReached(Conflict):
+    """A documented limit is reached, such as the number of schedules of one person."""
+
+    code = "LIMIT_REACHED"
 
 
 class RateLimited(Refused):
