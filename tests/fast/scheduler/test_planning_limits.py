@@ -110,7 +110,11 @@ def test_a_plan_of_decades_is_worked_out_at_once() -> None:
 
 def test_rows_and_ranges_together_are_every_firing() -> None:
     now = datetime(2026, 11, 16, 9, 0, 30, tzinfo=UTC)
-    for rule in ("cron: 0 */7 * * *", "cron: 15 3 * * MON-FRI", '{"every": "week", "weekdays": ["mon", "thu"], "at": "09:00"}'):
+    for rule in (
+        "cron: 0 */7 * * *",
+        "cron: 15 3 * * MON-FRI",
+        '{"every": "week", "weekdays": ["mon", "thu"], "at": "09:00"}',
+    ):
         asked = planning(rule, now, now - timedelta(days=1200))
         made = plan(asked)
         named = [each.scheduled_at for one in made.missed for each in missed_periods(one)]

@@ -333,6 +333,9 @@ create table scheduler.confirmations (
     constraint ck_confirmations__action check (action in ('complete', 'skip', 'snooze', 'cancel')),
     constraint ck_confirmations__idempotency_key check (char_length(idempotency_key) between 1 and 120),
     constraint ck_confirmations__payload check (jsonb_typeof(payload) = 'object' and pg_column_size(payload) <= 8192),
+    constraint ck_confirmations__minutes check (
+        action <> 'snooze' or coalesce((payload ->> 'minutes')::numeric between 1 and 10080, true)
+    ),
     constraint uq_confirmations__run_idem unique (job_run_id, idempotency_key)
 );
 comment on table scheduler.confirmations is 'What people answered, and with which key: the same key is the same answer.';
@@ -360,7 +363,10 @@ create table expense.expenses (
     constraint uq_expenses__reverses unique (reverses),
     constraint fk_expenses_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
     constraint fk_expenses_expenses_reverses foreign key (reverses) references expense.expenses (id) on delete restrict,
-    constraint ck_expenses__amount check (case when reverses is null then amount >= 0 else amount <= 0 end),
+    -- NaN is greater than every number: an upper bound refuses it.
+    constraint ck_expenses__amount check (
+        case when reverses is null then amount >= 0 and amount < 1e14 else amount <= 0 and amount > -1e14 end
+    ),
     constraint ck_expenses__currency check (currency ~ '^[A-Z]{3}$'),
     constraint ck_expenses__texts check (
         char_length(name) between 1 and 120 and char_length(category) between 1 and 120
