@@ -21,7 +21,31 @@ def check_roles(case: Case) -> Sequence[Note]:
     if missing:
         return [bad(f"missing: {', '.join(missing)}", "duly migrate")]
     working = [row for row in roles if row["name"] in (settings.worker_role, settings.api_role)]
-    return note_logins(working) if case.is_embedded else note_memberships(case.login, working)
+    notes = note_logins(working) if case.is_embedded else note_memberships(case.login, working)
+    return [*notes, *note_members(list_memberships(case))]
+
+
+def list_memberships(case: Case) -> Sequence[Row]:
+    """Which components are members of another of our roles, and should not be."""
+    settings = case.settings
+    return case.ask(
+        SQL.list_memberships,
+        components=case.components,
+        roles=[settings.owner_role, *case.components],
+        worker=settings.worker_role,
+        api=settings.api_role,
+    )
+
+
+def note_members(found: Sequence[Row]) -> Sequence[Note]:
+    """A component that can act as another role can do what was kept from it."""
+    return [
+        bad(
+            f"{row['member']} is a member of {row['role']}, and can do all that it may",
+            f"revoke {quoted(row['role'])} from {quoted(row['member'])}",
+        )
+        for row in found
+    ]
 
 
 def list_roles(case: Case, names: Sequence[str]) -> Sequence[Row]:
