@@ -10,6 +10,7 @@ from psycopg import OperationalError, errors
 
 from duly.api.app import build_app
 from duly.api.keys import is_loopback
+from duly.api.server import server_config
 from duly.api.telegram import Receives
 from duly.cli.listen import address_of, listen
 from duly.db.location import open_database, place_of, role_on
@@ -23,8 +24,6 @@ from duly.settings import Settings, load_settings
 from duly.worker.lifeline import follow_parent
 
 __all__ = ["refuse_open_door", "run_serve"]
-
-GRACE_SECONDS = 2
 
 
 def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
@@ -50,15 +49,7 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
             undo_seconds=settings.scheduler_undo_seconds,
             hook=hook_of(settings),
         )
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            log_level="warning",
-            timeout_graceful_shutdown=GRACE_SECONDS,
-            server_header=False,
-            proxy_headers=False,  # who asks is the one at the other end; a header can say anything
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        uvicorn.Server(server_config(app)).run(sockets=[listener])
 
 
 def hook_of(settings: Settings) -> Receives | None:
