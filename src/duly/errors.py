@@ -273,11 +273,18 @@ class MissingExtra(Misconfigured):
 
 
 class Unavailable(DulyError):
-    """This cannot be done now: something did not answer in time, or has no room left."""
+    """This cannot be done now: something did not answer in time, or has no room left.
+
+    `public` is what a client is told instead of the message, where that names a place on our side.
+    """
 
     code = "UNAVAILABLE"
     status = 503
     exit_status = 69
+
+    def __init__(self, message: str = "", public: str | None = None) -> None:
+        super().__init__(message)
+        self.public = public
 
 
 class Unexpected(DulyError):

@@ -16,7 +16,7 @@ from duly.cli.listen import address_of, listen
 from duly.db.location import open_database, place_of, role_on
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured, NotMigrated, Unavailable
-from duly.extras import require
+from duly.extras import install
 from duly.logs import configure_logs
 from duly.objects import open_objects
 from duly.people.service import has_keys
@@ -56,7 +56,7 @@ def hook_of(settings: Settings) -> Receives | None:
     """The bot that Telegram reaches here; None when there is none, or it asks for updates itself."""
     if not settings.telegram_token or not settings.telegram_webhook_secret:
         return None
-    require("telegram")
+    install("telegram")
     from duly.bot.webhook import Hook
 
     return Hook(settings)
