@@ -17,6 +17,7 @@
           RunClosed               RUN_CLOSED       the run ended without an answer
           NothingToUndo           NOTHING_TO_UNDO  nothing was booked, or it is too late
           IllegalMove             ILLEGAL_MOVE     the state machine has no such edge
+          LimitReached            LIMIT_REACHED    a documented limit of rows is reached
         RateLimited             RATE_LIMITED       more than we do for one person at a time 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
       LeaseLost               somebody else holds it: stop, log, write nothing: LEASE_LOST   409
@@ -53,6 +54,7 @@ __all__ = [
     "InvalidResult",
     "KeyReused",
     "LeaseLost",
+    "LimitReached",
     "MethodNotAllowed",
     "Misconfigured",
     "MissingExtra",
@@ -196,6 +198,12 @@ class IllegalMove(Conflict):
     code = "ILLEGAL_MOVE"
 
 
+class LimitReached(Conflict):
+    """A documented limit is reached, such as the number of schedules of one person."""
+
+    code = "LIMIT_REACHED"
+
+
 class RateLimited(Refused):
     """More was asked for than we do for one person in so short a time."""
 
@@ -273,11 +281,18 @@ class MissingExtra(Misconfigured):
 
 
 class Unavailable(DulyError):
-    """This cannot be done now: something did not answer in time, or has no room left."""
+    """This cannot be done now: something did not answer in time, or has no room left.
+
+    `public` is what a client is told instead of the message, where that names a place on our side.
+    """
 
     code = "UNAVAILABLE"
     status = 503
     exit_status = 69
+
+    def __init__(self, message: str = "", public: str | None = None) -> None:
+        super().__init__(message)
+        self.public = public
 
 
 class Unexpected(DulyError):

@@ -1,7 +1,8 @@
-"""Optional parts of duly, installed the first time a setting or a command needs them.
+"""Optional parts of duly.
 
-In a checkout `require("ocr")` runs the launcher's own setup and shows its progress; where duly was installed as a
-package it says which package to install.
+`install("ocr")` is for commands that an operator starts: in a checkout it runs the launcher's own setup and shows its
+progress; where duly was installed as a package it says which package to install. `require("ocr")` is for everything
+that a request can cause: it installs nothing, and names the command that does.
 """
 
 import importlib
@@ -12,7 +13,7 @@ import sys
 from duly import launcher
 from duly.errors import MissingExtra
 
-__all__ = ["require"]
+__all__ = ["install", "require"]
 
 MODULES = {
     "ai": ("openai", "vaderSentiment"),
@@ -23,11 +24,18 @@ MODULES = {
 
 
 def require(extra: str) -> None:
-    """Return once the extra can be imported, installing it first where we may."""
+    """Return when the extra can be imported; MissingExtra, which names the command that installs it, when not."""
     if is_installed(extra):
         return
-    if not in_checkout():
-        raise MissingExtra(f"this needs the extra '{extra}', which is not installed: pip install 'duly[{extra}]'")
+    command = f"python3 -P {launcher.__file__} {extra}" if in_checkout() else f"pip install 'duly[{extra}]'"
+    raise MissingExtra(f"this needs the extra '{extra}', which is not installed: {command}")
+
+
+def install(extra: str) -> None:
+    """Return once the extra can be imported, installing it first in a checkout."""
+    if is_installed(extra) or not in_checkout():
+        require(extra)
+        return
     print(f"duly: installing the extra '{extra}' (first use)", file=sys.stderr, flush=True)
     base_python = getattr(sys, "_base_executable", sys.executable)
     if subprocess.run([base_python, "-P", launcher.__file__, extra]).returncode:

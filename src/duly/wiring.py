@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from duly.delivery.channel import Channel
 from duly.errors import InvalidArgument
-from duly.extras import require
+from duly.extras import install
 from duly.kernel.lease import LeaseTable
 from duly.kernel.work import Pace, Work
 from duly.launcher import ROOT
@@ -236,7 +236,7 @@ def unset_settings_of(settings: Settings) -> dict[str, str]:
 
 def telegram_of(settings: Settings) -> Channel:
     """The channel of the bot whose token the settings have."""
-    require("telegram")
+    install("telegram")
     from duly.delivery.telegram import Telegram
 
     assert settings.telegram_token, "who asks for it has one"

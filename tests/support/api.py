@@ -22,6 +22,7 @@ from fastapi import FastAPI
 from psycopg.conninfo import make_conninfo
 
 from duly.api.app import build_app
+from duly.api.server import server_config
 from duly.db.migrations import Names
 from duly.db.pool import Pool, open_pool
 from duly.objects import Objects, open_objects
@@ -166,7 +167,7 @@ def served_on(database: str) -> Generator[str, None, None]:
 def served(app: FastAPI) -> Generator[str, None, None]:
     """Serve an application in a thread; whoever connects early waits in the socket's queue."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", lifespan="on"))
+    server = uvicorn.Server(server_config(app, lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="api")
     thread.start()
     host, port = listener.getsockname()

@@ -55,7 +55,7 @@ LOOK = (
 )
 WRITE = (
     "insert into schedule_ingest.schedule_version (user_id, schedule_date, version, session_id, payload, payload_hash)"
-    f" values (42, '2026-02-10', 1, '{CAPTURE}', '{{}}', 'hash');"
+    f" values (42, '2026-02-10', 1, '{CAPTURE}', '{{}}', encode(sha256('{{}}'), 'hex'));"
     " insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type, location_fingerprint,"
     " customer_fingerprint, old_value_hash, new_value_hash, new_value, source_session_id, seq)"
     f" values ('{CAPTURE}', 42, '2026-02-10', 'shift_added', 'l', 'c', 'o', 'n', '{{\"start\": 1}}', '{CAPTURE}', 1);"
@@ -159,9 +159,55 @@ REVERSE = (
     "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref, reverses)"
     " select user_id, name, -5, 'EUR', now(), 'y', id from expense.expenses where reverses is null;"
 )
+KEYED = JOB.replace("'work',", "'work', key => 'k',").replace("run_at => '2020-01-01Z'", "payload => '{\"a\": 1}'")
+MEMBER = (
+    "do $$ begin create role duly_planted_member; exception when duplicate_object then null; end $$;"
+    " grant duly_owner to duly_planted_member;"
+)
+MISSED = (
+    "insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, first_run_at, reason)"
+    " select id, %s, %s, rule, 'UTC', first_run_at, 'missed' from scheduler.jobs;"
+)
 BO = "insert into \"user\".users (uid) values ('bo');"
 BO_ID = '(select max(id) from "user".users)'
 PLANTED_OFFENCES = {
+    "roles_with_grants_do_not_own": MEMBER + "grant select on duly.orgs to duly_planted_member",
+    "job_events_have_their_job": JOB + ASLEEP + "delete from ledger.job",
+    "jobs_began_and_ended_when_their_log_tells": (
+        JOB + RUN + SUCCEED + ASLEEP + "update ledger.job set finished_at = finished_at - interval '1 hour'"
+    ),
+    "jobs_began_and_ended_when_their_log_tells: started at another time": (
+        JOB + RUN + ASLEEP + "update ledger.job_event set ts = ts - interval '1 hour' where next_status = 'running'"
+    ),
+    "keys_stand_for_their_request": KEYED + """update ledger.job set payload = '{"a": 2}'""",
+    "missed_ranges_do_not_overlap": (
+        SCHEDULED + MISSED % ("'2026-01-01Z'", "'2026-02-01Z'") + MISSED % ("'2026-01-31Z'", "'2026-03-01Z'")
+    ),
+    "entries_are_booked_once: again under another source": (
+        SCHEDULED
+        + CONFIRM % """'{"amount": "5"}'"""
+        + BOOK % 5
+        + (BOOK % 5).replace("'scheduler:' || j.id || ':2026-11'", "'manual:1'")
+    ),
+    "entries_say_what_was_answered: another amount than the schedule has": SCHEDULED
+    + TEMPLATE
+    + CONFIRM % "null"
+    + BOOK % 999,
+    "entries_say_what_was_answered: another currency than the schedule has": (
+        SCHEDULED + TEMPLATE.replace("EUR", "SEK") + CONFIRM % "null" + BOOK % 5
+    ),
+    "entries_say_what_was_answered: no number": (
+        SCHEDULED
+        + "alter table expense.expenses drop constraint ck_expenses__amount;"
+        + CONFIRM % """'{"amount": "NaN"}'"""
+        + BOOK % "'NaN'"
+    ),
+    "versions_have_their_hash": (
+        SEEN + """update schedule_ingest.schedule_version set canonicalizer = 1, payload = '{"a": 1}'"""
+    ),
+    "versions_have_their_hash: which was edited": (
+        SEEN + "update schedule_ingest.schedule_version set canonicalizer = 1, payload_hash = 'other'"
+    ),
     "days_have_every_version": SEEN + "update schedule_ingest.day_schedule set current_version = 2",
     "captures_make_one_version_at_most": (
         SEEN + "alter table schedule_ingest.schedule_version drop constraint uq_schedule_version__session_id;"

@@ -39,8 +39,8 @@ match sys.argv[1:]:
         print(os.getpid(), flush=True)
         signal.pause()
     case ["need", extra]:
-        from duly.extras import require
-        require(extra)
+        from duly.extras import install
+        install(extra)
         print(json.dumps(versions()))
     case arguments:
         print(json.dumps({"arguments": arguments, **versions()}))

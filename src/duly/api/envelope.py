@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from duly.api.guard import GuardedRoute
-from duly.api.problems import HEADERS, place_of
+from duly.api.problems import HEADERS, place_of, public_detail
 from duly.db.pool import Pool
 from duly.errors import AlreadyPosted, DulyError, InvalidArgument, Misconfigured, Unavailable, Unexpected
 from duly.kernel.outcome import clean_text
@@ -162,7 +162,7 @@ def refusal_of(error: Exception) -> tuple[type[DulyError], str, AlreadyPosted | 
             log.error("the API cannot work as it is set up", error=error)
             return Unavailable, "the server is not set up for this; its log says what is missing", None
         case DulyError():
-            return type(error), str(error), None
+            return type(error), public_detail(error), None
         case RequestValidationError():
             place = place_of(without_form(error.errors()[0]))
             return InvalidArgument, f"{place.at.removeprefix('body.')}: {place.says}", None

@@ -3,10 +3,14 @@
     whose key (401) -> is what it announces too much (413) -> may it do this (403), not too often (429)
       -> the body is read: for so long and no longer (413), and no more of them at once than we can hold (503)
 
-Only then is it looked at. A body of up to 64 KiB needs no place: the server underneath holds as much for anybody.
+Only then is it looked at. A body of up to 64 KiB needs no place: the server underneath holds as much for anybody. One
+caller holds at most half of the places, and beyond that a share of its own is left to every other; a larger body must
+arrive at MIN_BYTES_PER_SECOND, so that no place is held by a connection that stalls.
 """
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,6 +28,7 @@ __all__ = [
     "BODIES_AT_ONCE",
     "IMAGES_AT_ONCE",
     "LARGEST_BODY_BYTES",
+    "MIN_BYTES_PER_SECOND",
     "SMALL_BODY_BYTES",
     "GuardedRoute",
     "ImageRoute",
@@ -36,32 +41,61 @@ SMALL_BODY_BYTES = 64 * 1024
 BODY_SECONDS, IMAGE_SECONDS = 30.0, 120.0
 BODIES_AT_ONCE, IMAGES_AT_ONCE = 32, 8
 PLACE_SECONDS = 5.0
+MIN_BYTES_PER_SECOND, STALL_SECONDS = 16 * 1024, 5.0  # of a body that holds a place
+ADMIN = "admin"
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class Room:
-    """Where large bodies are held, so many at once in this process, until they are answered."""
+    """Where large bodies are held, so many at once in this process, until they are answered.
+
+    While more than half of the places are free anybody may take one; then only who holds less than a share. So one
+    caller never holds more than half, and several of them leave room for the next.
+    """
 
     def __init__(self, places: int) -> None:
-        self.places = asyncio.Semaphore(places)
+        self.places = places
+        self.share = max(1, places // 8)
+        self.held: Counter[str] = Counter()
+        self.freed = asyncio.Event()
+
+    def has_place_for(self, caller: str) -> bool:
+        """May this caller take a place now?"""
+        free = self.places - self.held.total()
+        return free > self.places // 2 or (free > 0 and self.held[caller] < self.share)
+
+    async def take(self, caller: str) -> None:
+        """Wait until there is a place for this caller, and take it."""
+        while not self.has_place_for(caller):
+            await self.freed.wait()
+        self.held[caller] += 1
+
+    def release(self, caller: str) -> None:
+        """Give a place back."""
+        self.held[caller] -= 1
+        if not self.held[caller]:
+            del self.held[caller]
+        self.freed.set()
+        self.freed = asyncio.Event()
 
     @asynccontextmanager
-    async def place(self) -> AsyncGenerator["Place", None]:
+    async def place(self, caller: str) -> AsyncGenerator["Place", None]:
         """A place that is there to be taken; whoever took it gives it back in the end."""
-        place = Place(self.places)
+        place = Place(self, caller)
         try:
             yield place
         finally:
             if place.is_taken:
-                self.places.release()
+                self.release(caller)
 
 
 @dataclass
 class Place:
     """One place in a room."""
 
-    places: asyncio.Semaphore
+    room: Room
+    caller: str
     is_taken: bool = False
 
     async def take(self) -> None:
@@ -70,7 +104,7 @@ class Place:
             return
         try:
             async with asyncio.timeout(PLACE_SECONDS):
-                await self.places.acquire()
+                await self.room.take(self.caller)
         except TimeoutError:
             raise Unavailable("too many large bodies are being read at once; nothing was done: ask again") from None
         self.is_taken = True
@@ -108,7 +142,7 @@ class GuardedRoute(APIRoute):
                 request.state.rate = RateOfOne(request.state.rate)
                 await judge(request)
             room: Room = getattr(request.state, self.room)
-            async with room.place() as place:
+            async with room.place(sharer_of(request)) as place:
                 body = await read_body(request, self.largest_bytes, self.longest_seconds, place)
                 return await handle(Request(request.scope, repeat(body, request.receive)))
 
@@ -125,6 +159,13 @@ class ImageRoute(GuardedRoute):
 
     longest_seconds = IMAGE_SECONDS
     room = "image_room"
+
+
+def sharer_of(request: Request) -> str:
+    """Who shares places with all their other requests: the person, or else the org, or else the key."""
+    caller = request.state.caller
+    on_behalf = request.headers.get("duly-user") if caller.may(ADMIN) else None  # nobody else may name another
+    return f"person {uid}" if (uid := on_behalf or caller.uid) else f"org {caller.org}" if caller.org else caller.name
 
 
 async def admitted() -> Response:
@@ -155,21 +196,34 @@ async def read_body(
 ) -> bytes:
     """The whole body, or TooLarge: at once when it says its length, else as soon as it is too long or takes too long.
 
-    One that is not small takes the place, or is Unavailable.
+    One that is not small takes the place, or is Unavailable; then it must go on arriving.
     """
     refuse_announced(request, most_bytes)
     body = bytearray()
+    begun_at, end_at = time.monotonic(), asyncio.get_running_loop().time() + seconds
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout_at(end_at) as limit:
             async for part in request.stream():
                 body += part
                 if len(body) > most_bytes:
                     raise too_large(most_bytes)
                 if place and len(body) > SMALL_BODY_BYTES:
-                    await place.take()
+                    if not place.is_taken:
+                        await place.take()
+                        begun_at = time.monotonic() - len(body) / MIN_BYTES_PER_SECOND  # waiting here was not theirs
+                    slack = STALL_SECONDS + len(body) / MIN_BYTES_PER_SECOND - (time.monotonic() - begun_at)
+                    limit.reschedule(min(end_at, asyncio.get_running_loop().time() + max(0.0, slack)))
     except TimeoutError:
-        raise TooLarge(f"the body did not come within {seconds:g} s; send less, or send it faster") from None
+        raise TooLarge(too_slow(seconds)) from None
     return bytes(body)
+
+
+def too_slow(seconds: float) -> str:
+    """Why a body was not waited for."""
+    return (
+        f"the body did not come within {seconds:g} s, or at less than {MIN_BYTES_PER_SECOND // 1024} KiB/s; "
+        "send less, or send it faster"
+    )
 
 
 def too_large(most_bytes: int) -> TooLarge:

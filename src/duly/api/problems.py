@@ -90,7 +90,15 @@ def tell_error(request: Request, error: Exception) -> Response:
         log.error("the API cannot work as it is set up", error=error, path=shown_path(request.url.path))
         return answer(type(error), "the server is not set up for this; its log says what is missing")
     receipt = error.receipt if isinstance(error, AlreadyAnswered) else None
-    return answer(type(error), str(error), receipt=receipt)
+    return answer(type(error), public_detail(error), receipt=receipt)
+
+
+def public_detail(error: DulyError) -> str:
+    """What a client is told; where that is less than the message, the log has the whole."""
+    if isinstance(error, Unavailable) and error.public is not None:
+        log.error("a request could not be served", error=str(error))
+        return error.public
+    return str(error)
 
 
 def tell_invalid(_: Request, error: Exception) -> Response:

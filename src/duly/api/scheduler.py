@@ -23,6 +23,7 @@ from duly.api.scheduler_shapes import (
     ExpenseQuery,
     ListedRun,
     ListedSchedule,
+    MissedPage,
     RunPage,
     RunQuery,
     RunTransitionPage,
@@ -46,6 +47,7 @@ from duly.errors import (
     IllegalMove,
     InvalidArgument,
     KeyReused,
+    LimitReached,
     NotFound,
     NothingToUndo,
     NotMigrated,
@@ -148,7 +150,7 @@ IdempotencyKey: TypeAlias = Annotated[
     response_description="The schedule was made.",
     responses={
         status.HTTP_200_OK: {"model": ShownSchedule, "description": "The same request came before; this is its own."},
-        **refusals(KeyReused, RateLimited),
+        **refusals(KeyReused, LimitReached, RateLimited),
     },
 )
 async def create_schedule(
@@ -218,7 +220,10 @@ async def resume_schedule(schedule_id: ScheduleId, user_id: Writer, pool: Opened
     responses=refusals(IllegalMove, RateLimited),
 )
 async def archive_schedule(schedule_id: ScheduleId, user_id: Writer, pool: Opened) -> ShownSchedule:
-    """What is open of it is cancelled, and it never comes back; needs the scope `scheduler:write`."""
+    """What is open of it is cancelled, and it never comes back; needs the scope `scheduler:write`.
+
+    Of very many open runs 500 are cancelled at once and the rest by a worker; none of them is reminded of any more.
+    """
     return await moved(pool, user_id, schedule_id, Status.ARCHIVED)
 
 
@@ -230,7 +235,7 @@ async def archive_schedule(schedule_id: ScheduleId, user_id: Writer, pool: Opene
     response_description="The run was made.",
     responses={
         status.HTTP_200_OK: {"model": ListedRun, "description": "This minute has its run already."},
-        **refusals(IllegalMove, RateLimited),
+        **refusals(IllegalMove, LimitReached, RateLimited),
     },
 )
 async def fire_schedule(schedule_id: ScheduleId, user_id: Writer, pool: Opened, response: Response) -> ListedRun:
@@ -238,6 +243,17 @@ async def fire_schedule(schedule_id: ScheduleId, user_id: Writer, pool: Opened, 
     creation = await service.fire_schedule(pool, user_id, schedule_id)
     note_creation(response, creation, f"/v1/job-runs/{creation.row.id}")
     return ListedRun.model_validate(creation.row)
+
+
+@schedules.get(
+    "/{schedule_id}/missed", operation_id="list_missed", summary="List missed periods without a run, the earliest first"
+)
+async def list_missed(
+    schedule_id: ScheduleId, query: Annotated[PageQuery, Query()], user_id: Reader, pool: Opened
+) -> MissedPage:
+    """Of more than a hundred missed periods only the latest hundred have a run; needs the scope `scheduler:read`."""
+    page = await service.list_missed(pool, user_id, schedule_id, cursor=query.next, limit=query.limit)
+    return MissedPage.model_validate(page)
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------

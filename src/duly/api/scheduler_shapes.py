@@ -350,6 +350,22 @@ class RunPage(Shown):
     next: Next
 
 
+class ShownMissed(Shown):
+    """A missed period that has no run of its own."""
+
+    job_id: int
+    period_key: str
+    scheduled_at: Instant
+    reason: str
+
+
+class MissedPage(Shown):
+    """Some missed periods without a run, the earliest first."""
+
+    items: list[ShownMissed]
+    next: Next
+
+
 class ShownUpcoming(Shown):
     """What is coming: an open run, or a firing that has none yet."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from duly.cli.workshop import become, in_checkout
-from duly.extras import require
+from duly.extras import install
 
 __all__ = ["run_bench"]
 
@@ -15,5 +15,5 @@ def run_bench(
     """Become one of the programs in bench/, with the extra that it needs."""
     in_checkout()
     if needs:
-        require(needs)
+        install(needs)
     become(f"bench.{name}", options, as_json, flags)

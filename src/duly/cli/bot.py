@@ -7,7 +7,7 @@ import sys
 from duly.db.location import open_database, role_on
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured
-from duly.extras import require
+from duly.extras import install
 from duly.logs import configure_logs
 from duly.objects import open_objects
 from duly.settings import Settings, load_settings
@@ -28,7 +28,7 @@ def run_bot(as_json: bool) -> None:
             f"TELEGRAM_WEBHOOK_URL={settings.telegram_webhook_url}: Telegram posts the updates to the API, and gives "
             "them to nobody else; unset it to ask for them here"
         )
-    require("telegram")
+    install("telegram")
     with open_database(settings) as database:
         asyncio.run(poll(settings, database.dsn))
 

@@ -17,7 +17,7 @@ from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import newest_revision
 from duly.demo import ERRANDS, Narrator, make_fresh, narrator_of, tell_story, tell_what_it_is
 from duly.errors import InvalidArgument, Misconfigured
-from duly.extras import in_checkout, require
+from duly.extras import in_checkout, install
 from duly.launcher import ROOT
 from duly.settings import Settings, load_settings, variables_of
 
@@ -46,7 +46,7 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
     narrator = narrator_of(prefix_of(settings.home, forgotten), as_json=as_json)
     with only_one_here(settings.home) as note:
         tell_what_it_is(narrator, settings.home)
-        require(EYES)
+        install(EYES)
         began = time.monotonic()
         log = settings.home / "demo.log"
         with (

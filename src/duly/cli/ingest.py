@@ -13,6 +13,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.text import Text
 
+from duly import extras
 from duly.cli.asking import as_api
 from duly.cli.shown import on_one_line, tell_explanation, tell_fields, tell_page, text_of, to_json
 from duly.cli.timeline import tell_timeline
@@ -109,7 +110,7 @@ def capture_photographs(images: Sequence[Path], user: str, wait: float | None, a
 def must_read(engine: EngineName) -> None:
     """Whoever waits for what a photograph shows has the engine here, or gets it, as its worker does."""
     try:
-        must_have_engine(engine)
+        must_have_engine(engine, extras.install)
     except MissingExtra as error:
         raise MissingExtra(f"{error}; or, where a worker on another machine reads, do not wait: --wait 0") from None
 

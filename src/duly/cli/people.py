@@ -121,7 +121,9 @@ def address_of(webhook: str | None, secret: str | None) -> Webhook | None:
 def checked_apprise(address: str) -> str:
     """An address for apprise that we can use; "-" reads it from standard input, where nobody else sees it."""
     from duly.delivery.apprise.address import checked_address
+    from duly.extras import install
 
+    install("apprise")
     given = sys.stdin.readline().strip() if address == STDIN else address
     return checked_address(given, allow_private=load_settings().webhook_allow_private)
 

@@ -43,6 +43,7 @@ __all__ = [
     "explain_run",
     "fire_schedule",
     "instant",
+    "list_missed",
     "list_runs",
     "list_schedules",
     "list_upcoming",
@@ -205,6 +206,12 @@ def list_runs(
     tell_page(
         as_api(question), ("id", "job_id", "name", "period_key", "scheduled_at", "status", "sent_at", "reason"), as_json
     )
+
+
+def list_missed(job_id: int, limit: int, cursor: str | None, as_json: bool) -> None:
+    """Show missed periods that have no run."""
+    page = as_api(lambda pool: service.list_missed(pool, None, job_id, cursor=cursor, limit=limit))
+    tell_page(page, ("scheduled_at", "period_key", "reason"), as_json)
 
 
 def list_upcoming(uid: str | None, limit: int, as_json: bool) -> None:

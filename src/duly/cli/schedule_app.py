@@ -218,6 +218,17 @@ def schedule_runs(
     list_runs(schedule, user, status, limit, place, as_json)
 
 
+@schedule_app.command("missed")
+def schedule_missed(schedule: Id, limit: Limit = 20, place: Place = None, as_json: Json = False) -> None:
+    """Show missed periods that have no run, because more than a hundred were missed, the earliest first.
+
+    Example: duly schedule missed 7
+    """
+    from duly.cli.schedule import list_missed
+
+    list_missed(schedule, limit, place, as_json)
+
+
 @schedule_app.command("upcoming")
 def schedule_upcoming(user: User = None, limit: Limit = 20, as_json: Json = False) -> None:
     """Show what is coming: runs that are open, and firings that have no run yet, the soonest first.

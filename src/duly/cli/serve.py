@@ -10,12 +10,13 @@ from psycopg import OperationalError, errors
 
 from duly.api.app import build_app
 from duly.api.keys import is_loopback
+from duly.api.server import server_config
 from duly.api.telegram import Receives
 from duly.cli.listen import address_of, listen
 from duly.db.location import open_database, place_of, role_on
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured, NotMigrated, Unavailable
-from duly.extras import require
+from duly.extras import install
 from duly.logs import configure_logs
 from duly.objects import open_objects
 from duly.people.service import has_keys
@@ -23,8 +24,6 @@ from duly.settings import Settings, load_settings
 from duly.worker.lifeline import follow_parent
 
 __all__ = ["refuse_open_door", "run_serve"]
-
-GRACE_SECONDS = 2
 
 
 def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
@@ -50,22 +49,14 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
             undo_seconds=settings.scheduler_undo_seconds,
             hook=hook_of(settings),
         )
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            log_level="warning",
-            timeout_graceful_shutdown=GRACE_SECONDS,
-            server_header=False,
-            proxy_headers=False,  # who asks is the one at the other end; a header can say anything
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        uvicorn.Server(server_config(app)).run(sockets=[listener])
 
 
 def hook_of(settings: Settings) -> Receives | None:
     """The bot that Telegram reaches here; None when there is none, or it asks for updates itself."""
     if not settings.telegram_token or not settings.telegram_webhook_secret:
         return None
-    require("telegram")
+    install("telegram")
     from duly.bot.webhook import Hook
 
     return Hook(settings)

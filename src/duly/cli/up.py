@@ -24,7 +24,7 @@ from duly.db.location import Database, open_database
 from duly.db.migrate import direct_dsn, migrate
 from duly.db.migrations import names_of
 from duly.errors import AlreadyRunning, HomeUnusable, InvalidArgument, Unavailable
-from duly.extras import require
+from duly.extras import install
 from duly.settings import Settings, load_settings
 from duly.wiring import load_app
 from duly.worker.processes import Component, run_tree
@@ -58,7 +58,7 @@ def run_up(port: int | None, app_name: str | None, once: bool, as_json: bool) ->
     if app_name := app_name or settings.app:
         load_app(app_name)  # what is wrong with it is said now, not by a worker that cannot start
     if settings.telegram_token:
-        require("telegram")  # once, and not by each component at the same time
+        install("telegram")  # once, and not by each component at the same time
     began = time.monotonic()
     with only_one_here(settings.home) as note:
         listener = listen(settings.host, settings.port if port is None else port)

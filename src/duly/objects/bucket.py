@@ -113,7 +113,8 @@ class Bucket:
         """The store is busy, broken or out of reach, which may pass."""
         return Unavailable(
             f"the store at {self.endpoint} does not serve now ({reason}); if it lasts, check "
-            f"{variable_read_for('objects_endpoint')}"
+            f"{variable_read_for('objects_endpoint')}",
+            public="the object store does not serve now; ask again later",
         )
 
 

@@ -70,7 +70,10 @@ class Directory:
         reason = os.strerror(number) if number else type(error).__name__
         if number in NOT_FOR_US:
             return unusable(self.root, reason)
-        return Unavailable(f"the directory of objects, {self.root}, does not serve now: {reason}")
+        return Unavailable(
+            f"the directory of objects, {self.root}, does not serve now: {reason}",
+            public=f"the object store does not serve now: {reason}; ask again later",
+        )
 
 
 def open_directory(settings: Settings) -> Directory:

@@ -63,7 +63,7 @@ class LanguageModelAnalyzer:
     def __init__(
         self, model: str, *, key: str | None = None, base_url: str | None = None, seconds: float = 8.0
     ) -> None:
-        extras.require("ai")
+        extras.install("ai")  # by a setting, when a worker starts
         importlib.import_module("openai")  # now, for it takes a while, and not on the loop that reads
         self.model = model
         self.key = key

@@ -21,6 +21,7 @@ __all__ = [
     "DueRun",
     "Expense",
     "ExpenseTemplate",
+    "Missed",
     "NewSchedule",
     "Receipt",
     "Reminder",
@@ -225,6 +226,16 @@ class DueRun:
     tell_at: datetime  # when they may be written to
     skipped: str | None  # why nobody is reminded of it
     expense: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Missed:
+    """A missed period that has no run of its own, because very many were missed."""
+
+    job_id: int
+    period_key: str
+    scheduled_at: datetime
+    reason: str
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,16 @@ where id = %(entry)s and (%(user_id)s::bigint is null or user_id = %(user_id)s);
 
 -- name: find_plannings
 -- What there is to know of schedules that are to be planned.
-select j.id as job_id, j.rule, u.zone, j.first_run_at, j.advance_minutes, p.planned_until, p.skip_before, duly.now() as now
+select j.id as job_id, j.rule, u.zone, j.first_run_at, j.advance_minutes, p.planned_until, p.skip_before, duly.now() as now,
+    (
+        select count(*)
+        from (
+            select
+            from scheduler.job_runs as r
+            where r.job_id = given.key and r.status = 'pending'
+            limit (select l.max_pending_runs from scheduler.limits() as l)
+        ) as bounded
+    ) as pending
 from unnest((select %(keys)s::bigint[])) as given (key)
 cross join lateral (select * from scheduler.jobs as t where t.id = given.key limit 1) as j
 cross join lateral (select * from scheduler.job_plans as t where t.job_id = given.key limit 1) as p
@@ -216,6 +225,30 @@ where not exists (
 order by g.job_id, g.period_key, g.scheduled_at
 returning id, job_id, period_key, scheduled_at;
 
+-- name: add_missed
+-- Missed firings that get no run of their own, as ranges.
+insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, first_run_at, reason)
+select g.job_id, g.from_at, g.until_at, g.rule, g.zone, g.first_run_at, g.reason
+from unnest(
+    (select %(jobs)s::bigint[]), (select %(from_at)s::timestamptz[]), (select %(until_at)s::timestamptz[]),
+    (select %(rules)s::text[]), (select %(zones)s::text[]), (select %(first_run_at)s::timestamptz[]),
+    (select %(reasons)s::text[])
+) as g (job_id, from_at, until_at, rule, zone, first_run_at, reason)
+order by g.job_id, g.from_at;
+
+-- name: list_missed
+-- The missed ranges of a schedule of this person that end after an instant, the earliest first.
+select m.job_id, m.from_at, m.until_at, m.rule, m.zone, m.first_run_at, m.reason
+from scheduler.missed_ranges as m
+join scheduler.jobs as j on j.id = m.job_id
+where m.job_id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s) and m.until_at > %(after)s
+order by m.from_at
+limit %(limit)s;
+
+-- name: finish_archived
+-- The next open runs of a schedule that was archived with very many.
+select scheduler.finish_archived();
+
 -- name: skip_runs
 -- Periods that were missed are accounted for, each with its reason.
 update scheduler.job_runs as r set status = 'skipped', reason = g.reason
@@ -227,7 +260,8 @@ where r.id = g.id and r.scheduled_at = g.scheduled_at and r.status = 'pending';
 
 -- name: find_due
 -- Runs whose reminder is due, nobody else being at them; a schedule that is still being planned up to now waits for that,
--- because the latest of what it missed is not known yet. A snoozed run comes back whatever was missed.
+-- because the latest of what it missed is not known yet. A snoozed run comes back whatever was missed. Of a schedule that was
+-- archived nothing comes back.
 select
     r.id, r.job_id, r.scheduled_at, r.remind_at, r.period_key, j.name, j.description, j.channel, u.uid, u.zone, u.language,
     "user".after_quiet(duly.now(), u.zone, u.quiet_from, u.quiet_until) as tell_at,
@@ -258,9 +292,11 @@ from (
     select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status
     from scheduler.job_runs as d
     where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
-        and (d.status <> 'pending' or coalesce((
-            select p.next_at > duly.now() or p.state = 'stuck' from scheduler.job_plans as p where p.job_id = d.job_id
-        ), true))
+        and coalesce((
+            select not p.is_closing and (d.status <> 'pending' or p.next_at > duly.now() or p.state = 'stuck')
+            from scheduler.job_plans as p
+            where p.job_id = d.job_id
+        ), true)
     order by d.remind_at, d.id
     limit %(most)s
     for no key update skip locked

@@ -4,11 +4,12 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, Literal
 
 import orjson
 from psycopg import DatabaseError
-from psycopg.errors import ForeignKeyViolation, UniqueViolation
+from psycopg.errors import CheckViolation, ForeignKeyViolation, UniqueViolation
 
 from duly.db.pool import Pool
 from duly.db.rows import Connection
@@ -17,6 +18,7 @@ from duly.errors import (
     IllegalMove,
     InvalidArgument,
     KeyReused,
+    LimitReached,
     NotFound,
     NothingToUndo,
     RunClosed,
@@ -32,6 +34,7 @@ from duly.scheduler.model import (
     Answer,
     Expense,
     ExpenseTemplate,
+    Missed,
     NewSchedule,
     Receipt,
     Reminder,
@@ -43,6 +46,7 @@ from duly.scheduler.model import (
     checked_amount,
     checked_text,
 )
+from duly.scheduler.plan import missed_periods
 from duly.scheduler.store import BEGINNING, END, Owner
 
 __all__ = [
@@ -54,6 +58,7 @@ __all__ = [
     "get_run",
     "get_schedule",
     "list_expenses",
+    "list_missed",
     "list_receipts",
     "list_reminders",
     "list_runs",
@@ -65,6 +70,7 @@ __all__ = [
 ]
 
 DEFAULT_UNDO_SECONDS = 600.0
+FIRST_RUN_AT = "ck_jobs__first_run_at"  # refuses a beginning that lies too far back
 
 
 # Schedules ------------------------------------------------------------------------------------------------------------
@@ -97,9 +103,10 @@ async def add_schedule(
         return row["id"], row["request_digest"] == replace(wanted, first_run_at=began).digest
 
     try:
-        async with pool.transaction() as connection:
-            made = await create_once(insert, find, lambda row: row[1], f"the key {key} stands for another schedule")
-            schedule = await get(connection, user_id, made.row[0])
+        with as_our_errors():
+            async with pool.transaction() as connection:
+                made = await create_once(insert, find, lambda row: row[1], f"the key {key} stands for another schedule")
+                schedule = await get(connection, user_id, made.row[0])
     except ForeignKeyViolation:
         raise NotFound(f"there is nobody with the id {user_id}; make people with: duly users create") from None
     return Created(schedule) if isinstance(made, Created) else Existing(schedule)
@@ -113,16 +120,17 @@ async def change_schedule(
     expense: ExpenseTemplate | Literal["none"] | None = None,
 ) -> Schedule:
     """Change what is given. A changed rule holds from its next firing; what nobody was told of yet is planned anew."""
-    async with pool.transaction() as connection:
-        before = await get(connection, user_id, job_id)
-        checked_changes(before, changes)
-        if await store.change_schedule(connection, user_id, job_id, changes) is None:
-            raise IllegalMove(f"schedule {job_id} is archived, and stays as it is")
-        if expense == "none":
-            await store.drop_template(connection, user_id, job_id)
-        elif expense is not None:
-            await store.put_template(connection, user_id, job_id, expense)
-        return await get(connection, user_id, job_id)
+    with as_our_errors():
+        async with pool.transaction() as connection:
+            before = await get(connection, user_id, job_id)
+            checked_changes(before, changes)
+            if await store.change_schedule(connection, user_id, job_id, changes) is None:
+                raise IllegalMove(f"schedule {job_id} is archived, and stays as it is")
+            if expense == "none":
+                await store.drop_template(connection, user_id, job_id)
+            elif expense is not None:
+                await store.put_template(connection, user_id, job_id, expense)
+            return await get(connection, user_id, job_id)
 
 
 async def move_schedule(pool: Pool, user_id: Owner, job_id: int, to: Status) -> Schedule:
@@ -136,12 +144,13 @@ async def move_schedule(pool: Pool, user_id: Owner, job_id: int, to: Status) -> 
 async def fire_schedule(pool: Pool, user_id: Owner, job_id: int) -> Creation[Run]:
     """Make a run besides the rule, now; in one minute there is only one."""
     try:
-        async with pool.transaction() as connection:
-            schedule = await get(connection, user_id, job_id)
-            if schedule.status is Status.ARCHIVED:
-                raise IllegalMove(f"schedule {job_id} is archived: it runs no more")
-            if (made := await store.add_fired(connection, user_id, job_id)) is not None:
-                return Created(await get_one_run(connection, user_id, made))
+        with as_our_errors():
+            async with pool.transaction() as connection:
+                schedule = await get(connection, user_id, job_id)
+                if schedule.status is Status.ARCHIVED:
+                    raise IllegalMove(f"schedule {job_id} is archived: it runs no more")
+                if (made := await store.add_fired(connection, user_id, job_id)) is not None:
+                    return Created(await get_one_run(connection, user_id, made))
     except UniqueViolation:
         pass  # somebody else did, this instant
     async with pool.transaction() as connection:
@@ -198,6 +207,22 @@ async def list_runs(
             most=checked_most(most) + 1,
         )
     return page_of(rows, most, lambda run: (run.scheduled_at, run.id))
+
+
+async def list_missed(
+    pool: Pool, user_id: Owner, job_id: int, *, cursor: str | None = None, limit: int = 100
+) -> Page[Missed]:
+    """A page of the missed periods of a schedule that have no run of their own, the earliest first."""
+    after = BEGINNING if cursor is None else read_place(cursor, datetime.fromisoformat)[0]
+    async with pool.transaction() as connection:
+        await get(connection, user_id, job_id)
+        ranges = await store.list_missed(connection, user_id, job_id, after, checked_most(limit) + 1)
+    named = (
+        Missed(job_id, firing.period_key, firing.scheduled_at, each.reason)
+        for each in ranges
+        for firing in missed_periods(each, after)
+    )
+    return page_of(list(islice(named, limit + 1)), limit, lambda each: (each.scheduled_at,))
 
 
 async def list_upcoming(pool: Pool, user_id: Owner, *, most: int = 100) -> Sequence[Upcoming]:
@@ -328,5 +353,9 @@ def as_our_errors() -> Generator[None, None, None]:
                 raise NothingToUndo(words) from None
             case machine.ILLEGAL_MOVE:
                 raise IllegalMove(words) from None
+            case store.LIMIT_REACHED:
+                raise LimitReached(f"{words}; {error.diag.message_hint}") from None
+            case CheckViolation.sqlstate if error.diag.constraint_name == FIRST_RUN_AT:
+                raise InvalidArgument(words) from None
             case _:
                 raise

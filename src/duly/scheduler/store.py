@@ -25,18 +25,20 @@ from duly.scheduler.model import (
     Status,
     Upcoming,
 )
-from duly.scheduler.plan import Firing, Planning
+from duly.scheduler.plan import Firing, MissedRange, Planning
 
 __all__ = [
     "ALREADY_ANSWERED",
     "BEGINNING",
     "END",
     "KEY_REUSED",
+    "LIMIT_REACHED",
     "NOTHING_TO_UNDO",
     "NO_SUCH_RUN",
     "RUN_CLOSED",
     "SQL",
     "add_fired",
+    "add_missed",
     "add_runs",
     "answer",
     "change_schedule",
@@ -50,7 +52,9 @@ __all__ = [
     "find_plannings",
     "find_run",
     "find_schedule",
+    "finish_archived",
     "list_expenses",
+    "list_missed",
     "list_receipts",
     "list_reminders",
     "list_runs",
@@ -67,6 +71,7 @@ __all__ = [
 
 SQL = load_queries(__file__)
 KEY_REUSED, NO_SUCH_RUN, ALREADY_ANSWERED, RUN_CLOSED, NOTHING_TO_UNDO = "DU002", "DU005", "DU006", "DU007", "DU008"
+LIMIT_REACHED = "DU010"
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 END = datetime(2200, 1, 1, tzinfo=UTC)
 Owner = int | None  # a person's id; None: an operator asks, who sees everybody's
@@ -278,6 +283,34 @@ async def add_runs(connection: Connection, firings: Sequence[Firing]) -> Sequenc
         scheduled=[each.scheduled_at for each in firings],
         reminds=[each.remind_at for each in firings],
     )
+
+
+async def add_missed(connection: Connection, missed: Sequence[MissedRange]) -> int:
+    """Keep missed firings as ranges."""
+    return await change(
+        connection,
+        SQL.add_missed,
+        jobs=[each.job_id for each in missed],
+        from_at=[each.from_at for each in missed],
+        until_at=[each.until_at for each in missed],
+        rules=[each.rule for each in missed],
+        zones=[each.zone for each in missed],
+        first_run_at=[each.first_run_at for each in missed],
+        reasons=[each.reason for each in missed],
+    )
+
+
+async def list_missed(
+    connection: Connection, user_id: Owner, job_id: int, after: datetime, limit: int
+) -> Sequence[MissedRange]:
+    """Missed ranges of a schedule of this person that end after an instant, the earliest first."""
+    rows = await get_rows(connection, SQL.list_missed, user_id=user_id, job_id=job_id, after=after, limit=limit)
+    return [MissedRange(**row) for row in rows]
+
+
+async def finish_archived(connection: Connection) -> int:
+    """Cancel the next open runs of a schedule that was archived with very many; 0 when there is none."""
+    return await get_value(connection, SQL.finish_archived)
 
 
 async def skip_runs(connection: Connection, skipped: Sequence[tuple[int, datetime, str]]) -> int:

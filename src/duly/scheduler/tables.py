@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     ForeignKeyConstraint,
@@ -29,6 +30,7 @@ __all__ = [
     "job_run_keys",
     "job_runs",
     "jobs",
+    "missed_ranges",
     "reminders",
 ]
 
@@ -95,7 +97,11 @@ job_plans = Table(
     Column("job_id", BigInteger, nullable=False),
     Column("state", Text, nullable=False, server_default="waiting"),
     Column("plan_at", TIME, comment="When more runs are to be made; null while it is paused, and at its end."),
-    Column("planned_until", TIME, comment="Every firing up to this instant has its run."),
+    Column(
+        "planned_until",
+        TIME,
+        comment="Every firing up to this instant has its run, or lies in scheduler.missed_ranges.",
+    ),
     Column("next_at", TIME, comment="The first firing that has no run yet."),
     Column("skip_before", TIME, comment="Firings before this were missed because it was paused."),
     Column("last_error", Text),
@@ -103,11 +109,40 @@ job_plans = Table(
     Column("lease_owner", Text),
     Column("lease_expires_at", TIME),
     Column("settled_by", Text),
+    Column(
+        "is_closing",
+        Boolean,
+        nullable=False,
+        server_default="false",
+        comment="It is archived, and a worker still has open runs of it to cancel.",
+    ),
     PrimaryKeyConstraint("job_id"),
     ForeignKeyConstraint(["job_id"], ["scheduler.jobs.id"], ondelete="CASCADE"),
     Index(None, "plan_at", "job_id", postgresql_where=text("state = 'waiting'")),
     Index(None, "job_id", postgresql_where=text("state = 'planning'")),
+    Index("idx_job_plans__is_closing", "job_id", postgresql_where=text("is_closing")),
     comment="How far the runs of a schedule are made, and when the next are: what planners hold.",
+    schema="scheduler",
+)
+
+missed_ranges = Table(
+    "missed_ranges",
+    metadata,
+    Column("job_id", BigInteger, nullable=False),
+    Column("from_at", TIME, nullable=False),
+    Column("until_at", TIME, nullable=False),
+    Column("rule", Text, nullable=False),
+    Column("zone", Text, nullable=False),
+    Column("first_run_at", TIME, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", TIME, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("job_id", "from_at"),
+    ForeignKeyConstraint(["job_id"], ["scheduler.jobs.id"], ondelete="CASCADE"),
+    comment=(
+        "Missed firings that have no run of their own, because very many were missed: all of the rule from from_at to "
+        "before until_at. The rule, the person's zone and first_run_at are as they were, so that each period can be "
+        "named."
+    ),
     schema="scheduler",
 )
 
@@ -152,6 +187,7 @@ job_runs = Table(
     ForeignKeyConstraint(["job_id"], ["scheduler.jobs.id"], ondelete="CASCADE"),
     Index("idx_job_runs__job_scheduled", "job_id", "scheduled_at"),
     Index("idx_job_runs__scheduled_at", "scheduled_at", postgresql_where=text("status = 'pending'")),
+    Index(None, "job_id", "status", postgresql_where=text("status IN ('pending', 'sent', 'snoozed')")),
     Index(None, "remind_at", "id", postgresql_where=text("remind_at IS NOT NULL")),
     comment="One period of a schedule: when it is, when the person was told, and how it ended.",
     schema="scheduler",

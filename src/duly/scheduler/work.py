@@ -17,14 +17,13 @@ from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 from duly.scheduler import store
 from duly.scheduler.machine import PLAN
-from duly.scheduler.plan import HORIZON, Plan, Planning, plan
+from duly.scheduler.plan import HORIZON, WAS_PAUSED, Plan, Planning, plan
 from duly.scheduler.reminder import payload_of
 
-__all__ = ["ScheduleWork", "remind"]
+__all__ = ["ScheduleWork", "finish_archived", "remind"]
 
 REMINDED_AT_ONCE = 500
 PLAN_SECONDS = 20.0
-WAS_PAUSED = "missed: the schedule was paused"
 
 log = get_log("duly.scheduler")
 
@@ -82,6 +81,8 @@ class ScheduleWork(Work):
             "last_error": ("text", [None for _ in planned]),
         }
         ours = await settle_many(connection, [lease for lease, _ in planned], "waiting", columns)
+        if missed := [one for lease, each in planned if lease.key in ours for one in each.missed]:
+            await store.add_missed(connection, missed)
         firings = [firing for lease, each in planned if lease.key in ours for firing in each.firings]
         if firings:
             made = await store.add_runs(connection, firings)
@@ -96,8 +97,8 @@ class ScheduleWork(Work):
         return ours
 
     async def tend(self, connection: Connection) -> int:
-        """Write the reminders that are due."""
-        return await remind(connection)
+        """Write the reminders that are due, and cancel what is still open of archived schedules."""
+        return await remind(connection) + await finish_archived(connection)
 
     async def tidy(self, connection: Connection) -> int:
         """Make the months to come; nothing leaves here by itself."""
@@ -114,6 +115,11 @@ async def remind(connection: Connection, most: int = REMINDED_AT_ONCE) -> int:
         await store.supersede_reminders(connection, told)
         await store.queue_reminders(connection, told, [payload_of(run) for run in told])
     return len(due)
+
+
+async def finish_archived(connection: Connection) -> int:
+    """Cancel the next open runs of a schedule that was archived with very many; 0 when there is none."""
+    return await store.finish_archived(connection)
 
 
 async def with_schedules(connection: Connection, held: Sequence[Lease]) -> list[Lease]:

@@ -12,6 +12,7 @@ from psycopg import errors, sql
 
 from duly.db.migrations import Names, fill
 from duly.db.queries import parse_queries
+from duly.verify.hashes import VERSIONS_HAVE_THEIR_HASH, find_wrong_hashes
 from duly.verify.looking import refusal_of_the_blind, refusal_of_the_shut_out, take_room
 from duly.verify.machines import drawn_steps
 
@@ -101,8 +102,25 @@ def check(
                 if found and invariant.name == SEEING:
                     raise refusal_of_the_blind(connection, [each.offender for each in found], reader)
                 offences += found
+        if any(each.contract == "ingest" for each in invariants):
+            offences += hash_offences(connection, ingest, reader, schemas)
         watch(len(invariants))
     return offences
+
+
+def hash_offences(
+    connection: psycopg.Connection[Any], ingest: str, reader: str, schemas: Sequence[str]
+) -> Sequence[Offence]:
+    """The law that no statement can ask, because the hash is over a form that SQL does not know."""
+    try:
+        with connection.transaction():
+            wrong = list(find_wrong_hashes(connection, ingest, MOST_OFFENDERS))
+    except NOT_HERE as error:
+        reason = error.diag.message_primary or str(error)
+        return [Offence(VERSIONS_HAVE_THEIR_HASH, f"cannot be looked at: {reason}", "unasked")]
+    except errors.InsufficientPrivilege as error:
+        raise refusal_of_the_shut_out(connection, schemas, reader, error) from None
+    return [Offence(VERSIONS_HAVE_THEIR_HASH, each) for each in wrong]
 
 
 def values_of(schemas: Sequence[str], *, done: str, failed: str) -> dict[str, Any]:

@@ -821,3 +821,16 @@ def made(answer: httpx2.Response) -> Json:
     assert str(UUID(body["data"]["postId"])) == body["data"]["postId"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", body["data"]["releaseTime"])
     return body["data"]
+
+
+def test_a_full_disk_is_told_without_the_path_of_the_store(
+    house: House, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("duly.objects.directory.sync", fail)
+    answer = anna.post("/v1/posts/images", content=PHOTO)
+    assert answer.status_code == 503
+    assert str(root_of(house.objects)) not in answer.text
+    assert "No space left on device" in answer.text

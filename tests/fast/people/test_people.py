@@ -217,3 +217,12 @@ async def test_the_bot_writes_people_by_these_functions_alone(statement: str, as
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         async with as_api.transaction() as connection:
             await connection.execute(statement.encode())
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\tb", "a\x1b[2Jb", "a\x7fb", "a\x85b", "a\u2028b"])
+async def test_a_name_of_a_key_or_an_org_holds_no_control_character(name: str, people: Pool) -> None:
+    await service.create_org(people, "acme")
+    with pytest.raises(InvalidArgument, match="without control characters"):
+        await service.create_key(people, name, ["admin"], org="acme")
+    with pytest.raises(InvalidArgument, match="without control characters"):
+        await service.create_org(people, name)

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import errors
+from psycopg.types.json import Jsonb
 
 from duly.errors import AlreadyAnswered, IllegalMove, InvalidArgument, NotFound, NothingToUndo, RunClosed
 from duly.kernel.outcome import Created, Existing
@@ -214,3 +215,28 @@ async def test_a_reversal_takes_back_the_whole_of_one_entry(schedules: ScheduleA
                 " from expense.expenses where id = %s".encode(),
                 [amount, currency, entry],
             )
+
+
+# What the database refuses by itself ----------------------------------------------------------------------------------
+
+
+async def test_the_database_books_no_amount_that_is_no_number(schedules: ScheduleActions) -> None:
+    run = await sent_run(schedules)
+    async with schedules.api.transaction() as connection:
+        with pytest.raises(psycopg.errors.CheckViolation, match="ck_expenses__amount"):
+            await connection.execute(
+                "select scheduler.answer(null, %s, 'complete', 'k', %s)",
+                [run, Jsonb({"amount": "NaN", "currency": "EUR"})],
+            )
+    assert schedules.one("select count(*) from expense.expenses") == 0
+
+
+@pytest.mark.parametrize("minutes", [0, -5, 10_081, 2_000_000_000])
+async def test_the_database_snoozes_for_a_week_at_most(minutes: int, schedules: ScheduleActions) -> None:
+    run = await sent_run(schedules)
+    async with schedules.api.transaction() as connection:
+        with pytest.raises(psycopg.errors.CheckViolation, match="ck_confirmations__minutes"):
+            await connection.execute(
+                "select scheduler.answer(null, %s, 'snooze', 'k', %s)", [run, Jsonb({"minutes": minutes})]
+            )
+    assert schedules.runs("status") == ["sent"]

@@ -51,16 +51,6 @@ def test_a_plan_has_what_comes_within_the_horizon_and_says_when_to_look_again() 
     assert str(made.plan_at)[:16] == "2026-11-17 09:00"  # a day and an hour before
 
 
-def test_a_plan_of_years_comes_in_pieces() -> None:
-    asked = planning("cron: * * * * *", now=datetime(2027, 11, 16, 9, tzinfo=UTC))
-    made = plan(asked, most=100)
-    assert len(made.firings) == 100
-    assert made.plan_at is not None
-    assert made.plan_at < asked.now
-    more = plan(planning("cron: * * * * *", now=asked.now, planned_until=made.planned_until), most=100)
-    assert more.firings[0].scheduled_at == made.firings[-1].scheduled_at + timedelta(minutes=1)
-
-
 def test_what_was_missed_while_paused_reminds_nobody() -> None:
     asked = planning(HOURLY, now=datetime(2026, 11, 16, 12, 30, tzinfo=UTC))
     made = plan(planning(HOURLY, now=asked.now, skip_before=asked.now))

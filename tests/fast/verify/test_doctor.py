@@ -413,6 +413,14 @@ def test_on_the_embedded_server_components_log_in_by_themselves(admin: Admin, ma
     assert (finding.verdict, finding.fix) == (WARN, "duly up")
 
 
+def test_a_component_that_is_a_member_of_the_owner_is_bad(admin: Admin, make_role: MakeRole) -> None:
+    member = make_role("login in role duly_owner")
+    finding = look("roles", admin.info.dsn, embedded=True, DULY_API_ROLE=member)
+    assert finding.verdict is BAD
+    assert f"{member} is a member of duly_owner, and can do all that it may" in finding.found
+    assert finding.fix == f"revoke duly_owner from {member}"
+
+
 def test_row_security_binds_a_plain_login_and_no_superuser(admin: Admin, make_role: MakeRole) -> None:
     plain = make_role("login in role duly_worker, duly_api")
     assert look("row security", make_conninfo(admin.info.dsn, user=plain)).verdict is OK

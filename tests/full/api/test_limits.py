@@ -18,6 +18,7 @@ from tests.fast.api.test_limits import (
     LARGE,
     LIMITED,
     NOWHERE,
+    WRITES,
     Api,
     Sender,
     answer_before_the_body,
@@ -25,7 +26,7 @@ from tests.fast.api.test_limits import (
     sender_to,
     unknown,
 )
-from tests.support.api import SECONDS, client_of
+from tests.support.api import SECONDS, client_of, key_for
 
 __all__ = ["api"]
 TAKES_A_BODY = [JOBS, f"/v1/jobs/{NOWHERE}/cancel", "/v1/confirmations", *LIMITED]
@@ -46,12 +47,14 @@ def test_who_lacks_the_scope_is_refused_before_the_body_comes(path: str, announc
 @pytest.mark.parametrize(
     ("path", "places", "elsewhere"), [(IMAGES, IMAGES_AT_ONCE, JOBS), (JOBS, BODIES_AT_ONCE, IMAGES)]
 )
-def test_so_many_large_bodies_are_held_at_once_and_whoever_comes_beyond_is_told_when_to_come_again(
-    path: str, places: int, elsewhere: str, api: Api, monkeypatch: pytest.MonkeyPatch
+def test_half_of_the_places_for_large_bodies_is_all_that_one_caller_gets_and_others_are_served(
+    path: str, places: int, elsewhere: str, api: Api, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.api.guard.PLACE_SECONDS", 0.5)
-    with ExitStack() as stack, client_of(api.address, api.writer) as anna:
-        senders = [stack.enter_context(sender_to(api)) for _ in range(places + 2)]
+    monkeypatch.setattr("duly.api.guard.STALL_SECONDS", SECONDS)
+    other = key_for(database, "bravo", WRITES, uid="bert").secret
+    with ExitStack() as stack, client_of(api.address, api.writer) as anna, client_of(api.address, other) as bert:
+        senders = [stack.enter_context(sender_to(api)) for _ in range(places // 2 + 2)]
         for sender in senders:
             sender.begin(path, api.writer, LARGE + 1)
             sender.send(bytes(LARGE))
@@ -61,11 +64,23 @@ def test_so_many_large_bodies_are_held_at_once_and_whoever_comes_beyond_is_told_
             assert (status, body["code"], retry_after) == (503, "UNAVAILABLE", "2")
             senders.remove(refused)
         assert anna.post(path, content=bytes(LARGE)).status_code == 503
+        assert bert.post(path, content=bytes(LARGE)).status_code == 422
         assert anna.post(path, content=b"small").status_code == 422
         assert anna.post(elsewhere, content=bytes(LARGE)).status_code == 422
         senders[0].send(b"\0")
         assert senders[0].answer()[0] == 422
         assert anna.post(path, content=bytes(LARGE)).status_code == 422
+
+
+@pytest.mark.parametrize("path", [IMAGES, JOBS])
+def test_a_large_body_that_stalls_gives_its_place_back(path: str, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.api.guard.STALL_SECONDS", 0.2)
+    with sender_to(api) as sender:
+        sender.begin(path, api.writer, LARGE * 4)
+        sender.send(bytes(LARGE))
+        status, body, _ = sender.answer()
+    assert (status, body["code"]) == (413, "TOO_LARGE")
+    assert "at less than 16 KiB/s" in body["detail"]
 
 
 def answered(senders: Sequence[Sender]) -> Sender:

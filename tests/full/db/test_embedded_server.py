@@ -5,7 +5,8 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.plan import make_plan
+from duly.db.embedded.supervisor import LARGEST_LOG_BYTES
 from duly.errors import Unavailable
 from tests.support import use_server
 from tests.support.postmaster import postmaster_of
@@ -194,6 +196,38 @@ def test_only_its_account_can_reach_the_socket(embedded: EmbeddedServer) -> None
     state = embedded.plan.sockets.stat()
     assert state.st_mode & 0o077 == 0
     assert state.st_uid == embedded.plan.account.uid
+
+
+def test_only_its_maker_can_read_the_log_and_list_the_home(embedded: EmbeddedServer) -> None:
+    with psycopg.connect(embedded.dsn(), autocommit=True) as connection:
+        connection.execute("do $$ begin raise log 'SECRETKEY-4711' using detail = 'SECRET' || 'DETAIL'; end $$")
+        assert connection.execute("show log_error_verbosity").fetchone() == ("terse",)
+    log = embedded.plan.log.read_text()
+    assert "SECRETKEY-4711" in log
+    assert "SECRETDETAIL" not in log
+    assert embedded.plan.log.stat().st_mode & 0o777 == 0o600
+    assert embedded.plan.home.stat().st_mode & 0o066 == 0
+
+
+def test_the_log_is_rotated_while_the_server_runs_and_its_total_is_limited(embedded: EmbeddedServer) -> None:
+    old = embedded.plan.log.with_suffix(".log.1")
+    with psycopg.connect(embedded.dsn(), autocommit=True) as connection:
+        for _ in range(3):
+            connection.execute("do $$ begin for n in 1..110 loop raise log '%', repeat('x', 100000); end loop; end $$")
+            wait_until(lambda: embedded.plan.log.stat().st_size < LARGEST_LOG_BYTES)
+        connection.execute("do $$ begin raise log 'still written'; end $$")
+    assert "still written" in embedded.plan.log.read_text()
+    assert old.stat().st_mode & 0o777 == 0o600
+    files = [embedded.plan.log, *embedded.plan.home.glob("postgres.log.*")]
+    assert sum(file.stat().st_size for file in files) <= 2 * LARGEST_LOG_BYTES
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Poll for something that another process does; fail when it takes a minute."""
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_no_variable_of_libpq_bends_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

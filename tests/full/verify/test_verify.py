@@ -8,6 +8,7 @@ import pytest
 
 from duly.verify import INVARIANTS, check
 from duly.verify.contract import CONTRACTS
+from duly.verify.hashes import VERSIONS_HAVE_THEIR_HASH
 from tests.fast.verify.test_verify import SCHEMAS, Admin, admin
 from tests.support.invariants import broken_in
 from tests.support.plants import PLANTED_OFFENCES, laws_of
@@ -24,7 +25,8 @@ def test_a_planted_violation_is_caught(planted: str, admin: Admin) -> None:
     admin.execute(PLANTED_OFFENCES[planted].encode())
     offences = check(admin, SCHEMAS)
     assert {offence.invariant for offence in offences} == laws_of(planted), offences
-    assert {law for law, _ in broken_in(admin)} == laws_of(planted), "what is asked after a test misses it"
+    asked_in_sql = laws_of(planted) - {VERSIONS_HAVE_THEIR_HASH}
+    assert {law for law, _ in broken_in(admin)} == asked_in_sql, "what is asked after a test misses it"
 
 
 def test_the_whole_command_ends_beside_somebody_who_lets_nobody_but_readers_in(database: str) -> None:

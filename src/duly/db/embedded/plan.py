@@ -3,8 +3,9 @@
     <home>/data               the cluster                  owned by the server's account, 0700
     <home>/run                its socket                   likewise; elsewhere when the path is too long for one
     <home>/postgresql-18.6    a copy of the programs       only where the account cannot reach the originals
-    <home>/*.lock, *.log      who uses it, what it said
+    <home>/*.lock, *.log      who uses it, what it said    logs 0600: they hold what was refused, and why
 
+A home that we make is private (0700); as root others may enter it, because the server's account must, but not list it.
 Home is `./.duly` or `DULY_HOME`. As root it moves to `/var/lib/duly/<hash of that path>` when the account cannot enter
 the place, for instance below /root: we never change the mode of a directory that is not ours.
 """
@@ -105,11 +106,11 @@ def make_plan(
 
 def usable_home(wanted: Path, account: Account) -> Path:
     """The wanted directory, or as root a place the server's account can enter."""
-    make_directory(wanted)
+    make_directory(wanted, account)
     if account.can_enter(wanted):
         return wanted
     elsewhere = other_home(wanted)
-    make_directory(elsewhere)
+    make_directory(elsewhere, account)
     if not account.can_enter(elsewhere):
         raise HomeUnusable(
             f"the account '{account.name}' can enter neither {wanted} nor {elsewhere}; set DULY_HOME to a directory "
@@ -133,12 +134,15 @@ def owner_of_data(wanted: Path) -> int | None:
     return None
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory we can write and others can enter, whatever the umask; or say why not."""
+def make_directory(path: Path, account: Account) -> None:
+    """Make a directory that we can write and the server's account can enter, whatever the umask; or say why not.
+
+    It is private as far as it can be; directories above it that are missing can be read by everybody.
+    """
     try:
         for missing in [parent for parent in (*reversed(path.parents), path) if not parent.exists()]:
             missing.mkdir(exist_ok=True)
-            missing.chmod(0o755)
+            missing.chmod(0o755 if missing != path else 0o700 if account.is_ours else 0o711)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:

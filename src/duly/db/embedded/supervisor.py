@@ -17,11 +17,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from duly.db.embedded.locks import hold_exclusive
 from duly.db.embedded.plan import Plan, own_directory
 
-__all__ = ["POST_IS_TAKEN", "main"]
+__all__ = ["LARGEST_LOG_BYTES", "POST_IS_TAKEN", "main"]
 
 POST_IS_TAKEN = 75  # exit status: there is a supervisor already
 POLL_SECONDS = 0.1
@@ -29,7 +30,7 @@ RESTART_SECONDS = 0.2
 FIRST_START_SECONDS = 5.0
 STOP_SECONDS = 60.0
 RECOVERY_SECONDS = 120.0
-LARGEST_LOG_BYTES = 10 * 1024 * 1024
+LARGEST_LOG_BYTES = 8 * 1024 * 1024  # then it becomes the old one, of which there is one
 
 
 def main() -> None:
@@ -158,6 +159,7 @@ class Supervision:
         patience = FIRST_START_SECONDS
         while not self.told_to_stop and not self.nobody_is_left():
             time.sleep(POLL_SECONDS)
+            rotate(self.plan.log)
             if server.poll() is None:
                 if time.monotonic() - last_well > 2:
                     last_well, patience = time.monotonic(), RECOVERY_SECONDS
@@ -192,10 +194,11 @@ class Supervision:
 def start_server(plan: Plan) -> subprocess.Popen[bytes]:
     """Start postgres as our child, so that it ends when we do."""
     rotate(plan.log)
+    preset = {"log_error_verbosity": "terse"}  # details hold keys and receipts
     fixed = {"listen_addresses": "", "port": "5432", "unix_socket_permissions": "0700", "cluster_name": "duly"}
-    options = [f"{name}={value}" for name, value in {**plan.settings, **fixed}.items()]
+    options = [f"{name}={value}" for name, value in {**preset, **plan.settings, **fixed}.items()]
     command = [plan.binaries.program("postgres"), "-D", plan.data, "-k", plan.sockets]
-    with plan.log.open("ab") as log:
+    with open_private(plan.log) as log:
         return subprocess.Popen(
             [*command, *(word for option in options for word in ("-c", option))],
             env=environment(),
@@ -228,10 +231,30 @@ def environment() -> dict[str, str]:
     return {**kept, "LC_ALL": "C", "TZ": "UTC"}
 
 
+def open_private(path: Path) -> IO[bytes]:
+    """Open a file for appending, which nobody else can read."""
+    file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
+    os.fchmod(file.fileno(), 0o600)
+    return file
+
+
 def rotate(log: Path) -> None:
-    """Keep a log from growing for ever: one old generation."""
-    if log.exists() and log.stat().st_size > LARGEST_LOG_BYTES:
-        log.replace(log.with_suffix(".log.1"))
+    """Keep a log from growing for ever: the end of it becomes the one old generation.
+
+    It is emptied where it stands, because the server goes on writing into the same file, at its end.
+    """
+    try:
+        if log.stat().st_size <= LARGEST_LOG_BYTES:
+            return
+    except FileNotFoundError:
+        return
+    draft = log.with_suffix(".log.new")
+    draft.unlink(missing_ok=True)
+    with log.open("rb") as full, open_private(draft) as old:
+        full.seek(-LARGEST_LOG_BYTES, os.SEEK_END)
+        shutil.copyfileobj(full, old)
+    draft.replace(log.with_suffix(".log.1"))
+    os.truncate(log, 0)
 
 
 def note(message: str) -> None:

@@ -11,7 +11,7 @@ An engine is built once for a process and kept: its models take a second to load
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -89,11 +89,11 @@ def build_engine(equipment: Equipment) -> Engine:
     return PageReader(directory, language)
 
 
-def must_have_engine(engine: EngineName) -> None:
-    """Return once an engine can be imported, installing it first where we may; MissingExtra when not."""
+def must_have_engine(engine: EngineName, get: Callable[[str], None] = require) -> None:
+    """Return once an engine can be imported; `get` says how it is had when it cannot: MissingExtra, as a rule."""
     has_rapidocr, has_tesseract = all(map(find_spec, RAPIDOCR)), bool(find_spec("tesserocr"))
     if not {"rapidocr": has_rapidocr, "tesseract": has_tesseract, "auto": has_rapidocr or has_tesseract}[engine]:
-        require("ocr")
+        get("ocr")
 
 
 def find_language(language: str, directory: str | None) -> str | None:

@@ -26,11 +26,10 @@ def check_roles(case: Case) -> Sequence[Note]:
     if missing:
         return [bad(f"missing: {', '.join(missing)}", "duly migrate")]
     working = [row for row in roles if row["name"] in (settings.worker_role, settings.api_role)]
-    if case.is_embedded:
-        return note_logins(working)
-    if case.is_backends and not any(row["may_be_taken"] for row in working):
+    if case.is_backends and not case.is_embedded and not any(row["may_be_taken"] for row in working):
         return note_rights(case)  # the login of a worker on the backend's tables, which is nobody else
-    return note_memberships(case.login, working)
+    notes = note_logins(working) if case.is_embedded else note_memberships(case.login, working)
+    return [*notes, *note_members(list_memberships(case))]
 
 
 def note_rights(case: Case) -> Sequence[Note]:
@@ -43,6 +42,29 @@ def note_rights(case: Case) -> Sequence[Note]:
     if missing:
         return [bad(f"{login} lacks rights that the ingest worker needs", "; ".join(grants_of(missing, login)))]
     return [ok(f"{case.login} may do what the ingest worker does; on a backend's tables it needs no role of duly's")]
+
+
+def list_memberships(case: Case) -> Sequence[Row]:
+    """Which components are members of another of our roles, and should not be."""
+    settings = case.settings
+    return case.ask(
+        SQL.list_memberships,
+        components=case.components,
+        roles=[settings.owner_role, *case.components],
+        worker=settings.worker_role,
+        api=settings.api_role,
+    )
+
+
+def note_members(found: Sequence[Row]) -> Sequence[Note]:
+    """A component that can act as another role can do what was kept from it."""
+    return [
+        bad(
+            f"{row['member']} is a member of {row['role']}, and can do all that it may",
+            f"revoke {quoted(row['role'])} from {quoted(row['member'])}",
+        )
+        for row in found
+    ]
 
 
 def list_roles(case: Case, names: Sequence[str]) -> Sequence[Row]:

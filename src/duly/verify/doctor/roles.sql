@@ -13,6 +13,16 @@ from unnest(%(names)s::text[]) with ordinality as wanted (name, nth)
 left join pg_catalog.pg_roles r on r.rolname = wanted.name
 order by wanted.nth;
 
+-- name: list_memberships
+-- Which of these roles are members of which others, except as meant: who works for handlers acts as the API.
+select member.rolname as member, role.rolname as role
+from pg_catalog.pg_roles as member
+cross join pg_catalog.pg_roles as role
+where member.rolname = any(%(components)s) and role.rolname = any(%(roles)s) and member.oid <> role.oid
+    and (member.rolname, role.rolname) <> (%(worker)s, %(api)s) and not member.rolsuper
+    and pg_has_role(member.oid, role.oid, 'member')
+order by 1, 2;
+
 -- name: list_exemptions
 -- What lifts row security off a role: being superuser, BYPASSRLS, or owning the tables, also by a role it inherits.
 select
