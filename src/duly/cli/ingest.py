@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from duly.cli.asking import as_api
+from duly.cli.opening import must_have_database
 from duly.cli.shown import on_one_line, tell_explanation, tell_fields, tell_page, text_of, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import teller
@@ -93,6 +94,7 @@ def capture_photographs(images: Sequence[Path], user: str, wait: float | None, a
     settings = load_settings()
     if wait != 0:
         must_read(settings.ocr_engine)
+    must_have_database(settings)
     objects = open_objects(settings)
 
     async def give(pool: Pool, schema: str, user_id: int, tell: Tell) -> Session:

@@ -34,6 +34,8 @@ from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.canonical import LARGEST_BYTES, Json, checked_json
 from duly.kernel.causes import Explanation
 from duly.kernel.paging import MOST_ROWS, Page
+from duly.kernel.words import as_called
+from duly.kernel.work import Pace
 from duly.ledger import service
 from duly.ledger.duration import seconds_of
 from duly.ledger.explain import Reason, explain
@@ -205,7 +207,9 @@ def cancel_job(key: UUID, org: str, now: bool, as_json: bool) -> None:
     job = ask(org, lambda pool, org_id: service.cancel(pool, org_id, key, actor(), now=now))
     tell(job, "canceled" if job.is_finished else "asked", as_json)
     if not (as_json or job.is_finished):
-        print("          it runs until its holder hears of it, with the next renewal; to stop it at once: --now")
+        owner = text_of(job.lease_owner).partition("/")[0]
+        seconds = Pace().heartbeat_seconds
+        print(f"          {owner} is told within {seconds:.0f} s; to stop it at once: --now")
 
 
 def retry_job(key: UUID, org: str, as_json: bool) -> None:
@@ -247,12 +251,17 @@ def redrive_jobs(
     taken = 0
     if matched and not dry_run:
         if not (yes or as_json):
-            typer.confirm("let them wait again?", abort=True, err=True)
+            typer.confirm(question_about(matched), abort=True, err=True)
         taken = ask(org, redrive)
         if not as_json:
             print(f"redriven  {taken}")
     if as_json:
         print(to_json({"matched": matched, "redriven": taken}))
+
+
+def question_about(matched: int) -> str:
+    """What is asked before so many dead letters are put back."""
+    return "Put this job back in the queue?" if matched == 1 else f"Put all {matched:,} jobs back in the queue?"
 
 
 def pause_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:
@@ -312,7 +321,7 @@ def end_like(job: Job, as_json: bool) -> None:
     if not as_json:
         print(f"{'ended' if job.is_finished else 'left':9} {line_of(job)}")
         if not job.is_finished:
-            print(f"duly: it has not ended; why: duly jobs explain {job.id}", file=sys.stderr)
+            print(as_called(f"duly: it has not ended; why: duly jobs explain {job.id}"), file=sys.stderr)
     if job.status is not Status.SUCCEEDED:
         sys.exit(DID_NOT_SUCCEED)
 

@@ -11,7 +11,8 @@ from duly.cli.asking import as_api, as_owner, as_worker
 from duly.cli.shown import outcome_of, tell_explanation, tell_page, tell_whole, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import counter
-from duly.db.location import open_database, role_on
+from duly.cli.opening import must_have_database, open_existing
+from duly.db.location import role_on
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, TooLarge
 from duly.kernel.paging import MOST_ROWS
@@ -48,8 +49,9 @@ def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as
     checked_caption(caption)
     if image.stat().st_size > LARGEST_PHOTO_BYTES:
         raise TooLarge(f"{image} has more than {LARGEST_PHOTO_BYTES} bytes; send a smaller one")
-    photo, objects = clean_photo(image.read_bytes()), open_objects(load_settings())
-
+    photo, settings = clean_photo(image.read_bytes()), load_settings()
+    must_have_database(settings)
+    objects = open_objects(settings)
     request = request_id or uuid4()
     key = uuid5(request, f"{uid}/{sha256(photo).hexdigest()}")  # the same request brings the same image
 
@@ -99,8 +101,9 @@ def release_posts(as_json: bool) -> None:
     """Release what is due, cycle by cycle, until nothing is."""
     settings = load_settings()
     configure_logs(settings, sys.stderr)
+    must_have_database(settings)
     released = 0
-    with open_database(settings) as database:
+    with open_existing(settings) as database:
         dsn = database.dsn_as(settings.worker_role)
         role = role_on(dsn, settings.worker_role)
         while rows := run_worker(works_of(settings, ["posts"]), settings, dsn=dsn, role=role, once=True):

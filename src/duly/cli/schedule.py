@@ -16,6 +16,7 @@ from duly.db.pool import Pool
 from duly.errors import AlreadyAnswered, InvalidArgument
 from duly.kernel.outcome import Creation
 from duly.kernel.paging import MOST_ROWS, Page
+from duly.kernel.words import as_called
 from duly.people import service as people
 from duly.scheduler import parse_rule, service
 from duly.scheduler.explain import explain
@@ -228,7 +229,7 @@ def answer_run(run_id: int, action: str, key: str | None, minutes: int | None, b
         if as_json:
             print(to_json({"error": {"code": refusal.code, "message": str(refusal)}, "receipt": told}))
         else:
-            print(f"duly: {refusal}", file=sys.stderr)
+            print(f"duly: {as_called(str(refusal))}", file=sys.stderr)
             tell_fields(told)
         sys.exit(refusal.exit_status)
     outcome = outcome_of(made)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from duly.kernel.causes import Explanation
 from duly.kernel.outcome import Created, Creation
 from duly.kernel.paging import Page
+from duly.kernel.words import as_called
 
 __all__ = [
     "on_one_line",
@@ -64,7 +65,7 @@ def tell_fields(found: Mapping[str, object]) -> None:
 
 def tell_explanation(found: Explanation[Any], as_json: bool) -> None:
     """The sentence for people; with its reason, for programs."""
-    print(to_json(whole(found)) if as_json else on_one_line(found.sentence))
+    print(to_json(whole(found)) if as_json else as_called(on_one_line(found.sentence)))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import psycopg
 
 from duly.cli.watching import teller
-from duly.db.location import open_database
+from duly.cli.opening import open_existing
 from duly.db.migrate import direct_dsn
 from duly.db.migrations import Names, names_of
 from duly.db.pool import with_keepalive
@@ -30,7 +30,7 @@ def run_verify(contract: str | None, as_json: bool) -> None:
     wanted = wanted_of(contract, roles)
     schemas = [schema for name in wanted for schema in schemas_of(name, roles)]
     invariants = invariants_of(wanted)
-    with open_database(settings) as database:
+    with open_existing(settings) as database:
         try:
             with psycopg.connect(with_keepalive(direct_dsn(settings, database)), autocommit=True) as connection:
                 if not all(has_tables(connection, name, roles) for name in wanted):

@@ -5,8 +5,9 @@ import sys
 from collections.abc import Sequence
 
 from duly.db.admin import may_use
-from duly.db.location import open_database, role_on
-from duly.logs import configure_logs
+from duly.cli.opening import must_have_database, open_existing
+from duly.db.location import role_on
+from duly.logs import configure_logs, get_log
 from duly.settings import Settings, load_settings
 from duly.wiring import load_app, works_of
 from duly.worker.lifeline import follow_parent
@@ -22,10 +23,11 @@ def run_worker_command(only: str | None, app_name: str | None, once: bool, port:
     if port is not None:
         settings = settings.model_copy(update={"worker_port": port})
     configure_logs(settings, sys.stderr if as_json else None)
+    must_have_database(settings)
     names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
     name = app_name or settings.app
     works = works_of(settings, names, load_app(name) if name else None, once=once)
-    with open_database(settings) as database:
+    with open_existing(settings, get_log(__name__).warning) as database:
         dsn = database.dsn_as(settings.worker_role)
         direct = settings.database_direct_url
         rows = run_worker(
