@@ -1,6 +1,7 @@
-"""The database of a command: it exists and answers, or the command ends with one line. Only `up` and `migrate` make one.
+"""The database of a command: it exists and answers, or the command ends with one line.
 
-What looks like a setting of ours and is none is named here too, once: not by the components of `duly up` again.
+Only `up` and `migrate` make one. What looks like a setting of ours and is none is named here too, once: not by the
+components of `duly up` again.
 """
 
 import os

@@ -64,7 +64,7 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
 
 
 def open_for(settings: Settings, descriptor: int | None) -> Database:
-    """The database; one that is away for a moment does not end a component of `duly up`, which knows that it answered."""
+    """The database; under `duly up`, which knows that it answered, one that is away for a moment is waited for."""
     if descriptor is None:
         return open_existing(settings, get_log(__name__).warning)
     return open_database(settings, create=False)

@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import psycopg
 
-from duly.cli.watching import teller
 from duly.cli.opening import open_existing
+from duly.cli.watching import teller
 from duly.db.migrate import direct_dsn
 from duly.db.migrations import Names, names_of
 from duly.db.pool import with_keepalive

@@ -4,8 +4,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from duly.db.admin import may_use
 from duly.cli.opening import must_have_database, open_existing
+from duly.db.admin import may_use
 from duly.db.location import role_on
 from duly.logs import configure_logs, get_log
 from duly.settings import Settings, load_settings

@@ -7,7 +7,7 @@ from datetime import datetime
 
 __all__ = ["COMMAND_VARIABLE", "as_called", "counted", "span", "when"]
 
-COMMAND_VARIABLE = "DULY_COMMAND"  # how the user called us: the launcher, or the command itself, sets it for its children
+COMMAND_VARIABLE = "DULY_COMMAND"  # how the user called us; set by the launcher, or by the command itself
 NAMES = (
     *("bench", "bot", "chaos", "check", "doctor", "expenses", "ingest", "jobs", "keys", "lock", "migrate"),
     *("notifications", "orgs", "partitions", "posts", "psql", "schedule", "serve", "slo", "test", "up", "users"),

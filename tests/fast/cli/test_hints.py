@@ -20,7 +20,7 @@ def cli(database: str, tmp_path: Path) -> CommandLine:
     return CommandLine(database, tmp_path)
 
 
-# The name of the command ------------------------------------------------------------------------------------------------
+# The name of the command ----------------------------------------------------------------------------------------------
 
 
 def test_a_hint_names_the_command_as_the_user_called_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_a_command_on_the_path_is_called_by_its_name_alone(tmp_path: Path, monke
     assert duly.cli.called_as(str(program)) == "duly"
 
 
-# Variables --------------------------------------------------------------------------------------------------------------
+# Variables ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_misspelt_variable_is_named_with_the_one_that_was_meant(
@@ -90,7 +90,7 @@ def test_what_duly_itself_sets_is_not_warned_of(monkeypatch: pytest.MonkeyPatch)
     warn_of_unknown_variables(pytest.fail)
 
 
-# --app ------------------------------------------------------------------------------------------------------------------
+# --app ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_an_import_error_in_the_app_shows_the_users_own_frames_and_one_line(
     (package / "jobs.py").write_text(code)
     (package / "deeper.py").write_text("raise ValueError('deep')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     try:
         with pytest.raises(InvalidArgument) as refused:
             load_app("broken_app.jobs:app")
@@ -132,7 +132,7 @@ def test_an_import_error_in_the_app_shows_the_users_own_frames_and_one_line(
     assert traced[-1] == last
 
 
-# The first key ----------------------------------------------------------------------------------------------------------
+# The first key --------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_key_says_that_from_now_on_every_request_needs_one(cli: CommandLine) -> None:
