@@ -89,6 +89,8 @@ def test_it_says_in_a_few_lines_what_runs_where_and_what_next(home: Path) -> Non
         lines = [program.line() for _ in range(7)]
         assert lines[0].startswith("duly 0.1.0 is up after")
         assert [line.split()[0] for line in lines[1:]] == ["database", "address", "schema", "api", "next", "stop"]
+        readme = (ROOT / "README.md").read_text().partition("duly 0.1.0 is up after")[2].splitlines()[1:7]
+        assert [line.split()[0] for line in readme] == [line.split()[0] for line in lines[1:]]
         assert f"data in {home}" in lines[1]
         assert newest_revision() in lines[3]
         assert "http://127.0.0.1:" in lines[4]
