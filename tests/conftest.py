@@ -15,6 +15,7 @@ from psycopg import sql
 
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
+from duly.kernel.words import COMMAND_VARIABLE
 from duly.testing import (
     FOREIGN_DATABASE_VARIABLES,
     TestDatabases,
@@ -58,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Cut the way to anybody's database; the first process of a run also makes the place its servers live in."""
     for name in FOREIGN_DATABASE_VARIABLES:
         os.environ.pop(name, None)
+    os.environ.pop(COMMAND_VARIABLE, None)  # hints are the same however the tests were called
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job, whose children would ignore it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     server_for_tests()

@@ -27,6 +27,7 @@
         OtherMajor              OTHER_MAJOR        the data was written by another PostgreSQL major version
         NoAccount               NO_ACCOUNT         no account the server could run under
         NotATestDatabase        NOT_A_TEST_DATABASE   the tests were pointed at something else
+        NoDatabase              NO_DATABASE        no DATABASE_URL, and no embedded database in DULY_HOME
         NotMigrated             NOT_MIGRATED       the database lacks our tables: duly migrate
         PortTaken               PORT_TAKEN         somebody else listens there
         MissingExtra            MISSING_EXTRA      an optional part is not installed
@@ -60,6 +61,7 @@ __all__ = [
     "MissingExtra",
     "NoAccount",
     "NoBinaries",
+    "NoDatabase",
     "NotATestDatabase",
     "NotFound",
     "NotMigrated",
@@ -260,6 +262,12 @@ class NotATestDatabase(Misconfigured):
     """Tests were pointed at a database that does not say it is one for tests."""
 
     code = "NOT_A_TEST_DATABASE"
+
+
+class NoDatabase(Misconfigured):
+    """No DATABASE_URL is set, and DULY_HOME has no embedded database."""
+
+    code = "NO_DATABASE"
 
 
 class NotMigrated(Misconfigured):

@@ -8,7 +8,9 @@ Rules between two variables are checked by the later field, which can see the ea
 import ipaddress
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -35,6 +37,8 @@ __all__ = [
     "load_settings",
     "parse_address",
     "plain_address",
+    "unknown_variables",
+    "variable_read_for",
     "variables_of",
 ]
 
@@ -48,6 +52,8 @@ OPENAI_RETRIES, OPENAI_WAIT_SECONDS = 1, 2.0  # how often a model is asked again
 STUCK_SECONDS = 900  # the posts contract: 0 documents in PROCESSING for longer
 SHOWN_CHARACTERS = 100
 LONGEST_WORKER_ID = 200
+PREFIX = "DULY_"
+INTERNAL = re.compile(r"DULY_(COMMAND|CRASHPOINT|LIFELINE|PYTHON|UPDATE_GOLDEN|TEST_\w+)")  # read, and no settings
 
 
 class Section(StrEnum):
@@ -853,6 +859,21 @@ def load_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         raise Misconfigured("\n".join(refusal_of(problem) for problem in error.errors())) from None
+
+
+def unknown_variables() -> list[str]:
+    """One sentence for each variable of the environment that looks like a setting of ours and is none."""
+    known = [variable for name in Settings.model_fields for variable in variables_of(name)]
+    unknown = sorted(
+        name for name in os.environ if name.startswith(PREFIX) and name not in known and not INTERNAL.fullmatch(name)
+    )
+    return [f"{name} is no setting of duly and is ignored{nearest_to(name, known)}" for name in unknown]
+
+
+def nearest_to(name: str, known: Sequence[str]) -> str:
+    """The question whether another variable was meant, if one is spelled nearly like this."""
+    nearest = get_close_matches(name, known, n=1, cutoff=0.8)
+    return f"; did you mean {nearest[0]}?" if nearest else "; see docs/configuration.md"
 
 
 def refusal_of(problem: ErrorDetails) -> str:

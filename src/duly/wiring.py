@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
+from traceback import TracebackException
 from typing import TYPE_CHECKING
 
 from duly.delivery.channel import Channel
@@ -321,13 +322,33 @@ def load_app(name: str) -> App:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = attrgetter(variable)(importlib.import_module(module))
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise  # it is there, and needs something that is not
-        raise InvalidArgument(f"--app {name}: there is no module '{error.name}' in {here} or on the path") from None
+        imported = importlib.import_module(module)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise InvalidArgument(f"--app {name}: there is no module '{error.name}' in {here} or on the path") from None
+        raise broken_app(name, module, error) from None
+    try:
+        found = attrgetter(variable)(imported)
     except AttributeError:
         raise InvalidArgument(f"--app {name}: the module '{module}' has no '{variable}'") from None
     if not isinstance(found, App):
         raise InvalidArgument(f"--app {name}: that is a {type(found).__name__}, not a duly.App")
     return found
+
+
+def broken_app(name: str, module: str, error: Exception) -> InvalidArgument:
+    """The refusal of a module that fails while it is imported; its note is the traceback, without frames of ours."""
+    traced = TracebackException.from_exception(error)
+    seen: TracebackException | None = traced
+    while seen:
+        seen.stack[:] = [frame for frame in seen.stack if not is_machinery(frame.filename)]
+        seen = seen.__cause__ or seen.__context__
+    last = "".join(traced.format_exception_only()).strip().splitlines()[-1]
+    refusal = InvalidArgument(f"--app {name}: the module '{module}' cannot be imported: {last}")
+    refusal.add_note("".join(traced.format()).rstrip("\n"))
+    return refusal
+
+
+def is_machinery(filename: str) -> bool:
+    """Is this file ours, or Python's own way of importing?"""
+    return filename in (__file__, importlib.__file__) or filename.startswith("<frozen importlib")

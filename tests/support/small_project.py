@@ -38,6 +38,8 @@ match sys.argv[1:]:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
         print(os.getpid(), flush=True)
         signal.pause()
+    case ["called"]:
+        print(json.dumps({"called": os.environ["DULY_COMMAND"]}))
     case ["need", extra]:
         from duly.extras import install
         install(extra)

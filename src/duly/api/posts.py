@@ -253,6 +253,10 @@ async def upload_image(
     request: Request, author: Author, pool: Opened, objects: Kept, children: Decoders
 ) -> UploadedImage:
     """It waits a day to become a post; needs the scope `posts:write` and a person's key."""
+    if request.headers.get("content-type", "").lstrip().lower().startswith("multipart/"):
+        raise InvalidArgument(
+            "the body is a form, and must be the photograph; send the file itself: curl --data-binary @x.jpg, not -F"
+        )
     photo = await clean(children, clean_photo, await request.body())
     return UploadedImage(imagePath=await service.upload_image(pool, objects, author, photo))
 

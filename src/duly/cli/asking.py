@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from psycopg import OperationalError, errors
 
-from duly.db.location import open_database
+from duly.cli.opening import open_existing
 from duly.db.pool import Pool, open_pool
 from duly.errors import NotMigrated, Unavailable
 from duly.settings import Settings, load_settings
@@ -48,7 +48,7 @@ def ask(question: Callable[[Pool], Awaitable[Answer]], settings: Settings, role:
         async with open_pool(dsn, size=1, role=role, name="duly-cli") as pool:
             return await question(pool)
 
-    with open_database(settings) as database:
+    with open_existing(settings) as database:
         try:
             return asyncio.run(run(database.dsn))
         except NOT_THERE:

@@ -4,11 +4,12 @@ import asyncio
 import signal
 import sys
 
-from duly.db.location import open_database, role_on
+from duly.cli.opening import open_existing
+from duly.db.location import role_on
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured
 from duly.extras import install
-from duly.logs import configure_logs
+from duly.logs import configure_logs, get_log
 from duly.objects import open_objects
 from duly.settings import Settings, load_settings
 from duly.worker.lifeline import follow_parent
@@ -29,7 +30,7 @@ def run_bot(as_json: bool) -> None:
             "them to nobody else; unset it to ask for them here"
         )
     install("telegram")
-    with open_database(settings) as database:
+    with open_existing(settings, get_log(__name__).warning) as database:
         asyncio.run(poll(settings, database.dsn))
 
 

@@ -10,7 +10,8 @@ BEGINNING = """\
 # Settings
 
 Every setting is an environment variable, read once when a command starts. A bad value is refused with its name, the
-value and the fix; an empty variable is as good as none.
+value and the fix; an empty variable is as good as none. A variable that begins with `DULY_` and is none of these is
+named once at the start, with the one that was probably meant, and ignored.
 
 This page is made from `src/duly/settings.py`; to write it anew:
 `DULY_UPDATE_GOLDEN=1 ./duly test tests/fast/docs/test_configuration_page.py`

@@ -57,7 +57,7 @@ def run_demo(port: int | None, app_name: str | None, once: bool, as_json: bool) 
             database = make_fresh(server)
             shutil.rmtree(settings.home / "objects", ignore_errors=True)  # whose database is gone
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
-            note(about_of(listener, database.describe(), newest_revision()))
+            note(about_of(listener, database.describe(), newest_revision(), database.address))
             play = Play(
                 is_ready=partial(wait_until_ready, *listener.getsockname()[:2]),
                 story=partial(tell_story, database.dsn, settings, PICTURES, log, narrator, began),

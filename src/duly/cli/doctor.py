@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from duly.db.location import open_database
+from duly.cli.opening import open_existing
 from duly.errors import Unavailable
+from duly.kernel.words import as_called
 from duly.settings import Settings, load_settings
 from duly.verify.doctor import Finding, Verdict, examine
 
@@ -28,7 +29,7 @@ def run_doctor(as_json: bool) -> None:
             print(line_of(finding), flush=True)
 
     try:
-        with open_database(settings) as database:
+        with open_existing(settings) as database:
             for finding in examine(database.dsn, settings):
                 tell(finding)
     except Unavailable as error:
@@ -53,7 +54,7 @@ def lost(error: Unavailable, settings: Settings) -> Finding:
 
 def line_of(finding: Finding) -> str:
     """A finding as one line: the verdict, the check, the figure, the fix."""
-    fix = f"; fix: {finding.fix}" if finding.fix else ""
+    fix = f"; fix: {as_called(finding.fix)}" if finding.fix else ""
     return f"{finding.verdict:5} {finding.check:22} {finding.found}{fix}"
 
 

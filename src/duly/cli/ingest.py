@@ -8,13 +8,13 @@ from dataclasses import asdict
 from datetime import UTC, date
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import UUID
 
 from rich.console import Console
 from rich.text import Text
 
 from duly import extras
 from duly.cli.asking import as_api
+from duly.cli.opening import must_have_database
 from duly.cli.shown import on_one_line, tell_explanation, tell_fields, tell_page, text_of, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import teller
@@ -32,7 +32,10 @@ from duly.ingest.notices import sentence_of
 from duly.ingest.reading import read_payload
 from duly.ingest.shift import FIELDS, Shift, read_shift
 from duly.ingest.spelling import read_date
-from duly.kernel.paging import MOST_ROWS
+from duly.kernel.causes import Explanation
+from duly.kernel.paging import MOST_ROWS, Page
+from duly.kernel.prefix import IdPrefix
+from duly.kernel.timeline import Transition
 from duly.kernel.words import counted
 from duly.objects import LARGEST_PHOTO_BYTES, Screenshot, clean_screenshot, open_objects
 from duly.settings import Settings, load_settings
@@ -94,6 +97,7 @@ def capture_photographs(images: Sequence[Path], user: str, wait: float | None, a
     settings = load_settings()
     if wait != 0:
         must_read(settings.ocr_engine)
+    must_have_database(settings)
     objects = open_objects(settings)
 
     async def give(pool: Pool, schema: str, user_id: int, tell: Tell) -> Session:
@@ -206,11 +210,12 @@ def list_sessions(user: str, limit: int, place: str | None, as_json: bool) -> No
     tell_page(page, columns, as_json, row=row)
 
 
-def show_session(key: UUID, as_json: bool) -> None:
+def show_session(given: IdPrefix, as_json: bool) -> None:
     """Show a session and its images."""
     schema = load_settings().db_schema
 
     async def question(pool: Pool) -> dict[str, Any]:
+        key = await service.resolve_id(pool, schema, given)
         session = await service.get_session(pool, schema, None, key)
         images = await service.list_images(pool, schema, None, key)
         return {**asdict(session), "images": [asdict(image) for image in images]}
@@ -225,18 +230,25 @@ def show_session(key: UUID, as_json: bool) -> None:
         print(f"{'image':17} {image['sequence']}  {image['r2_key']}  {text_of(image['created_at'])}")
 
 
-def show_timeline(key: UUID, as_json: bool) -> None:
+def show_timeline(given: IdPrefix, as_json: bool) -> None:
     """Show what happened to a session."""
     schema = load_settings().db_schema
-    tell_timeline(
-        lambda pool, place: service.list_transitions(pool, schema, None, key, place=place, most=MOST_ROWS), as_json
-    )
+
+    async def read(pool: Pool, place: str | None) -> Page[Transition]:
+        key = await service.resolve_id(pool, schema, given)
+        return await service.list_transitions(pool, schema, None, key, place=place, most=MOST_ROWS)
+
+    tell_timeline(read, as_json)
 
 
-def explain_session(key: UUID, as_json: bool) -> None:
+def explain_session(given: IdPrefix, as_json: bool) -> None:
     """Say why nothing happens to a session."""
     house, zone = house_of(load_settings()), UTC if as_json else None
-    tell_explanation(as_api(lambda pool: explain(pool, None, key, house, zone=zone)), as_json)
+
+    async def question(pool: Pool) -> Explanation[Any]:
+        return await explain(pool, None, await service.resolve_id(pool, house.schema, given), house, zone=zone)
+
+    tell_explanation(as_api(question), as_json)
 
 
 # Days -----------------------------------------------------------------------------------------------------------------

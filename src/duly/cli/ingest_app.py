@@ -1,10 +1,11 @@
 """What `duly ingest` offers."""
 
 from pathlib import Path
-from typing import Annotated
-from uuid import UUID
+from typing import Annotated, Any
 
 import typer
+
+from duly.cli.ids import id_argument
 
 __all__ = ["ingest_app"]
 
@@ -13,7 +14,7 @@ ingest_app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
-Id = Annotated[UUID, typer.Argument(help="The session's id.")]
+Id = Annotated[Any, id_argument("session")]
 Day = Annotated[str, typer.Argument(metavar="DATE", help="The day, such as 2026-02-10.")]
 User = Annotated[str, typer.Option("--user", metavar="UID|TELEGRAM_ID", help="Whose.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="So many at most.")]

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,10 +34,13 @@ from duly.kernel.backoff import Backoff, BackoffPolicy
 from duly.kernel.canonical import LARGEST_BYTES, Json, checked_json
 from duly.kernel.causes import Explanation
 from duly.kernel.paging import MOST_ROWS, Page
+from duly.kernel.prefix import IdPrefix
+from duly.kernel.words import as_called
+from duly.kernel.work import Pace
 from duly.ledger import service
 from duly.ledger.duration import seconds_of
 from duly.ledger.explain import Reason, explain
-from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Options, Request, Status
+from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Limit, Options, Request, Status
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.people.service import get_org
 
@@ -157,17 +160,18 @@ def list_jobs(
     tell_page(page, columns, as_json, row=row_of)
 
 
-def show_job(key: UUID, org: str, watch_for: str | None, as_json: bool) -> None:
+def show_job(given: IdPrefix, org: str, watch_for: str | None, as_json: bool) -> None:
     """Show a job, and follow it if wanted."""
     seconds = duration_of("--watch-for", watch_for)
 
     async def question(pool: Pool, org_id: UUID) -> Job:
+        key = await service.resolve_id(pool, org_id, given)
         job = await service.get_job(pool, org_id, key)
         trace = await service.find_traceback(pool, org_id, key) if job.last_error_code else None
         if as_json:
             print(to_json({**asdict(job), "traceback": trace}), flush=True)
         else:
-            tell_fields({**asdict(job), "org_id": DEFAULT if job.org_id == DEFAULT_ORG else job.org_id})
+            tell_fields(fields_of(job))
             tell_traceback(trace)
         return job if seconds is None else await follow(pool, job, seconds, as_json)
 
@@ -185,17 +189,18 @@ def tell_traceback(trace: str | None) -> None:
             print(f"  {' ' * indent}{on_one_line(line)}")
 
 
-def show_timeline(key: UUID, org: str, as_json: bool) -> None:
+def show_timeline(given: IdPrefix, org: str, as_json: bool) -> None:
     """Show everything that happened to a job."""
 
     async def read(pool: Pool, place: str | None) -> Page[JobEvent]:
         org_id = await org_of(pool, org)
+        key = await service.resolve_id(pool, org_id, given)
         return await service.list_events(pool, org_id, key, place=place, most=MOST_ROWS)
 
     tell_timeline(read, as_json)
 
 
-def explain_job(key: UUID, org: str, as_json: bool) -> None:
+def explain_job(given: IdPrefix, org: str, as_json: bool) -> None:
     """Say why a job is not running.
 
     As a worker: limits, slots and the order of jobs know no orgs, and only workers see the jobs of every org. Of these
@@ -204,7 +209,8 @@ def explain_job(key: UUID, org: str, as_json: bool) -> None:
     zone = UTC if as_json else None
 
     async def question(pool: Pool) -> Explanation[Reason]:
-        return await explain(pool, await org_of(pool, org), key, zone=zone)
+        org_id = await org_of(pool, org)
+        return await explain(pool, org_id, await service.resolve_id(pool, org_id, given), zone=zone)
 
     tell_explanation(as_worker(question), as_json)
 
@@ -212,36 +218,49 @@ def explain_job(key: UUID, org: str, as_json: bool) -> None:
 # Steering -------------------------------------------------------------------------------------------------------------
 
 
-def cancel_job(key: UUID, org: str, now: bool, release_key: bool, as_json: bool) -> None:
+def cancel_job(given: IdPrefix, org: str, now: bool, release_key: bool, as_json: bool) -> None:
     """Cancel a job, or ask it to stop."""
-    job = ask(org, lambda pool, org_id: service.cancel(pool, org_id, key, actor(), now=now, release_key=release_key))
+
+    async def question(pool: Pool, org_id: UUID) -> Job:
+        key = await service.resolve_id(pool, org_id, given)
+        return await service.cancel(pool, org_id, key, actor(), now=now, release_key=release_key)
+
+    job = ask(org, question)
     tell(job, "canceled" if job.is_finished else "asked", as_json)
     if not (as_json or job.is_finished):
-        print("          it runs until its holder hears of it, with the next renewal; to stop it at once: --now")
+        owner = text_of(job.lease_owner).partition("/")[0]
+        seconds = Pace().heartbeat_seconds
+        print(f"          {owner} is told within {seconds:.0f} s; to stop it at once: --now")
 
 
-def erase_job(key: UUID, org: str, reason: str | None, yes: bool, as_json: bool) -> None:
+def erase_job(given: IdPrefix, org: str, reason: str | None, yes: bool, as_json: bool) -> None:
     """Remove a finished job and its log for good, after asking."""
 
     async def look(pool: Pool) -> Job:
-        return await service.get_job(pool, await org_of(pool, org), key)
+        org_id = await org_of(pool, org)
+        return await service.get_job(pool, org_id, await service.resolve_id(pool, org_id, given))
 
     async def erase(pool: Pool) -> None:
-        await service.erase(pool, await org_of(pool, org), key, actor(), reason)
+        await service.erase(pool, await org_of(pool, org), job.id, actor(), reason)
 
-    if not (yes or as_json) and (job := as_owner(look)).is_finished:
+    job = as_owner(look)
+    if not (yes or as_json) and job.is_finished:
         typer.confirm(
             f"Erase job {job.id} ({text_of(job.type)}, {job.status}) and its {job.revision} events for good?",
             abort=True,
             err=True,
         )
     as_owner(erase)
-    print(to_json({"id": key, "erased": True}) if as_json else f"erased    {key}")
+    print(to_json({"id": job.id, "erased": True}) if as_json else f"erased    {job.id}")
 
 
-def retry_job(key: UUID, org: str, as_json: bool) -> None:
+def retry_job(given: IdPrefix, org: str, as_json: bool) -> None:
     """Put a dead letter back in the queue."""
-    tell(ask(org, lambda pool, org_id: service.retry(pool, org_id, key, actor())), "retried", as_json)
+
+    async def question(pool: Pool, org_id: UUID) -> Job:
+        return await service.retry(pool, org_id, await service.resolve_id(pool, org_id, given), actor())
+
+    tell(ask(org, question), "retried", as_json)
 
 
 def redrive_jobs(
@@ -278,12 +297,17 @@ def redrive_jobs(
     taken = 0
     if matched and not dry_run:
         if not (yes or as_json):
-            typer.confirm("let them wait again?", abort=True, err=True)
+            typer.confirm(question_about(matched), abort=True, err=True)
         taken = ask(org, redrive)
         if not as_json:
             print(f"redriven  {taken}")
     if as_json:
         print(to_json({"matched": matched, "redriven": taken}))
+
+
+def question_about(matched: int) -> str:
+    """What is asked before so many dead letters are put back."""
+    return "Put this job back in the queue?" if matched == 1 else f"Put all {matched:,} jobs back in the queue?"
 
 
 def pause_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:
@@ -307,11 +331,24 @@ def list_limits(as_json: bool) -> None:
 
 def resume_jobs(queue: str | None, job_type: str | None, as_json: bool) -> None:
     """End a pause."""
-    is_resumed = as_worker(lambda pool: service.resume(pool, queue=queue or ANY, type=job_type or ANY))
+
+    async def question(pool: Pool) -> tuple[bool, Sequence[Limit]]:
+        is_resumed = await service.resume(pool, queue=queue or ANY, type=job_type or ANY)
+        return is_resumed, [] if is_resumed else await service.list_limits(pool)
+
+    is_resumed, limits = as_worker(question)
     if as_json:
         print(to_json({"queue": queue, "type": job_type, "resumed": is_resumed}))
+    elif is_resumed:
+        print(f"resumed   {words_of(queue, job_type)}")
     else:
-        print(f"resumed   {words_of(queue, job_type)}" if is_resumed else "it was not paused")
+        print(f"unchanged {words_of(queue, job_type)} was not paused; {paused_in_words(limits)}")
+
+
+def paused_in_words(limits: Sequence[Limit]) -> str:
+    """Everything that is paused, for somebody who meant something else."""
+    paused = [[None if name == ANY else name for name in (each.queue, each.type)] for each in limits if each.paused_at]
+    return f"paused: {', '.join(words_of(*names) for names in paused)}" if paused else "nothing is"
 
 
 # Watching -------------------------------------------------------------------------------------------------------------
@@ -342,8 +379,10 @@ def end_like(job: Job, as_json: bool) -> None:
     """End this command as a job that was followed has ended."""
     if not as_json:
         print(f"{'ended' if job.is_finished else 'left':9} {line_of(job)}")
+        if job.status is Status.SUCCEEDED and job.result is not None:
+            print(f"result    {to_json(job.result)}")
         if not job.is_finished:
-            print(f"duly: it has not ended; why: duly jobs explain {job.id}", file=sys.stderr)
+            print(as_called(f"duly: it has not ended; why: duly jobs explain {job.id}"), file=sys.stderr)
     if job.status is not Status.SUCCEEDED:
         sys.exit(DID_NOT_SUCCEED)
 
@@ -439,6 +478,13 @@ def line_of(job: Job) -> str:
     if job.last_error_code and job.status is not Status.SUCCEEDED:
         parts.append(f"{text_of(job.last_error_code)}: {on_one_line(job.last_error_message or '')}")
     return "  ".join(parts)
+
+
+def fields_of(job: Job) -> dict[str, object]:
+    """A job as a person reads it: its org by name, and in one line how often it was started, of how often it may be."""
+    fields = {**asdict(job), "org_id": DEFAULT if job.org_id == DEFAULT_ORG else job.org_id}
+    del fields["attempt"], fields["max_attempts"]
+    return {**fields, "starts": f"{job.starts} of {job.max_attempts} (attempt {job.attempt}, counted from 0)"}
 
 
 def row_of(job: Job) -> list[object]:

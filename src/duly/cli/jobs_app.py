@@ -1,9 +1,10 @@
 """What `duly jobs` offers."""
 
-from typing import Annotated, Literal
-from uuid import UUID
+from typing import Annotated, Any, Literal
 
 import typer
+
+from duly.cli.ids import id_argument
 
 __all__ = ["jobs_app"]
 
@@ -14,7 +15,7 @@ PolicyName = Literal["none", "fixed", "exp"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 Org = Annotated[str, typer.Option(metavar="NAME|ID", help="Whose jobs.")]
-Id = Annotated[UUID, typer.Argument(help="The job's id.")]
+Id = Annotated[Any, id_argument("job")]
 Queue = Annotated[str | None, typer.Option(help="Only this queue.")]
 Type = Annotated[str | None, typer.Option("--type", help="Only this type.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow it to its end; exit 0 when it succeeded, else 1.")]

@@ -5,7 +5,8 @@ import sys
 
 import typer
 
-from duly.db.location import open_database
+from duly.cli.opening import warn_of_unknown_variables
+from duly.db.location import open_database, version_of
 from duly.db.migrate import count_rows_to_drop, direct_dsn, migrate, migration_sql
 from duly.db.migrations import Names, names_of
 from duly.errors import InvalidArgument
@@ -23,7 +24,9 @@ def run_migrate(to: str, as_sql: bool, yes: bool, as_json: bool) -> None:
     if as_sql:
         migration_sql(names_of(settings), to)
         return
+    warn_of_unknown_variables()
     with open_database(settings) as database:
+        version_of(database.dsn)
         dsn, names = direct_dsn(settings, database), names_of(settings)
         if not yes:
             ask_before_dropping(dsn, names, to, may_ask=is_terminal() and not as_json)

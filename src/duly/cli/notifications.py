@@ -1,6 +1,7 @@
 """`duly notifications`: look at messages, have one sent again, say whether one arrived."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from duly.delivery.service import SentMessage
 from duly.errors import InvalidArgument
 from duly.kernel.lease import LeaseTable
 from duly.kernel.paging import Page
+from duly.kernel.prefix import IdPrefix, read_prefix
 from duly.settings import load_settings
 
 __all__ = ["list_messages", "resend_message", "resolve_message", "show_message"]
@@ -40,22 +42,19 @@ def list_messages(
 
 def show_message(key: str, days: bool, as_json: bool) -> None:
     """Show a message."""
-    wanted = checked_key(key, days)
-    tell_whole(ask(days, lambda pool, of: service.get_message(pool, wanted, of)), as_json)
+    tell_whole(ask_of(key, days, service.get_message), as_json)
 
 
 def resend_message(key: str, days: bool, as_json: bool) -> None:
     """Have a message sent again."""
-    wanted = checked_key(key, days)
-    tell_whole(ask(days, lambda pool, of: service.resend_message(pool, wanted, of)), as_json)
+    tell_whole(ask_of(key, days, service.resend_message), as_json)
 
 
 def resolve_message(key: str, was_sent: bool | None, days: bool, as_json: bool) -> None:
     """Say whether a message arrived."""
-    wanted = checked_key(key, days)
     if was_sent is None:
         raise InvalidArgument("say what became of it: --sent when it arrived, --not-sent when it did not")
-    tell_whole(ask(days, lambda pool, of: service.resolve_message(pool, wanted, of, was_sent=was_sent)), as_json)
+    tell_whole(ask_of(key, days, partial(service.resolve_message, was_sent=was_sent)), as_json)
 
 
 # Within ---------------------------------------------------------------------------------------------------------------
@@ -73,13 +72,23 @@ async def recipient_of(pool: Pool, uid: str, days: bool) -> str:
     return str(await telegram_id_of(pool, uid)) if days else (await get_person(pool, uid)).uid
 
 
-def checked_key(key: str, days: bool) -> UUID | str:
-    """The id of a message: a UUID in the outbox, any words of messages about days."""
-    if days and "\0" not in key:
-        return key
+def ask_of(
+    key: str, days: bool, question: Callable[[Pool, UUID | str, LeaseTable], Awaitable[SentMessage]]
+) -> SentMessage:
+    """Ask about one message: by its id or the beginning of it in the outbox, by any words of messages about days."""
+    given = None if days and "\0" not in key else checked_prefix(key)
+
+    async def asked(pool: Pool, of: LeaseTable) -> SentMessage:
+        return await question(pool, await service.resolve_id(pool, given) if given else key, of)
+
+    return ask(days, asked)
+
+
+def checked_prefix(key: str) -> IdPrefix:
+    """The id of a message of the outbox, or its beginning."""
     try:
-        return UUID(key)
-    except ValueError:
+        return read_prefix(key)
+    except InvalidArgument:
         raise InvalidArgument(
             f"{key[:100]!a} is no id of a message; see: duly notifications list, and --days for messages about days"
         ) from None

@@ -11,7 +11,7 @@ from duly.db.pool import Pool
 from duly.errors import Conflict, InvalidArgument, Misconfigured
 from duly.kernel.clock import now
 from duly.kernel.outcome import Creation
-from duly.people import ApiKey, Org, User, service
+from duly.people import ApiKey, NewKey, Org, User, service
 from duly.people.link import new_link
 from duly.people.model import Webhook, new_webhook_secret, read_quiet
 from duly.settings import Settings, load_settings
@@ -206,13 +206,22 @@ def create_key(
 ) -> None:
     """Make a key and show its secret, this once."""
     lifetime = None if days is None else days * SECONDS_A_DAY
-    made = as_owner(lambda pool: service.create_key(pool, name, scopes, org=org, uid=uid, lifetime_seconds=lifetime))
+
+    async def question(pool: Pool) -> tuple[NewKey, bool]:
+        is_first = not await service.has_keys(pool)
+        made = await service.create_key(pool, name, scopes, org=org, uid=uid, lifetime_seconds=lifetime)
+        return made, is_first
+
+    made, is_first = as_owner(question)
     if as_json:
-        print(to_json({**asdict(made.key), "secret": made.secret}))
+        print(to_json({**asdict(made.key), "secret": made.secret, "is_first": is_first}))
         return
     print(f"created   {made.key.prefix}  {' '.join(made.key.scopes)}")
     print(f"secret    {made.secret}")
     print("          keep it now: it is not shown again, and not stored")
+    if is_first:
+        print("note      this is the first key: from now on every request to the API needs one, from this machine too,")
+        print("          even after all keys were revoked; send it as: Authorization: Bearer SECRET")
 
 
 def list_keys(as_json: bool) -> None:

@@ -5,23 +5,28 @@ from collections.abc import Sequence
 from datetime import UTC
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from duly.cli.asking import as_api, as_owner, as_worker
+from duly.cli.opening import must_have_database, open_existing
 from duly.cli.shown import outcome_of, tell_explanation, tell_page, tell_whole, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import counter
-from duly.db.location import open_database, role_on
+from duly.db.location import role_on
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, TooLarge
-from duly.kernel.paging import MOST_ROWS
+from duly.kernel.causes import Explanation
+from duly.kernel.paging import MOST_ROWS, Page
+from duly.kernel.prefix import IdPrefix
+from duly.kernel.timeline import Transition
 from duly.logs import configure_logs
 from duly.objects import open_objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_photo
 from duly.posts import service
 from duly.posts.explain import explain
 from duly.posts.legacy import BadLine, Imported, documents_of, import_legacy
-from duly.posts.model import UID, Intent, checked_caption
+from duly.posts.model import UID, Intent, Post, checked_caption
 from duly.posts.store import ANYBODY
 from duly.settings import load_settings
 from duly.wiring import works_of
@@ -48,8 +53,9 @@ def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as
     checked_caption(caption)
     if image.stat().st_size > LARGEST_PHOTO_BYTES:
         raise TooLarge(f"{image} has more than {LARGEST_PHOTO_BYTES} bytes; send a smaller one")
-    photo, objects = clean_photo(image.read_bytes()), open_objects(load_settings())
-
+    photo, settings = clean_photo(image.read_bytes()), load_settings()
+    must_have_database(settings)
+    objects = open_objects(settings)
     request = request_id or uuid4()
     key = uuid5(request, f"{uid}/{sha256(photo).hexdigest()}")  # the same request brings the same image
 
@@ -72,35 +78,52 @@ def list_posts(author: str | None, limit: int, place: str | None, as_json: bool)
     tell_page(page, ("id", "author_id", "status", "created_at", "released_at", "ai_error", "caption"), as_json)
 
 
-def show_post(key: UUID, as_json: bool) -> None:
+def show_post(given: IdPrefix, as_json: bool) -> None:
     """Show a post."""
-    tell_whole(as_api(lambda pool: service.get_post(pool, ANYBODY, key)), as_json)
+
+    async def question(pool: Pool) -> Post:
+        return await service.get_post(pool, ANYBODY, await service.resolve_id(pool, ANYBODY, given))
+
+    tell_whole(as_api(question), as_json)
 
 
-def show_timeline(key: UUID, as_json: bool) -> None:
+def show_timeline(given: IdPrefix, as_json: bool) -> None:
     """Show what happened to a post."""
-    tell_timeline(
-        lambda pool, place: service.list_transitions(pool, ANYBODY, key, place=place, most=MOST_ROWS), as_json
-    )
+
+    async def read(pool: Pool, place: str | None) -> Page[Transition]:
+        key = await service.resolve_id(pool, ANYBODY, given)
+        return await service.list_transitions(pool, ANYBODY, key, place=place, most=MOST_ROWS)
+
+    tell_timeline(read, as_json)
 
 
-def explain_post(key: UUID, as_json: bool) -> None:
+def explain_post(given: IdPrefix, as_json: bool) -> None:
     """Say why a post has not appeared."""
     zone = UTC if as_json else None
-    tell_explanation(as_api(lambda pool: explain(pool, ANYBODY, key, zone=zone)), as_json)
+
+    async def question(pool: Pool) -> Explanation[Any]:
+        return await explain(pool, ANYBODY, await service.resolve_id(pool, ANYBODY, given), zone=zone)
+
+    tell_explanation(as_api(question), as_json)
 
 
-def edit_post(key: UUID, uid: str, caption: str, as_json: bool) -> None:
+def edit_post(given: IdPrefix, uid: str, caption: str, as_json: bool) -> None:
     """Change the caption of a post that waits."""
-    tell_whole(as_api(lambda pool: service.edit_caption(pool, checked_uid(uid), key, caption)), as_json)
+    author = checked_uid(uid)
+
+    async def question(pool: Pool) -> Post:
+        return await service.edit_caption(pool, author, await service.resolve_id(pool, author, given), caption)
+
+    tell_whole(as_api(question), as_json)
 
 
 def release_posts(as_json: bool) -> None:
     """Release what is due, cycle by cycle, until nothing is."""
     settings = load_settings()
     configure_logs(settings, sys.stderr)
+    must_have_database(settings)
     released = 0
-    with open_database(settings) as database:
+    with open_existing(settings) as database:
         dsn = database.dsn_as(settings.worker_role)
         role = role_on(dsn, settings.worker_role)
         while rows := run_worker(works_of(settings, ["posts"]), settings, dsn=dsn, role=role, once=True):

@@ -1,17 +1,19 @@
 """What `duly posts` offers."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
+
+from duly.cli.ids import id_argument
 
 __all__ = ["posts_app"]
 
 posts_app = typer.Typer(help="Posts: one per person and day, released six hours later.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
-Id = Annotated[UUID, typer.Argument(help="The post's id.")]
+Id = Annotated[Any, id_argument("post")]
 User = Annotated[str, typer.Option("--user", metavar="UID", help="Whose post.")]
 
 

@@ -8,7 +8,7 @@ import sys
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from duly.db.location import open_database
+from duly.cli.opening import open_existing
 from duly.db.pool import with_keepalive
 from duly.errors import NoBinaries
 from duly.settings import load_settings
@@ -18,7 +18,7 @@ __all__ = ["run_psql"]
 
 def run_psql(arguments: list[str]) -> None:
     """Run the psql of the embedded server, or the one on PATH, on our database; its exit status is ours."""
-    with open_database(load_settings()) as database:
+    with open_existing(load_settings()) as database:
         beside_server = database.server and database.server.plan.binaries.program("psql")
         program = beside_server if beside_server and beside_server.exists() else shutil.which("psql")
         if not program:

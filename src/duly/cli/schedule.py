@@ -16,6 +16,7 @@ from duly.db.pool import Pool
 from duly.errors import AlreadyAnswered, InvalidArgument
 from duly.kernel.outcome import Creation
 from duly.kernel.paging import MOST_ROWS, Page
+from duly.kernel.words import as_called
 from duly.people import service as people
 from duly.scheduler import parse_rule, service
 from duly.scheduler.explain import explain
@@ -235,7 +236,7 @@ def answer_run(run_id: int, action: str, key: str | None, minutes: int | None, b
         if as_json:
             print(to_json({"error": {"code": refusal.code, "message": str(refusal)}, "receipt": told}))
         else:
-            print(f"duly: {refusal}", file=sys.stderr)
+            print(f"duly: {as_called(str(refusal))}", file=sys.stderr)
             tell_fields(told)
         sys.exit(refusal.exit_status)
     outcome = outcome_of(made)
@@ -288,7 +289,7 @@ def run_next(text: str, zone: str, first: str | None, count: int, as_json: bool)
         print(to_json({"rule": text, "says": rule.sentence(users), "zone": here.key, "grain": grain, "next": found}))
         return
     print(rule.sentence(users))
-    print_table(("period", here.key, "UTC"), [list(each.values()) for each in found])
+    print_firings(here.key, found)
 
 
 def instant(text: str, place: str = "--first") -> datetime:
@@ -307,6 +308,13 @@ def told_firing(at: datetime, zone: str) -> dict[str, str]:
 
 
 # Within ---------------------------------------------------------------------------------------------------------------
+
+
+def print_firings(zone: str, firings: Sequence[Mapping[str, str]]) -> None:
+    """The times of a rule in its zone and in UTC; once, where that is its zone."""
+    names = {"period": "period", "local": zone, "utc": "UTC"}
+    shown = [name for name in (firings[0] if firings else names) if not (name == "local" and zone == "UTC")]
+    print_table([names[name] for name in shown], [[each[name] for name in shown] for each in firings])
 
 
 def template_of(given: Mapping[str, Any], known: Mapping[str, Any]) -> ExpenseTemplate | None:
@@ -342,7 +350,7 @@ def tell_schedule(
     print(f"{'says':17} {on_one_line(says)}")
     print()
     if told:
-        print_table((schedule.zone, "UTC"), [list(each.values()) for each in told])
+        print_firings(schedule.zone, told)
     else:
         print("it fires no more" if schedule.status is Status.ACTIVE else f"it is {schedule.status}: nothing fires")
     if open_runs:

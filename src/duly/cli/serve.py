@@ -13,11 +13,12 @@ from duly.api.keys import is_loopback
 from duly.api.server import server_config
 from duly.api.telegram import Receives
 from duly.cli.listen import address_of, listen
-from duly.db.location import open_database, place_of, role_on
+from duly.cli.opening import must_have_database, open_existing
+from duly.db.location import Database, cannot_connect, open_database, role_on
 from duly.db.pool import open_pool
-from duly.errors import Misconfigured, NotMigrated, Unavailable
+from duly.errors import Misconfigured, NotMigrated
 from duly.extras import install
-from duly.logs import configure_logs
+from duly.logs import configure_logs, get_log
 from duly.objects import open_objects
 from duly.people.service import has_keys
 from duly.settings import Settings, load_settings
@@ -31,11 +32,12 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
     follow_parent()
     settings = load_settings()
     configure_logs(settings, sys.stderr)
+    must_have_database(settings)
     if descriptor is None:
         listener = listen(settings.host, settings.port if port is None else port)
     else:
         listener = socket.socket(fileno=descriptor)
-    with listener, open_database(settings) as database:
+    with listener, open_for(settings, descriptor) as database:
         refuse_open_door(listener, settings, database.dsn)
         if descriptor is None:
             address = address_of(listener)
@@ -50,6 +52,13 @@ def run_serve(port: int | None, descriptor: int | None, as_json: bool) -> None:
             hook=hook_of(settings),
         )
         uvicorn.Server(server_config(app)).run(sockets=[listener])
+
+
+def open_for(settings: Settings, descriptor: int | None) -> Database:
+    """The database; under `duly up`, which knows that it answered, one that is away for a moment is waited for."""
+    if descriptor is None:
+        return open_existing(settings, get_log(__name__).warning)
+    return open_database(settings, create=False)
 
 
 def hook_of(settings: Settings) -> Receives | None:
@@ -82,4 +91,4 @@ async def is_locked(dsn: str, settings: Settings) -> bool:
     except (errors.UndefinedTable, errors.InvalidSchemaName):
         raise NotMigrated("this database does not have duly's tables yet; make them with: duly migrate") from None
     except OperationalError as error:
-        raise Unavailable(f"DATABASE_URL: no answer from {place_of(dsn)}: {error}") from None
+        raise cannot_connect(dsn, error) from None

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TypeVar
 
 from duly.cli.asking import as_api
-from duly.cli.shown import print_table, to_json
+from duly.cli.shown import instant_of, print_table, to_json
 from duly.db.pool import Pool
 from duly.kernel.paging import Page
 from duly.kernel.timeline import Transition
@@ -35,8 +35,16 @@ def tell_timeline(read: Callable[[Pool, str | None], Awaitable[Page[Line]]], as_
         return
     print_table(
         ("seq", "at", "from", "to", "by", "details"),
-        [[each.seq, each.ts, each.prev_status, each.next_status, each.actor, details_of(each)] for each in log],
+        [
+            [each.seq, instant_of(each.ts), each.prev_status, each.next_status, each.actor, details_of(each)]
+            for each in log
+        ],
     )
+
+
+def row_of(line: Transition | JobEvent) -> list[object]:
+    """A line of a log as a row."""
+    return [line.seq, instant_of(line.ts), line.prev_status, line.next_status, line.actor, details_of(line)]
 
 
 def details_of(line: Transition | JobEvent) -> dict[str, object] | None:

@@ -18,6 +18,7 @@ from typing import IO
 
 import duly
 from duly.cli.listen import address_of, listen
+from duly.cli.opening import warn_of_unknown_variables
 from duly.cli.serve import refuse_open_door
 from duly.db.embedded import EmbeddedServer
 from duly.db.location import Database, open_database
@@ -25,6 +26,7 @@ from duly.db.migrate import direct_dsn, migrate
 from duly.db.migrations import names_of
 from duly.errors import AlreadyRunning, HomeUnusable, InvalidArgument, Unavailable
 from duly.extras import install
+from duly.kernel.words import as_called
 from duly.settings import Settings, load_settings
 from duly.wiring import load_app
 from duly.worker.processes import Component, run_tree
@@ -55,6 +57,7 @@ def run_up(port: int | None, app_name: str | None, once: bool, as_json: bool) ->
     if once:
         raise InvalidArgument("--once: only a demo comes to an end; say --demo --once, or leave it out")
     settings = load_settings()
+    warn_of_unknown_variables()
     if app_name := app_name or settings.app:
         load_app(app_name)  # what is wrong with it is said now, not by a worker that cannot start
     if settings.telegram_token:
@@ -67,20 +70,27 @@ def run_up(port: int | None, app_name: str | None, once: bool, as_json: bool) ->
             revision = migrate(direct_dsn(settings, database), names_of(settings), report=complain)
             database.allow_logins((settings.worker_role, settings.api_role, settings.readonly_role))
             refuse_open_door(listener, settings, database.dsn)
-            note(about := about_of(listener, where, revision))
+            note(about := about_of(listener, where, revision, database.address))
             tree = components(listener, database, settings, app_name)
-            asyncio.run(run_until_stopped(database.server, tree, partial(greet, listener, about, began, as_json)))
-            say("stopping", as_json)
+            say_stopping = partial(say, stopping_in_words(tree), as_json)
+            greeting = partial(greet, listener, about, began, as_json)
+            asyncio.run(run_until_stopped(database.server, tree, greeting, say_stopping=say_stopping))
         say_stopped(database.server, as_json)
 
 
 async def run_until_stopped(
-    server: EmbeddedServer | None, tree: Sequence[Component], beside: Beside, output: IO[bytes] | None = None
+    server: EmbeddedServer | None,
+    tree: Sequence[Component],
+    beside: Beside,
+    output: IO[bytes] | None = None,
+    say_stopping: Callable[[], None] | None = None,
 ) -> None:
     """Run the tree, and something beside it, until SIGINT or SIGTERM; a second one hurries it."""
     stop, hurry = asyncio.Event(), asyncio.Event()
 
     def hear() -> None:
+        if say_stopping and not stop.is_set():
+            say_stopping()
         (hurry if stop.is_set() else stop).set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -92,13 +102,14 @@ async def run_until_stopped(
             group.create_task(keep_database(server, stop))
 
 
-def about_of(listener: socket.socket, where: str, revision: str | None) -> dict[str, object]:
+def about_of(listener: socket.socket, where: str, revision: str | None, address: str | None) -> dict[str, object]:
     """What runs here, for whoever asks."""
     return {
         "version": duly.__version__,
         "pid": os.getpid(),
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "database": where,
+        "database_url": address,
         "revision": revision,
         "api": address_of(listener),
     }
@@ -183,12 +194,19 @@ async def greet(
     print(
         f"duly {duly.__version__} is up after {time.monotonic() - began:.1f} s\n"
         f"  database  {about['database']}\n"
+        f"{address_line(about)}"
         f"  schema    {about['revision']}\n"
         f"  api       {address}  (/v1/jobs, /v1/posts, /v1/ingest, /v1/schedules, /healthz, /readyz)\n"
-        f"  next      in another terminal: ./duly jobs --help    or curl {address}/v1/jobs\n"
+        f"  next      in another terminal: {as_called('duly jobs --help')}    or curl {address}/v1/jobs\n"
         f"  stop      Ctrl-C",
         flush=True,
     )
+
+
+def address_line(about: Mapping[str, object]) -> str:
+    """The line with the address of an embedded database; a DATABASE_URL may hold a password and is not repeated."""
+    address = about.get("database_url")
+    return f"  address   DATABASE_URL='{address}'\n" if address else ""
 
 
 def wait_until_ready(host: str, port: int, stop: asyncio.Event) -> bool:
@@ -250,9 +268,16 @@ def what_runs(note: str) -> str:
     return (
         f"  since     {about['started_at']}\n"
         f"  database  {about['database']}\n"
+        f"{address_line(about)}"
         f"  api       {about['api']}\n"
         f"  stop      Ctrl-C in its terminal, or: kill {about['pid']}"
     )
+
+
+def stopping_in_words(tree: Sequence[Component]) -> str:
+    """What is waited for after Ctrl-C, for how long at most, and what a second one does."""
+    seconds = max(component.stop_seconds for component in tree)
+    return f"stopping: running work may finish for up to {seconds:.0f} s; Ctrl-C again ends it at once"
 
 
 def say_stopped(server: EmbeddedServer | None, as_json: bool) -> None:

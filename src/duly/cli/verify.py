@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import psycopg
 
+from duly.cli.opening import open_existing
 from duly.cli.watching import teller
-from duly.db.location import open_database
 from duly.db.migrate import direct_dsn
 from duly.db.migrations import Names, names_of
 from duly.db.pool import with_keepalive
@@ -31,7 +31,7 @@ def run_verify(contract: str | None, as_json: bool) -> None:
     settings = load_settings()
     roles = names_of(settings)
     wanted = wanted_of(contract, roles)
-    with open_database(settings) as database:
+    with open_existing(settings) as database:
         try:
             with psycopg.connect(with_keepalive(direct_dsn(settings, database)), autocommit=True) as connection:
                 is_owned, reader = is_backends(connection, roles.ingest), settings.owner_role

@@ -16,11 +16,12 @@ from rich.progress import (
 )
 
 from duly.cli.shown import on_one_line, to_json
-from duly.ledger.model import Job
+from duly.ledger.model import Job, Status
 
 __all__ = ["counter", "teller", "watcher"]
 
 WHOLE = 100  # progress is told in hundredths
+STATUS_WIDTH = max(map(len, Status))
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def watcher(job: Job, as_json: bool) -> Generator[Callable[[Job], None], None, N
     if as_json:
         yield lambda job: print(to_json(asdict(job)), flush=True)
     elif not sys.stderr.isatty():
-        yield lambda job: print(f"{job.status:9} {job.id}  {stage_of(job)}".rstrip(), flush=True)
+        yield lambda job: print(f"{job.status:{STATUS_WIDTH}} {job.id}  {stage_of(job)}".rstrip(), flush=True)
     else:
         words = TextColumn("{task.description}", markup=False)
         columns = (words, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
@@ -63,6 +64,11 @@ def teller(total: int) -> Generator[Callable[[int, str], None], None, None]:
 
 
 def stage_of(job: Job) -> str:
-    """How far it is, in a few words."""
+    """How far it is, in a few words; of one that failed, what was wrong and how often it was started."""
+    if job.last_error_code and job.status not in (Status.RUNNING, Status.SUCCEEDED):
+        detail = on_one_line(f"{job.last_error_code}: {job.last_error_message or ''}")
+        return f"start {job.starts} of {job.max_attempts} failed: {detail}"
+    if job.is_finished:
+        return ""
     progress = f"{job.progress} %" if job.progress is not None else ""
     return f"{progress}  {on_one_line(job.stage or '')}".strip()

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from duly.cli.opening import must_have_database, open_existing
 from duly.db.admin import works_as_login
-from duly.db.location import open_database, role_on
-from duly.logs import configure_logs
+from duly.db.location import role_on
+from duly.logs import configure_logs, get_log
 from duly.settings import LONGEST_WORKER_ID, Settings, load_settings
 from duly.wiring import check_input, endings_of, load_app, works_of
 from duly.worker.lifeline import follow_parent
@@ -55,12 +56,13 @@ def run_works(
     if names_host and "worker_id" not in settings.model_fields_set:
         settings = settings.model_copy(update={"worker_id": default_worker_id(socket.gethostname())})
     configure_logs(settings, sys.stderr if as_json else None)
+    must_have_database(settings)
     names = [name.strip() for name in only.split(",") if name.strip()] if only is not None else None
     name = app_name or settings.app
     if names and "ingest" in names:
         check_input(settings, once=once)
     works = works_of(settings, names, load_app(name) if name else None, once=once)
-    with open_database(settings) as database:
+    with open_existing(settings, get_log(__name__).warning) as database:
         dsn = database.dsn_as(settings.worker_role)
         direct = settings.database_direct_url
         rows = run_worker(

@@ -230,6 +230,14 @@ limit %(most)s;
 -- One message.
 select t.* from {schema}.{table} as t where t.{key} = %(key)s::{key_type};
 
+-- name: list_message_ids
+-- The ids of messages of the outbox that begin alike, as a range of the primary key.
+select id, concat_ws('  ', channel, recipient, status) as label
+from duly.outbox
+where id between %(first)s and %(last)s
+order by id
+limit %(limit)s;
+
 -- name: resend
 -- Have a message of the outbox sent again, under the same id.
 select duly.resend(%(key)s);

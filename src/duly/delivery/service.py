@@ -16,6 +16,7 @@ from duly.delivery.machine import OUTBOX
 from duly.errors import IllegalMove, InvalidArgument, Misconfigured, NotFound
 from duly.kernel.lease import LeaseTable
 from duly.kernel.paging import Page, checked_most, page_of, read_place
+from duly.kernel.prefix import IdPrefix, only_match
 
 __all__ = ["STATUSES", "SentMessage", "get_message", "list_messages", "resend_message", "resolve_message"]
 
@@ -82,6 +83,14 @@ async def get_message(pool: Pool, key: UUID | str, of: LeaseTable = OUTBOX) -> S
     """A message, or NotFound."""
     async with pool.transaction() as connection:
         return await get(connection, of, key)
+
+
+async def resolve_id(pool: Pool, prefix: IdPrefix) -> UUID:
+    """The id of the one message of the outbox that begins so; a whole id is not looked up."""
+    if prefix.is_whole:
+        return prefix.first
+    async with pool.transaction() as connection:
+        return only_match(prefix, "message", await store.list_message_ids(connection, prefix))
 
 
 async def resend_message(pool: Pool, key: UUID | str, of: LeaseTable = OUTBOX) -> SentMessage:

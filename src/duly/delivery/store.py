@@ -11,6 +11,7 @@ from duly.delivery.channel import Person
 from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
 from duly.kernel.lease import Lease, LeaseTable
+from duly.kernel.prefix import CANDIDATES_LIMIT, IdPrefix
 
 __all__ = [
     "SQL",
@@ -20,6 +21,7 @@ __all__ = [
     "find_people",
     "find_people_of_days",
     "is_here",
+    "list_message_ids",
     "list_messages",
     "names_of",
     "note_called",
@@ -192,6 +194,13 @@ async def list_messages(
 async def find_message(connection: Connection, of: LeaseTable, key: UUID | str) -> Row | None:
     """One message."""
     return await find_row(connection, SQL.using(**names_of(of)).find_message, key=key)
+
+
+async def list_message_ids(connection: Connection, prefix: IdPrefix) -> Sequence[Row]:
+    """The messages of the outbox whose ids begin so, a few of them."""
+    return await get_rows(
+        connection, SQL.list_message_ids, first=prefix.first, last=prefix.last, limit=CANDIDATES_LIMIT
+    )
 
 
 async def resend(connection: Connection, key: UUID | str) -> bool:

@@ -81,6 +81,14 @@ select id, user_id, state::text, created_at, closed_at, error, result, starts, l
 from {schema}.capture_session
 where id = %(session_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s::bigint);
 
+-- name: list_session_ids
+-- The ids of sessions that begin alike, as a range of the primary key.
+select id, concat_ws('  ', user_id, state::text, created_at) as label
+from {schema}.capture_session
+where id between %(first)s and %(last)s
+order by id
+limit %(limit)s;
+
 -- name: list_sessions
 -- A person's sessions, the newest first.
 select id, user_id, state::text, created_at, closed_at, error, result, starts, locked_by, locked_at, lease_seconds

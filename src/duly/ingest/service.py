@@ -19,6 +19,7 @@ from duly.kernel import timeline
 from duly.kernel.canonical import checked_json
 from duly.kernel.identity import new_id
 from duly.kernel.paging import MOST_ROWS, Page, checked_most, page_of, read_place
+from duly.kernel.prefix import IdPrefix, only_match
 from duly.objects import Objects
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "list_transitions",
     "list_versions",
     "replay_day",
+    "resolve_id",
 ]
 
 # Asking ---------------------------------------------------------------------------------------------------------------
@@ -106,6 +108,14 @@ async def get_session(pool: Pool, schema: str, user_id: int | None, session_id: 
     """A session of this person, or NotFound."""
     async with pool.transaction() as connection:
         return await get(connection, schema, user_id, session_id)
+
+
+async def resolve_id(pool: Pool, schema: str, prefix: IdPrefix) -> UUID:
+    """The id of the one session that begins so; a whole id is not looked up."""
+    if prefix.is_whole:
+        return prefix.first
+    async with pool.transaction() as connection:
+        return only_match(prefix, "session", await store.list_session_ids(connection, schema, prefix))
 
 
 async def list_sessions(

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 
 from duly.db.queries import load_queries
-from duly.db.rows import Connection, change, find_row, find_value, get_row, get_rows, get_rows_planned_anew
+from duly.db.rows import Connection, Row, change, find_row, find_value, get_row, get_rows, get_rows_planned_anew
 from duly.ingest.canonical import CANONICALIZER
 from duly.ingest.day import Day, Step, day_of
 from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session
@@ -17,6 +17,7 @@ from duly.ingest.notices import Event
 from duly.ingest.telling import News
 from duly.kernel.advisory import advisory_key
 from duly.kernel.lease import Lease, settle_and
+from duly.kernel.prefix import CANDIDATES_LIMIT, IdPrefix
 
 __all__ = [
     "BEGINNING",
@@ -48,6 +49,7 @@ __all__ = [
     "list_events",
     "list_images",
     "list_notifications",
+    "list_session_ids",
     "list_sessions",
     "list_snapshots",
     "list_versions",
@@ -154,6 +156,12 @@ async def find_session(connection: Connection, schema: str, user_id: int | None,
     """A session of this person, or of anybody when none is named."""
     row = await find_row(connection, SQL.using(schema=schema).find_session, user_id=user_id, session_id=session_id)
     return Session(**row) if row else None
+
+
+async def list_session_ids(connection: Connection, schema: str, prefix: IdPrefix) -> Sequence[Row]:
+    """The sessions whose ids begin so, a few of them."""
+    statement = SQL.using(schema=schema).list_session_ids
+    return await get_rows(connection, statement, first=prefix.first, last=prefix.last, limit=CANDIDATES_LIMIT)
 
 
 async def list_sessions(

@@ -285,6 +285,14 @@ select set_config('app.current_org_id', %(org)s::text, true);
 
 -- Looking ---------------------------------------------------------------------------------------------------------------
 
+-- name: list_job_ids
+-- The ids of an org's jobs that begin alike, as a range of the primary key.
+select id, concat_ws('  ', type, status) as label
+from ledger.job
+where org_id = %(org)s and id between %(first)s and %(last)s
+order by id
+limit %(limit)s;
+
 -- name: find_job
 -- Another org's job is not there.
 select

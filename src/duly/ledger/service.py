@@ -12,6 +12,7 @@ from duly.kernel.canonical import checked_json
 from duly.kernel.clock import now
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import Page, checked_most, page_of, read_place
+from duly.kernel.prefix import IdPrefix, only_match
 from duly.ledger import store
 from duly.ledger.asking import as_our_errors, creation_of
 from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Limit, Request, Status
@@ -28,6 +29,7 @@ __all__ = [
     "list_limits",
     "pause",
     "redrive",
+    "resolve_id",
     "resume",
     "retry",
 ]
@@ -62,6 +64,14 @@ async def find_traceback(pool: Pool, org: UUID, key: UUID) -> str | None:
     """Where the last try of a job that failed did so, if that is known."""
     async with tenant(pool, org) as connection:
         return await store.find_traceback(connection, org, key)
+
+
+async def resolve_id(pool: Pool, org: UUID, prefix: IdPrefix) -> UUID:
+    """The id of the one job of this org that begins so; a whole id is not looked up."""
+    if prefix.is_whole:
+        return prefix.first
+    async with tenant(pool, org) as connection:
+        return only_match(prefix, "job", await store.list_job_ids(connection, org, prefix))
 
 
 async def list_jobs(

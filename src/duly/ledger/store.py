@@ -33,6 +33,7 @@ from duly.kernel.crashpoint import crashpoint
 from duly.kernel.identity import new_owner
 from duly.kernel.lease import Lease, find_settled, keys_and_owners, settle_many
 from duly.kernel.outcome import clean_text, invalid_result
+from duly.kernel.prefix import CANDIDATES_LIMIT, IdPrefix
 from duly.ledger.machine import JOB
 from duly.ledger.model import (
     ANY,
@@ -72,6 +73,7 @@ __all__ = [
     "handed_back",
     "later",
     "list_events",
+    "list_job_ids",
     "list_jobs",
     "list_limits",
     "mark_failed",
@@ -440,6 +442,13 @@ async def act_for(connection: Connection, org: UUID) -> None:
 
 
 # Looking --------------------------------------------------------------------------------------------------------------
+
+
+async def list_job_ids(connection: Connection, org: UUID, prefix: IdPrefix) -> Sequence[Row]:
+    """The jobs of this org whose ids begin so, a few of them."""
+    return await get_rows(
+        connection, SQL.list_job_ids, org=org, first=prefix.first, last=prefix.last, limit=CANDIDATES_LIMIT
+    )
 
 
 async def find_job(connection: Connection, org: UUID, key: UUID) -> Job | None:

@@ -29,6 +29,14 @@ select id, author_id, status, release_time, created_at, updated_at, daily_key, v
 from posts.posts
 where id = %(key)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));
 
+-- name: list_post_ids
+-- The ids of posts that begin alike and that this viewer may see, as a range of the primary key.
+select id, concat_ws('  ', author_id, status) as label
+from posts.posts
+where id between %(first)s and %(last)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'))
+order by id
+limit %(limit)s;
+
 -- name: list_released
 -- Everybody's feed, the newest first, posts of the first version among them.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,

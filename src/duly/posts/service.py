@@ -16,6 +16,7 @@ from duly.kernel import timeline
 from duly.kernel.lease import sweep
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import Page, checked_most, page_of, read_place
+from duly.kernel.prefix import IdPrefix, only_match
 from duly.objects import Objects
 from duly.objects.photo import LARGEST_PHOTO_BYTES
 from duly.posts import store
@@ -30,6 +31,7 @@ __all__ = [
     "list_posts",
     "list_transitions",
     "repair",
+    "resolve_id",
     "upload_image",
 ]
 
@@ -122,6 +124,14 @@ async def get_post(pool: Pool, viewer: str | None, key: UUID, *, reader: str | N
     """A post that this viewer may see, or NotFound; a reader sees its request and lease too, where it is theirs."""
     async with pool.transaction() as connection:
         return await get(connection, key, viewer, reader)
+
+
+async def resolve_id(pool: Pool, viewer: str | None, prefix: IdPrefix) -> UUID:
+    """The id of the one post that begins so and that this viewer may see; a whole id is not looked up."""
+    if prefix.is_whole:
+        return prefix.first
+    async with pool.transaction() as connection:
+        return only_match(prefix, "post", await store.list_post_ids(connection, prefix, viewer))
 
 
 async def get_image(pool: Pool, objects: Objects, viewer: str | None, key: UUID) -> bytes:

@@ -10,6 +10,7 @@ import orjson
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, change, find_row, find_value, get_row, get_rows, get_value
 from duly.kernel.identity import worker_of
+from duly.kernel.prefix import CANDIDATES_LIMIT, IdPrefix
 from duly.posts.model import Intent, LegacyPost, Post, Status
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "expire_uploads",
     "find_post",
     "list_of_author",
+    "list_post_ids",
     "list_released",
     "retain",
     "write_notices",
@@ -74,6 +76,13 @@ async def find_post(connection: Connection, key: UUID, viewer: str | None, *, re
     """A post that this viewer may see; a reader sees request and lease too, where it is theirs."""
     row = await find_row(connection, SQL.find_post, key=key, viewer=viewer, reader=reader or viewer)
     return post_of(row) if row else None
+
+
+async def list_post_ids(connection: Connection, prefix: IdPrefix, viewer: str | None) -> Sequence[Row]:
+    """The posts whose ids begin so and that this viewer may see, a few of them."""
+    return await get_rows(
+        connection, SQL.list_post_ids, first=prefix.first, last=prefix.last, viewer=viewer, limit=CANDIDATES_LIMIT
+    )
 
 
 async def list_released(

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from duly.kernel import machine, timeline
 from duly.kernel.idempotency import create_once
 from duly.kernel.outcome import Created, Creation, Existing
 from duly.kernel.paging import Page, checked_most, page_of, read_place
+from duly.kernel.words import when
 from duly.scheduler import store
 from duly.scheduler.machine import RUN_MACHINE
 from duly.scheduler.model import (
@@ -346,7 +347,8 @@ def as_our_errors() -> Generator[None, None, None]:
             case store.NO_SUCH_RUN:
                 raise NotFound(words) from None
             case store.ALREADY_ANSWERED:
-                raise AlreadyAnswered(words, receipt=orjson.loads(error.diag.message_detail or "{}")) from None
+                receipt = orjson.loads(error.diag.message_detail or "{}")
+                raise AlreadyAnswered(answered_in_words(receipt, words), receipt=receipt) from None
             case store.RUN_CLOSED:
                 raise RunClosed(words) from None
             case store.NOTHING_TO_UNDO:
@@ -359,3 +361,11 @@ def as_our_errors() -> Generator[None, None, None]:
                 raise InvalidArgument(words) from None
             case _:
                 raise
+
+
+def answered_in_words(receipt: Mapping[str, Any], words: str) -> str:
+    """The first answer with its time to the second; in the database's own words where it gave no receipt."""
+    if "confirmed_at" not in receipt:
+        return words
+    at = datetime.fromisoformat(receipt["confirmed_at"]).astimezone(UTC)
+    return f"run {receipt['job_run_id']} was answered already: {receipt['action']}, at {when(at)}"

@@ -71,9 +71,14 @@ def duly_databases(duly_server: str, duly_home: Path, duly_template: Callable[[s
 
 @pytest.fixture
 def duly_database(duly_databases: "TestDatabases") -> Generator[str, None, None]:
-    """The address of a database of this test's own: migrated, empty, with a clock that can be moved."""
+    """The address of a database of this test's own: migrated, empty, with a clock that can be moved.
+
+    A URL, which psycopg, asyncpg and SQLAlchemy's `create_engine` take as it is.
+    """
+    from duly.db.location import url_of
+
     with duly_databases.clone(f"of_{os.getpid()}") as dsn:
-        yield dsn
+        yield url_of(dsn)
 
 
 @pytest.fixture

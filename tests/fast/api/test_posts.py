@@ -348,6 +348,11 @@ def test_what_is_no_photograph_that_we_take_is_refused(image: Any, words: str, q
         assert words in problem(answer, 422, "INVALID_ARGUMENT")
 
 
+def test_a_form_is_refused_with_the_way_to_send_the_file_itself(quiet: httpx2.Client) -> None:
+    answer = quiet.post("/v1/posts/images", files={"image": ("x.jpg", PHOTO, "image/jpeg")})
+    assert "send the file itself: curl --data-binary @x.jpg" in problem(answer, 422, "INVALID_ARGUMENT")
+
+
 def test_a_photograph_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
     quiet: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -378,7 +378,7 @@ async def test_what_is_paused_is_not_claimed_until_it_is_resumed(cli: CommandLin
     assert resumed == "resumed   queue default and type work\n"
     assert await jobs.claim() == []
     assert cli.json("jobs", "resume", "--queue", "default")["resumed"] is True
-    assert cli.output("jobs", "resume", "--queue", "default") == "it was not paused\n"
+    assert cli.output("jobs", "resume", "--queue", "default") == "unchanged queue default was not paused; nothing is\n"
     assert len(await jobs.claim()) == 1
     for verb in ("pause", "resume"):
         assert isinstance(cli.error("jobs", verb), InvalidArgument)

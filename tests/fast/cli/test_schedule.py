@@ -351,6 +351,26 @@ def test_a_run_is_snoozed_and_skipped_in_words(cli: ScheduleCommandLine) -> None
     assert "payload.minutes: is not known for skip" in str(refusal)
 
 
+def test_a_second_answer_is_refused_with_the_time_of_the_first_to_the_second(cli: ScheduleCommandLine) -> None:
+    run = cli.sent_run("--amount", "9500")
+    cli.output("schedule", "answer", run, "complete")
+    refused = cli.run("schedule", "answer", run, "skip")
+    assert refused.exit_code == 2
+    first = re.escape(f"duly: run {run} was answered already: complete, at ")
+    assert re.match(rf"{first}\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC\n", refused.stderr), refused.stderr
+    (entry,) = cli.output("expenses", "list").splitlines()[1:]
+    assert "  9500.00  " in entry
+    assert cli.json("expenses", "list")["items"][0]["amount"] == "9500.000000"
+
+
+def test_the_times_of_a_rule_in_utc_are_told_once(cli: ScheduleCommandLine) -> None:
+    _, head, *rows = cli.output("schedule", "next", MONTHLY, "--zone", "UTC").splitlines()
+    assert head.split() == ["period", "UTC"]
+    assert all(len(row.split()) == 2 for row in rows)
+    _, head, *_ = cli.output("schedule", "next", MONTHLY, "--zone", "Europe/Stockholm").splitlines()
+    assert head.split() == ["period", "Europe/Stockholm", "UTC"]
+
+
 def test_what_was_closed_takes_no_answer(cli: ScheduleCommandLine) -> None:
     run = cli.sent_run()
     schedule = cli.json("schedule", "runs")["items"][0]["job_id"]

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
@@ -211,6 +211,14 @@ class Read:
 
     def fetchone(self) -> Any:
         return self.row
+
+
+def test_the_address_of_a_tests_database_is_a_url_that_sqlalchemy_takes(duly_database: str) -> None:
+    assert make_url(duly_database).database
+    engine = create_engine(duly_database)
+    with engine.connect() as connection:
+        assert connection.execute(text("select count(*) from ledger.job")).scalar() == 0
+    engine.dispose()
 
 
 @pytest.mark.parametrize("autocommit", [True, False])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import httpx2
 import psycopg
 import pytest
+from sqlalchemy import create_engine, make_url, text
 
 from duly.db.admin import clone_database, drop_database
 from duly.db.migrate import newest_revision
@@ -84,15 +86,50 @@ def test_it_serves_health_and_readiness(up: tuple[Program, str]) -> None:
 
 def test_it_says_in_a_few_lines_what_runs_where_and_what_next(home: Path) -> None:
     with Program([*DULY, "up", "--port", "0"], environment=plain_environment(DULY_HOME=str(home))) as program:
-        lines = [program.line() for _ in range(6)]
+        lines = [program.line() for _ in range(7)]
         assert lines[0].startswith("duly 0.1.0 is up after")
-        assert [line.split()[0] for line in lines[1:]] == ["database", "schema", "api", "next", "stop"]
+        assert [line.split()[0] for line in lines[1:]] == ["database", "address", "schema", "api", "next", "stop"]
+        readme = (ROOT / "README.md").read_text().partition("duly 0.1.0 is up after")[2].splitlines()[1:7]
+        assert [line.split()[0] for line in readme] == [line.split()[0] for line in lines[1:]]
         assert f"data in {home}" in lines[1]
-        assert newest_revision() in lines[2]
-        assert "http://127.0.0.1:" in lines[3]
-        assert lines[3].endswith("(/v1/jobs, /v1/posts, /v1/ingest, /v1/schedules, /healthz, /readyz)")
+        assert newest_revision() in lines[3]
+        assert "http://127.0.0.1:" in lines[4]
+        assert lines[4].endswith("(/v1/jobs, /v1/posts, /v1/ingest, /v1/schedules, /healthz, /readyz)")
         assert program.finish(signal.SIGINT) == 0
         assert program.said() == ""
+
+
+def test_the_address_it_prints_is_a_database_url_for_every_program(home: Path) -> None:
+    environment = plain_environment(DULY_HOME=str(home), DULY_COMMAND="./duly")
+    with Program([*DULY, "up", "--port", "0"], environment=environment) as program:
+        lines = [program.line() for _ in range(7)]
+        assert "in another terminal: ./duly jobs --help" in lines[5]
+        variable, _, quoted = lines[2].split()[1].partition("=")
+        (address,) = shlex.split(quoted)
+        assert variable == "DATABASE_URL"
+        with psycopg.connect(address) as connection:
+            assert connection.execute("select count(*) from ledger.job").fetchone() == (0,)
+        engine = create_engine(make_url(address).set(drivername="postgresql+psycopg"))
+        with engine.begin() as tx:
+            assert tx.execute(text("select current_database()")).scalar() == "duly"
+        engine.dispose()
+        psql = run_duly("psql", "-At", "-c", "select current_database()", DATABASE_URL=address)
+        assert psql.stdout == "duly\n", psql.stderr
+        cycle = subprocess.run(
+            [*PYTHON, ROOT / "main.py"], env=plain_environment(DATABASE_URL=address), capture_output=True, text=True
+        )
+        assert cycle.returncode == 0, cycle.stderr
+        assert program.finish(signal.SIGINT) == 0
+
+
+def test_after_ctrl_c_it_says_how_long_work_may_take_and_what_a_second_one_does(home: Path) -> None:
+    environment = plain_environment(DULY_HOME=str(home), DULY_STOP_SECONDS="2")
+    with Program([*DULY, "up", "--port", "0"], environment=environment) as program:
+        for _ in range(7):
+            program.line()
+        program.process.send_signal(signal.SIGINT)
+        assert program.line() == "duly: stopping: running work may finish for up to 10 s; Ctrl-C again ends it at once"
+        assert program.line() == "duly: stopped"
 
 
 def test_it_takes_a_day_given_as_data_and_never_its_sample_for_photographs(home: Path, up: tuple[Program, str]) -> None:

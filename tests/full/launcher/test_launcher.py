@@ -141,6 +141,17 @@ class TestWhenNothingChanged:
         answer = subprocess.run([tmp_path / "link"], env=prepared.environment(), capture_output=True, text=True)
         assert said(answer)["small_core"] == "1.0"
 
+    def test_it_passes_on_how_it_was_called(self, prepared: SmallProject) -> None:
+        environment = prepared.environment()
+        calls = {
+            "./duly": (["./duly", "called"], environment),
+            str(prepared.root / "duly"): ([prepared.root / "duly", "called"], environment),
+            "duly": (["sh", "-c", "duly called"], {**environment, "PATH": f"{prepared.root}:{environment['PATH']}"}),
+        }
+        for called, (command, given) in calls.items():
+            answer = subprocess.run(command, env=given, cwd=prepared.root, capture_output=True, text=True)
+            assert said(answer)["called"] == called
+
     def test_it_works_without_cmp(self, prepared: SmallProject) -> None:
         (prepared.programs / "cmp").unlink()
         answer = prepared.run()

@@ -14,6 +14,7 @@ root it runs under an account that exists already, for PostgreSQL refuses root.
 process, `server` is what the rest of duly uses.
 """
 
+from duly.db.embedded.plan import has_data
 from duly.db.embedded.server import EmbeddedServer
 
-__all__ = ["EmbeddedServer"]
+__all__ = ["EmbeddedServer", "has_data"]

@@ -24,7 +24,7 @@ from duly.db.embedded.account import Account, server_account
 from duly.db.embedded.binaries import Binaries, find_binaries
 from duly.errors import HomeUnusable
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "has_data", "make_plan"]
 
 ROOT_HOMES = Path("/var/lib/duly")
 LONGEST_SOCKET_DIRECTORY = 85
@@ -132,6 +132,11 @@ def owner_of_data(wanted: Path) -> int | None:
         except OSError:
             continue
     return None
+
+
+def has_data(home: Path) -> bool:
+    """Does this home hold the data of a server? Looks only; makes nothing."""
+    return owner_of_data(home.absolute()) is not None
 
 
 def make_directory(path: Path, account: Account) -> None:

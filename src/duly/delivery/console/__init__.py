@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from duly.delivery.channel import Message, WhenUncertain
+from duly.kernel.words import as_called
 
 __all__ = ["Console"]
 
@@ -42,7 +43,7 @@ def shown(message: Message) -> str:
 def command_of(run: int, button: Mapping[str, Any]) -> str:
     """The command that answers as this button does."""
     minutes = button.get("payload", {}).get("minutes")
-    asked = f"duly schedule answer {run} {button['action']} --key {button['key']}"
+    asked = as_called(f"duly schedule answer {run} {button['action']} --key {button['key']}")
     return f"{asked} --minutes {minutes}" if minutes else asked
 
 

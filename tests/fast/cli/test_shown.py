@@ -1,0 +1,225 @@
+"""What commands show: tables that fit the terminal, times, amounts; and ids that may be shortened."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from rich.cells import cell_len
+
+from duly.cli import shown
+from duly.cli.watching import stage_of, watcher
+from duly.errors import InvalidArgument, NotFound
+from duly.kernel.prefix import read_prefix
+from duly.ledger import store
+from duly.ledger.model import Status
+from duly.ledger.sdk import DEFAULT_ORG
+from tests.support.command_line import CommandLine
+from tests.support.fixtures import admin, database, worker
+from tests.support.ledger.actions import Admin, JobActions
+from tests.support.ledger.fixtures import jobs
+
+__all__ = ["admin", "database", "jobs", "worker"]
+
+IDS = [UUID(f"019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e{nth:02x}") for nth in range(3)]
+SOON = datetime(2026, 11, 18, 2, 10, 33, 45_678, UTC)
+
+
+@pytest.fixture
+def cli(database: str, tmp_path: Path) -> CommandLine:
+    return CommandLine(database, tmp_path)
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines of a table."""
+    shown.print_table(columns, rows)
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_a_table_is_no_wider_than_the_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shown, "terminal_width", lambda: width)
+    rows = [[uuid4(), "work", SOON, SOON, "任务失败" * 30], [uuid4(), "other", None, SOON, "x" * 200]]
+    lines = table(("id", "type", "created_at", "finished_at", "last_error"), rows, capsys)
+    assert max(map(cell_len, lines)) <= width
+    assert all("…" in line for line in lines[1:])
+
+
+def test_what_fits_is_not_shortened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(shown, "terminal_width", lambda: 80)
+    head, first = table(("id", "words"), [[IDS[0], "x" * 42]], capsys)
+    assert first == f"{IDS[0]}  {'x' * 42}"
+    assert head.split() == ["id", "words"]
+
+
+def test_ids_are_shortened_last_and_stay_unique(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shown, "terminal_width", lambda: 50)
+    random = [UUID(f"{nth}19a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77") for nth in range(3)]
+    _, *rows = table(("id", "words"), [[key, "x" * 100] for key in random], capsys)
+    assert [row.split()[0] for row in rows] == [str(key)[: len(rows[0].split()[0])] for key in random]
+    _, *alike = table(("id", "words"), [[key, "x" * 100] for key in IDS], capsys)
+    assert [row.split()[0] for row in alike] == [str(key) for key in IDS]
+
+
+def test_off_a_terminal_every_cell_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    _, row = table(("id", "words"), [[IDS[0], "x" * 500]], capsys)
+    assert row == f"{IDS[0]}  {'x' * 500}"
+
+
+def test_a_list_of_jobs_fits_a_terminal_of_80_columns(
+    cli: CommandLine, jobs: JobActions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.enqueue(org=DEFAULT_ORG, rows=3)
+    monkeypatch.setattr(shown, "terminal_width", lambda: 80)
+    lines = cli.output("jobs", "list").splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert len({line.split()[0] for line in lines}) == 4
+    assert "queued" in lines[1]
+
+
+# Times and amounts ----------------------------------------------------------------------------------------------------
+
+
+def test_a_timeline_has_times_with_their_zone_and_milliseconds(cli: CommandLine) -> None:
+    key = cli.json("jobs", "enqueue", "work")["id"]
+    (line,) = cli.output("jobs", "timeline", key).splitlines()[1:]
+    _, day, clock, zone, *_ = line.split()
+    assert datetime.fromisoformat(f"{day}T{clock}").microsecond % 1000 == 0
+    assert len(clock) == len("02:10:33.045")
+    assert zone == f"{datetime.now().astimezone():%Z}"
+    assert shown.instant_of(SOON.astimezone()).split()[1].endswith(":33.045")
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [("9500.000000", "9500.00"), ("0.5", "0.50"), ("1.2345", "1.2345"), ("-3", "-3.00"), ("1E+3", "1000.00")],
+)
+def test_an_amount_has_its_cents(amount: str, text: str) -> None:
+    assert shown.text_of(Decimal(amount)) == text
+
+
+# Jobs -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_says_in_one_line_how_often_it_was_started(cli: CommandLine, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG)
+    await jobs.claim()
+    lines = cli.output("jobs", "show", key).splitlines()
+    assert [line for line in lines if line.startswith(("starts", "attempt", "max_attempts"))] == [
+        "starts               1 of 5 (attempt 0, counted from 0)"
+    ]
+    told = cli.json("jobs", "show", key)
+    assert (told["starts"], told["attempt"], told["max_attempts"]) == (1, 0, 5)
+
+
+async def test_watching_off_a_terminal_tells_errors_and_the_result_in_columns(
+    cli: CommandLine, jobs: JobActions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG)
+    job = await store.find_job(jobs.worker, DEFAULT_ORG, key)
+    await jobs.fail(*await jobs.claim())
+    failed = await store.find_job(jobs.worker, DEFAULT_ORG, key)
+    assert job
+    assert failed
+    assert stage_of(failed) == "start 1 of 5 failed: OOPS: because"
+    with watcher(job, as_json=False) as tell_change:
+        tell_change(failed)
+        tell_change(replace(failed, status=Status.DEAD_LETTER))
+        tell_change(replace(failed, status=Status.RUNNING, stage="half", progress=50))
+    columns = [line.split(str(key)) for line in capsys.readouterr().out.splitlines()]
+    assert {len(before) for before, _ in columns} == {12}
+    assert columns[2][1].split() == ["50", "%", "half"]
+
+
+async def test_the_end_of_a_watched_job_shows_its_result(cli: CommandLine, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG)
+    await store.done(jobs.worker, await jobs.claim(), [{"hello": "Anna"}])
+    assert cli.output("jobs", "show", key, "--watch").splitlines()[-1] == 'result    {"hello": "Anna"}'
+
+
+def test_resuming_what_is_not_paused_says_unchanged_and_what_is_paused(cli: CommandLine) -> None:
+    assert cli.output("jobs", "resume", "--queue", "images") == ("unchanged queue images was not paused; nothing is\n")
+    first = cli.output("jobs", "pause", "--queue", "images")
+    assert cli.output("jobs", "pause", "--queue", "images") == first  # and since when it has been
+    assert cli.output("jobs", "resume", "--queue", "imagse") == (
+        "unchanged queue imagse was not paused; paused: queue images\n"
+    )
+    assert cli.output("jobs", "resume", "--queue", "images") == "resumed   queue images\n"
+    assert cli.json("jobs", "resume", "--queue", "images")["resumed"] is False
+
+
+# Ids ------------------------------------------------------------------------------------------------------------------
+
+
+def put_in(admin: Admin, *keys: UUID) -> None:
+    """Jobs with these ids."""
+    for key in keys:
+        admin.execute("insert into ledger.job (id, org_id, type) values (%s, %s, 'work')", (key, DEFAULT_ORG))
+
+
+def test_a_job_is_found_by_the_beginning_of_its_id(cli: CommandLine, admin: Admin) -> None:
+    key, other = UUID("a19a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77"), UUID("b19a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77")
+    put_in(admin, key, other)
+    for shortened in ("a19a", "A19A8B8E", "a19a8b8e-5f", str(key), key.hex):
+        assert cli.json("jobs", "show", shortened)["id"] == str(key)
+    assert cli.output("jobs", "timeline", "a19a") == cli.output("jobs", "timeline", key)
+    assert "no worker is alive" in cli.output("jobs", "explain", "a19a")
+    assert cli.json("jobs", "cancel", "a19a")["id"] == str(key)
+    assert f"job {key} is canceled" in str(cli.error("jobs", "retry", "a19a"))
+
+
+def test_a_beginning_of_several_ids_lists_the_candidates(cli: CommandLine, admin: Admin) -> None:
+    put_in(admin, *IDS)
+    refusal = cli.error("jobs", "cancel", "019a8b8e")
+    assert isinstance(refusal, InvalidArgument)
+    first, *candidates = str(refusal).splitlines()
+    assert first == "several ids of a job begin with 019a8b8e; give more of one:"
+    assert candidates == [f"  {key}  work  queued" for key in IDS]
+    assert cli.json("jobs", "list", "--status", "canceled")["items"] == []
+
+
+def test_what_begins_no_id_or_is_too_short_is_refused(cli: CommandLine) -> None:
+    for kind, words in (("job", "jobs show"), ("post", "posts show"), ("session", "ingest show")):
+        refusal = cli.error(*words.split(), "019a")
+        assert isinstance(refusal, NotFound)
+        assert str(refusal) == f"there is no {kind} whose id begins with 019a"
+        for wrong in ("019", "nothing-like-it", "", "0" * 33):
+            assert cli.run(*words.split(), wrong).exit_code == 2
+    message = cli.error("notifications", "show", "019a")
+    assert str(message) == "there is no message whose id begins with 019a"
+    with pytest.raises(InvalidArgument, match="at least its first 4 characters"):
+        read_prefix("019")
+
+
+def test_another_orgs_job_is_not_found_by_the_beginning_of_its_id(cli: CommandLine, admin: Admin) -> None:
+    put_in(admin, IDS[0])
+    cli.output("orgs", "create", "acme")
+    assert isinstance(cli.error("jobs", "show", "019a8b8e", "--org", "acme"), NotFound)
+
+
+def test_every_command_on_a_post_session_or_message_takes_the_beginning_of_its_id(
+    cli: CommandLine, admin: Admin
+) -> None:
+    cli.output("users", "create", "anna", "--telegram-id", 42)
+    row = admin.execute(
+        "insert into duly.outbox (channel, recipient, kind, payload) values ('console', 'anna', 'alert', '{}')"
+        " returning id"
+    ).fetchone()
+    assert row
+    message = str(row[0])
+    assert cli.json("notifications", "show", message[:13])["id"] == message
+    fixture = Path(__file__).parents[3] / "fixtures" / "sample_schedule.json"
+    session = cli.json("ingest", "capture", "--fixture", fixture, "--user", 42, "--wait", 0)["id"]
+    for verb in ("show", "timeline"):
+        assert cli.output("ingest", verb, session[:13]) == cli.output("ingest", verb, session)
+    assert "no worker is alive" in cli.output("ingest", "explain", session[:13])

@@ -1,0 +1,114 @@
+"""Every example of README and docs is run by a test, or is listed with the reason why it cannot be."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, cast
+
+import psycopg
+from sqlalchemy import create_engine
+from typer.core import TyperGroup as Group
+from typer.main import get_command
+
+from duly.cli import app
+from duly.db.location import url_of
+from duly.launcher import ROOT
+from tests.support.pages import CANNOT_RUN, RUN_ELSEWHERE, Block, blocks
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+CODE = re.compile(r"^```\w*\n(.*?)^```$|`([^`\n]+)`", re.MULTILINE | re.DOTALL)
+CALL = re.compile(r"(?<![\w./-])(?:\./)?duly ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)\b([^|`#]*)")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+PASS_ARGUMENTS_ON = {"test", "psql"}
+
+
+def block_of(page: str, first_line: str) -> Block:
+    """The one block of a page that begins so."""
+    (found,) = [block for block in blocks() if block.key == (page, first_line)]
+    return found
+
+
+# All of them ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_entry_of_the_tables_is_a_block_and_every_test_they_name_is_there() -> None:
+    known = {block.key for block in blocks()}
+    listed = Counter([*RUN_ELSEWHERE, *CANNOT_RUN])
+    assert [key for key in listed if key not in known] == [], "no page has such a block any more"
+    assert [key for key, times in listed.items() if times > 1] == []
+    assert [test for test in RUN_ELSEWHERE.values() if not (ROOT / test).is_file()] == []
+
+
+def test_a_block_of_python_or_sql_is_run_by_a_test_that_is_named() -> None:
+    offenders = [
+        block.key for block in blocks() if block.language in ("python", "sql") and block.key not in RUN_ELSEWHERE
+    ]
+    assert offenders == [], "add a test that runs it, and name it in tests/support/pages.py"
+
+
+def test_every_option_of_a_command_on_a_page_is_one_it_has() -> None:
+    assert list(wrong_options()) == []
+
+
+def wrong_options() -> Iterator[str]:
+    """Each option in the code of a page that its command does not know."""
+    group = cast("Group", get_command(app))
+    for page in PAGES:
+        for block, span in CODE.findall(page.read_text()):
+            for line in (block or span).split("\n"):
+                for words, rest in CALL.findall(line):
+                    known = options_of(group, words.split())
+                    if known is not None:
+                        given = OPTION.findall(rest.partition(" duly ")[0])
+                        yield from (f"{page.name}: duly {words} {each}" for each in given if each not in known)
+
+
+def options_of(group: Group, words: list[str]) -> set[str] | None:
+    """The options of the command that these words begin; None when it is none, or passes them on."""
+    first = group.commands.get(words[0])
+    if isinstance(first, Group):
+        first = first.commands.get(words[1]) if len(words) > 1 else None
+    if first is None or words[0] in PASS_ARGUMENTS_ON:
+        return None
+    return {
+        "--help",
+        *(option for parameter in first.params for option in (*parameter.opts, *parameter.secondary_opts)),
+    }
+
+
+# Python ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_readme_asks_for_a_job_inside_a_transaction(database: str) -> None:
+    names: dict[str, Any] = {"engine": create_engine(url_of(database).replace("postgresql", "postgresql+psycopg", 1))}
+    exec(block_of("README.md", "import duly").text, names)  # noqa: S102 (the page itself)
+    exec(block_of("README.md", "with engine.begin() as tx:").text, names)  # noqa: S102
+    names["engine"].dispose()
+    with psycopg.connect(database) as connection:
+        found = connection.execute("select type, idempotency_key, payload from ledger.job").fetchall()
+    assert found == [("greet", "order:42", {"name": "Anna"})]
+
+
+def test_the_lines_of_the_page_on_logs_can_be_written() -> None:
+    names: dict[str, Any] = {"error": OSError("gone"), "__name__": "page"}
+    exec(block_of("docs/logs.md", "from duly.logs import get_log").text, names)  # noqa: S102
+
+
+# SQL ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_asked_for_in_sql_as_the_page_does(database: str) -> None:
+    statement = block_of("docs/ledger.md", "select id, outcome from ledger.enqueue(").text
+    with psycopg.connect(database) as connection:
+        outcomes = [cast("Any", connection.execute(cast("Any", statement)).fetchone())[1] for _ in range(2)]
+        assert outcomes == ["created", "existing"]
+
+
+def test_the_grants_of_the_page_on_supabase_are_taken(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("create role authenticated")  # as Supabase has it
+        for block in blocks():
+            if (block.page, block.language) == ("docs/supabase.md", "sql"):
+                statements = re.sub(r"\bapp\b", "app_of_the_page", block.text)
+                connection.execute(cast("Any", statements))
+        connection.rollback()  # roles belong to the whole server
