@@ -12,6 +12,8 @@ declare
     wanted record;
     of_script oid;
     guests jsonb;
+    taken text;
+    first_taken text;
 begin
     for wanted in
         select * from (values
@@ -97,6 +99,25 @@ begin
                     (select pg_get_userbyid(nspowner) from pg_catalog.pg_namespace where oid = of_script)
                 );
         end;
+    end if;
+    -- A schema of one of our names that belongs to others; the ingest tables of a backend are used as they are.
+    select
+        string_agg(format('%I (owner %I)', n.nspname, pg_get_userbyid(n.nspowner)), ', ' order by n.nspname),
+        min(quote_ident(n.nspname))
+    into taken, first_taken
+    from pg_catalog.pg_namespace as n
+    where n.nspname in ('duly', 'user', 'ledger', 'posts', 'scheduler', 'expense', 'schedule_ingest')
+        and not has_schema_privilege('duly_owner', n.oid, 'create')
+        and not (n.nspname = 'schedule_ingest' and exists (
+            select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
+        ));
+    if taken is not null then
+        raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
+            using errcode = 'duplicate_schema', hint = format(
+                'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if it '
+                'was made for duly: alter schema %s owner to %I%s', first_taken, first_taken, 'duly_owner',
+                case when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name' else '' end
+            );
     end if;
 end
 $prelude$;
@@ -185,7 +206,9 @@ create table duly.orgs (
     created_at timestamptz not null default duly.clock(),
     constraint pk_orgs primary key (id),
     constraint uq_orgs__name unique (name),
-    constraint ck_orgs__name check (name = btrim(name) and char_length(name) between 1 and 200)
+    constraint ck_orgs__name check (
+        name = btrim(name) and char_length(name) between 1 and 200 and name !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
+    )
 );
 comment on table duly.orgs is 'A tenant: whose jobs and keys these are.';
 
@@ -228,7 +251,9 @@ create table duly.api_keys (
     constraint uq_api_keys__prefix unique (prefix),
     constraint fk_api_keys_orgs_org_id foreign key (org_id) references duly.orgs (id) on delete restrict,
     constraint fk_api_keys_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
-    constraint ck_api_keys__name check (name = btrim(name) and char_length(name) between 1 and 200),
+    constraint ck_api_keys__name check (
+        name = btrim(name) and char_length(name) between 1 and 200 and name !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
+    ),
     constraint ck_api_keys__prefix check (prefix ~ '^duly_[a-z0-9]{12}$'),
     constraint ck_api_keys__secret_sha256 check (octet_length(secret_sha256) = 32),
     constraint ck_api_keys__scopes check (cardinality(scopes) between 1 and 32 and array_position(scopes, null) is null),

@@ -12,6 +12,8 @@ declare
     wanted record;
     of_script oid;
     guests jsonb;
+    taken text;
+    first_taken text;
 begin
     for wanted in
         select * from (values
@@ -97,6 +99,25 @@ begin
                     (select pg_get_userbyid(nspowner) from pg_catalog.pg_namespace where oid = of_script)
                 );
         end;
+    end if;
+    -- A schema of one of our names that belongs to others; the ingest tables of a backend are used as they are.
+    select
+        string_agg(format('%I (owner %I)', n.nspname, pg_get_userbyid(n.nspowner)), ', ' order by n.nspname),
+        min(quote_ident(n.nspname))
+    into taken, first_taken
+    from pg_catalog.pg_namespace as n
+    where n.nspname in ('duly', 'user', 'ledger', 'posts', 'scheduler', 'expense', 'schedule_ingest')
+        and not has_schema_privilege('duly_owner', n.oid, 'create')
+        and not (n.nspname = 'schedule_ingest' and exists (
+            select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
+        ));
+    if taken is not null then
+        raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
+            using errcode = 'duplicate_schema', hint = format(
+                'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if it '
+                'was made for duly: alter schema %s owner to %I%s', first_taken, first_taken, 'duly_owner',
+                case when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name' else '' end
+            );
     end if;
 end
 $prelude$;

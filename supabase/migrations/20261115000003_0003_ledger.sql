@@ -12,6 +12,8 @@ declare
     wanted record;
     of_script oid;
     guests jsonb;
+    taken text;
+    first_taken text;
 begin
     for wanted in
         select * from (values
@@ -98,6 +100,25 @@ begin
                 );
         end;
     end if;
+    -- A schema of one of our names that belongs to others; the ingest tables of a backend are used as they are.
+    select
+        string_agg(format('%I (owner %I)', n.nspname, pg_get_userbyid(n.nspowner)), ', ' order by n.nspname),
+        min(quote_ident(n.nspname))
+    into taken, first_taken
+    from pg_catalog.pg_namespace as n
+    where n.nspname in ('duly', 'user', 'ledger', 'posts', 'scheduler', 'expense', 'schedule_ingest')
+        and not has_schema_privilege('duly_owner', n.oid, 'create')
+        and not (n.nspname = 'schedule_ingest' and exists (
+            select from pg_catalog.pg_class as c where c.relnamespace = n.oid and c.relname = 'capture_session'
+        ));
+    if taken is not null then
+        raise exception 'duly needs schemas that exist and do not belong to "%": %', 'duly_owner', taken
+            using errcode = 'duplicate_schema', hint = format(
+                'use another database for duly, or rename the schema: alter schema %s rename to another_name; or, if it '
+                'was made for duly: alter schema %s owner to %I%s', first_taken, first_taken, 'duly_owner',
+                case when first_taken = quote_ident('schedule_ingest') then '; or set DB_SCHEMA to another name' else '' end
+            );
+    end if;
 end
 $prelude$;
 
@@ -152,7 +173,7 @@ create table ledger.job (
     result jsonb,
     run_at timestamptz not null default duly.clock(),
     timeout_seconds double precision,
-    backoff_base_seconds double precision not null default 1,
+    backoff_base_seconds double precision not null default 15,
     backoff_cap_seconds double precision not null default 600,
     starts bigint not null default 0,
     snoozes bigint not null default 0,
@@ -232,10 +253,22 @@ create table ledger.job_event (
     constraint fk_job_event_job_job_id foreign key (job_id) references ledger.job (id) on delete cascade
 );
 comment on table ledger.job_event is 'One row per transition of a job, in order, written by its triggers and by nobody else.';
+comment on column ledger.job_event.id is 'Derived from job_id and seq, so that a job has one event of each number.';
 comment on column ledger.job_event.seq is 'The revision of the job that this brought about: 1, 2, 3.';
 create index idx_job_event__job_id_ts on ledger.job_event (job_id, ts);
 create index idx_job_event__ts on ledger.job_event (ts);
 select duly.protect('ledger.job_event');
+
+create function ledger.event_id(job uuid, seq bigint) returns uuid
+    language sql immutable parallel safe
+    return encode(
+        -- The first half of the job's id, so that its events lie together, and 62 bits of a hash; two bits are a UUID's own.
+        set_bit(set_bit(
+            overlay(uuid_send(job) placing int8send(uuid_hash_extended(job, seq)) from 9), 70, 0
+        ), 71, 1),
+        'hex'
+    )::uuid;
+comment on function ledger.event_id(uuid, bigint) is 'The id of the event that a job has under a number.';
 
 -- Pauses and limits ----------------------------------------------------------------------------------------------------
 
@@ -268,7 +301,7 @@ begin
         new.moved_from := null;
     elsif new."id" is distinct from old."id" then
         raise exception 'the key of % % cannot change', 'job', old."id" using errcode = 'DU001';
-    elsif new."status" is not distinct from old."status" and not ((old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner") or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null and new.cancel_requested_at is not null))) then
+    elsif new."status" is not distinct from old."status" and not ((old."status"::text = 'running' and new."lease_owner" is distinct from old."lease_owner") or (new.progressed_at is distinct from old.progressed_at or (old.cancel_requested_at is null and new.cancel_requested_at is not null) or new.idempotency_key is distinct from old.idempotency_key)) then
         new.revision := old.revision;
         new.moved_from := null;
         new.said := null;
@@ -278,6 +311,12 @@ begin
     else
         new.revision := old.revision + 1;
         new.moved_from := old."status"::text;
+        if new.idempotency_key is distinct from old.idempotency_key
+            and (new.idempotency_key is not null or new.status <> 'canceled')
+        then
+            raise exception 'the key of job % stays its own until it is canceled and the key released', old.id
+                using errcode = 'DU001';
+        end if;
         if new.said is not distinct from old.said then
             new.said := null;
         end if;
@@ -285,8 +324,8 @@ begin
         new.attempt := greatest(new.starts - 1, 0);
         new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at) else old.started_at end;
         if new.status in ('succeeded', 'canceled', 'dead_letter') then
-            new.finished_at := new.updated_at;
-            new.retain_until := new.updated_at + new.retain_for;
+            new.finished_at := coalesce(old.finished_at, new.updated_at);
+            new.retain_until := new.finished_at + new.retain_for;
         else
             new.finished_at := null;
             new.retain_until := null;
@@ -308,7 +347,7 @@ create function "ledger"."job_timeline"() returns trigger
     as $timeline$
 begin
     insert into ledger.job_event (id, job_id, org_id, seq, prev_status, next_status, detail_json)
-    select duly.new_id(), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) else said end
+    select ledger.event_id("id", revision), "id", org_id, revision, moved_from, "status"::text, case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts) when moved_from = 'running' and status <> 'running' and num_nonnulls(stage, progress) > 0 then coalesce(said, jsonb_build_object()) || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress)) else said end
     from moved
     where moved_from is not null or tg_op = 'INSERT';
     return null;
@@ -349,6 +388,38 @@ comment on function ledger.digest_of(text, text, jsonb, timestamptz, double prec
     'What a key stands for: what is to be done, and when; not how hard to try. The text of a jsonb has one order of keys, no '
     'duplicates and no spare blanks, which is canonical enough, and the same for every language; 1.0 and 1.00 differ.';
 
+create function ledger.refuse_other_request(
+    held uuid, key text, type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
+) returns void
+    language plpgsql stable set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    first ledger.job;
+    differences text;
+begin
+    select j.* into first from ledger.job j where j.id = held;
+    differences := concat_ws(', ',
+        case when first.type <> refuse_other_request.type
+            then format('type %s, not %s', first.type, refuse_other_request.type) end,
+        case when first.queue <> refuse_other_request.queue
+            then format('queue %s, not %s', first.queue, refuse_other_request.queue) end,
+        case when first.payload::text <> refuse_other_request.payload::text then 'another payload' end,
+        case when first.request_digest
+                <> ledger.digest_of(first.type, first.queue, first.payload, refuse_other_request.run_at, delay_seconds)
+            then 'another due time' end
+    );
+    raise exception 'key "%" already belongs to job % (%), asked for with %', key, held,
+        coalesce(first.status::text, 'removed'), coalesce(nullif(differences, ''), 'other arguments')
+        using errcode = 'DU002', hint = case
+            when first.status = 'canceled' then format('to free the key: duly jobs cancel %s --release-key', held)
+            else 'use a key of its own for every request'
+        end;
+end
+$$;
+comment on function ledger.refuse_other_request(
+    uuid, text, text, text, jsonb, timestamptz, double precision
+) is 'Refuse a request whose key another one has: which job that is, its status, and in what the two differ; no contents.';
+
 create function ledger.enqueue(
     org uuid,
     type text,
@@ -362,7 +433,7 @@ create function ledger.enqueue(
     -- squawk-ignore prefer-bigint-over-int
     max_attempts integer default 5,
     backoff_policy ledger.job_backoff_policy default 'exp',
-    backoff_base_seconds double precision default 1,
+    backoff_base_seconds double precision default 15,
     backoff_cap_seconds double precision default 600,
     timeout_seconds double precision default null,
     retain_for interval default '30 days',
@@ -408,8 +479,9 @@ begin
         where j.org_id = org and j.idempotency_key = key;
         if found then
             if held <> digest then
-                raise exception 'the key "%" stands for another request', key
-                    using errcode = 'DU002', hint = 'use a key of its own for every request';
+                perform ledger.refuse_other_request(
+                    enqueue.id, key, enqueue.type, enqueue.queue, enqueue.payload, enqueue.run_at, enqueue.delay_seconds
+                );
             end if;
             outcome := 'existing';
             return;
@@ -448,7 +520,7 @@ create function ledger.enqueue_many(
     -- squawk-ignore prefer-bigint-over-int
     max_attempts integer default 5,
     backoff_policy ledger.job_backoff_policy default 'exp',
-    backoff_base_seconds double precision default 1,
+    backoff_base_seconds double precision default 15,
     backoff_cap_seconds double precision default 600,
     timeout_seconds double precision default null,
     retain_for interval default '30 days',
@@ -463,7 +535,7 @@ declare
     word constant jsonb := case when requested_by is not null then jsonb_build_object('actor', requested_by) end;
     ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
     digests bytea[];
-    other text;
+    other record;
     made bigint;
 begin
     perform ledger.refuse_other_tenant(org);
@@ -520,13 +592,15 @@ begin
     if made <> number then
         raise exception 'a job of this batch was removed this instant: ask again' using errcode = 'serialization_failure';
     end if;
-    select g.key into other
-    from unnest(keys, digests) as g (key, digest)
+    select j.id, g.key, g.payload, g.run_at into other
+    from unnest(keys, digests, payloads, run_ats) as g (key, digest, payload, run_at)
     join ledger.job j on j.org_id = org and j.idempotency_key = g.key and j.request_digest <> g.digest
     limit 1;
     if found then
-        raise exception 'the key "%" stands for another request', other
-            using errcode = 'DU002', hint = 'use a key of its own for every request';
+        perform ledger.refuse_other_request(
+            other.id, other.key, enqueue_many.type, enqueue_many.queue, other.payload, other.run_at,
+            enqueue_many.delay_seconds
+        );
     end if;
 end
 $$;
@@ -725,7 +799,8 @@ comment on function ledger.done(uuid[], text[], jsonb[]) is
 -- Under a policy the planner may not use what it knows of an enum, so it cannot know that few jobs are running, and would
 -- read the whole table. With that switched off only the index of running jobs is left: no other serves this filter or order.
 
-create function ledger.mark_expired(keys uuid[], max_jobs bigint) returns table (key uuid, owner text)
+create function ledger.mark_expired(keys uuid[], max_jobs bigint)
+    returns table (key uuid, owner text, type text, queue text, attempt integer, max_attempts integer)
     language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
     as $$
 begin
@@ -749,7 +824,7 @@ begin
             limit max_jobs
             for no key update skip locked
         ))
-        returning t.id, t.lease_owner;
+        returning t.id, t.lease_owner, t.type, t.queue, t.attempt, t.max_attempts;
 end
 $$;
 comment on function ledger.mark_expired(uuid[], bigint) is
@@ -778,8 +853,62 @@ $$;
 comment on function ledger.fence(uuid, text, text) is
     'Lock a job that this owner holds until the transaction ends, act for its org and as this role; false when it is lost.';
 
--- Retention ------------------------------------------------------------------------------------------------------------
--- The only way a job and its log leave. EXECUTE on it is the lock; the flag it sets, for as long as it runs, is the catch.
+-- Cancelling -----------------------------------------------------------------------------------------------------------
+
+create function ledger.release_key(org uuid, job uuid, actor text default null) returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    is_status ledger.job_status;
+begin
+    -- It runs as its owner, for whom every row is visible; so the org must be the one that the transaction acts for.
+    if org is distinct from nullif(current_setting('app.current_org_id', true), '')::uuid then
+        raise exception 'this transaction does not act for org %', org using errcode = 'insufficient_privilege',
+            hint = format('select set_config(''app.current_org_id'', ''%s'', true)', org);
+    end if;
+    update ledger.job as t
+    set idempotency_key = null, request_digest = null,
+        said = jsonb_strip_nulls(jsonb_build_object(
+            'actor', release_key.actor, 'reason', 'key_released', 'released_key', t.idempotency_key
+        ))
+    where t.org_id = release_key.org and t.id = release_key.job
+        and t.status = 'canceled' and t.idempotency_key is not null
+    returning t.status into is_status;
+    return is_status;
+end
+$$;
+comment on function ledger.release_key(uuid, uuid, text) is
+    'Free the key of a canceled job for another request, and write that into its log; null when there was nothing to free.';
+
+create function ledger.cancel(
+    org uuid, job uuid, actor text default null, now boolean default false, release_key boolean default false
+) returns ledger.job_status
+    language plpgsql set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    is_status ledger.job_status;
+begin
+    update ledger.job as t
+    set status = case when t.status = 'queued' or cancel.now then 'canceled' else t.status end,
+        lease_owner = case when t.status = 'running' and not cancel.now then t.lease_owner end,
+        lease_expires_at = case when t.status = 'running' and not cancel.now then t.lease_expires_at end,
+        cancel_requested_at = coalesce(t.cancel_requested_at, duly.clock()),
+        said = jsonb_strip_nulls(jsonb_build_object('actor', cancel.actor, 'reason', 'cancel_requested'))
+    where t.org_id = cancel.org and t.id = cancel.job
+        and (t.status = 'queued' or (t.status = 'running' and (cancel.now or not cancel.release_key)))
+    returning t.status into is_status;
+    if cancel.release_key then
+        is_status := coalesce(ledger.release_key(org, job, actor), is_status);
+    end if;
+    return is_status;
+end
+$$;
+comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
+    'Cancel a waiting job, ask a running one to stop or, now, cancel it too; release the key of a canceled one if that is '
+    'wanted. The status it has then; null when nothing was changed.';
+
+-- Retention and erasure ------------------------------------------------------------------------------------------------
+-- The only ways a job and its log leave. EXECUTE is the lock; the flag they set, for as long as they run, is the catch.
 
 create function ledger.retain(most bigint, out jobs bigint)
     -- The events of a job are found by its key, also by a plan made when there were few: the cascade is planned in here.
@@ -807,6 +936,31 @@ $$;
 comment on function ledger.retain(bigint) is
     'Remove up to so many finished jobs whose time is over, the oldest first, with their events; returns how many went.';
 
+create function ledger.erase(org uuid, job uuid, actor text, reason text default null) returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    gone record;
+begin
+    perform set_config('duly.retention', 'on', true);
+    delete from ledger.job t
+    where t.org_id = erase.org and t.id = erase.job and t.status in ('succeeded', 'canceled', 'dead_letter')
+    returning t.type, t.queue, t.status, t.created_at, t.revision into gone;
+    if found then
+        insert into duly.transition (machine, key, seq, next_status, actor, detail_json)
+        values ('job_erasure', erase.job::text, 1, 'erased', erase.actor, jsonb_strip_nulls(jsonb_build_object(
+            'org_id', erase.org, 'type', gone.type, 'queue', gone.queue, 'status', gone.status,
+            'created_at', gone.created_at, 'events', gone.revision, 'reason', erase.reason
+        )));
+    end if;
+    perform set_config('duly.retention', '', true);
+    return gone.status;
+end
+$$;
+comment on function ledger.erase(uuid, uuid, text, text) is
+    'Remove one finished job with its events before its time; a line of duly.transition says who did, never what was in it. '
+    'The status it had; null when there is no such job, or it has not finished.';
+
 -- Whose jobs these are -------------------------------------------------------------------------------------------------
 -- The tenant is set for a transaction: set_config('app.current_org_id', ..., true). Without one there is nothing to see.
 
@@ -823,14 +977,23 @@ create policy job_event_of_tenant on ledger.job_event to "duly_api", "duly_reado
 create policy job_of_any_tenant on ledger.job to "duly_owner", "duly_worker" using (true) with check (true);
 create policy job_event_of_any_tenant on ledger.job_event to "duly_owner", "duly_worker" using (true) with check (true);
 
+-- On Supabase, signed-in users may be let in by their token. Its claims are read where PostgREST puts them and auth.jwt()
+-- finds them: the owner of these tables has no right to use schema auth there, and nobody there may grant it.
 do $supabase$
-declare
-    claimed constant text := '(org_id = coalesce((select auth.jwt()) -> ''app_metadata'' ->> ''org_id'','
-        ' (select auth.jwt()) ->> ''org_id'')::uuid)';
 begin
-    if to_regprocedure('auth.jwt()') is not null and to_regrole('authenticated') is not null then
-        execute 'create policy job_of_jwt on ledger.job for select to authenticated using ' || claimed;
-        execute 'create policy job_event_of_jwt on ledger.job_event for select to authenticated using ' || claimed;
+    if to_regrole('authenticated') is not null and exists (  -- asked so that it needs no right to the schema
+        select from pg_catalog.pg_proc as f
+        inner join pg_catalog.pg_namespace as n on n.oid = f.pronamespace
+        where n.nspname = 'auth' and f.proname = 'jwt'
+    ) then
+        create policy job_of_jwt on ledger.job for select to authenticated using (org_id = (
+            select coalesce(claims -> 'app_metadata' ->> 'org_id', claims ->> 'org_id')::uuid
+            from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb) as token (claims)
+        ));
+        create policy job_event_of_jwt on ledger.job_event for select to authenticated using (org_id = (
+            select coalesce(claims -> 'app_metadata' ->> 'org_id', claims ->> 'org_id')::uuid
+            from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb) as token (claims)
+        ));
     end if;
 end
 $supabase$;
@@ -856,7 +1019,8 @@ grant execute on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
     double precision, double precision, double precision, interval, text
 ) to "duly_worker", "duly_api";
-grant execute on function ledger.done(uuid[], text[], jsonb[]) to "duly_worker", "duly_api";
+grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.cancel(uuid, uuid, text, boolean, boolean),
+    ledger.release_key(uuid, uuid, text) to "duly_worker", "duly_api";
 grant execute on function ledger.fence(uuid, text, text), ledger.room_for(text), ledger.mark_expired(uuid[], bigint),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]), ledger.retain(bigint)
     to "duly_worker";
@@ -872,6 +1036,7 @@ declare
     holder constant text := '0003_ledger/carried_over';
     zone constant text := current_setting('timezone');
     unknown text;
+    first_unknown text;
 begin
     if place is null or (
         select array_agg(a.attname::text || case
@@ -895,12 +1060,21 @@ begin
         return;
     end if;
     lock table public.jobs in access exclusive mode;
-    select string_agg(distinct status, ', ') into unknown
-    from public.jobs
-    where status not in ('pending', 'processing', 'completed', 'failed', 'canceled', 'cancelled');
+    select string_agg(format('%L (%s)', status, jobs), ', ' order by jobs desc, status), min(status)
+    into unknown, first_unknown
+    from (
+        select left(o.status, 50) as status, count(*) as jobs
+        from public.jobs as o
+        where o.status not in ('pending', 'processing', 'completed', 'failed', 'canceled', 'cancelled')
+        group by 1 order by 2 desc, 1 limit 10
+    ) as counted;
     if unknown is not null then
-        raise exception 'public.jobs holds jobs of a status that the ledger does not know: %', unknown
-            using hint = 'its jobs may be pending, processing, completed, failed or canceled; change or rename the table';
+        raise exception 'table public.jobs has jobs of an unknown status (number of jobs): %', unknown
+            using hint = format(
+                'known are pending, processing, completed, failed and canceled; change them first, for example: '
+                'update public.jobs set status = ''failed'' where status = %L; or keep the table out of the ledger: '
+                'alter table public.jobs rename to jobs_before_duly', first_unknown
+            );
     end if;
     set local timezone = 'UTC';  -- a time without a zone was written in UTC
     insert into ledger.job (id, org_id, type, queue, created_at, run_at, result, stage, progress, said)
