@@ -52,6 +52,7 @@ STORIES = settings(
 )
 
 T = TypeVar("T")
+PROGRESS_SECONDS = 1.5  # more than a second, and far less than a tick
 Settle = Callable[[Connection, Sequence[Lease]], Awaitable[frozenset[UUID]]]
 
 QUEUES = ("default", "aside")
@@ -266,7 +267,8 @@ class Story(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.leases))
     @rule(place=which, percent=st.integers(0, 100))
     def progress(self, place: int, percent: int) -> None:
-        """A new stage is one more event of its holder, and nothing from anybody else."""
+        """A new stage, a second after the last, is one more event of its holder, and nothing from anybody else."""
+        move_clock(self.world.admin, PROGRESS_SECONDS)
         lease, stage = self.leases[place % len(self.leases)], f"stage {self.book.step}"
         is_ours = self.book.holds(*lease.claim)
         assert self.as_worker(lambda c: store.record_progress(c, lease, stage, percent)) == is_ours

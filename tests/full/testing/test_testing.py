@@ -87,7 +87,7 @@ def test_the_project_of_the_docs_passes_on_a_server_of_ones_own_and_leaves_it_cl
 ) -> None:
     write_project(tmp_path, "testing.md")
     ran = pytest_in(tmp_path, *WITH_OURS, **ALONE, TEST_DATABASE_URL=database)
-    assert "6 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "7 passed" in ran.stdout, ran.stdout + ran.stderr
     left = "select datname from pg_database where datname ~ 'duly_test_[0-9a-f]{12}_'"
     with psycopg.connect(database) as connection:
         assert connection.execute(left).fetchall() == []
