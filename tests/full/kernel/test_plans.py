@@ -17,10 +17,22 @@ Admin = psycopg.Connection[Any]
 ROWS = 20_000
 FEWER_ROWS = 5_000  # enough for a scan to be dear, where every row is moved as workers move it
 PLACE = re.compile(r"%\((\w+)\)[sb]")
-TYPES = {"most": "bigint", "most_starts": "bigint", "lease_seconds": "float8", "owner": "text"}
-VALUES = {"most": "500", "most_starts": "3", "lease_seconds": "60", "owner": "'worker-1/token'"}
-TYPES |= {"channels": "text[]", "looked_at": "bigint"}
-VALUES |= {"channels": "array['console', 'telegram']", "looked_at": "500"}
+TYPES = {
+    "most": "bigint",
+    "most_starts": "bigint",
+    "lease_seconds": "float8",
+    "owner": "text",
+    "channels": "text[]",
+    "looked_at": "bigint",
+}
+VALUES = {
+    "most": "500",
+    "most_starts": "3",
+    "lease_seconds": "60",
+    "owner": "'worker-1/token'",
+    "channels": "array['console', 'telegram']",
+    "looked_at": "500",
+}
 
 
 def statements(shape: Shape) -> dict[str, sql.Composed]:

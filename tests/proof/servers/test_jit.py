@@ -31,7 +31,7 @@ from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.servers import find_builds
 
 JOBS = 2_000
-ROUNDS = 5
+ROUNDS = 9
 MAX_RATIO = 1.2
 WARM_SECONDS = 60  # each connection of the pool plans each statement some times before plans are kept
 IDLE_SECONDS = 60
