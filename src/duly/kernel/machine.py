@@ -118,7 +118,10 @@ def names_of(machine: Machine) -> Iterator[tuple[str, sql.Composable]]:
     yield "at_stay", steps_of(machine.at_stay, indent=8)
     yield "at_move", steps_of(machine.at_move, indent=8)
     yield "rules", rules_of(machine)
-    yield "settings", sql.SQL(literal("".join(f" set {name} = {value}" for name, value in machine.log.settings.items())))
+    yield (
+        "settings",
+        sql.SQL(literal("".join(f" set {name} = {value}" for name, value in machine.log.settings.items()))),
+    )
     yield "log", sql.SQL(literal(machine.log.table))
     yield "columns", sql.SQL(literal(", ".join(machine.log.columns)))
     yield "line", sql.SQL(", ").join(line_of(machine))

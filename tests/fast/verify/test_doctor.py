@@ -209,7 +209,7 @@ def test_on_the_embedded_server_it_is_the_components_whose_limit_counts(admin: A
 
 def test_jit_is_no_matter_where_our_functions_switch_it_off(admin: Admin) -> None:
     assert look("jit", admin.info.dsn).verdict is OK
-    found = {"is_on": True, "above_cost": 100_000.0, "compiled": []}
+    found: dict[str, Any] = {"is_on": True, "above_cost": 100_000.0, "compiled": []}
     (note,) = notes_on_jit(found, "app", 100_000)
     assert (note.verdict, note.found) == (OK, "jit is on; functions of duly switch it off for themselves")
 

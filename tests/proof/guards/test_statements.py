@@ -367,7 +367,7 @@ async def test_a_claim_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -
         assert len(await jobs.claim(limit=2)) == 1
 
 
-@guards("skip locked of mark_lapsed in ledger/queries.sql")
+@guards("skip locked of ledger.mark_expired in db/migrations/sql/0003_ledger.up.sql")
 async def test_a_sweep_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -> None:
     jobs.enqueue(rows=2)
     await jobs.claim(limit=2)

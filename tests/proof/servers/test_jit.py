@@ -31,7 +31,7 @@ from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.servers import find_builds
 
 JOBS = 2_000
-ROUNDS = 5
+ROUNDS = 9
 MAX_RATIO = 1.2
 WARM_SECONDS = 60  # each connection of the pool plans each statement some times before plans are kept
 IDLE_SECONDS = 60
@@ -39,6 +39,7 @@ MAX_IDLE_SHARE = 0.01
 UNFINISHED = "select count(*) from ledger.job where status in ('queued', 'running')"
 BACKENDS = "select pid from pg_stat_activity where application_name like 'duly%' and pid <> pg_backend_pid()"
 
+pytestmark = pytest.mark.timeout(600)
 app = duly.App()
 
 
@@ -98,7 +99,9 @@ def stock(request: pytest.FixtureRequest, home: Path) -> Generator[Stock, None, 
 
 async def drain(stock: Stock, jit: str) -> tuple[float, float]:
     """Have a worker do all the jobs; the CPU seconds of the server and the seconds on the clock."""
-    stock.value(f"select count(*) from ledger.enqueue_many('{ORG}', 'nothing', array_fill('{{}}'::jsonb, array[{JOBS}]))")
+    stock.value(
+        f"select count(*) from ledger.enqueue_many('{ORG}', 'nothing', array_fill('{{}}'::jsonb, array[{JOBS}]))"
+    )
     address = make_conninfo(stock.worker, options=f"-c jit={jit}")
     cpu, clock = stock.cpu_seconds(), time.monotonic()
     async with working(address, JobWork(app.handlers(), Pace(poll_seconds=0.2, slots=100, batch=100))):

@@ -150,5 +150,5 @@ def notes_on_jit(found: Row, login: str, usual_cost: float) -> Sequence[Note]:
 
 
 def get_jit(case: Case) -> Row:
-    """Whether statements of this login are compiled, from which cost on, and which functions of ours do not prevent it."""
+    """Whether statements of this login are compiled, from which cost on, and which functions do not prevent it."""
     return case.get(SQL.get_jit)
