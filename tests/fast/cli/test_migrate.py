@@ -1,10 +1,13 @@
 """`duly migrate`: down, where rows are dropped only after a yes; and as SQL."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from duly.db.migrate import migrate
+from duly.db.migrations import Names
 from duly.errors import InvalidArgument
 from duly.launcher import ROOT
 from tests.support.command_line import CommandLine
@@ -16,11 +19,12 @@ insert into duly.orgs (name) values ('acme');
 
 
 @pytest.fixture
-def cli(database: str, tmp_path: Path) -> CommandLine:
-    """The commands of a migrated database with three jobs and an org."""
+def cli(database: str, tmp_path: Path) -> Generator[CommandLine, None, None]:
+    """The commands of a migrated database with three jobs and an org; in the end it has all its tables again."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(ROWS)
-    return CommandLine(database, tmp_path)
+    yield CommandLine(database, tmp_path)
+    migrate(database, Names())
 
 
 def count_jobs(database: str) -> int | None:
