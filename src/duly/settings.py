@@ -201,8 +201,8 @@ class Settings(BaseSettings):
         *DATABASE_VARIABLES,
         unset="an embedded server",
         description="The PostgreSQL to use; the first of these that is set wins. Of several hosts, with commas "
-        "between, the one that takes writes is taken, unless the address has a `target_session_attrs` of its own. SQLAlchemy's "
-        "`postgresql+psycopg://` is understood too.",
+        "between, the one that takes writes is taken, unless the address has a `target_session_attrs` of its own. "
+        "SQLAlchemy's `postgresql+psycopg://` is understood too.",
     )
     database_direct_url: Address = setting(
         Section.DATABASE,

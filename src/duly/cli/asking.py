@@ -14,6 +14,8 @@ from duly.settings import Settings, load_settings
 __all__ = ["as_api", "as_owner", "as_reader", "as_worker"]
 
 Answer = TypeVar("Answer")
+# An application's login must not become the owner: that would lift every policy and guard off it.
+USE_ANOTHER_LOGIN = ", the owner of duly's tables; run this command with the login that migrated (DATABASE_URL)"
 NOT_THERE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.InvalidSchemaName)
 
 
@@ -32,7 +34,7 @@ def as_worker(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
 def as_owner(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
     """Ask as the owner of the tables: the administrator's door."""
     settings = load_settings()
-    return ask(question, settings, settings.owner_role)
+    return ask(question, settings, settings.owner_role, USE_ANOTHER_LOGIN)
 
 
 def as_reader(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
@@ -41,11 +43,13 @@ def as_reader(question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
     return ask(question, settings, settings.readonly_role)
 
 
-def ask(question: Callable[[Pool], Awaitable[Answer]], settings: Settings, role: str) -> Answer:
+def ask(
+    question: Callable[[Pool], Awaitable[Answer]], settings: Settings, role: str, advice: str | None = None
+) -> Answer:
     """Ask on the database of the settings, acting as this role in every transaction."""
 
     async def run(dsn: str) -> Answer:
-        async with open_pool(dsn, size=1, role=role, name="duly-cli") as pool:
+        async with open_pool(dsn, size=1, role=role, advice=advice, name="duly-cli") as pool:
             return await question(pool)
 
     with open_existing(settings) as database:

@@ -138,6 +138,7 @@ class Pool:
     dsn: str
     plain: PlainConnections
     setting: str  # what says how many there may be
+    advice: str | None = None  # what helps a login that may not act as the role; None is to grant it
     reads_committed: asyncio.Event = field(default_factory=asyncio.Event)  # is that what the server does unasked?
 
     @asynccontextmanager
@@ -159,7 +160,7 @@ class Pool:
                     connection = await attempt.enter_async_context(self.connections.connection())
                     await attempt.enter_async_context(left_when_read_only(connection))
                     await attempt.enter_async_context(connection.transaction())
-                    await take_role(connection, self.role)
+                    await take_role(connection, self.role, self.advice)
                     await stack.enter_async_context(attempt.pop_all())
                     return connection
             except PoolTimeout:
@@ -209,6 +210,7 @@ async def open_pool(
     size: int = 10,
     idle: int = 2,
     role: str | None = None,
+    advice: str | None = None,
     name: str = "duly",
     check: bool = True,
     plain_size: int | None = None,
@@ -241,7 +243,7 @@ async def open_pool(
     plain = PlainConnections(with_keepalive(dsn, name), role, plain_size or size, words)
     await connections.open(wait=False)
     try:
-        yield Pool(connections, role, dsn, plain, words, reads_committed)
+        yield Pool(connections, role, dsn, plain, words, advice, reads_committed)
     finally:
         plain.close()
         await connections.close()
@@ -265,7 +267,7 @@ SET_ROLE = sql.SQL("set local role {}")
 WHO_ARE_YOU = "select pg_backend_pid(), current_setting('default_transaction_isolation')"
 
 
-async def take_role(connection: AsyncConnection[Any], role: str | None) -> None:
+async def take_role(connection: AsyncConnection[Any], role: str | None, advice: str | None = None) -> None:
     """Act as a role for the rest of this transaction; without one, stay who we are."""
     if not role:
         return
@@ -275,7 +277,8 @@ async def take_role(connection: AsyncConnection[Any], role: str | None) -> None:
         raise NotMigrated(f"the role {role} is not there yet; make it, and the tables, with: duly migrate") from None
     except errors.InsufficientPrivilege:
         login = connection.info.user
-        raise Misconfigured(f"{login} may not act as {role}; run: grant {role} to {login}") from None
+        fix = advice or f"; run: grant {role} to {login}"
+        raise Misconfigured(f"{login} may not act as {role}{fix}") from None
 
 
 def with_keepalive(dsn: str, name: str = "duly") -> str:

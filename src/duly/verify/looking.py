@@ -39,8 +39,7 @@ def refusal_of_the_blind(connection: Connection, hidden: Sequence[str], reader: 
     """Why nothing is looked at by a login from which rows are hidden, and what lets it see them."""
     login = connection.info.user
     return Misconfigured(
-        f"{login} does not see every row, and would find nothing wrong: {'; '.join(hidden)}. Run it as {reader}, "
-        f"or run: {grant(reader, login)}"
+        f"{login} does not see every row, and would find nothing wrong: {'; '.join(hidden)}; {another_login(reader)}"
     )
 
 
@@ -52,15 +51,15 @@ def refusal_of_the_shut_out(
     tables = ", ".join(list_unreadable(connection, schemas))
     said = error.diag.message_primary
     if tables and is_member(connection, reader):
-        fix = f"grant select on {tables} to {quoted(login)}"
+        fix = f"run: grant select on {tables} to {quoted(login)}"
     else:
-        fix = grant(reader, login)
-    return Misconfigured(f"{login} may not read {tables or 'everything'} ({said}); run: {fix}")
+        fix = another_login(reader)
+    return Misconfigured(f"{login} may not read {tables or 'everything'} ({said}); {fix}")
 
 
-def grant(role: str, login: str) -> str:
-    """The statement that lets a login do what a role may."""
-    return f"grant {quoted(role)} to {quoted(login)}"
+def another_login(reader: str) -> str:
+    """Who is to look instead: to make an application's login the owner would lift every policy off it."""
+    return f"run it with the login that migrated, or another that may act as {reader}"
 
 
 def quoted(name: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from duly.errors import DulyError, InvalidArgument, Misconfigured, NotFound, NotMigrated
 from duly.testing import TestDatabases
@@ -89,6 +90,19 @@ def test_where_our_tables_are_missing_every_command_says_what_to_run(cli_without
 def test_every_command_of_these_tables_exists() -> None:
     used = [" ".join(shlex.split(words)) for words in (*REFUSED, *NEED_TABLES)]
     assert [words for words in used if not any(name and f"{words} ".startswith(f"{name} ") for name in COMMANDS)] == []
+
+
+@pytest.mark.parametrize("words", ["orgs create acme", "users list", "keys list", "partitions list"])
+def test_an_application_login_is_told_to_use_the_one_that_migrated_and_to_grant_nothing(
+    words: str, database: str, tmp_path: Path
+) -> None:
+    cli = CommandLine(make_conninfo(database, user="duly_api"), tmp_path)
+    error = cli.error(*shlex.split(words))
+    assert isinstance(error, Misconfigured)
+    assert str(error) == (
+        "duly_api may not act as duly_owner, the owner of duly's tables; run this command with the login that migrated "
+        "(DATABASE_URL)"
+    )
 
 
 def test_from_an_org_and_a_person_to_a_key_that_is_revoked(cli: CommandLine) -> None:

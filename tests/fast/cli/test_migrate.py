@@ -1,11 +1,15 @@
-"""`duly migrate` down: rows are dropped only after a yes."""
+"""`duly migrate`: down, where rows are dropped only after a yes; and as SQL."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from duly.db.migrate import migrate
+from duly.db.migrations import Names
 from duly.errors import InvalidArgument
+from duly.launcher import ROOT
 from tests.support.command_line import CommandLine
 
 ROWS = """
@@ -15,11 +19,12 @@ insert into duly.orgs (name) values ('acme');
 
 
 @pytest.fixture
-def cli(database: str, tmp_path: Path) -> CommandLine:
-    """The commands of a migrated database with three jobs and an org."""
+def cli(database: str, tmp_path: Path) -> Generator[CommandLine, None, None]:
+    """The commands of a migrated database with three jobs and an org; in the end it has all its tables again."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(ROWS)
-    return CommandLine(database, tmp_path)
+    yield CommandLine(database, tmp_path)
+    migrate(database, Names())
 
 
 def count_jobs(database: str) -> int | None:
@@ -68,3 +73,11 @@ def test_neither_an_upgrade_nor_a_downgrade_of_empty_tables_asks(cli: CommandLin
     assert "0007_delivery" in cli.output("migrate", "--to", "0007_delivery")
     assert cli.output("migrate").startswith("duly: the database is at ")
     assert count_jobs(database) == 3
+
+
+def test_the_sql_is_that_of_an_empty_database_as_the_readme_and_the_help_say(cli: CommandLine) -> None:
+    assert "`duly migrate --sql` prints the SQL for an empty database and runs none" in (ROOT / "README.md").read_text()
+    assert "Print the SQL for an empty database; run none." in cli.output("migrate", "--help")
+    printed = cli.output("migrate", "--sql")  # of a database that has everything
+    assert "create table ledger.job (" in printed
+    assert printed.startswith("BEGIN;")
