@@ -21,8 +21,13 @@ begin
         new.revision := old.revision + 1;
         new.moved_from := old."delivery"::text;
         new.status := case when new.delivery in ('sent', 'failed') then new.delivery else 'pending' end;
-        new.sent_at := case when new.delivery = 'sent' then coalesce(
-            case old.delivery when 'uncertain' then old.called_at end, new.sent_at, duly.clock()) end;
+        if new.delivery <> 'sent' then
+            new.sent_at := null;
+        elsif old.delivery = 'uncertain' and old.called_at is not null then
+            new.sent_at := old.called_at;
+        elsif new.sent_at is null then
+            new.sent_at := duly.clock();
+        end if;
     end if;
     if not (coalesce(new.delivery in ('pending', 'sending', 'sent', 'failed', 'uncertain'), true) and coalesce(num_nonnulls(new.lease_owner, new.lease_expires_at) = case when new.delivery = 'sending' then 2 else 0 end, true) and coalesce(case new.delivery when 'pending' then new.called_at is null when 'uncertain' then new.called_at is not null else true end, true) and coalesce(char_length(new.last_error) between 1 and 2048, true) and coalesce(char_length(new.receipt) <= 2048, true) and coalesce(char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300, true)) then
         raise exception '% % breaks the rule %', 'notification', new."notification_id", case when (new.delivery in ('pending', 'sending', 'sent', 'failed', 'uncertain')) is false then 'ck_schedule_notification__delivery' when (num_nonnulls(new.lease_owner, new.lease_expires_at) = case when new.delivery = 'sending' then 2 else 0 end) is false then 'ck_schedule_notification__lease' when (case new.delivery when 'pending' then new.called_at is null when 'uncertain' then new.called_at is not null else true end) is false then 'ck_schedule_notification__called_at' when (char_length(new.last_error) between 1 and 2048) is false then 'ck_schedule_notification__last_error' when (char_length(new.receipt) <= 2048) is false then 'ck_schedule_notification__receipt' when (char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300) is false then 'ck_schedule_notification__owners' end
