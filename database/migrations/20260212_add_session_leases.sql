@@ -7,10 +7,11 @@
 --     -v worker=NAME          the worker's login, for the grants that are printed at the end; ocr_worker by default
 --     -v event_key=replace    also replace the key of schedule_event, which tells two equal changes of a day for one
 --
--- It adds columns, indexes and one trigger, and makes a small schema `duly` for the worker's clock and the list of workers.
--- What the owner made (triggers, states, checks, keys) stays as it is. The tables of Phase 9 (day_snapshot, schedule_event)
--- and of Phase 12 (schedule_notification) may be missing: then only versions are written. Run it again when they have come.
--- All of it happens in one transaction, or nothing. At the end it prints the grants that the worker's login needs.
+-- It adds columns, indexes and one trigger, and makes a small schema `duly` for the worker's clock and the list of
+-- workers. What the owner made (triggers, states, checks, keys) stays as it is. The tables of Phase 9 (day_snapshot,
+-- schedule_event) and of Phase 12 (schedule_notification) may be missing: then only versions are written. Run it again
+-- when they have come. All of it happens in one transaction, or nothing. At the end it prints the grants that the
+-- worker's login needs.
 
 \set ON_ERROR_STOP on
 \set QUIET on
@@ -30,7 +31,8 @@
 begin;
 set local lock_timeout = '10s';
 set local client_min_messages = warning;
-select set_config('duly.ingest', :'schema', true) as schema, set_config('duly.event_key', :'event_key', true) as event_key \gset
+select set_config('duly.ingest', :'schema', true) as schema \gset
+select set_config('duly.event_key', :'event_key', true) as event_key \gset
 
 do $tables$
 declare
@@ -110,9 +112,9 @@ begin
         ' on %I.capture_session (state, given_at, id) where given_at is not null', home
     );
 
-    -- A day that goes there, back and there again has three changes: only with the session in the key of an event does the
-    -- third one get its event. The owner's key, without it, is known by its columns, whatever it is called and however it
-    -- was made. It is the owner's, and is replaced when that is asked for.
+    -- A day that goes there, back and there again has three changes: only with the session in the key of an event does
+    -- the third one get its event. The owner's key, without it, is known by its columns, whatever it is called and
+    -- however it was made. It is the owner's, and is replaced when that is asked for.
     for old_key in
         select c.relname as name, k.conname as of_constraint
         from pg_catalog.pg_index as i
@@ -250,15 +252,15 @@ begin
 end
 $duly$;
 
--- What the worker's login needs ----------------------------------------------------------------------------------------
--- Everything that a worker does, and nothing else; and what the owner's triggers do when the worker writes, as far as their
--- text tells, unless they are SECURITY DEFINER.
+-- What the worker's login needs ---------------------------------------------------------------------------------------
+-- Everything that a worker does, and nothing else; and what the owner's triggers do when the worker writes, as far as
+-- their text tells, unless they are SECURITY DEFINER.
 
 \t on
 \pset format unaligned
 select to_regproc(format('%I.capture_session_guard', :'schema')) is not null as is_dulys \gset
 \if :is_dulys
-select format('-- duly made the tables of the schema "%s": they need nothing. A worker acts as duly_worker.', :'schema');
+select format('-- duly made the tables of the schema "%s": nothing is to be added.', :'schema');
 \else
 select format('-- The login "%s" needs these grants, and no others (another login: -v worker=NAME):', :'worker');
 with here as (
@@ -290,7 +292,8 @@ needs (name, privilege) as (
     union
     select used.name, verb.privilege
     from here as written
-    inner join pg_catalog.pg_trigger as t on t.tgrelid = written.oid and not t.tgisinternal and t.tgenabled in ('O', 'A')
+    inner join pg_catalog.pg_trigger as t
+        on t.tgrelid = written.oid and not t.tgisinternal and t.tgenabled in ('O', 'A')
     inner join pg_catalog.pg_proc as f on f.oid = t.tgfoid and not f.prosecdef
     cross join here as used
     cross join (
@@ -310,8 +313,8 @@ grants (nth, privileges, object) as (
     select
         2 + array_position(
             array[
-                'capture_session', 'capture_image', 'day_schedule', 'schedule_version', 'day_snapshot', 'schedule_event',
-                'schedule_notification'
+                'capture_session', 'capture_image', 'day_schedule', 'schedule_version', 'day_snapshot',
+                'schedule_event', 'schedule_notification'
             ], here.name
         ),
         string_agg(needs.privilege, ', ' order by array_position(array['s', 'i', 'u', 'd'], left(needs.privilege, 1))),
@@ -329,8 +332,8 @@ select format('grant %s on %s to %I;', privileges, object, :'worker')
 from grants
 order by nth, object;
 select format(
-    '-- The key %I of schedule_event stays: a change that comes again (there, back, and there again) gets no second event and'
-    ' no second message. To replace the key: -v event_key=replace', c.relname
+    '-- The key %I of schedule_event stays: a change that comes again (there, back, and there again) gets no second'
+    ' event and no second message. To replace the key: -v event_key=replace', c.relname
 )
 from pg_catalog.pg_index as i
 inner join pg_catalog.pg_class as c on c.oid = i.indexrelid

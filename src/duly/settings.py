@@ -264,7 +264,7 @@ class Settings(BaseSettings):
         Section.INGEST,
         "FIXTURE_PAYLOAD_PATH",
         default=Path("fixtures/sample_schedule.json"),
-        description="The JSON file a worker takes for what it has read.",
+        description="The JSON file a worker takes for what it has read; the default is found in the checkout too.",
     )
     worker_id: WorkerName = setting(
         Section.INGEST,

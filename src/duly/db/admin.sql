@@ -27,8 +27,8 @@ where starts_with(datname::text, %(prefix)s)
 order by datname;
 
 -- name: works_as_login
--- duly's own tables have a guard, and its worker's role works on them. On others the login does, unless the role was granted
--- the sessions and the login may take it. Where there is no such table nobody works, and the login is told so.
+-- duly's own tables have a guard, and its worker's role works on them. On others the login does, unless the role was
+-- granted the sessions and the login may take it; likewise where there is no such table, which it is told.
 select not exists (
     select
     from pg_catalog.pg_proc as f
@@ -42,6 +42,7 @@ select not exists (
     where n.nspname = %(schema)s and c.relname = 'capture_session' and r.rolname = %(role)s
         and has_schema_privilege(r.oid, n.oid, 'usage') and has_any_column_privilege(r.oid, c.oid, 'update')
         and pg_has_role(
-            session_user, r.oid, case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
+            session_user, r.oid,
+            case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end
         )
 );

@@ -5,14 +5,14 @@ The lease migration prints the same list for the login of a backend's worker; a 
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, get_rows
 
 __all__ = ["SQL", "TABLES", "Right", "find_missing_rights", "grants_of", "missing_of", "parameters_of", "rights_on"]
 
-SQL: Final = load_queries(__file__, "rights.sql")
+SQL = load_queries(__file__, "rights.sql")
 
 # The columns of a session that a worker writes: never whose it is, nor when it began.
 SESSION_COLUMNS = (

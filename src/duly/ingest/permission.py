@@ -51,13 +51,13 @@ class Permission:
 
     async def is_given(self, connection: Connection) -> bool:
         """May sessions be claimed? While a right is missing, that is looked at now and then."""
-        if self.refusal is None:
-            return True
-        if time.monotonic() < self.wait_until:
-            return False
+        if not self.is_refused() or self.is_waiting():
+            return not self.is_refused()
         missing, refusal = await self.find_missing(connection)
+        if not self.is_refused() or self.is_waiting():  # the other lane looked meanwhile
+            return not self.is_refused()
         if missing or not self.is_logged:
-            self.wait(refusal if missing else self.refusal)
+            self.wait(refusal if missing else self.refusal or "a right is missing")
             return False
         log.info("trying again after a right was missing", was=self.refusal)
         self.refusal = None
@@ -100,8 +100,17 @@ class Permission:
         """Why so many sessions go back, with the grants that are missing, if we can see them; said once for all."""
         missing, refusal = await self.find_missing(connection)
         why = refusal if missing else self.refusal or "a right was missing"
-        self.wait(why, handed_back=sessions)
+        if not self.is_waiting():
+            self.wait(why, handed_back=sessions)
         return why
+
+    def is_refused(self) -> bool:
+        """Was a right missing when we last looked?"""
+        return self.refusal is not None
+
+    def is_waiting(self) -> bool:
+        """Has the time to look again not come?"""
+        return time.monotonic() < self.wait_until
 
     def forget(self, leases: Sequence[Lease]) -> None:
         """These came to their end."""

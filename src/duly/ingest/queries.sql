@@ -222,7 +222,9 @@ select
     pointer.current_version,
     version.payload_hash,
     version.canonicalizer is distinct from %(canonicalizer)s as is_foreign,
-    case when given.with_payload or version.canonicalizer is distinct from %(canonicalizer)s then version.payload end as payload,
+    case
+        when given.with_payload or version.canonicalizer is distinct from %(canonicalizer)s then version.payload
+    end as payload,
     null::jsonb as snapshot_payload,
     null::integer as canonicalizer,
     0::bigint as events
@@ -242,7 +244,7 @@ left join lateral (
 ) as version on true;
 
 -- name: find_known_events
--- Where the owner's key has no session in it: which of these changes have an event already, and would be refused another.
+-- Where the owner's key has no session in it: which of these changes have an event already, and would get no other.
 select e.event_id
 from unnest(
     %(event_ids)s::uuid[], %(user_ids)s::bigint[], %(schedule_dates)s::date[], %(event_types)s::text[],
@@ -252,7 +254,8 @@ where exists (
     select
     from {schema}.schedule_event as known
     where known.user_id = e.user_id and known.schedule_date = e.schedule_date and known.event_type = e.event_type
-        and known.location_fingerprint = e.location and known.old_value_hash = e.old_hash and known.new_value_hash = e.new_hash
+        and known.location_fingerprint = e.location
+        and known.old_value_hash = e.old_hash and known.new_value_hash = e.new_hash
 );
 
 -- name: settle_observed
@@ -364,7 +367,7 @@ inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
 where c.relname = 'capture_session' and c.relkind in ('r', 'p');
 
 -- name: has_owners_key
--- Is there a key of events without the session in it, as the contract has it? Known by its columns, whatever it is called.
+-- Is there a key of events without the session in it, as the contract has it? It is known by its columns.
 select exists (
     select
     from pg_catalog.pg_index as i

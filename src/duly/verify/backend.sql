@@ -1,4 +1,4 @@
--- Ingest tables that a backend owns, as the contract sees them: names of constraints and further columns are the owner's.
+-- Ingest tables that a backend owns, as the contract sees them: names of constraints and more columns are the owner's.
 
 -- name: is_backends
 -- Are there sessions, on tables that duly did not make? Asked so that it needs no right to the schema.

@@ -130,18 +130,16 @@ async def test_what_cannot_be_read_fails_with_a_sentence_and_disturbs_nobody(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "cannot be read (No such file or directory); FIXTURE_PAYLOAD_PATH names the file"),
         ("{", "is not JSON"),
         ("[]", "must hold an object with schedule_date and entries"),
         ("[" * 100_000, "is not JSON"),
     ],
 )
 async def test_a_bad_file_fails_the_session_by_its_name(
-    captures: CaptureActions, tmp_path: Path, text: str | None, words: str
+    captures: CaptureActions, tmp_path: Path, text: str, words: str
 ) -> None:
     path = tmp_path / "day.json"
-    if text is not None:
-        path.write_text(text)
+    path.write_text(text)
     work = captures.work(FixtureReader(path))
     await captures.open()
     await captures.finish(await captures.claim(work), work)

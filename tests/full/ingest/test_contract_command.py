@@ -16,6 +16,8 @@ from tests.support.backends import CONTRACT, OWNERS, Backend
 from tests.support.processes import PYTHON, plain_environment
 from tests.support.psql import psql
 
+pytestmark = pytest.mark.timeout(600)  # a command of half a minute, on a machine that has other things to do
+
 COMMAND = (
     "-m unittest tests/test_main_worker.py tests/test_integration_claim_locking.py"
     " tests/test_integration_fixture_versioning.py"
@@ -37,7 +39,7 @@ def run(dsn: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """The contract's command on this database."""
     environment = plain_environment(TEST_DATABASE_URL=dsn, **settings)
     command = [PYTHON[0], *COMMAND.split()]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500)
 
 
 def left_behind(dsn: str) -> list[list[str]]:
