@@ -10,9 +10,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 from duly.errors import Unavailable
@@ -29,7 +29,7 @@ __all__ = ["Deliver", "Handlers", "News", "Running"]
 
 CANCEL_GRACE_SECONDS = 5.0  # a thread that was asked to stop has so long to say how it ended
 STALLED_SECONDS = 5.0  # a loop that did not turn for so long begins nothing
-REPORT_SECONDS = 10.0  # an async hook that is told of a failure has so long
+REPORT_SECONDS = 10.0  # a hook that is told of a failure is waited for so long
 NO_TIMER = nullcontext()  # costs a tenth of a timer that is never set
 STRONGER = {Stop.CANCELLED: 0, Stop.TIMEOUT: 1, Stop.SHUTDOWN: 2, Stop.LOST: 3}
 
@@ -271,24 +271,24 @@ class Handlers:
         """Report a failure to whom it concerns, then the outcome to the control side."""
         is_first = may_name_outcome(running)
         if is_first and (hook := report_of(running, outcome)):
-            try:
-                told = await self.loop.run_in_executor(None, hook)
-                if inspect.isawaitable(told):
-                    async with asyncio.timeout(REPORT_SECONDS):
-                        await told
-            except BaseException as error:
-                note_hook_failed(running, error)
+            await self.call_hook(running, hook)
         self.tell(running, outcome, deliver, is_first=is_first, ended=has_ended)
 
     def report_in_thread(self, running: Running, outcome: object) -> None:
         """Report a failure, from the thread that the handler ran in."""
         if hook := report_of(running, outcome):
-            try:
-                told = hook()
+            with suppress(RuntimeError, TimeoutError):  # the loop is gone, or does not turn: so is the worker, or soon
+                asyncio.run_coroutine_threadsafe(self.call_hook(running, hook), self.loop).result(2 * REPORT_SECONDS)
+
+    async def call_hook(self, running: Running, hook: Callable[[], Any]) -> None:
+        """Call a hook, in a thread where it may block, and wait for it; whatever comes of that changes nothing."""
+        try:
+            async with asyncio.timeout(REPORT_SECONDS):
+                told = await self.loop.run_in_executor(None, hook)
                 if inspect.isawaitable(told):
-                    asyncio.run_coroutine_threadsafe(awaited(told), self.loop).result(REPORT_SECONDS)
-            except BaseException as error:
-                note_hook_failed(running, error)
+                    await told
+        except BaseException:
+            log.exception("the on_failure hook failed", job=str(running.lease.key))
 
     def tell(
         self, running: Running, outcome: object, deliver: Deliver, *, is_first: bool | None = None, ended: bool = True
@@ -336,16 +336,6 @@ def report_of(running: Running, outcome: object) -> Callable[[], Any] | None:
     except Exception:
         log.exception("a failure could not be reported", key=str(running.lease.key))
         return None
-
-
-async def awaited(told: Awaitable[object]) -> object:
-    """An awaitable as a coroutine."""
-    return await told
-
-
-def note_hook_failed(running: Running, error: BaseException) -> None:
-    """A hook that fails is worth a line, and changes nothing."""
-    log.error("the on_failure hook failed", job=str(running.lease.key), exc_info=error)
 
 
 def outcome_of_end(error: BaseException, sign: StopSign) -> object:

@@ -16,6 +16,7 @@ from duly.kernel.work import Pace
 from duly.ledger.context import Context
 from duly.ledger.work import JobWork
 from duly.settings import Settings
+from duly.worker import handlers
 from duly.worker.runtime import Worker
 from tests.support.delivery.said import lines_of_log
 from tests.support.ledger.actions import JobActions
@@ -239,13 +240,27 @@ async def test_a_hook_that_fails_is_logged_and_changes_nothing(jobs: JobActions,
     async def broken_later(ctx: Context, error: BaseException) -> None:
         raise ValueError("no connection to the tracker")
 
-    hooks = [broken, broken_later, lambda ctx, _: told.append(ctx.type)]
+    def well(ctx: Context, error: BaseException) -> None:
+        told.append(ctx.type)
+
     jobs.enqueue("price", max_attempts=1)
     jobs.enqueue("price_plainly", max_attempts=1)
-    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=hooks))  # type: ignore[arg-type]
+    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[broken, broken_later, well]))
     assert sorted(told) == ["price", "price_plainly"]
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")] * 2
     assert lines.getvalue().count("the on_failure hook failed") == 4
+
+
+@pytest.mark.parametrize("kind", ["price", "price_plainly"])
+async def test_a_hook_that_never_ends_holds_up_no_job(
+    jobs: JobActions, dsn: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "REPORT_SECONDS", 0.1)
+    GO_ON.clear()
+    jobs.enqueue(kind, max_attempts=1)
+    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[lambda _, __: GO_ON.wait(30)]))
+    GO_ON.set()
+    assert jobs.columns("status") == ["dead_letter"]
 
 
 def test_an_app_collects_its_hooks() -> None:
