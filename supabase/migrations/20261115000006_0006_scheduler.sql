@@ -277,8 +277,8 @@ create table scheduler.job_runs (
 ) partition by range (scheduled_at);
 comment on table scheduler.job_runs is 'One period of a schedule: when it is, when the person was told, and how it ended.';
 comment on column scheduler.job_runs.remind_at is
-    'When to remind of it; null once its message is written (reminder_id), and when nobody is to be reminded. An insert '
-    'without it gets scheduled_at less the advance_minutes of its schedule.';
+    'When to remind of it; null once its message is written (reminder_id), and when nobody is to be reminded. '
+    'An insert without it gets scheduled_at less the advance_minutes of its schedule.';
 comment on column scheduler.job_runs.reminder_id is 'The latest message about it, in duly.outbox.';
 comment on column scheduler.job_runs.reason is 'Why it was skipped or cancelled by nobody''s answer.';
 create index idx_job_runs__job_scheduled on scheduler.job_runs (job_id, scheduled_at);
@@ -311,7 +311,8 @@ begin
 end
 $$;
 comment on function scheduler.fill_remind_at() is
-    'A run inserted without remind_at is reminded of advance_minutes before scheduled_at; of an archived schedule, never.';
+    'A run inserted without remind_at is reminded of advance_minutes before scheduled_at; of an archived schedule, '
+    'never.';
 create trigger job_runs_remind_at before insert on scheduler.job_runs
     for each row when (new.remind_at is null) execute function scheduler.fill_remind_at();
 
@@ -337,7 +338,8 @@ begin
 end
 $$;
 comment on function scheduler.forget_run() is
-    'Deleting a run deletes its key, and by the foreign keys its reminders and confirmations; an unsent message is withdrawn.';
+    'Deleting a run deletes its key, and by the foreign keys its reminders and confirmations; an unsent message is '
+    'withdrawn.';
 create trigger job_runs_forget after delete on scheduler.job_runs
     for each row execute function scheduler.forget_run();
 
@@ -753,7 +755,7 @@ comment on function scheduler.follow_zone() is 'Somebody who moves to another zo
 create trigger users_follow_zone after update of zone on "user".users
     for each row when (new.zone <> old.zone) execute function scheduler.follow_zone();
 
--- A period's run, made or found ----------------------------------------------------------------------------------------
+-- A period's run, made or found ---------------------------------------------------------------------------------------
 -- ON CONFLICT cannot work on job_runs: the unique constraint of (job, period) is on the table of keys.
 
 create function scheduler.ensure_run(
