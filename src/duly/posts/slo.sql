@@ -12,9 +12,9 @@ group by w.seconds
 order by w.seconds;
 
 -- name: lag_by_window
--- Posts that were released in each window, or are overdue and not released now: how many, how many of them late, and the
--- lag that 95 of 100 stayed within. A post that is not released is late once it is overdue by the promised time; its lag
--- so far counts. Imported documents of the first version never count.
+-- Posts that were released in each window, or are overdue and not released now: how many, how many of them late, and
+-- the lag that 95 of 100 stayed within. A post that is not released is late once it is overdue by the promised time, and
+-- its lag so far counts. Imported documents of the first version never count.
 with overdue as materialized (
     select duly.now() - p.release_time as lag
     from posts.posts as p
