@@ -166,7 +166,9 @@ create table duly.orgs (
     created_at timestamptz not null default duly.clock(),
     constraint pk_orgs primary key (id),
     constraint uq_orgs__name unique (name),
-    constraint ck_orgs__name check (name = btrim(name) and char_length(name) between 1 and 200)
+    constraint ck_orgs__name check (
+        name = btrim(name) and char_length(name) between 1 and 200 and name !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
+    )
 );
 comment on table duly.orgs is 'A tenant: whose jobs and keys these are.';
 
@@ -209,7 +211,9 @@ create table duly.api_keys (
     constraint uq_api_keys__prefix unique (prefix),
     constraint fk_api_keys_orgs_org_id foreign key (org_id) references duly.orgs (id) on delete restrict,
     constraint fk_api_keys_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
-    constraint ck_api_keys__name check (name = btrim(name) and char_length(name) between 1 and 200),
+    constraint ck_api_keys__name check (
+        name = btrim(name) and char_length(name) between 1 and 200 and name !~ '[\u0001-\u001f\u007f-\u009f\u2028\u2029]'
+    ),
     constraint ck_api_keys__prefix check (prefix ~ '^duly_[a-z0-9]{12}$'),
     constraint ck_api_keys__secret_sha256 check (octet_length(secret_sha256) = 32),
     constraint ck_api_keys__scopes check (cardinality(scopes) between 1 and 32 and array_position(scopes, null) is null),

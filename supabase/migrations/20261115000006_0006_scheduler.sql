@@ -202,6 +202,46 @@ create table scheduler.expense_templates (
 );
 comment on table scheduler.expense_templates is 'What is booked when a run of a schedule is confirmed.';
 
+-- Limits: what one person, or one schedule, may make the database keep --------------------------------------------------
+
+create function scheduler.limits(out max_pending_runs int, out max_schedules int, out max_past_years int)
+    language sql immutable parallel safe
+    as $$ select 2000, 200, 10 $$;
+comment on function scheduler.limits() is
+    'Pending runs of a schedule, schedules of a person that are not archived, and years that first_run_at may lie back.';
+
+create function scheduler.check_schedule_limits() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    bound record;
+begin
+    select * into bound from scheduler.limits();
+    if new.first_run_at < duly.now() - make_interval(years => bound.max_past_years) then
+        raise exception 'first_run_at: may lie at most % years back, not at %', bound.max_past_years, new.first_run_at
+            using errcode = 'check_violation', constraint = 'ck_jobs__first_run_at';
+    end if;
+    if tg_op = 'UPDATE' then
+        return null;
+    end if;
+    -- Requests of one person wait for each other here, so that two cannot both take the last place.
+    perform pg_advisory_xact_lock(hashtextextended('scheduler.jobs of ' || new.user_id, 0));
+    if bound.max_schedules < (
+        select count(*) from scheduler.jobs as j where j.user_id = new.user_id and j.status <> 'archived'
+    ) then
+        raise exception 'person % has % schedules, which is the limit', new.user_id, bound.max_schedules
+            using errcode = 'DU010', hint = 'archive one that is no longer needed';
+    end if;
+    return null;
+end
+$$;
+comment on function scheduler.check_schedule_limits() is
+    'A person has a limited number of schedules, and none begins longer ago than the limit. DU010 at the limit.';
+create trigger jobs_limits_insert after insert on scheduler.jobs
+    for each row execute function scheduler.check_schedule_limits();
+create trigger jobs_limits_update after update on scheduler.jobs
+    for each row when (new.first_run_at < old.first_run_at) execute function scheduler.check_schedule_limits();
+
 -- Plans: when the runs of a schedule are made, and by whom -------------------------------------------------------------
 
 create table scheduler.job_plans (
@@ -216,6 +256,7 @@ create table scheduler.job_plans (
     lease_owner text,
     lease_expires_at timestamptz,
     settled_by text,
+    is_closing boolean not null default false,
     constraint pk_job_plans primary key (job_id),
     constraint fk_job_plans_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
     constraint ck_job_plans__state check (state in ('waiting', 'planning', 'stuck')),
@@ -233,11 +274,35 @@ create table scheduler.job_plans (
 );
 comment on table scheduler.job_plans is 'How far the runs of a schedule are made, and when the next are: what planners hold.';
 comment on column scheduler.job_plans.plan_at is 'When more runs are to be made; null while it is paused, and at its end.';
-comment on column scheduler.job_plans.planned_until is 'Every firing up to this instant has its run.';
+comment on column scheduler.job_plans.planned_until is
+    'Every firing up to this instant has its run, or lies in scheduler.missed_ranges.';
+comment on column scheduler.job_plans.is_closing is 'It is archived, and a worker still has open runs of it to cancel.';
 comment on column scheduler.job_plans.next_at is 'The first firing that has no run yet.';
 comment on column scheduler.job_plans.skip_before is 'Firings before this were missed because it was paused.';
 create index idx_job_plans__plan_at_job_id on scheduler.job_plans (plan_at, job_id) where state = 'waiting';
 create index idx_job_plans__job_id on scheduler.job_plans (job_id) where state = 'planning';
+create index idx_job_plans__is_closing on scheduler.job_plans (job_id) where is_closing;
+
+create table scheduler.missed_ranges (
+    job_id bigint not null,
+    from_at timestamptz not null,
+    until_at timestamptz not null,
+    rule text not null,
+    zone text not null,
+    first_run_at timestamptz not null,
+    reason text not null,
+    created_at timestamptz not null default duly.clock(),
+    constraint pk_missed_ranges primary key (job_id, from_at),
+    constraint fk_missed_ranges_jobs_job_id foreign key (job_id) references scheduler.jobs (id) on delete cascade,
+    constraint ck_missed_ranges__from_until check (from_at < until_at),
+    constraint ck_missed_ranges__texts check (
+        char_length(rule) between 1 and 200 and char_length(zone) between 1 and 64
+        and char_length(reason) between 1 and 500
+    )
+);
+comment on table scheduler.missed_ranges is
+    'Missed firings that have no run of their own, because very many were missed: all of the rule from from_at to before '
+    'until_at. The rule, the person''s zone and first_run_at are as they were, so that each period can be named.';
 
 -- Runs, month by month -------------------------------------------------------------------------------------------------
 -- A unique constraint of a partitioned table must hold its partition key, so (job, period) is unique in a table of keys,
@@ -282,6 +347,8 @@ comment on column scheduler.job_runs.reminder_id is 'The latest message about it
 comment on column scheduler.job_runs.reason is 'Why it was skipped or cancelled by nobody''s answer.';
 create index idx_job_runs__job_scheduled on scheduler.job_runs (job_id, scheduled_at);
 create index idx_job_runs__scheduled_at on scheduler.job_runs (scheduled_at) where status = 'pending';
+create index idx_job_runs__job_id_status on scheduler.job_runs (job_id, status)
+    where status in ('pending', 'sent', 'snoozed');
 create index idx_job_runs__remind_at_id on scheduler.job_runs (remind_at, id) where remind_at is not null;
 create trigger trg_job_runs__upd before update on scheduler.job_runs
     for each row execute function scheduler.tg_set_updated_at();
@@ -298,6 +365,35 @@ $$;
 comment on function scheduler.write_run_key() is 'A run has its key before it is there: a second run of a period is refused.';
 create trigger job_runs_key before insert on scheduler.job_runs
     for each row execute function scheduler.write_run_key();
+
+create function scheduler.check_run_limits() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    bound constant int := (select l.max_pending_runs from scheduler.limits() as l);
+    crowded bigint;
+begin
+    select j.job_id into crowded
+    from (select distinct m.job_id from moved as m) as j
+    cross join lateral (
+        select count(*) as pending
+        from (
+            select from scheduler.job_runs as r where r.job_id = j.job_id and r.status = 'pending' limit bound + 1
+        ) as bounded
+    ) as counted
+    where counted.pending > bound
+    limit 1;
+    if found then
+        raise exception 'schedule % has more than % pending runs, which is the limit', crowded, bound
+            using errcode = 'DU010', hint = 'start a worker that reminds of them: duly worker --only scheduler,outbox';
+    end if;
+    return null;
+end
+$$;
+comment on function scheduler.check_run_limits() is 'A schedule has a limited number of pending runs. DU010 at the limit.';
+create trigger job_runs_limits after insert on scheduler.job_runs
+    referencing new table as moved
+    for each statement execute function scheduler.check_run_limits();
 
 create table scheduler.reminders (
     id bigint not null generated by default as identity,
@@ -330,6 +426,9 @@ create table scheduler.confirmations (
     constraint ck_confirmations__action check (action in ('complete', 'skip', 'snooze', 'cancel')),
     constraint ck_confirmations__idempotency_key check (char_length(idempotency_key) between 1 and 120),
     constraint ck_confirmations__payload check (jsonb_typeof(payload) = 'object' and pg_column_size(payload) <= 8192),
+    constraint ck_confirmations__minutes check (
+        action <> 'snooze' or coalesce((payload ->> 'minutes')::numeric between 1 and 10080, true)
+    ),
     constraint uq_confirmations__run_idem unique (job_run_id, idempotency_key)
 );
 comment on table scheduler.confirmations is 'What people answered, and with which key: the same key is the same answer.';
@@ -357,7 +456,10 @@ create table expense.expenses (
     constraint uq_expenses__reverses unique (reverses),
     constraint fk_expenses_users_user_id foreign key (user_id) references "user".users (id) on delete restrict,
     constraint fk_expenses_expenses_reverses foreign key (reverses) references expense.expenses (id) on delete restrict,
-    constraint ck_expenses__amount check (case when reverses is null then amount >= 0 else amount <= 0 end),
+    -- NaN is greater than every number: an upper bound refuses it.
+    constraint ck_expenses__amount check (
+        case when reverses is null then amount >= 0 and amount < 1e14 else amount <= 0 and amount > -1e14 end
+    ),
     constraint ck_expenses__currency check (currency ~ '^[A-Z]{3}$'),
     constraint ck_expenses__texts check (
         char_length(name) between 1 and 120 and char_length(category) between 1 and 120
@@ -524,9 +626,12 @@ begin
         ' for each statement execute function scheduler.job_runs_timeline()', part);
     execute format('create trigger job_runs_timeline_update after update on %s referencing new table as moved'
         ' for each statement execute function scheduler.job_runs_timeline()', part);
+    execute format('create trigger job_runs_limits after insert on %s referencing new table as moved'
+        ' for each statement execute function scheduler.check_run_limits()', part);
 end
 $$;
-comment on function scheduler.watch_partition(regclass) is 'Have what is written into a partition directly logged as well.';
+comment on function scheduler.watch_partition(regclass) is
+    'Have what is written into a partition directly logged and limited as well.';
 select scheduler.watch_partition('scheduler.job_runs_default');
 
 create function scheduler.make_partition(month date) returns boolean
@@ -625,26 +730,61 @@ end
 $$;
 comment on function scheduler.unplan(bigint, text) is 'Take back the runs of a schedule that nobody has been told of yet.';
 
-create function scheduler.cancel_open(job bigint, why text) returns void
+create function scheduler.cancel_open(job bigint, why text, batch int) returns int
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
+declare
+    ids bigint[];
+    messages uuid[];
+    earliest timestamptz;
 begin
+    select array_agg(o.id), array_agg(o.reminder_id), min(o.scheduled_at) into ids, messages, earliest from (
+        select r.id, r.scheduled_at, r.reminder_id
+        from scheduler.job_runs as r
+        where r.job_id = job and r.status in ('pending', 'sent', 'snoozed')
+        limit batch
+        for no key update
+    ) as o;
+    if ids is null then
+        return 0;
+    end if;
     with unsent as (
-        select o.id
-        from duly.outbox as o
-        where o.status = 'pending' and o.id in (
-            select r.reminder_id
-            from scheduler.job_runs as r
-            where r.job_id = job and r.status in ('pending', 'sent', 'snoozed') and r.reminder_id is not null
-        )
-        for update skip locked
+        select o.id from duly.outbox as o where o.status = 'pending' and o.id = any (messages) for update skip locked
     )
     update duly.outbox as o set status = 'failed', last_error = why where o.id in (select id from unsent);
     update scheduler.job_runs as r set status = 'cancelled', reason = why
-    where r.job_id = job and r.status in ('pending', 'sent', 'snoozed');
+    where r.id = any (ids) and r.scheduled_at >= earliest and r.status in ('pending', 'sent', 'snoozed');
+    return cardinality(ids);
 end
 $$;
-comment on function scheduler.cancel_open(bigint, text) is 'Cancel what is open of a schedule, and withdraw its messages.';
+comment on function scheduler.cancel_open(bigint, text, int) is
+    'Cancel so many open runs of a schedule at most, and withdraw their messages; how many there were.';
+
+create function scheduler.finish_archived(batch int default 500) returns int
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    job bigint;
+    cancelled int;
+begin
+    select p.job_id into job
+    from scheduler.job_plans as p
+    where p.is_closing
+    order by p.job_id
+    limit 1
+    for update skip locked;
+    if not found then
+        return 0;
+    end if;
+    cancelled := scheduler.cancel_open(job, 'the schedule was archived', batch);
+    if cancelled < batch then
+        update scheduler.job_plans as p set is_closing = false where p.job_id = job;
+    end if;
+    return greatest(cancelled, 1);
+end
+$$;
+comment on function scheduler.finish_archived(int) is
+    'Cancel the next open runs of a schedule that was archived with very many; 0 when there is none.';
 
 create function scheduler.begin_plan() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -672,7 +812,10 @@ begin
         end
     where p.job_id = new.id;
     if new.status = 'archived' then
-        perform scheduler.cancel_open(new.id, 'the schedule was archived');
+        -- One batch at once, which is all of nearly every schedule; a worker cancels the rest.
+        if scheduler.cancel_open(new.id, 'the schedule was archived', 500) = 500 then
+            update scheduler.job_plans as p set is_closing = true where p.job_id = new.id;
+        end if;
     elsif new.status = 'paused' and old.status = 'active' then
         perform scheduler.unplan(new.id, 'the schedule was paused');
     elsif (new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at) then
@@ -789,7 +932,7 @@ declare
     known scheduler.confirmations;
     answered_at timestamptz;
 begin
-    select k.job_id, k.period_key, k.scheduled_at, j.user_id, j.name into of_run
+    select k.job_id, k.period_key, k.scheduled_at, j.user_id, j.name, j.status into of_run
     from scheduler.job_run_keys as k
     join scheduler.jobs as j on j.id = k.job_id
     where k.job_run_id = run and (for_user is null or j.user_id = for_user);
@@ -827,6 +970,8 @@ begin
         end if;
         raise exception 'run % is % and takes no answer: %', run, held.status, coalesce(held.reason, 'it was closed')
             using errcode = 'DU007';
+    elsif of_run.status = 'archived' then
+        raise exception 'run % takes no answer: the schedule was archived', run using errcode = 'DU007';
     end if;
     insert into scheduler.confirmations (job_run_id, action, idempotency_key, payload)
     values (run, wanted, idem_key, given)
@@ -918,7 +1063,7 @@ create view scheduler.upcoming with (security_invoker = true) as
 select j.user_id, j.id as job_id, j.name, j.channel, r.id as job_run_id, r.period_key, r.scheduled_at, r.remind_at, r.status
 from scheduler.job_runs as r
 join scheduler.jobs as j on j.id = r.job_id
-where r.status in ('pending', 'sent', 'snoozed')
+where r.status in ('pending', 'sent', 'snoozed') and j.status <> 'archived'
 union all
 select
     j.user_id, j.id, j.name, j.channel, null, null, p.next_at, p.next_at - make_interval(mins => j.advance_minutes), null
@@ -943,8 +1088,11 @@ grant delete on scheduler.expense_templates to "duly_api";
 grant insert (job_id, period_key, scheduled_at, remind_at) on scheduler.job_runs to "duly_api", "duly_worker";
 grant update (status, remind_at, reminder_id, reason) on scheduler.job_runs to "duly_worker";
 grant update on scheduler.job_plans to "duly_worker";
+grant insert (job_id, from_at, until_at, rule, zone, first_run_at, reason) on scheduler.missed_ranges to "duly_worker";
 grant select, insert, update, delete on "user".calendars to "duly_api";
+grant execute on function scheduler.limits() to "duly_worker", "duly_api", "duly_readonly";
 grant execute on function scheduler.ensure_partitions(int) to "duly_worker";
+grant execute on function scheduler.finish_archived(int) to "duly_worker";
 grant execute on function scheduler.receipt_of(bigint) to "duly_api", "duly_readonly";
 grant execute on function scheduler.answer(bigint, bigint, text, text, jsonb) to "duly_api";
 grant execute on function scheduler.undo(bigint, bigint, interval) to "duly_api";
