@@ -10,7 +10,7 @@ import asyncio
 import re
 import resource
 import time
-from typing import Any
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -113,9 +113,20 @@ class GuardedProtocol(H11Protocol):
         limit = max_connections()
         if len(self.connections) > limit:
             COMPLAINTS.add("too many connections: one was closed", limit=limit, client=str(self.client))
-            waiting = [each for each in self.connections if isinstance(each, GuardedProtocol) and each.is_waiting]
-            oldest = min(waiting, key=lambda each: each.waiting_since or 0.0)
-            oldest.abort()
+            self.oldest_waiting().abort()
+
+    def oldest_waiting(self) -> "GuardedProtocol":
+        """Of the connections that wait for a head the one that has waited longest: this one, if no other."""
+        oldest = self
+        for each in cast("set[object]", self.connections):
+            if isinstance(each, GuardedProtocol) and each.is_waiting and each.since < oldest.since:
+                oldest = each
+        return oldest
+
+    @property
+    def since(self) -> float:
+        """Since when it waits."""
+        return self.waiting_since if self.waiting_since is not None else float("inf")
 
     @property
     def is_waiting(self) -> bool:

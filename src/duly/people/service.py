@@ -59,12 +59,12 @@ __all__ = [
 P = TypeVar("P")
 T = TypeVar("T")
 RULES = {
-    "ck_orgs__name": "an org's name has 1 to 200 characters, without control characters and without blanks at its ends",
+    "ck_orgs__name": "an org's name has 1 to 200 characters, without control characters and no blanks at its ends",
     "ck_users__uid": "a uid has 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and begins with a letter or digit",
     "ck_users__zone": "a zone is an IANA name such as Europe/Stockholm",
     "ck_users__language": "a language is a code such as en, sv or zh",
     "ck_users__currency": "a currency is a code such as EUR or SEK",
-    "ck_api_keys__name": "a key's name has 1 to 200 characters, without control characters and without blanks at its ends",
+    "ck_api_keys__name": "a key's name has 1 to 200 characters, without control characters and no blanks at its ends",
     "ck_api_keys__expires_at": "a key must live for some time: give more than 0 days",
 }
 

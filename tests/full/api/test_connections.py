@@ -118,7 +118,10 @@ def test_connections_that_only_wait_give_way_to_those_that_ask(
 
 
 def test_a_process_that_may_open_few_files_takes_fewer_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server.resource, "getrlimit", lambda _: (256, 4096))
+    def few(_: int) -> tuple[int, int]:
+        return 256, 4096
+
+    monkeypatch.setattr(server.resource, "getrlimit", few)
     assert server.max_connections() == 128
 
 

@@ -23,6 +23,7 @@ __all__ = ["ATTACKS", "Attack", "Unguarded", "attack"]
 
 Connection = psycopg.Connection[Any]
 SUCH_A_MOVE = "DU001"
+LIMIT = "DU010"
 PARTITIONS = " (partitions)"
 LONG_AGO = "2001-01-01"
 
@@ -430,6 +431,34 @@ def pause_planned(connection: Connection, guard: Guard) -> None:
     holds(value(connection, "select plan_at from scheduler.job_plans") is None, "a paused schedule is planned on")
 
 
+def crowd(connection: Connection, guard: Guard) -> None:
+    """More pending runs of one schedule than the limit, into the whole table or into a part of it."""
+    place = "scheduler.job_runs"
+    if guard.table.endswith(PARTITIONS):
+        place = value(connection, "select tableoid::regclass::text from scheduler.job_runs limit 1")
+    refused(
+        connection,
+        coded(LIMIT),
+        f"insert into {place} (job_id, period_key, scheduled_at) select j.id, 'p' || n, r.scheduled_at"
+        " from scheduler.jobs as j, scheduler.job_runs as r, generate_series(1, 2001) as n",
+    )
+
+
+def hoard(connection: Connection, guard: Guard) -> None:
+    """More schedules of one person than the limit."""
+    refused(
+        connection,
+        coded(LIMIT),
+        "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+        " select user_id, name, rule, first_run_at from scheduler.jobs, generate_series(1, 201)",
+    )
+
+
+def go_far_back(connection: Connection, guard: Guard) -> None:
+    """A beginning that lies further back than the limit."""
+    refused(connection, coded("23514"), "update scheduler.jobs set first_run_at = first_run_at - interval '11 years'")
+
+
 def move_house(connection: Connection, guard: Guard) -> None:
     """Somebody whose schedules stay in the zone that they left."""
     connection.execute("update scheduler.job_plans set plan_at = '2100-01-01'")
@@ -558,7 +587,8 @@ schedule_ingest.schedule_event uq_schedule_event__user_id_schedule_date_seq,
 schedule_ingest.schedule_version uq_schedule_version__session_id, scheduler.confirmations pk_confirmations,
 scheduler.confirmations uq_confirmations__run_idem, scheduler.expense_templates pk_expense_templates,
 scheduler.job_plans pk_job_plans, scheduler.job_run_keys pk_job_run_keys,
-scheduler.job_run_keys uq_job_runs__job_period, scheduler.jobs uq_jobs__user_id_request_key,
+scheduler.job_run_keys uq_job_runs__job_period, scheduler.missed_ranges pk_missed_ranges,
+scheduler.jobs uq_jobs__user_id_request_key,
 scheduler.reminders pk_reminders
 """
 
@@ -656,6 +686,10 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     "trigger job_runs_forget of scheduler.job_runs": Attack("a run is deleted with all of it", delete_partly),
     "trigger jobs_begin_plan of scheduler.jobs": Attack("a new schedule has a plan", add_unplanned),
+    "trigger jobs_limits_insert of scheduler.jobs": Attack("more schedules of one person than the limit", hoard),
+    "trigger jobs_limits_update of scheduler.jobs": Attack("a beginning too far back", go_far_back),
+    "trigger job_runs_limits of scheduler.job_runs": Attack("more pending runs than the limit", crowd),
+    "trigger job_runs_limits of scheduler.job_runs (partitions)": Attack("more pending runs than the limit", crowd),
     "trigger jobs_change_plan of scheduler.jobs": Attack("a paused schedule is not planned on", pause_planned),
     "trigger schedule_notification_follow of schedule_ingest.schedule_notification": Attack(
         "what another program delivered is not sent again", tell_status_alone

@@ -561,6 +561,18 @@ async def test_archiving_does_not_wait_for_whoever_sends_a_reminder(admin: Admin
     assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
 
 
+@guards("skip locked of scheduler.finish_archived in db/migrations/sql/0006_scheduler.up.sql")
+async def test_a_worker_passes_over_the_archived_schedule_that_another_finishes(
+    admin: Admin, worker: Connection
+) -> None:
+    put_runs(admin)
+    admin.execute("update scheduler.job_plans set is_closing = true")
+    await worker.execute("set lock_timeout = '2s'")
+    with looked_at(admin, "scheduler.job_plans", "job_id = (select min(id) from scheduler.jobs)"):
+        assert await schedule_store.finish_archived(worker) == 1
+    assert sorted(look(admin, "select status from scheduler.job_runs")) == ["cancelled", "pending"]
+
+
 @guards("skip locked of scheduler.answer in db/migrations/sql/0006_scheduler.up.sql")
 async def test_an_answer_does_not_wait_for_whoever_sends_the_reminder(admin: Admin, worker: Connection) -> None:
     await remind(admin, worker)
