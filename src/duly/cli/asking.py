@@ -1,6 +1,7 @@
 """One question to the database, from a command."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from duly.settings import Settings, load_settings
 __all__ = ["as_api", "as_owner", "as_reader", "as_worker"]
 
 Answer = TypeVar("Answer")
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # our own error says it, in one line
 NOT_THERE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.InvalidSchemaName)
 
 

@@ -165,6 +165,7 @@ def test_settings_that_contradict_each_other_are_refused_as_everywhere(database:
 
 
 def test_on_a_fresh_embedded_server_it_says_what_to_run(home: Path) -> None:
+    EmbeddedServer.start(home).close()
     answer = run("", "--json", DULY_HOME=str(home))
     assert answer.returncode == 1
     findings = {finding["check"]: finding for finding in json.loads(answer.stdout)}
