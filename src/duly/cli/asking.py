@@ -1,6 +1,7 @@
 """One question to the database, from a command."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ __all__ = ["as_api", "as_owner", "as_reader", "as_worker"]
 Answer = TypeVar("Answer")
 # An application's login must not become the owner: that would lift every policy and guard off it.
 USE_ANOTHER_LOGIN = ", the owner of duly's tables; run this command with the login that migrated (DATABASE_URL)"
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # our own error says it, in one line
 NOT_THERE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.InvalidSchemaName)
 
 

@@ -15,6 +15,8 @@ from duly.worker.lifeline import VARIABLE
 
 __all__ = ["must_have_database", "open_existing", "warn_of_unknown_variables"]
 
+WARNED: set[str] = set()
+
 
 def open_existing(settings: Settings, warn: Callable[[str], object] | None = None) -> Database:
     """Open the database of these settings; NoDatabase where there is none, Unavailable where we cannot log in."""
@@ -39,7 +41,9 @@ def warn_of_unknown_variables(warn: Callable[[str], object] | None = None) -> No
     if VARIABLE in os.environ:
         return
     for sentence in unknown_variables():
-        (warn or complain)(sentence)
+        if sentence not in WARNED:  # a command may open its database more than once
+            WARNED.add(sentence)
+            (warn or complain)(sentence)
 
 
 def complain(sentence: str) -> None:

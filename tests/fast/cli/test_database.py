@@ -79,7 +79,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_where_there_is_no_database_every_command_says_so_and_creates_nothing(empty: Path, tmp_path: Path) -> None:
     cli = CommandLine("", tmp_path)
-    cli.environment = {"DATABASE_URL": None, "DULY_LOG_LEVEL": "error"}  # type: ignore[assignment]
+    cli.environment = {}
     wrong: dict[str, str] = {}
     for name in ON_A_DATABASE:
         ended = cli.run(*shlex.split(f"{name} {WORDS.get(name, '')}"))
@@ -103,7 +103,6 @@ def test_a_wrong_database_login_or_port_fails_at_once_in_one_line(
     wrong: dict[str, str] = {}
     for reason, address in addresses.items():
         cli = CommandLine(address, tmp_path)
-        cli.environment |= {"DULY_LOG_LEVEL": "error"}
         for words in ("jobs list", "worker --once", "serve --port 0", "posts release", "verify", "migrate", "bot"):
             ended = cli.run(*shlex.split(words))
             said = str(ended.exception)  # the server's own reason: no pool has waited in vain

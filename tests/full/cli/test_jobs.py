@@ -3,14 +3,17 @@
 import asyncio
 import json
 import re
+import shlex
 import subprocess
 from uuid import uuid4
 
 from duly.ledger import store
 from duly.ledger.sdk import DEFAULT_ORG
 from tests.fast.cli.test_jobs import admin, cli, database, jobs, worker
-from tests.support.command_line import CommandLine
+from tests.support.command_line import DULY, CommandLine
 from tests.support.ledger.actions import JobActions
+from tests.support.processes import plain_environment
+from tests.support.terminal import Watched
 
 __all__ = ["admin", "cli", "database", "jobs", "worker"]
 
@@ -40,6 +43,20 @@ def test_a_job_is_asked_for_explained_in_local_time_and_steered(cli: CommandLine
     as_json = run("show", str(uuid4()), "--json")
     assert as_json.returncode == 2
     assert json.loads(as_json.stdout)["error"]["code"] == "NOT_FOUND"
+
+
+def test_on_a_terminal_a_list_is_no_wider_than_that_and_in_a_pipe_whole(cli: CommandLine, jobs: JobActions) -> None:
+    keys = [str(key) for key in jobs.enqueue(org=DEFAULT_ORG, rows=2)]
+    environment = plain_environment(**cli.environment, TERM="xterm", COLUMNS="80")
+    with Watched(["sh", "-c", f"{shlex.join(DULY)} jobs list; echo the end"], environment) as terminal:
+        shown = terminal.read_until("the end\n").splitlines()
+    assert max(map(len, shown)) <= 80
+    assert len(shown) == 4
+    piped = cli.process("jobs", "list", COLUMNS="80").stdout.splitlines()
+    assert [line.split()[0] for line in piped] == ["id", *reversed(keys)]
+    for line, key in zip(shown[1:], reversed(keys), strict=False):
+        assert key.startswith(line.split()[0])
+        assert json.loads(cli.process("jobs", "show", line.split()[0], "--json").stdout)["id"] == key
 
 
 async def test_whoever_watches_is_told_every_change_and_the_end(jobs: JobActions, cli: CommandLine) -> None:

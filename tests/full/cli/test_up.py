@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from duly.db.admin import clone_database, drop_database
+from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import newest_revision
 from duly.launcher import ROOT
 from duly.settings import DEFAULT_PORT, parse_address
@@ -347,7 +348,12 @@ def test_serve_runs_the_api_alone(database: str) -> None:
         program.finish(signal.SIGTERM)
 
 
-def test_psql_opens_the_database_of_this_directory(home: Path) -> None:
+def test_psql_opens_the_database_of_this_directory_and_makes_none(home: Path) -> None:
+    refused = run_duly("psql", "-At", "-c", "select 1", DULY_HOME=str(home / "none"))
+    assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (78, "", 1)
+    assert "no duly database here" in refused.stderr
+    assert not (home / "none").exists()
+    EmbeddedServer.start(home).close()
     answer = run_duly("psql", "-At", "-c", "select current_database()", DULY_HOME=str(home))
     assert (answer.returncode, answer.stdout) == (0, "duly\n"), answer.stderr
     assert run_duly("psql", "-c", "select no_such_thing", DULY_HOME=str(home)).returncode == 1

@@ -149,7 +149,7 @@ def test_a_database_that_does_not_answer_is_one_bad_line_and_exit_69() -> None:
     answer = run(nowhere)
     assert (answer.returncode, answer.stderr) == (69, "")
     line, last = answer.stdout.splitlines()
-    assert re.match(r"bad +connection +no PostgreSQL at 127\.0\.0\.1:1/nowhere: ", line)
+    assert re.match(r"bad +connection +DATABASE_URL: cannot connect to 127\.0\.0\.1:1/nowhere: ", line)
     assert last == "duly: 0 ok, 0 warn, 1 bad"
     as_json = run(nowhere, "--json")
     assert as_json.returncode == 69
@@ -165,6 +165,7 @@ def test_settings_that_contradict_each_other_are_refused_as_everywhere(database:
 
 
 def test_on_a_fresh_embedded_server_it_says_what_to_run(home: Path) -> None:
+    EmbeddedServer.start(home).close()
     answer = run("", "--json", DULY_HOME=str(home))
     assert answer.returncode == 1
     findings = {finding["check"]: finding for finding in json.loads(answer.stdout)}
