@@ -318,8 +318,8 @@ grant delete on duly.workers to "duly_worker";
 grant select on duly.api_keys to "duly_api";
 grant select (id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoked_at) on duly.api_keys to "duly_readonly";
 
--- A worker on tables that a backend owns uses the clocks and the list of workers as the login it is. Whoever could use the
--- small schema that the lease migration made, and the prelude removed, can use this one.
+-- A worker on tables that a backend owns uses the clocks and the list of workers as the login it is. Whoever could use
+-- the small schema that the lease migration made, and the prelude removed, can use this one.
 do $guests$
 declare
     guest record;
