@@ -7,29 +7,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import psycopg
-from psycopg import sql
 from psycopg.rows import tuple_row
 
+from duly.db.queries import load_queries
 from duly.kernel.canonical import digest_hex
 
 __all__ = ["VERSIONS_HAVE_THEIR_HASH", "find_wrong_hashes"]
 
 VERSIONS_HAVE_THEIR_HASH = "versions_have_their_hash"
 ROWS_AT_ONCE = 500
-# Of a version that another program wrote nobody knows how it was hashed.
-STATEMENT = """
-select user_id, schedule_date, version, payload, payload_hash
-from {}.schedule_version
-where canonicalizer is not null
-order by user_id, schedule_date, version
-"""
+SQL = load_queries(__file__, "hashes.sql")
 
 
 def find_wrong_hashes(connection: psycopg.Connection[Any], schema: str, limit: int) -> Iterator[str]:
     """Versions whose hash is not that of their payload, so many at most; reads a few hundred rows at a time."""
     with connection.cursor("wrong_hashes", row_factory=tuple_row) as cursor:
         cursor.itersize = ROWS_AT_ONCE
-        cursor.execute(sql.SQL(STATEMENT).format(sql.Identifier(schema)))
+        cursor.execute(SQL.using(ingest=schema).find_wrong_hashes)
         for user_id, day, version, payload, payload_hash in cursor:
             if (computed := digest_hex(payload)) != payload_hash:
                 yield f"version {version} of {day} of {user_id} has the hash {payload_hash}, and its payload {computed}"

@@ -72,13 +72,16 @@ def test_months_are_listed_with_what_lies_in_them(schedules: ScheduleActions, cl
 
 
 def test_more_runs_than_a_page_are_all_written(schedules: ScheduleActions, cli: CommandLine, tmp_path: Path) -> None:
-    schedules.admin.execute(
-        "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
-        " select j.id, 'p' || n, '2030-01-05Z'::timestamptz + (n %% 7) * interval '1 hour'"
-        " from scheduler.jobs as j, generate_series(1, 2500) as n",
-        [],
-    )
-    schedules.admin.execute("update scheduler.job_runs set status = 'skipped', reason = 'test'")
+    for first, last in ((1, 1250), (1251, 2500)):  # a schedule has at most 2,000 that are pending
+        schedules.admin.execute(
+            "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+            " select j.id, 'p' || n, '2030-01-05Z'::timestamptz + (n %% 7) * interval '1 hour'"
+            " from scheduler.jobs as j, generate_series(%s::int, %s::int) as n",
+            [first, last],
+        )
+        schedules.admin.execute(
+            "update scheduler.job_runs set status = 'skipped', reason = 'test' where status = 'pending'"
+        )
     assert cli.json("partitions", "archive", "2030-01", "--out", tmp_path / "runs")["runs"] == 2500
     lines = [json.loads(line) for line in (tmp_path / "runs").read_text().splitlines()]
     places = [(line["scheduled_at"], line["id"]) for line in lines]

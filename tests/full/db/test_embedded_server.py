@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
@@ -227,7 +228,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        threading.Event().wait(0.02)
 
 
 def test_no_variable_of_libpq_bends_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
