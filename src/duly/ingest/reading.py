@@ -5,7 +5,9 @@
 The reader of photographs is in `photographs`; the others are here.
 """
 
+import errno
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -116,14 +118,18 @@ class FixtureReader:
         return [Page(read_payload(self.path))]
 
     def check(self) -> None:
-        """Refuse a file that is not there, or may not be read."""
-        try:
-            self.path.open("rb").close()
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
+        """Refuse a file that is not there, or may not be read; it is not opened, because it may be a pipe."""
+        reason = None
+        if not self.path.exists():
+            reason = os.strerror(errno.ENOENT)
+        elif self.path.is_dir():
+            reason = os.strerror(errno.EISDIR)
+        elif not os.access(self.path, os.R_OK):
+            reason = os.strerror(errno.EACCES)
+        if reason:
             raise Misconfigured(
                 f"FIXTURE_PAYLOAD_PATH={self.path}: cannot be read ({reason}); name a JSON file with schedule_date"
-            ) from None
+            )
 
     async def close(self) -> None:
         """Nothing is kept."""
