@@ -318,7 +318,7 @@ PLANTED_OFFENCES = {
     ),
     "messages_have_their_log": "alter table duly.outbox disable trigger outbox_timeline_insert;" + MESSAGE,
     "runs_have_their_key": SCHEDULED + "update scheduler.job_run_keys set period_key = 'another'",
-    "keys_have_their_run": SCHEDULED + "delete from scheduler.job_runs",
+    "keys_have_their_run": SCHEDULED + ASLEEP + "delete from scheduler.job_runs",
     "runs_are_where_their_log_ends": SCHEDULED + ASLEEP + "update scheduler.job_runs set status = 'skipped'",
     "schedules_are_planned": SCHEDULED + "delete from scheduler.job_plans",
     "answers_are_where_their_run_is": (

@@ -144,7 +144,13 @@ job = Table(
 job_event = Table(
     "job_event",
     metadata,
-    Column("id", Uuid, nullable=False, server_default=NEW_ID),
+    Column(
+        "id",
+        Uuid,
+        nullable=False,
+        server_default=NEW_ID,
+        comment="Derived from job_id and seq, so that a job has one event of each number.",
+    ),
     Column("job_id", Uuid, nullable=False),
     Column("ts", DateTime(timezone=True), nullable=False, server_default=NOW),
     Column("prev_status", String(50)),

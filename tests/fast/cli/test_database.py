@@ -22,7 +22,7 @@ WORDS = {  # what a command needs to get as far as the database
     "jobs enqueue": "work",
     "jobs pause": "--queue q",
     "jobs resume": "--queue q",
-    **dict.fromkeys([f"jobs {verb}" for verb in ("show", "timeline", "explain", "cancel", "retry")], ID),
+    **dict.fromkeys([f"jobs {verb}" for verb in ("show", "timeline", "explain", "cancel", "erase", "retry")], ID),
     "posts create": f"{PICTURE} --user anna",
     "posts edit": f"{ID} --user anna --caption words",
     "posts import-legacy": str(FIXTURE),
@@ -39,7 +39,10 @@ WORDS = {  # what a command needs to get as far as the database
     "schedule edit": "7 --name rent",
     "schedule answer": "7 complete",
     **dict.fromkeys(
-        [f"schedule {verb}" for verb in ("show", "pause", "resume", "archive", "fire", "undo", "timeline", "explain")],
+        [
+            f"schedule {verb}"
+            for verb in ("show", "pause", "resume", "archive", "fire", "missed", "undo", "timeline", "explain")
+        ],
         "7",
     ),
     **dict.fromkeys([f"notifications {verb}" for verb in ("show", "resend")], ID),

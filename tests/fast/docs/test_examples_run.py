@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import psycopg
@@ -10,15 +11,18 @@ from sqlalchemy import create_engine
 from typer.core import TyperGroup as Group
 from typer.main import get_command
 
+import duly
 from duly.cli import app
 from duly.db.location import url_of
 from duly.launcher import ROOT
+from duly.testing import perform
 from tests.support.pages import CANNOT_RUN, RUN_ELSEWHERE, Block, blocks
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 CODE = re.compile(r"^```\w*\n(.*?)^```$|`([^`\n]+)`", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?<![\w./-])(?:\./)?duly ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)\b([^|`#]*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+ENSURE_RUN = "select job_run_id, is_new from scheduler.ensure_run(1, '2026-11', '2026-11-01 10:00+01');"
 PASS_ARGUMENTS_ON = {"test", "psql"}
 
 
@@ -102,6 +106,40 @@ def test_a_job_is_asked_for_in_sql_as_the_page_does(database: str) -> None:
     with psycopg.connect(database) as connection:
         outcomes = [cast("Any", connection.execute(cast("Any", statement)).fetchone())[1] for _ in range(2)]
         assert outcomes == ["created", "existing"]
+
+
+def test_a_run_is_ensured_in_sql_as_the_page_does(database: str) -> None:
+    statement = block_of("docs/scheduler.md", ENSURE_RUN).text
+    with psycopg.connect(database) as connection:
+        connection.execute("""insert into "user".users (uid) values ('anna')""")
+        connection.execute(
+            "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+            " values (1, 'rent', 'cron: 0 10 1 * *', '2026-11-01 10:00+01')"
+        )
+        made = [cast("Any", connection.execute(cast("Any", statement)).fetchone()) for _ in range(2)]
+    assert [is_new for _, is_new in made] == [True, False]
+    assert made[0][0] == made[1][0]
+
+
+def test_the_handlers_of_the_page_can_be_declared_and_say_what_the_page_says() -> None:
+    reported: list[BaseException] = []
+
+    def capture_exception(error: BaseException, tags: object) -> None:
+        reported.append(error)
+
+    names: dict[str, Any] = {
+        "duly": duly,
+        "app": duly.App(),
+        "sentry_sdk": SimpleNamespace(capture_exception=capture_exception),
+        "rows": lambda: [1, 2],
+        "index": print,
+    }
+    exec(block_of("docs/ledger.md", "@app.on_failure").text, names)  # noqa: S102
+    exec(block_of("docs/ledger.md", '@app.job("reindex")').text, names)  # noqa: S102
+    error = ValueError("no lines")
+    names["report"](SimpleNamespace(job_id=1, type="reindex"), error)
+    assert reported == [error]
+    assert perform(names["reindex"]) == duly.Done("all of it")
 
 
 def test_the_grants_of_the_page_on_supabase_are_taken(database: str) -> None:

@@ -84,7 +84,7 @@ def test_beyond_loopback_a_database_that_is_away_or_empty_is_named(database: str
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
         for url, status, words in (
-            (f"postgresql://user:hunter2@127.0.0.1:{port}/name", 69, "no connection to the database"),
+            (f"postgresql://user:hunter2@127.0.0.1:{port}/name", 69, "cannot connect to 127.0.0.1"),
             (make_conninfo(database, dbname="postgres"), 78, "duly migrate"),
         ):
             answer = subprocess.run(

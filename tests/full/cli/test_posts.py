@@ -35,6 +35,9 @@ POST = {
     "caption",
     "image_url",
     "released_at",
+    "request_id",
+    "lease_owner",
+    "lease_expires_at",
 }
 
 

@@ -51,7 +51,7 @@ def test_the_tables_alembic_sees_are_the_ones_we_declared(ingest: str, empty: st
 @pytest.mark.parametrize("backend", [PLAIN, OWNERS], ids=str)
 def test_alembic_never_proposes_to_change_what_a_backend_owns(backend: Backend, empty: str) -> None:
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute(backend.schema_sql("schedule_ingest", "pg_monitor").encode())
+        connection.execute(backend.schema_sql("schedule_ingest").encode())
         connection.execute("create table public.orders (id bigint primary key)")
     migrate(empty, Names())
     with connected(empty) as connection:

@@ -283,7 +283,7 @@ def test_without_a_database_it_refuses_and_names_the_three_variables(desk: Desk)
         ({"PROCESSING_STATE": "busy"}, "PROCESSING_STATE=busy"),
         ({"DONE_STATE": "ready"}, "DONE_STATE=ready"),
         ({"FAILED_STATE": "broken"}, "FAILED_STATE=broken"),
-        ({"DATABASE_URL": NOWHERE}, "the database did not answer"),
+        ({"DATABASE_URL": NOWHERE}, "cannot connect to 127.0.0.1:1/none_test"),
     ],
     ids=["beat", "timeout", "schema", "pending", "processing", "done", "failed", "away"],
 )

@@ -173,12 +173,12 @@ async def test_a_database_that_stays_away_gets_the_session_back_unblamed(
     captures: CaptureActions, dsn: str, objects: Objects, capfd: pytest.CaptureFixture[str]
 ) -> None:
     key = await send(captures, objects, "0", user=1)
-    captures.admin.execute("revoke select on schedule_ingest.capture_image from duly_worker")
+    captures.admin.execute("alter table schedule_ingest.capture_image rename column r2_key to elsewhere")
     async with working(dsn, reading(objects, Eyelids(), patience_seconds=0.2)) as worker:
         await captures.until(lambda: handed_back(worker) > PACE.most_starts)
-        assert "permission denied" in said(capfd)
+        assert "does not exist" in said(capfd)
         assert state(captures, key)[0] == "processing"
-        captures.admin.execute("grant select on schedule_ingest.capture_image to duly_worker")
+        captures.admin.execute("alter table schedule_ingest.capture_image rename column elsewhere to r2_key")
         await captures.until(lambda: are_over(captures, [key]))
     assert state(captures, key) == ("done", 1)
     captures.verify()

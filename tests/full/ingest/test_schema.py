@@ -76,4 +76,5 @@ def test_a_hostile_name_of_a_schema_is_refused_by_its_setting(schema: str, empty
 def test_a_schema_that_the_database_was_not_migrated_with_is_said_to_be_so(database: str) -> None:
     refusal = duly(database, "rota", "worker", "--only", "ingest", "--once")
     assert refusal.returncode == MISCONFIGURED
-    assert "DB_SCHEMA=rota: there is no table capture_session" in refusal.stderr
+    words = "DB_SCHEMA=rota: there is no table rota.capture_session; this database has one in schedule_ingest"
+    assert words in refusal.stderr

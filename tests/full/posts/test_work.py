@@ -226,6 +226,7 @@ STATEMENTS = {
     },
 }
 GIVEN = {
+    "reader": ("text", "'author1'"),
     "owners": ("text[]", "array_fill('worker-1/token'::text, array[500])"),
     "column_ai": ("jsonb[]", "array_fill('{}'::jsonb, array[500])"),
     "column_ai_error": ("text[]", "array_fill('AI_FAILED'::text, array[500])"),

@@ -65,6 +65,7 @@ async def test_the_contracts_due_query_probes_an_empty_index_for_each_past_month
         " case when date_trunc('month', now()) - interval '20 months' + n * interval '4 minutes' < now()"
         " then 'confirmed' else 'pending' end, 1"
         " from scheduler.jobs as j, generate_series(1, 240000) as n"
+        " where date_trunc('month', now()) + n * interval '4 minutes' < now() + interval '20 months 2 days'"
     )
     schedules.admin.execute("alter table scheduler.job_runs enable trigger user")
     schedules.admin.execute(

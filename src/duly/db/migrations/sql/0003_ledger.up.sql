@@ -691,7 +691,7 @@ begin
             limit max_jobs
             for no key update skip locked
         ))
-        returning t.id, t.lease_owner, t.type, t.queue, t.attempt, t.max_attempts;
+        returning t.id, t.lease_owner, t.type::text, t.queue, t.attempt, t.max_attempts;
 end
 $$;
 comment on function ledger.mark_expired(uuid[], bigint) is
