@@ -43,7 +43,9 @@ async def test_a_service_that_drips_is_cut_off(receiver: Receiver) -> None:
 
     async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        channel = AppriseChannel(seconds=0.5, allow_private=True)
+        channel = AppriseChannel(seconds=20, allow_private=True)
+        await channel.send(message(at(receiver, "json")))  # imports the library, as above
+        channel.seconds = 2
         with pytest.raises(Unknown):
             await channel.send(message(f"json://127.0.0.1:{port}/"))
         await asyncio.wait_for(stopped.wait(), 20)
