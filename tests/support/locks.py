@@ -1,12 +1,23 @@
-"""Waiting for somebody to wait."""
+"""Waiting for a lock: until others wait for one, and for one's own turn."""
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import psycopg
 
-__all__ = ["wait_until_blocked"]
+__all__ = ["supabase_turn", "wait_until_blocked"]
 
 SECONDS = 30.0
+SUPABASE_TURN = 0x73757061
+
+
+@contextmanager
+def supabase_turn(server: str) -> Generator[None, None, None]:
+    """Roles belong to the whole server: one test at a time makes those of Supabase, or applies files that know them."""
+    with psycopg.connect(server, autocommit=True) as turn:
+        turn.execute("select pg_advisory_lock(%s)", [SUPABASE_TURN])
+        yield
 
 
 def wait_until_blocked(database: str, many: int = 1) -> None:

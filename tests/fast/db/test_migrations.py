@@ -23,11 +23,11 @@ from duly.testing import TestDatabases
 from duly.verify.contract import CONTRACTS, compare
 from tests.support.command_line import CommandLine
 from tests.support.golden import check_golden
+from tests.support.locks import supabase_turn
 
 CONTRACT_FILES = ROOT / "src" / "duly" / "verify" / "contracts"
 SCHEMAS = tuple(schema for several in CONTRACTS.values() for schema in several)
 SUPABASE_ROLES = ("supabase_owner", "supabase_worker", "supabase_api", "supabase_readonly")
-SUPABASE_TURN = 0x73757061  # roles belong to the whole server: one test at a time has those of Supabase
 SUPABASE = ROOT / "supabase" / "migrations"
 
 
@@ -249,11 +249,7 @@ grant all on function auth.jwt() to {admin};
 def supabase(empty: str, server: str, worker_id: str) -> Generator[str, None, None]:
     """A database as Supabase gives it: its administrator is no superuser, and none of our roles is there."""
     name = f"supabase_{worker_id}"
-    with (
-        psycopg.connect(server, autocommit=True) as turn,
-        psycopg.connect(empty, autocommit=True) as admin,
-    ):
-        turn.execute("select pg_advisory_lock(%s)", [SUPABASE_TURN])
+    with supabase_turn(server), psycopg.connect(empty, autocommit=True) as admin:
         names = {"admin": sql.Identifier(name), "database": sql.Identifier(admin.info.dbname)}
         admin.execute(sql.SQL(AS_SUPABASE).format(**names))
         yield make_conninfo(empty, user=name)

@@ -16,6 +16,7 @@ from duly.cli import app
 from duly.db.location import url_of
 from duly.launcher import ROOT
 from duly.testing import perform
+from tests.support.locks import supabase_turn
 from tests.support.pages import CANNOT_RUN, RUN_ELSEWHERE, Block, blocks
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -142,8 +143,8 @@ def test_the_handlers_of_the_page_can_be_declared_and_say_what_the_page_says() -
     assert perform(names["reindex"]) == duly.Done("all of it")
 
 
-def test_the_grants_of_the_page_on_supabase_are_taken(database: str) -> None:
-    with psycopg.connect(database) as connection:
+def test_the_grants_of_the_page_on_supabase_are_taken(database: str, server: str) -> None:
+    with supabase_turn(server), psycopg.connect(database) as connection:
         connection.execute("create role authenticated")  # as Supabase has it
         for block in blocks():
             if (block.page, block.language) == ("docs/supabase.md", "sql"):

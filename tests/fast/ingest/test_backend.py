@@ -35,6 +35,7 @@ from duly.worker.registry import Identity, note_seen, note_stopped, register
 from tests.support.backends import CONTRACT, OWNERS, PHASE_3, PLAIN, PLAIN_WITH_POINTER, Backend
 from tests.support.ingest.actions import observe
 from tests.support.ingest.strategies import payload
+from tests.support.locks import supabase_turn
 from tests.support.processes import PYTHON, plain_environment
 
 SCRIPT = ROOT / "database" / "migrations" / "20260212_add_session_leases.sql"
@@ -275,18 +276,19 @@ async def test_the_claim_finds_its_index(backend: Site) -> None:
 
 def test_the_files_for_supabase_apply_beside_the_backend(owners: Site, server: str, worker_id: str) -> None:
     """With a guest whom they shut out of our schemas; the backend's are not ours to shut."""
-    owners.owner.execute("create role anon")
-    try:
-        owners.owner.execute("grant usage on schema schedule_ingest to anon")
-        before = fingerprint(owners.owner, (owners.schema,))
-        for text in compile_migrations(Names(*our_roles(worker_id))).values():
-            owners.owner.execute(text.encode())
-        assert fingerprint(owners.owner, (owners.schema,)) == before
-        assert "anon" not in str(fingerprint(owners.owner, ("duly", "user", "ledger", "posts")))
-    finally:
-        with psycopg.connect(make_conninfo(server, dbname=owners.owner.info.dbname), autocommit=True) as admin:
-            admin.execute("drop owned by anon")
-            admin.execute("drop role anon")
+    with supabase_turn(server):
+        owners.owner.execute("create role anon")
+        try:
+            owners.owner.execute("grant usage on schema schedule_ingest to anon")
+            before = fingerprint(owners.owner, (owners.schema,))
+            for text in compile_migrations(Names(*our_roles(worker_id))).values():
+                owners.owner.execute(text.encode())
+            assert fingerprint(owners.owner, (owners.schema,)) == before
+            assert "anon" not in str(fingerprint(owners.owner, ("duly", "user", "ledger", "posts")))
+        finally:
+            with psycopg.connect(make_conninfo(server, dbname=owners.owner.info.dbname), autocommit=True) as admin:
+                admin.execute("drop owned by anon")
+                admin.execute("drop role anon")
 
 
 # The grants -----------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from duly.verify import doctor
 from duly.verify.doctor import CHECKS, Case, Finding, Limits, Verdict, examine, open_connection
 from duly.verify.doctor.server import get_jit, notes_on_jit
 from duly.verify.doctor.words import first_words
-from tests.support.locks import wait_until_blocked
+from tests.support.locks import supabase_turn, wait_until_blocked
 from tests.support.pooler import find_pgbouncer, pooler
 from tests.support.telegram import TOKEN
 
@@ -350,7 +350,7 @@ def test_tables_that_were_applied_as_files_are_told_apart_from_none(server: str)
     name = f"duly_test_files_{uuid.uuid4().hex}"
     dsn = create_database(server, name)
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
+        with supabase_turn(server), psycopg.connect(dsn, autocommit=True) as connection:
             for text in compile_migrations().values():
                 connection.execute(text.encode())
         finding = look("schema", dsn)
