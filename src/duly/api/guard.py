@@ -221,7 +221,7 @@ async def read_body(
 def too_slow(seconds: float) -> str:
     """Why a body was not waited for."""
     return (
-        f"the body did not come within {seconds:g} s, or at less than {MIN_BYTES_PER_SECOND // 1024} KiB/s; "
+        f"the body did not come within {seconds:g} s, or came at less than {MIN_BYTES_PER_SECOND // 1024} KiB/s; "
         "send less, or send it faster"
     )
 
