@@ -26,6 +26,7 @@ from tests.support.proxy import Proxy
 PACE = Pace(lease_seconds=60, heartbeat_seconds=0.5, poll_seconds=0.5, sweep_seconds=0.5)
 READY_SECONDS = 5.0
 ALLOW = "alter database {} allow_connections {}"
+CLAIM_WAITS = "select from pg_locks where relation = 'ledger.job_limit'::regclass and not granted"
 END_ALL = "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'duly_worker' and datname = %s"
 
 
@@ -111,6 +112,6 @@ async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions,
         with psycopg.connect(jobs.admin.info.dsn) as gate:
             gate.execute("lock table ledger.job_limit in access exclusive mode")
             (lanes,) = worker.control.lanes
-            await jobs.until(lambda: lanes.claims_under_way > 0)
+            await jobs.until(lambda: bool(gate.execute(CLAIM_WAITS).fetchall()))
             assert lanes.busy > 1
             assert worker.control.about()["kinds"] == {"ledger": {"busy": 1, "slots": PACE.slots}}
