@@ -158,8 +158,6 @@ def run_worker(
     A handler that does not come back cannot be stopped: then the process is ended under it, its row given back.
     """
 
-    quiet_the_pools()
-
     async def main() -> int:
         spare_the_collector()
         worker = Worker(works, settings, dsn=dsn, direct_dsn=direct_dsn, role=role, is_the_process=True)
@@ -174,13 +172,20 @@ def run_worker(
                 end_process(status)
         return rows
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with quiet_pools(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
 
 
-def quiet_the_pools() -> None:
+@contextmanager
+def quiet_pools() -> Generator[None, None, None]:
     """A pool logs every try to connect; the worker says itself, once, that the database is lost, and why."""
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+    logger = logging.getLogger("psycopg.pool")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def spare_the_collector() -> None:

@@ -15,7 +15,7 @@ from psycopg import sql
 from duly.kernel.work import Pace
 from duly.ledger.work import JobWork
 from duly.worker.port import open_port
-from duly.worker.runtime import Worker, quiet_the_pools
+from duly.worker.runtime import Worker, quiet_pools
 from tests.fast.worker.test_port import HOST, ask
 from tests.support.actions import working
 from tests.support.delivery.said import lines_of_log
@@ -75,8 +75,7 @@ def lines_about_it(lines: io.StringIO) -> list[dict[str, Any]]:
 async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
     jobs: JobActions, dsn: str, way: str
 ) -> None:
-    quiet_the_pools()
-    with Proxy(dsn) as proxy, lines_of_log("info") as lines:
+    with quiet_pools(), Proxy(dsn) as proxy, lines_of_log("info") as lines:
         async with working(proxy.address, JobWork(app.handlers(), PACE)) as worker:
             await jobs.until(worker.control.ready)
             assert ask_ready(worker)[0] == 200
