@@ -142,16 +142,16 @@ LEDGER = (
     ),
     Fault(
         "ledger-sweep-live-lease",
-        "src/duly/ledger/queries.sql",
-        "where status = 'running' and lease_expires_at < duly.now()",
-        "where status = 'running'",
+        "src/duly/db/migrations/sql/0003_ledger.up.sql",
+        "where r.status = 'running' and r.lease_expires_at < duly.now() and (keys is null",
+        "where r.status = 'running' and (keys is null",
         "The sweep takes jobs from workers whose lease has not expired.",
     ),
     Fault(
         "ledger-backoff-cap",
         "src/duly/ledger/queries.sql",
-        "random() * least(",
-        "random() * greatest(",
+        "(0.8 + 0.4 * random()) * least(",
+        "(0.8 + 0.4 * random()) * greatest(",
         "The wait before a job's retry ignores its cap, and the first retry waits for minutes.",
     ),
     Fault(
@@ -790,8 +790,8 @@ CLI = (
     Fault(
         "cli-verify-exit",
         "src/duly/cli/verify.py",
-        "if differences or offences:",
-        "if differences:",
+        "if differences or any(",
+        "if differences and any(",
         "Verify exits with 0 although an invariant is broken.",
     ),
 )
@@ -908,8 +908,8 @@ DB = (
     Fault(
         "db-done-owner",
         "src/duly/db/migrations/sql/0003_ledger.up.sql",
-        "where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null",
-        "where t.id = given.key and t.lease_expires_at is not null",
+        "where t.id = any (array[given.key]) and t.lease_owner = given.owner and t.lease_expires_at is not null",
+        "where t.id = any (array[given.key]) and t.lease_expires_at is not null",
         "A stale holder can finish a job that another worker runs.",
     ),
     Fault(
