@@ -377,6 +377,27 @@ end
 $$;
 comment on function ledger.refuse_other_tenant(uuid) is 'A tenant that is set may act for itself only.';
 
+create function ledger.require_tenant(org uuid) returns void
+    language plpgsql stable set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    if org is distinct from nullif(current_setting('app.current_org_id', true), '')::uuid then
+        raise exception 'this transaction does not act for org %', org using errcode = 'insufficient_privilege',
+            hint = format('select set_config(''app.current_org_id'', ''%s'', true)', org);
+    end if;
+end
+$$;
+comment on function ledger.require_tenant(uuid) is
+    'Whoever steers a job acts for its org: the functions that do run as their owner, for whom every row is visible.';
+
+create function ledger.origin_of(actor text, requested_by text) returns jsonb
+    language sql immutable parallel safe
+    return nullif(jsonb_strip_nulls(jsonb_build_object(
+        'actor', coalesce(actor, requested_by), 'requested_by', case when requested_by <> actor then requested_by end
+    )), '{}');
+comment on function ledger.origin_of(text, text) is
+    'What the first event tells: who asked, and on whose behalf if that is somebody else by their word.';
+
 create function ledger.digest_of(
     type text, queue text, payload jsonb, run_at timestamptz, delay_seconds double precision
 ) returns bytea
@@ -438,6 +459,7 @@ create function ledger.enqueue(
     timeout_seconds double precision default null,
     retain_for interval default '30 days',
     requested_by text default null,
+    actor text default null,
     out id uuid,
     out outcome text
 )
@@ -462,7 +484,7 @@ begin
             duly.new_id(), org, enqueue.type, enqueue.payload, key, digest, enqueue.queue, enqueue.priority, due,
             enqueue.max_attempts, enqueue.backoff_policy, enqueue.backoff_base_seconds, enqueue.backoff_cap_seconds,
             enqueue.timeout_seconds, enqueue.retain_for, enqueue.requested_by, now, now,
-            case when enqueue.requested_by is not null then jsonb_build_object('actor', enqueue.requested_by) end
+            ledger.origin_of(enqueue.actor, enqueue.requested_by)
         )
         on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing
         returning made.id into enqueue.id;
@@ -492,7 +514,7 @@ end
 $$;
 comment on function ledger.enqueue(
     uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
-    double precision, double precision, double precision, interval, text
+    double precision, double precision, double precision, interval, text, text
 ) is 'Make a job, or find the one that the same request made: "created" or "existing". Another request under its key: DU002.';
 
 create function ledger.wake() returns void
@@ -524,7 +546,8 @@ create function ledger.enqueue_many(
     backoff_cap_seconds double precision default 600,
     timeout_seconds double precision default null,
     retain_for interval default '30 days',
-    requested_by text default null
+    requested_by text default null,
+    actor text default null
 ) returns table (nth bigint, id uuid, outcome text)
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
@@ -532,7 +555,7 @@ declare
     number constant bigint := cardinality(payloads);
     now constant timestamptz := duly.clock();
     due constant timestamptz := now + make_interval(secs => coalesce(delay_seconds, 0));
-    word constant jsonb := case when requested_by is not null then jsonb_build_object('actor', requested_by) end;
+    origin constant jsonb := ledger.origin_of(actor, requested_by);
     ids constant uuid[] := array(select duly.new_id() from generate_series(1, number) order by 1);
     digests bytea[];
     other record;
@@ -566,7 +589,7 @@ begin
         g.id, org, enqueue_many.type, g.payload, g.key, g.digest, enqueue_many.queue, coalesce(g.priority, 0),
         coalesce(g.run_at, due), enqueue_many.max_attempts, enqueue_many.backoff_policy,
         enqueue_many.backoff_base_seconds, enqueue_many.backoff_cap_seconds, enqueue_many.timeout_seconds,
-        enqueue_many.retain_for, enqueue_many.requested_by, now, now, word
+        enqueue_many.retain_for, enqueue_many.requested_by, now, now, origin
     from unnest(ids, payloads, keys, digests, priorities, run_ats) as g (id, payload, key, digest, priority, run_at)
     order by g.key
     on conflict (org_id, idempotency_key) where idempotency_key is not null do nothing;
@@ -606,7 +629,7 @@ end
 $$;
 comment on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
-    double precision, double precision, double precision, interval, text
+    double precision, double precision, double precision, interval, text, text
 ) is 'Make up to 10000 jobs of one type in one statement, all or none; the answers come in the order of the payloads.';
 
 -- Claim ----------------------------------------------------------------------------------------------------------------
@@ -853,6 +876,39 @@ $$;
 comment on function ledger.fence(uuid, text, text) is
     'Lock a job that this owner holds until the transaction ends, act for its org and as this role; false when it is lost.';
 
+create function ledger.complete(key uuid, owner text, result jsonb, worker text) returns boolean
+    language plpgsql set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    stepped_down_to constant text := current_setting('role');
+    is_done boolean;
+begin
+    -- Only a worker settles; a login that is none may not become one.
+    perform set_config('role', complete.worker, true);
+    is_done := exists (select from ledger.done(
+        array[complete.key], array[complete.owner], case when complete.result is not null then array[complete.result] end
+    ));
+    perform set_config('role', stepped_down_to, true);
+    return is_done;
+end
+$$;
+comment on function ledger.complete(uuid, text, jsonb, text) is
+    'Inside the transaction that fence() began: as the worker, the job is done, with this result; then on as before.';
+
+-- Looking --------------------------------------------------------------------------------------------------------------
+
+create function ledger.is_locked(org uuid, job uuid) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    perform ledger.require_tenant(org);
+    perform from ledger.job as t where t.org_id = is_locked.org and t.id = is_locked.job for share skip locked;
+    return not found;
+end
+$$;
+comment on function ledger.is_locked(uuid, uuid) is
+    'Has another transaction locked this job, so that claims pass over it? Only trying to lock it tells; a share does.';
+
 -- Cancelling -----------------------------------------------------------------------------------------------------------
 
 create function ledger.release_key(org uuid, job uuid, actor text default null) returns ledger.job_status
@@ -861,11 +917,7 @@ create function ledger.release_key(org uuid, job uuid, actor text default null) 
 declare
     is_status ledger.job_status;
 begin
-    -- It runs as its owner, for whom every row is visible; so the org must be the one that the transaction acts for.
-    if org is distinct from nullif(current_setting('app.current_org_id', true), '')::uuid then
-        raise exception 'this transaction does not act for org %', org using errcode = 'insufficient_privilege',
-            hint = format('select set_config(''app.current_org_id'', ''%s'', true)', org);
-    end if;
+    perform ledger.require_tenant(org);
     update ledger.job as t
     set idempotency_key = null, request_digest = null,
         said = jsonb_strip_nulls(jsonb_build_object(
@@ -883,11 +935,12 @@ comment on function ledger.release_key(uuid, uuid, text) is
 create function ledger.cancel(
     org uuid, job uuid, actor text default null, now boolean default false, release_key boolean default false
 ) returns ledger.job_status
-    language plpgsql set search_path = pg_catalog, pg_temp
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $$
 declare
     is_status ledger.job_status;
 begin
+    perform ledger.require_tenant(org);
     update ledger.job as t
     set status = case when t.status = 'queued' or cancel.now then 'canceled' else t.status end,
         lease_owner = case when t.status = 'running' and not cancel.now then t.lease_owner end,
@@ -906,6 +959,63 @@ $$;
 comment on function ledger.cancel(uuid, uuid, text, boolean, boolean) is
     'Cancel a waiting job, ask a running one to stop or, now, cancel it too; release the key of a canceled one if that is '
     'wanted. The status it has then; null when nothing was changed.';
+
+-- Dead letters again ---------------------------------------------------------------------------------------------------
+
+create function ledger.retry(org uuid, job uuid, actor text default null) returns ledger.job_status
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    is_status ledger.job_status;
+begin
+    perform ledger.require_tenant(org);
+    update ledger.job as t
+    set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
+        said = jsonb_strip_nulls(jsonb_build_object('actor', retry.actor, 'reason', 'redriven'))
+    where t.org_id = retry.org and t.id = retry.job and t.status = 'dead_letter'
+    returning t.status into is_status;
+    return is_status;
+end
+$$;
+comment on function ledger.retry(uuid, uuid, text) is
+    'A dead letter waits again as though it were new; who wanted that is written down. Null when it was none.';
+
+create function ledger.redrive(
+    org uuid,
+    max_jobs bigint,
+    actor text default null,
+    type text default null,
+    queue text default null,
+    code text default null,
+    finished_from timestamptz default null,
+    finished_before timestamptz default null
+) returns setof uuid
+    language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_custom_plan
+    as $$
+begin
+    perform ledger.require_tenant(org);
+    return query
+        update ledger.job as t
+        set status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
+            said = jsonb_strip_nulls(jsonb_build_object('actor', redrive.actor, 'reason', 'redriven'))
+        where t.org_id = redrive.org and t.id = any (array(
+            select d.id
+            from ledger.job d
+            where d.org_id = redrive.org and d.status = 'dead_letter'
+                and (redrive.type is null or d.type = redrive.type)
+                and (redrive.queue is null or d.queue = redrive.queue)
+                and (redrive.code is null or d.last_error_code = redrive.code)
+                and (redrive.finished_from is null or d.finished_at >= redrive.finished_from)
+                and (redrive.finished_before is null or d.finished_at < redrive.finished_before)
+            order by d.created_at, d.id
+            limit redrive.max_jobs
+            for no key update skip locked
+        ))
+        returning t.id;
+end
+$$;
+comment on function ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) is
+    'So many dead letters that match wait again, the oldest first; what somebody else is looking at is left to them.';
 
 -- Retention and erasure ------------------------------------------------------------------------------------------------
 -- The only ways a job and its log leave. EXECUTE is the lock; the flag they set, for as long as they run, is the catch.
@@ -1004,24 +1114,25 @@ revoke all on all functions in schema ledger from public;
 grant usage on schema ledger to "duly_worker", "duly_api", "duly_readonly";
 grant select on ledger.job, ledger.job_event, ledger.job_limit to "duly_worker", "duly_api", "duly_readonly";
 grant insert, update on ledger.job_limit to "duly_worker";  -- they bind every org
--- A handler's own transaction acts as the API and settles there; what a job is and was asked to be, nobody changes.
+-- Only workers move jobs. What a job is and was asked to be, nobody changes. The API steers by functions, for one org.
 grant update (
     status, run_at, starts, snoozes, lease_owner, lease_expires_at, settled_by, cancel_requested_at, result, stage, progress,
     progressed_at, last_error_code, last_error_message, said
-) on ledger.job to "duly_worker", "duly_api";
+) on ledger.job to "duly_worker";
 grant execute on function ledger.digest_of(text, text, jsonb, timestamptz, double precision) to "duly_worker", "duly_api", "duly_readonly";
 grant execute on function ledger.refuse_other_tenant(uuid), ledger.wake() to "duly_worker", "duly_api";
 grant execute on function ledger.enqueue(
     uuid, text, jsonb, text, text, integer, timestamptz, double precision, integer, ledger.job_backoff_policy,
-    double precision, double precision, double precision, interval, text
+    double precision, double precision, double precision, interval, text, text
 ) to "duly_worker", "duly_api";
 grant execute on function ledger.enqueue_many(
     uuid, text, jsonb[], text[], text, integer[], timestamptz[], double precision, integer, ledger.job_backoff_policy,
-    double precision, double precision, double precision, interval, text
+    double precision, double precision, double precision, interval, text, text
 ) to "duly_worker", "duly_api";
-grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.cancel(uuid, uuid, text, boolean, boolean),
-    ledger.release_key(uuid, uuid, text) to "duly_worker", "duly_api";
-grant execute on function ledger.fence(uuid, text, text), ledger.room_for(text), ledger.mark_expired(uuid[], bigint),
+grant execute on function ledger.complete(uuid, text, jsonb, text), ledger.cancel(uuid, uuid, text, boolean, boolean),
+    ledger.release_key(uuid, uuid, text), ledger.retry(uuid, uuid, text), ledger.is_locked(uuid, uuid),
+    ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) to "duly_worker", "duly_api";
+grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uuid, text, text), ledger.room_for(text), ledger.mark_expired(uuid[], bigint),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]), ledger.retain(bigint)
     to "duly_worker";
 

@@ -113,7 +113,7 @@ class JobRequest(Asked):
         allow_inf_nan=False,
         description="How long it is kept after its end, and its key with it.",
     )
-    requested_by: Text | None = Field(default=None, description="On whose behalf; without it, the key's prefix.")
+    requested_by: Text | None = Field(default=None, description="On whose behalf; without it, the key's prefix. Its first event tells both.")
 
     @model_validator(mode="after")
     def due_is_said_once(self) -> "JobRequest":
@@ -134,6 +134,7 @@ class JobRequest(Asked):
             run_at=self.run_at,
             delay_seconds=self.delay_seconds,
             requested_by=self.requested_by or actor,
+            actor=actor,
             options=Options(self.priority, self.max_attempts, backoff, self.timeout_seconds, self.retain_seconds),
         )
 

@@ -162,13 +162,13 @@ class Desk:
         if isinstance(connection, AsyncConnection):
             return self.settle(connection, checked)
         with store.results_refused():
-            connection.execute(store.SQL.done, store.parameters_of_done([self.lease], [checked]))
+            connection.execute(store.SQL.complete, store.parameters_of_complete(self.lease, checked, self.pool.role))
         return None
 
     async def settle(self, connection: AsyncConnection[Any], result: Json) -> None:
         """Settle the job in an async transaction."""
         with store.results_refused():
-            await store.done(connection, [self.lease], [result])
+            await store.complete(connection, self.lease, result, self.pool.role)
 
     async def record(self, stage: str | None, percent: int | None) -> None:
         """Write progress down, or LeaseLost."""

@@ -3,9 +3,7 @@
 -- name: find_situation
 -- One statement, one snapshot: nothing moves between two parts of the answer. Another org's job is not there. What is
 -- counted is what the role may see: as a worker the jobs of every org, as the API those of this one. A worker is alive
--- when it was seen lately and did not say goodbye, and lists each kind that it handles as ledger:<queue>/<type>. Whether
--- a claim would pass over the row, because somebody has it locked, only trying to lock it tells; a share does, and goes
--- with the transaction.
+-- when it was seen lately and did not say goodbye, and lists each kind that it handles as ledger:<queue>/<type>.
 with job as materialized (
     select *
     from ledger.job
@@ -26,12 +24,6 @@ pause as (
     from job
     join ledger.job_limit as l on l.queue in (job.queue, '*') and l.type in (job.type, '*')
     where l.paused_at is not null
-),
-free as (
-    select
-    from ledger.job as j
-    where j.org_id = %(org)s and j.id = %(key)s and j.status = 'queued'
-    for share skip locked
 )
 select
     job.id, job.org_id, job.status, job.queue, job.type, job.priority, job.starts, job.max_attempts, job.snoozes, job.run_at,
@@ -84,5 +76,5 @@ select
             limit %(most_counted)s
         ) as first
     ) as ahead,
-    exists (select from free) as is_free
+    job.status = 'queued' and not ledger.is_locked(job.org_id, job.id) as is_free
 from job;

@@ -92,7 +92,8 @@ class Request:
     key: str | None = None
     run_at: datetime | None = None
     delay_seconds: float | None = None
-    requested_by: str | None = None
+    requested_by: str | None = None  # on whose behalf, by their word
+    actor: str | None = None  # who asked, as we know it
     options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:

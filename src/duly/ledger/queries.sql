@@ -11,7 +11,7 @@ select id, outcome from ledger.enqueue(
     max_attempts => %(max_attempts)s, backoff_policy => %(backoff_policy)s,
     backoff_base_seconds => %(backoff_base_seconds)s, backoff_cap_seconds => %(backoff_cap_seconds)s,
     timeout_seconds => %(timeout_seconds)s, retain_for => make_interval(secs => %(retain_seconds)s),
-    requested_by => %(requested_by)s
+    requested_by => %(requested_by)s, actor => %(actor)s
 );
 
 -- name: enqueue_many
@@ -22,7 +22,7 @@ select id, outcome from ledger.enqueue_many(
     max_attempts => %(max_attempts)s, backoff_policy => %(backoff_policy)s,
     backoff_base_seconds => %(backoff_base_seconds)s, backoff_cap_seconds => %(backoff_cap_seconds)s,
     timeout_seconds => %(timeout_seconds)s, retain_for => make_interval(secs => %(retain_seconds)s),
-    requested_by => %(requested_by)s
+    requested_by => %(requested_by)s, actor => %(actor)s
 )
 order by nth;
 
@@ -64,6 +64,10 @@ returning t.id;
 -- name: done
 -- The work is done and its result is kept. Whoever asked to cancel meanwhile was too late.
 select done as key from ledger.done(%(keys)s::uuid[], %(owners)s::text[], %(results)s::jsonb[]);
+
+-- name: complete
+-- The same in a handler's own transaction, which acts as the API: as the worker, for this one statement.
+select ledger.complete(%(key)s, %(owner)s, %(result)s::jsonb, %(worker)s);
 
 -- name: put_back
 -- Unfinished and unblamed: the start is given back. Without seconds it is handed back, due as it was; with them the handler
@@ -195,12 +199,7 @@ select ledger.cancel(%(org)s, %(key)s, %(actor)s, now => %(now)s, release_key =>
 
 -- name: retry_job
 -- A dead letter waits again as though it were new; who wanted that is written down.
-update ledger.job as t
-set
-    status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-    said = jsonb_strip_nulls(jsonb_build_object('actor', %(actor)s::text, 'reason', 'redriven'))
-where t.org_id = %(org)s and t.id = %(key)s and t.status = 'dead_letter'
-returning t.status;
+select ledger.retry(%(org)s, %(key)s, %(actor)s);
 
 -- name: count_dead
 -- How many dead letters a redrive with this filter would take.
@@ -215,25 +214,10 @@ where org_id = %(org)s and status = 'dead_letter'
 
 -- name: redrive
 -- So many dead letters that match wait again, the oldest first; what somebody else is looking at is left to them.
-with dead as (
-    select id
-    from ledger.job
-    where org_id = %(org)s and status = 'dead_letter'
-        and (%(type)s::text is null or type = %(type)s::text)
-        and (%(queue)s::text is null or queue = %(queue)s::text)
-        and (%(code)s::text is null or last_error_code = %(code)s::text)
-        and (%(finished_from)s::timestamptz is null or finished_at >= %(finished_from)s::timestamptz)
-        and (%(finished_before)s::timestamptz is null or finished_at < %(finished_before)s::timestamptz)
-    order by created_at, id
-    limit %(most)s
-    for no key update skip locked
-)
-update ledger.job as t
-set
-    status = 'queued', starts = 0, snoozes = 0, run_at = duly.clock(), cancel_requested_at = null,
-    said = jsonb_strip_nulls(jsonb_build_object('actor', %(actor)s::text, 'reason', 'redriven'))
-where t.org_id = %(org)s and t.id = any (array(select id from dead))
-returning t.id;
+select redrive as id from ledger.redrive(
+    %(org)s, %(most)s, %(actor)s, type => %(type)s, queue => %(queue)s, code => %(code)s,
+    finished_from => %(finished_from)s, finished_before => %(finished_before)s
+);
 
 -- name: pause
 -- Nothing of this queue, type or both is claimed until it is resumed; what runs, runs on. The first pause is kept.

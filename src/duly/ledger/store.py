@@ -60,6 +60,7 @@ __all__ = [
     "cancel_job",
     "cancelled",
     "claim",
+    "complete",
     "count_dead",
     "done",
     "enqueue",
@@ -79,6 +80,7 @@ __all__ = [
     "mark_failed",
     "mark_lapsed",
     "parameters_of",
+    "parameters_of_complete",
     "parameters_of_done",
     "pause",
     "put_back",
@@ -119,6 +121,7 @@ def parameters_of(request: Request) -> dict[str, object]:
         "run_at": request.run_at,
         "delay_seconds": request.delay_seconds,
         "requested_by": request.requested_by,
+        "actor": request.actor,
         "priority": request.options.priority,
         **policy_of(request.options),
     }
@@ -145,6 +148,7 @@ async def enqueue_many(
         run_ats=None if run_ats is None else list(run_ats),
         delay_seconds=request.delay_seconds,
         requested_by=request.requested_by,
+        actor=request.actor,
         priorities=[request.options.priority] * len(payloads) if request.options.priority else None,
         **policy_of(request.options),
     )
@@ -215,6 +219,19 @@ async def done(connection: Connection, leases: Sequence[Lease], results: Sequenc
     """The work is done; a result of None is none."""
     asked = get_rows(connection, SQL.done, **parameters_of_done(leases, results))
     return await settle(connection, leases, asked)
+
+
+async def complete(connection: Connection, lease: Lease, result: Json, worker: str | None) -> None:
+    """The work is done, in the transaction that `fence` began, whose worker has this role."""
+    crashpoint("before_settle")
+    if await get_value(connection, SQL.complete, **parameters_of_complete(lease, result, worker)):
+        crashpoint("after_settle")
+
+
+def parameters_of_complete(lease: Lease, result: Json, worker: str | None) -> dict[str, object]:
+    """One result as the parameters of `complete`; a worker without a role of its own has its login's."""
+    written = None if result is None else json.dumps(result)
+    return {"key": lease.key, "owner": lease.owner, "result": written, "worker": worker or "none"}
 
 
 def parameters_of_done(leases: Sequence[Lease], results: Sequence[Json]) -> dict[str, object]:

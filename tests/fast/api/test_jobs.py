@@ -156,6 +156,12 @@ def test_everything_that_is_asked_for_is_in_the_row(api: httpx2.Client) -> None:
     assert {name: job[name] for name in wanted} == wanted
 
 
+def test_whoever_names_another_is_named_too(api: httpx2.Client) -> None:
+    by_their_word = events_of(api, made(api, requested_by="anna"))[0]["detail_json"]
+    assert by_their_word == {"actor": "loopback", "requested_by": "anna"}
+    assert events_of(api, made(api, requested_by="loopback"))[0]["detail_json"] == {"actor": "loopback"}
+
+
 def test_a_delay_is_counted_by_the_clock_of_the_database(api: httpx2.Client, admin: psycopg.Connection[Any]) -> None:
     job = made(api, delay_seconds=31622400)
     asked = "select run_at - created_at = interval '366 days' from ledger.job where id = %s"

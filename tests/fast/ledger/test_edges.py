@@ -1,7 +1,7 @@
-"""Every pair of states and every first state, by plain statements of the roles that may make them.
+"""Every pair of states and every first state, by plain statements of the role that may make them.
 
-`test_machine.py` shows the same edges to a superuser; here it is the worker's and the API's own rights, one event for
-every edge that is drawn, and for every other nothing: no event, no change.
+`test_machine.py` shows the same edges to a superuser; here it is the worker's own rights, one event for every edge that
+is drawn, and for every other nothing: no event, no change. The API has no such rights (`test_tenants.py`).
 """
 
 from collections.abc import Generator
@@ -22,11 +22,10 @@ from tests.support.ledger.actions import ORG, Admin, JobActions
 STATES = tuple(status.value for status in Status)
 
 
-@pytest.fixture(params=[Names().worker, Names().api])
-def mover(request: pytest.FixtureRequest, admin: Admin) -> Generator[Admin, None, None]:
-    """A connection of each role that may move a job."""
-    with psycopg.connect(make_conninfo(admin.info.dsn, user=request.param), autocommit=True) as connection:
-        connection.execute("select set_config('app.current_org_id', %s, false)", [str(ORG)])
+@pytest.fixture
+def mover(admin: Admin) -> Generator[Admin, None, None]:
+    """A connection of the role that may move a job."""
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as connection:
         yield connection
 
 

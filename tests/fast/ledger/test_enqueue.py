@@ -29,7 +29,7 @@ def test_a_job_waits_with_everything_the_contract_says(jobs: JobActions, admin: 
 
 async def test_everything_that_was_asked_for_is_kept(jobs: JobActions, worker: Connection) -> None:
     options = Options(7, 3, Backoff(BackoffPolicy.FIXED, 2.0, 9.0), 30.0, 86_400.0)
-    request = Request(ORG, "mail", {"to": "anna"}, "slow", "order:42", None, 10.0, "anna", options)
+    request = Request(ORG, "mail", {"to": "anna"}, "slow", "order:42", None, 10.0, "anna", "key_1", options)
     made = await store.enqueue(worker, request)
     again = await store.enqueue(worker, request)
     assert (made["outcome"], again["outcome"], made["id"] == again["id"]) == ("created", "existing", True)
@@ -40,7 +40,7 @@ async def test_everything_that_was_asked_for_is_kept(jobs: JobActions, worker: C
     assert (job.backoff_policy, job.backoff_base_seconds, job.backoff_cap_seconds) == (BackoffPolicy.FIXED, 2.0, 9.0)
     assert (job.run_at - job.created_at).total_seconds() == 10.0
     assert jobs.columns("requested_by") == ["anna"]
-    assert jobs.events(job.id) == [(None, "queued", {"actor": "anna"})]
+    assert jobs.events(job.id) == [(None, "queued", {"actor": "key_1", "requested_by": "anna"})]
     assert await store.find_job(worker, OTHER_ORG, job.id) is None
 
 

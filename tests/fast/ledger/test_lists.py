@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import InsufficientPrivilege
 
 from duly.db.pool import Pool, open_pool
 from duly.errors import DulyError, NotFound
@@ -152,7 +153,8 @@ async def test_c5_the_dead_of_another_org_are_neither_counted_nor_redriven(jobs:
     async with pool.transaction() as connection:  # and not by asking for them under one's own tenant
         await store.act_for(connection, ORG)
         assert await store.count_dead(connection, DeadLetters(OTHER_ORG)) == 0
-        assert await store.redrive(connection, DeadLetters(OTHER_ORG), "anna") == []
+        with pytest.raises(InsufficientPrivilege, match="does not act for org"):
+            await store.redrive(connection, DeadLetters(OTHER_ORG), "anna")
     assert jobs.columns("status") == ["dead_letter"]
 
 

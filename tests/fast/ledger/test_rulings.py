@@ -181,8 +181,8 @@ async def test_redriven_means_starts_reset_finish_cleared_actor_named(jobs: JobA
     for _ in range(2):
         await jobs.fail(*await jobs.claim(limit=2))
     assert jobs.columns("status", "starts") == [("dead_letter", 2)] * 2
-    assert await store.retry_job(jobs.worker, ORG, first, "anna")
-    assert await store.redrive(jobs.worker, DeadLetters(ORG), "bert") == [second]
+    assert await jobs.steer(store.retry_job, ORG, first, "anna")
+    assert await jobs.steer(store.redrive, DeadLetters(ORG), "bert") == [second]
     again = ("queued", 0, 0, None, None)
     assert jobs.columns("status", "starts", "attempt", "finished_at", "retain_until") == [again, again]
     ends = [("dead_letter", "queued", {"actor": actor, "reason": "redriven"}) for actor in ("anna", "bert")]
@@ -360,7 +360,7 @@ async def test_a_thousand_snoozes_and_then_it_is_a_failure(jobs: JobActions, adm
 
 async def test_a_queued_job_is_cancelled_at_once(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
-    assert await store.cancel_job(jobs.worker, ORG, key, "anna") is Status.CANCELED
+    assert await jobs.steer(store.cancel_job, ORG, key, "anna") is Status.CANCELED
     assert jobs.path(key) == ["queued", "canceled"]
 
 
@@ -368,7 +368,7 @@ async def test_a_running_job_hears_of_it_at_the_next_beat_and_its_holder_settles
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == frozenset()
-    assert await store.cancel_job(jobs.worker, ORG, key, "anna") is Status.RUNNING
+    assert await jobs.steer(store.cancel_job, ORG, key, "anna") is Status.RUNNING
     assert jobs.columns("status", "lease_owner") == [("running", lease.owner)]
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == {lease.claim}
     assert await store.cancelled(jobs.worker, [lease]) == {key}
@@ -378,7 +378,7 @@ async def test_a_running_job_hears_of_it_at_the_next_beat_and_its_holder_settles
 async def test_a_lapse_does_it_for_a_holder_that_never_hears(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     await jobs.claim()
-    await store.cancel_job(jobs.worker, ORG, key, "anna")
+    await jobs.steer(store.cancel_job, ORG, key, "anna")
     jobs.advance_clock(LEASE + 1)
     assert await jobs.sweep() == 1
     assert jobs.path(key) == ["queued", "running", "running", "canceled"]
@@ -387,7 +387,7 @@ async def test_a_lapse_does_it_for_a_holder_that_never_hears(jobs: JobActions) -
 async def test_now_does_it_at_once_and_the_holder_has_lost_it(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    assert await store.cancel_job(jobs.worker, ORG, key, "anna", now=True) is Status.CANCELED
+    assert await jobs.steer(store.cancel_job, ORG, key, "anna", now=True) is Status.CANCELED
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).lost == {lease.claim}
     assert await store.done(jobs.worker, [lease], [None]) == frozenset()
 
@@ -406,7 +406,7 @@ async def test_what_has_ended_refuses_and_stays(end: Status, jobs: JobActions) -
                 await store.gave_up(jobs.worker, [lease], ["NEVER"], ["no"])
     before = jobs.events(key)
     for now in (False, True):
-        assert await store.cancel_job(jobs.worker, ORG, key, "anna", now=now) is None
+        assert await jobs.steer(store.cancel_job, ORG, key, "anna", now=now) is None
     assert jobs.columns("status", "cancel_requested_at") == [(end.value, None)]
     assert jobs.events(key) == before
 

@@ -223,7 +223,7 @@ async def test_handing_back_keeps_the_due_time_and_gives_the_start_back(jobs: Jo
 async def test_a_job_that_was_to_be_cancelled_never_waits_again(name: str, jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    assert await store.cancel_job(jobs.worker, lease.row["org_id"], key, "anna") == "running"
+    assert await jobs.steer(store.cancel_job, lease.row["org_id"], key, "anna") == "running"
     assert await let_go(jobs.worker, name, [lease]) == {key}
     assert jobs.path(key) == ["queued", "running", "running", "canceled"]
     jobs.verify()

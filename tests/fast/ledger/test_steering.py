@@ -20,7 +20,7 @@ async def make_dead_letters(jobs: JobActions, rows: int = 1, **options: str) -> 
 
 async def test_a_waiting_job_is_cancelled_at_once(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
-    assert await store.cancel_job(jobs.worker, ORG, key, "anna") == Status.CANCELED
+    assert await jobs.steer(store.cancel_job, ORG, key, "anna") == Status.CANCELED
     assert jobs.events(key)[-1] == ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"})
     assert await jobs.claim() == []
     jobs.verify()
@@ -29,8 +29,8 @@ async def test_a_waiting_job_is_cancelled_at_once(jobs: JobActions) -> None:
 async def test_a_running_job_is_asked_to_stop_by_the_next_beat(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    assert await store.cancel_job(jobs.worker, ORG, key, "anna") == Status.RUNNING
-    assert await store.cancel_job(jobs.worker, ORG, key, "bert") == Status.RUNNING
+    assert await jobs.steer(store.cancel_job, ORG, key, "anna") == Status.RUNNING
+    assert await jobs.steer(store.cancel_job, ORG, key, "bert") == Status.RUNNING
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == {(key, lease.owner)}
     assert await store.cancelled(jobs.worker, [lease]) == {key}
     assert jobs.events(key)[2:] == [
@@ -43,7 +43,7 @@ async def test_a_running_job_is_asked_to_stop_by_the_next_beat(jobs: JobActions)
 async def test_a_job_that_is_done_before_it_stops_is_done(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    await store.cancel_job(jobs.worker, ORG, key, "anna")
+    await jobs.steer(store.cancel_job, ORG, key, "anna")
     assert await store.done(jobs.worker, [lease], [None]) == {key}
     assert jobs.columns("status") == ["succeeded"]
 
@@ -51,7 +51,7 @@ async def test_a_job_that_is_done_before_it_stops_is_done(jobs: JobActions) -> N
 async def test_now_means_at_once_and_the_holder_has_lost_it(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    assert await store.cancel_job(jobs.worker, ORG, key, "anna", now=True) == Status.CANCELED
+    assert await jobs.steer(store.cancel_job, ORG, key, "anna", now=True) == Status.CANCELED
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).lost == {(key, lease.owner)}
     assert await store.done(jobs.worker, [lease], [None]) == frozenset()
     assert await store.cancelled(jobs.worker, [lease]) == frozenset()
@@ -61,7 +61,7 @@ async def test_now_means_at_once_and_the_holder_has_lost_it(jobs: JobActions) ->
 async def test_a_lapse_cancels_what_was_to_be_cancelled(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     await jobs.claim()
-    await store.cancel_job(jobs.worker, ORG, key, "anna")
+    await jobs.steer(store.cancel_job, ORG, key, "anna")
     jobs.advance_clock(LEASE + 1)
     assert await jobs.sweep() == 1
     assert jobs.path(key) == ["queued", "running", "running", "canceled"]
@@ -69,19 +69,19 @@ async def test_a_lapse_cancels_what_was_to_be_cancelled(jobs: JobActions) -> Non
 
 async def test_what_has_ended_and_what_is_anothers_is_not_cancelled(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
-    assert await store.cancel_job(jobs.worker, OTHER_ORG, key, "anna") is None
-    await store.cancel_job(jobs.worker, ORG, key, "anna")
+    assert await jobs.steer(store.cancel_job, OTHER_ORG, key, "anna") is None
+    await jobs.steer(store.cancel_job, ORG, key, "anna")
     for now in (False, True):
-        assert await store.cancel_job(jobs.worker, ORG, key, "anna", now=now) is None
+        assert await jobs.steer(store.cancel_job, ORG, key, "anna", now=now) is None
     assert jobs.columns("status", "revision") == [("canceled", 2)]
 
 
 async def test_a_dead_letter_is_redriven_as_though_it_were_new(jobs: JobActions) -> None:
     await make_dead_letters(jobs)
     (key,) = jobs.columns("id")
-    assert not await store.retry_job(jobs.worker, OTHER_ORG, key, "anna")
-    assert await store.retry_job(jobs.worker, ORG, key, "anna")
-    assert not await store.retry_job(jobs.worker, ORG, key, "anna")
+    assert not await jobs.steer(store.retry_job, OTHER_ORG, key, "anna")
+    assert await jobs.steer(store.retry_job, ORG, key, "anna")
+    assert not await jobs.steer(store.retry_job, ORG, key, "anna")
     assert jobs.columns("status", "starts", "attempt", "finished_at", "retain_until") == [("queued", 0, 0, None, None)]
     assert jobs.events(key)[-1] == ("dead_letter", "queued", {"actor": "anna", "reason": "redriven"})
     (lease,) = await jobs.claim()
@@ -99,7 +99,7 @@ async def test_a_redrive_takes_what_matches_in_batches_after_a_count(jobs: JobAc
     (newest,) = sorted(jobs.admin.execute("select max(finished_at) from ledger.job").fetchone() or ())
     assert await store.count_dead(jobs.worker, DeadLetters(ORG, finished_before=newest)) == 4
     assert await store.count_dead(jobs.worker, DeadLetters(ORG, finished_from=newest)) == 1
-    taken = [len(await store.redrive(jobs.worker, which, "anna", most=2)) for _ in range(4)]
+    taken = [len(await jobs.steer(store.redrive, which, "anna", most=2)) for _ in range(4)]
     assert taken == [2, 2, 1, 0]
     assert jobs.columns("status") == ["queued"] * 6
     jobs.verify()
@@ -173,7 +173,7 @@ async def test_jobs_and_events_are_listed_page_by_page(jobs: JobActions) -> None
         last = pages[-1][-1]
         pages.append(await store.list_jobs(jobs.worker, ORG, before=(last.created_at, last.id), most=2))
     assert [job.id for page in pages for job in page] == keys[::-1]
-    await store.cancel_job(jobs.worker, ORG, keys[0], "anna")
+    await jobs.steer(store.cancel_job, ORG, keys[0], "anna")
     only = await store.list_jobs(jobs.worker, ORG, status=Status.CANCELED, type="work", queue="default")
     assert [(job.id, job.is_finished) for job in only] == [(keys[0], True)]
     assert await store.list_jobs(jobs.worker, OTHER_ORG) == []

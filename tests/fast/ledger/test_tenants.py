@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import Misconfigured
-from duly.kernel.lease import fence
+from duly.db.rows import get_row
 from duly.ledger import store
 from duly.verify import INVARIANTS, check
 from duly.verify.invariants import SEEING
@@ -80,6 +80,41 @@ def test_c1_runtime_roles_own_nothing_and_make_nothing(admin: Admin) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "move",
+    [
+        "update ledger.job set status = 'running', lease_owner = 'me', lease_expires_at = now(), starts = 1",
+        "update ledger.job set said = '{\"actor\": \"somebody else\"}'",
+        "select from ledger.job for update",
+        "select ledger.done(array(select id from ledger.job), array['me'], null)",
+        "select ledger.fence(id, 'me', 'duly_api') from ledger.job",
+        "select ledger.complete(id, 'me', null, 'duly_worker') from ledger.job",
+        "select * from ledger.mark_expired(null, 1)",
+        "insert into ledger.job_event (org_id) select org_id from ledger.job",
+    ],
+)
+def test_c1_the_api_walks_no_job_through_its_states_and_names_no_actor(
+    move: str, jobs: JobActions, api: Admin, admin: Admin
+) -> None:
+    job = jobs.enqueue()[0]
+    with pytest.raises(psycopg.errors.InsufficientPrivilege), api.transaction():
+        act_for(api, ORG)
+        api.execute(move.encode())
+    assert admin.execute("select status, revision from ledger.job where id = %s", [job]).fetchone() == ("queued", 1)
+
+
+@pytest.mark.parametrize("acting_for", [None, OTHER_ORG])
+@pytest.mark.parametrize("steering", ["cancel(%s, %s)", "retry(%s, %s)", "release_key(%s, %s)", "redrive(%s, 1, %s)"])
+def test_c1_whoever_steers_a_job_acts_for_its_org(
+    steering: str, acting_for: object, jobs: JobActions, api: Admin
+) -> None:
+    job = jobs.enqueue()[0]
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match=f"does not act for org {ORG}"), api.transaction():
+        if acting_for:
+            act_for(api, acting_for)
+        api.execute(f"select ledger.{steering}".encode(), [ORG, str(job)])
+
+
 def test_c2_every_table_with_an_org_is_under_forced_row_security(admin: Admin) -> None:
     asked = (
         "select c.relname, c.relrowsecurity and c.relforcerowsecurity,"
@@ -134,9 +169,10 @@ def test_c3_two_tenants_through_one_pooled_connection_never_meet(jobs: JobAction
 
 def test_c4_a_tenant_cannot_move_or_make_a_job_elsewhere(jobs: JobActions, api: Admin) -> None:
     jobs.enqueue(org=OTHER_ORG)
+    (key,) = jobs.columns("id")
     with api.transaction():
         act_for(api, ORG)
-        assert api.execute("update ledger.job set status = 'canceled'").rowcount == 0
+        assert api.execute("select ledger.cancel(%s, %s)", [ORG, key]).fetchone() == (None,)
     assert jobs.columns("status") == ["queued"]
 
 
@@ -146,8 +182,8 @@ async def test_c4_every_statement_for_a_tenant_names_its_org(jobs: JobActions) -
     assert await store.find_job(jobs.worker, ORG, key) is None
     assert await store.list_jobs(jobs.worker, ORG) == []
     assert await store.list_events(jobs.worker, ORG, key) == []
-    assert await store.cancel_job(jobs.worker, ORG, key, "anna") is None
-    assert not await store.retry_job(jobs.worker, ORG, key, "anna")
+    assert await jobs.steer(store.cancel_job, ORG, key, "anna") is None
+    assert not await jobs.steer(store.retry_job, ORG, key, "anna")
 
 
 def test_c5_a_key_of_another_org_is_no_news(jobs: JobActions, api: Admin) -> None:
@@ -167,7 +203,8 @@ def test_c6_functions_that_run_as_their_owner_pin_their_path_and_are_not_public(
     )
     found = admin.execute(asked, [ROLES.owner]).fetchall()
     assert [name for name, *_ in found] == [
-        *("enqueue", "enqueue_many", "erase", "job_timeline", "release_key", "retain", "wake")
+        *("cancel", "enqueue", "enqueue_many", "erase", "is_locked", "job_timeline", "redrive", "release_key"),
+        *("retain", "retry", "wake"),
     ]
     assert all(all(facts) for _, *facts in found)
 
@@ -193,15 +230,17 @@ def test_c7_a_leaky_condition_sees_no_foreign_row(jobs: JobActions, admin: Admin
 
 
 async def test_a_handlers_transaction_acts_as_the_api_and_settles_there(jobs: JobActions) -> None:
-    """What `ctx.transaction()` and `ctx.complete()` do: set the org, drop to the API's role, settle."""
+    """What `ctx.transaction()` and `ctx.complete()` do: set the org, drop to the API's role, settle as the worker."""
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    async with await connect(jobs.admin.info.dsn) as one_login, one_login.transaction():
-        await one_login.execute("select set_config('app.current_org_id', %s, true)", [str(ORG)])
-        await one_login.execute("set local role duly_api")
-        await fence(one_login, lease)
-        assert await store.done(one_login, [lease], ["well"]) == {key}
-    assert jobs.columns("status", "result") == [("succeeded", "well")]
+    login = make_conninfo(jobs.admin.info.dsn, user=ROLES.worker)
+    async with await connect(login) as worker, worker.transaction():
+        assert await store.fence(worker, lease, ROLES.api)
+        asked = "select current_user::text as name, current_setting('app.current_org_id') as org"
+        for _ in range(2):
+            assert await get_row(worker, asked) == {"name": ROLES.api, "org": str(ORG)}
+            await store.complete(worker, lease, "well", None)
+    assert jobs.columns("id", "status", "result") == [(key, "succeeded", "well")]
 
 
 def test_a_verifier_that_sees_one_tenant_only_says_so_and_one_that_sees_all_does_not(admin: Admin, api: Admin) -> None:

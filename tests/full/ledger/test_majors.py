@@ -62,12 +62,12 @@ async def live(jobs: JobActions) -> None:
         await store.gave_up(worker, first[2:3], ["NEVER"], ["no"])
         await store.handed_back(worker, first[3:4])
     await jobs.fail(*first[4:6])
-    assert await store.cancel_job(worker, ORG, first[6].key, "anna") == Status.RUNNING
+    assert await jobs.steer(store.cancel_job, ORG, first[6].key, "anna") == Status.RUNNING
     jobs.advance_clock(LEASE + 1)
     assert await jobs.sweep() == 2
     jobs.advance_clock(3600)
     await store.set_limit(worker, "work", None)
-    assert await store.redrive(worker, DeadLetters(ORG), "anna") == [first[2].key]
+    assert await jobs.steer(store.redrive, DeadLetters(ORG), "anna") == [first[2].key]
     while leases := await jobs.claim(limit=7):
         await store.done(worker, leases, [None] * len(leases))
     assert sorted(jobs.columns("status")) == ["canceled"] + ["succeeded"] * 19

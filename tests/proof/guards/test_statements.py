@@ -381,7 +381,7 @@ async def test_a_redrive_passes_over_what_is_looked_at(jobs: JobActions) -> None
     jobs.enqueue(rows=2, max_attempts=1)
     await jobs.fail(*await jobs.claim(limit=2))
     with looked_at(jobs.admin, "ledger.job"):
-        assert len(await job_store.redrive(jobs.worker, DeadLetters(ORG), "anna")) == 1
+        assert len(await jobs.steer(job_store.redrive, DeadLetters(ORG), "anna")) == 1
 
 
 @guards("skip locked of ledger.retain in db/migrations/sql/0003_ledger.up.sql")

@@ -1,6 +1,7 @@
 """What tests of jobs do: enqueue, claim, fail, sweep, read the events."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 from uuid import UUID
 
 from psycopg import sql
@@ -8,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from duly.kernel.lease import Lease
 from duly.ledger import store
-from duly.ledger.model import Kind
+from duly.ledger.model import DeadLetters, Kind
 from tests.support.actions import Actions, Admin, Connection
 
 __all__ = ["KIND", "LEASE", "ORG", "OTHER_ORG", "Admin", "Connection", "JobActions"]
@@ -17,6 +18,7 @@ ORG = UUID("00000000-0000-0000-0000-00000000000a")
 OTHER_ORG = UUID("00000000-0000-0000-0000-00000000000b")
 KIND = Kind("default", "work")
 LEASE = 60.0
+T = TypeVar("T")
 
 
 class JobActions(Actions):
@@ -50,6 +52,14 @@ class JobActions(Actions):
         """Take back jobs whose leases expired, in one transaction."""
         async with self.worker.transaction():
             return await store.sweep(self.worker, **options)
+
+    async def steer(
+        self, act: Callable[..., Awaitable[T]], which: UUID | DeadLetters, *arguments: object, **options: object
+    ) -> T:
+        """Cancel or retry, in one transaction that acts for the org of these jobs."""
+        async with self.worker.transaction():
+            await store.act_for(self.worker, which if isinstance(which, UUID) else which.org)
+            return await act(self.worker, which, *arguments, **options)
 
     def events(self, key: UUID) -> list[tuple[str | None, str, Any]]:
         """Return the former status, the next one and the details of every event of a job."""
