@@ -113,7 +113,9 @@ class JobRequest(Asked):
         allow_inf_nan=False,
         description="How long it is kept after its end, and its key with it.",
     )
-    requested_by: Text | None = Field(default=None, description="On whose behalf; without it, the key's prefix. Its first event tells both.")
+    requested_by: Text | None = Field(
+        default=None, description="On whose behalf; without it, the key's prefix. Its first event tells both."
+    )
 
     @model_validator(mode="after")
     def due_is_said_once(self) -> "JobRequest":
