@@ -1,7 +1,11 @@
 """What type checkers find in programs that ask for jobs."""
 
 import json
+import os
+import re
 import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from duly.launcher import ROOT
@@ -36,7 +40,10 @@ def plain(tx: psycopg.Connection) -> None:
 @app.job("later", max_attempt=3)  # wrong
 def later(ctx: duly.Context) -> None: ...
 """
-FORGOTTEN = "reportUnusedCoroutine"
+FORGOTTEN = {"reportUnusedCoroutine", "unused-coroutine"}
+LINES = PROGRAM.splitlines()
+MARKED = {mark: {n for n, line in enumerate(LINES, 1) if line.endswith(mark)} for mark in ("# forgotten", "# wrong")}
+SAID_BY_MYPY = re.compile(r"^program\.py:(\d+): error: .* \[([a-z-]+)\]$", re.MULTILINE)
 
 
 def test_pyright_finds_a_forgotten_await_and_a_wrong_argument(tmp_path: Path) -> None:
@@ -47,11 +54,22 @@ def test_pyright_finds_a_forgotten_await_and_a_wrong_argument(tmp_path: Path) ->
     pyright = ROOT / ".venv" / "bin" / "pyright"
     ended = subprocess.run([pyright, "--outputjson", "-p", tmp_path], capture_output=True, text=True, check=False)
     found = [
-        (each["range"]["start"]["line"], each.get("rule"))
+        (each["range"]["start"]["line"] + 1, each.get("rule"))
         for each in json.loads(ended.stdout)["generalDiagnostics"]
         if each.get("rule") != "reportUnusedExpression" and each["severity"] == "error"
     ]
-    lines = PROGRAM.splitlines()
-    marked = {mark: {n for n, line in enumerate(lines) if line.endswith(mark)} for mark in ("# forgotten", "# wrong")}
-    assert {line for line, rule in found if rule == FORGOTTEN} == marked["# forgotten"]
-    assert {line for line, rule in found if rule != FORGOTTEN} == marked["# wrong"], found
+    check(found)
+
+
+def test_mypy_finds_a_forgotten_await_and_a_wrong_argument(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "program.py"]
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    check([(int(line), rule) for line, rule in SAID_BY_MYPY.findall(ended.stdout)])
+
+
+def check(found: Sequence[tuple[int, str | None]]) -> None:
+    """What was found is what is marked, in each of its lines."""
+    assert {line for line, rule in found if rule in FORGOTTEN} == MARKED["# forgotten"], found
+    assert {line for line, rule in found if rule not in FORGOTTEN} == MARKED["# wrong"], found
