@@ -282,7 +282,7 @@ def run_next(text: str, zone: str, first: str | None, count: int, as_json: bool)
     here = rule.zone_for(users)
     grain = rule.grain(start, users)
     found = [
-        {"period": grain.key(at, here), **told_firing(at, here.key)}
+        {"period": rule.period(at, grain, users), **told_firing(at, here.key)}
         for at in islice(rule.occurrences(start, users), count)
     ]
     if as_json:

@@ -52,7 +52,7 @@ def firings_of(schedule: Schedule, after: datetime) -> Iterator[Firing]:
     grain = grain_of(schedule.rule, zone.key, schedule.first_run_at.astimezone(here).date())
     advance = timedelta(minutes=schedule.advance_minutes)
     for at in rule.occurrences(schedule.first_run_at, zone, after=after):
-        yield Firing(schedule.id, grain.key(at, here), at, at - advance)
+        yield Firing(schedule.id, rule.period(at, grain, zone), at, at - advance)
 
 
 def recent_runs(runs: Sequence[Run], now: datetime) -> Sequence[Run]:

@@ -56,13 +56,19 @@ class Cron:
         """How often on a day it fires."""
         return None if self.follows_elapsed_time else len(self.parsed.minutes) * len(self.parsed.hours)
 
+    @property
+    def clock(self) -> time | None:
+        """The time of day at which it fires, where that is one."""
+        return time(*self.parsed.hours, *self.parsed.minutes) if self.times_a_day == 1 else None
+
+    @property
+    def counts_from_anchor(self) -> bool:
+        """Its days are named by the calendar."""
+        return False
+
     def days(self, first: date, last: date, anchor: date) -> Iterator[date]:  # noqa: ARG002
-        """The days on which it fires: those of the same fields at noon."""
-        ticks = CronSim(" ".join(("0", "12", *self.fields[2:])), datetime.combine(first, time(), UTC))
-        for at in ticks:
-            if at.date() > last:
-                return
-            yield at.date()
+        """The days on which it fires."""
+        return filter(self.matches, (first + timedelta(days=number) for number in range((last - first).days + 1)))
 
     def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:  # noqa: ARG002
         """The instants after one; two times that spring left out are one instant."""

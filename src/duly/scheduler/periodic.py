@@ -39,6 +39,16 @@ class Periodic:
         """How often on a day it fires."""
         return len(self.at)
 
+    @property
+    def clock(self) -> time | None:
+        """The time of day at which it fires, where that is one."""
+        return self.at[0] if len(self.at) == 1 else None
+
+    @property
+    def counts_from_anchor(self) -> bool:
+        """An interval is counted from the day it begins; so is a day that is not named."""
+        return True
+
     def days(self, first: date, last: date, anchor: date) -> Iterator[date]:
         """The days on which it fires, counted from the anchor's day, week, month or year."""
         for days in self.blocks(max(first, anchor), anchor):

@@ -101,7 +101,7 @@ def plan(asked: Planning, horizon: timedelta = HORIZON, max_missed: int = MAX_MI
             next_at = at
             break
         was_paused = asked.skip_before is not None and at < asked.skip_before
-        period = grain.key(at, rule.zone_for(zone))
+        period = rule.period(at, grain, zone)
         firings.append(Firing(asked.job_id, period, at, None if was_paused else at - advance))
         planned_until = at
         ahead += is_coming
@@ -159,7 +159,7 @@ def missed_periods(missed: MissedRange, after: datetime | None = None) -> Iterat
     for at in rule.occurrences(missed.first_run_at, zone, after=begin):
         if at >= missed.until_at:
             return
-        yield Firing(missed.job_id, grain.key(at, rule.zone_for(zone)), at, None)
+        yield Firing(missed.job_id, rule.period(at, grain, zone), at, None)
 
 
 def next_firings(rule: str, first_run_at: datetime, zone: str, after: datetime, most: int) -> list[datetime]:

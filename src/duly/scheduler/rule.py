@@ -10,12 +10,13 @@ instant after it, and a time that autumn has twice is the first of the two. A cr
 minutes follows elapsed time instead, and has every real hour once. Years are 2000 to 2199.
 
 A period is the coarsest of year, month, ISO week and day, in the rule's zone, in which the rule never fires twice; of
-rules that fire more often than daily every instant is a period of its own.
+rules that fire more often than daily every instant is a period of its own. It is that of the day that the rule names,
+also where clocks are set over midnight and the instant lies on the next day.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Protocol
 from zoneinfo import ZoneInfo
@@ -28,7 +29,8 @@ from duly.scheduler.wallclock import LAST_DAY
 __all__ = ["Grain", "Rule", "parse_rule"]
 
 LONGEST_RULE = 200
-EVERY_KIND_OF_YEAR = (  # leap years and days of the week meet in every way in these, and 2100 is no leap year
+DAY = timedelta(days=1)
+EVERY_KIND_OF_YEAR = (  # in these every kind of year follows every other that it can: 28 years, and those around 2100
     (date(2000, 1, 1), date(2029, 12, 31)),
     (date(2096, 1, 1), date(2104, 12, 31)),
 )
@@ -43,19 +45,18 @@ class Grain(StrEnum):
     DAY = "day"
     INSTANT = "instant"
 
-    def key(self, at: datetime, zone: ZoneInfo) -> str:
-        """The name of the period that an instant lies in."""
-        local = at.astimezone(zone)
+    def key(self, at: datetime, day: date) -> str:
+        """The name of the period of an instant that is meant for a day."""
         match self:
             case Grain.YEAR:
-                return f"{local.year:04}"
+                return f"{day.year:04}"
             case Grain.MONTH:
-                return f"{local.year:04}-{local.month:02}"
+                return f"{day.year:04}-{day.month:02}"
             case Grain.WEEK:
-                week = local.isocalendar()
+                week = day.isocalendar()
                 return f"{week.year:04}-W{week.week:02}"
             case Grain.DAY:
-                return local.date().isoformat()
+                return day.isoformat()
             case Grain.INSTANT:
                 return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
 
@@ -66,6 +67,16 @@ class Recurrence(Protocol):
     @property
     def times_a_day(self) -> int | None:
         """How often on a day it fires; None when that follows elapsed time."""
+        ...
+
+    @property
+    def clock(self) -> time | None:
+        """The time of day at which it fires, where that is one."""
+        ...
+
+    @property
+    def counts_from_anchor(self) -> bool:
+        """Do its days depend on the day that it begins?"""
         ...
 
     def days(self, first: date, last: date, anchor: date) -> Iterator[date]:
@@ -111,16 +122,29 @@ class Rule:
             return Grain.INSTANT
         return grain_of(self.recurrence, first_at.astimezone(self.zone_for(users)).date())
 
+    def period(self, at: datetime, grain: Grain, users: ZoneInfo | None = None) -> str:
+        """The key of the period that one of its instants belongs to."""
+        return grain.key(at, self.named_day(at, self.zone_for(users)))
+
+    def named_day(self, at: datetime, zone: ZoneInfo) -> date:
+        """The day that it names for one of its instants: the day before, where clocks were set over midnight."""
+        local, clock = at.astimezone(zone), self.recurrence.clock
+        return local.date() - DAY if clock and clock > local.time() else local.date()
+
     def sentence(self, users: ZoneInfo | None = None) -> str:
         """The rule in plain words, with its zone."""
         return f"{self.recurrence.sentence()}, {self.zone_for(users).key}"
 
 
 def grain_of(recurrence: Recurrence, anchor: date) -> Grain:
-    """The coarsest grain in which it never fires twice; looked for on every kind of year there is."""
+    """The coarsest grain in which it never fires twice.
+
+    Of a rule that counts from the day it begins, every day is looked at to the last; of any other, a day depends only
+    on the kind of its year, so that every kind of year and of the next is enough.
+    """
     left = {Grain.YEAR: 0, Grain.MONTH: 0, Grain.WEEK: 0}
-    for first, last in EVERY_KIND_OF_YEAR:
-        for day in recurrence.days(max(first, anchor) if first <= anchor <= last else first, last, anchor):
+    for first, last in ((anchor, LAST_DAY),) if recurrence.counts_from_anchor else EVERY_KIND_OF_YEAR:
+        for day in recurrence.days(first, last, anchor):
             year, week, _ = day.isocalendar()
             numbers = {Grain.YEAR: day.year, Grain.MONTH: day.year * 12 + day.month, Grain.WEEK: year * 54 + week}
             left = {grain: numbers[grain] for grain, before in left.items() if before != numbers[grain]}

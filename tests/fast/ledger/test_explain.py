@@ -303,7 +303,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     await hire(jobs)
     (key,) = jobs.enqueue()
     jobs.admin.execute("begin")  # ends with the test
-    jobs.admin.execute("select from ledger.job for no key update")
+    jobs.admin.execute("select from ledger.job for share")  # the weakest lock that a claim passes over
     return key
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from itertools import islice, pairwise, takewhile
 from random import Random
@@ -283,7 +283,7 @@ def test_a_period_is_the_coarsest_in_which_a_rule_fires_once(text: str, grain: G
     rule, start = parse_rule(text), datetime(2026, 1, 6, 12, tzinfo=UTC)
     assert rule.grain(start, STOCKHOLM) == grain
     (at,) = islice(rule.occurrences(start, STOCKHOLM, after=start), 1)
-    assert grain.key(at, STOCKHOLM) == key
+    assert rule.period(at, grain, STOCKHOLM) == key
 
 
 def test_periods_of_one_rule_are_never_called_alike() -> None:
@@ -291,8 +291,39 @@ def test_periods_of_one_rule_are_never_called_alike() -> None:
     for text, rule in islice(random_rules(chance), 60):
         zone = ZoneInfo(chance.choice(ZONES))
         grain = rule.grain(START, zone)
-        keys = [grain.key(at, zone) for at in islice(rule.occurrences(START, zone), 40)]
+        keys = [rule.period(at, grain, zone) for at in islice(rule.occurrences(START, zone), 40)]
         assert len(set(keys)) == len(keys), f"{text} in {zone}"
+
+
+@pytest.mark.parametrize(
+    ("zone", "begin", "text", "keys"),
+    [  # clocks are set over midnight: from 23:00 to 24:00, over a whole day, from 24:00 to 00:30
+        ("America/Nuuk", "2027-03-26", "cron: 30 23 * * *", ["2027-03-26", "2027-03-27", "2027-03-28", "2027-03-29"]),
+        ("America/Nuuk", "2027-03-26", periodic(every="day", at="23:30"), ["2027-03-26", "2027-03-27", "2027-03-28"]),
+        ("America/Nuuk", "2027-03-01", "cron: 30 23 27 * *", ["2027-03", "2027-04"]),
+        ("Pacific/Apia", "2011-12-28", "cron: 0 10 * * *", ["2011-12-28", "2011-12-29", "2011-12-30", "2011-12-31"]),
+        ("Asia/Pyongyang", "2018-05-03", "cron: 45 23 * * *", ["2018-05-03", "2018-05-04", "2018-05-05"]),
+    ],
+)
+def test_a_period_is_that_of_the_day_that_the_rule_names(zone: str, begin: str, text: str, keys: list[str]) -> None:
+    place, rule = ZoneInfo(zone), parse_rule(text)
+    start = datetime.fromisoformat(begin).replace(tzinfo=place).astimezone(UTC)
+    instants = list(islice(rule.occurrences(start, place), len(keys)))
+    assert [rule.period(at, rule.grain(start, place), place) for at in instants] == keys
+    assert len(set(instants)) == len(keys)
+
+
+@pytest.mark.parametrize("every", ["day", "week"])
+def test_no_interval_fires_twice_in_one_of_its_periods_whenever_it_begins(every: str) -> None:
+    """Each interval from days within a year, to 2100: days of the month and leap years meet each in every way."""
+    intervals = {"day": [*range(27, 33), *range(360, 370), 730, 731, 1000], "week": [4, 5, 51, 52, 53, 104, 105]}
+    for interval in intervals[every]:
+        rule = parse_rule(periodic(every=every, interval=interval))
+        for begin in (date(2027, 1, 1) + timedelta(days=number) for number in range(0, 366, 45)):
+            noon = datetime.combine(begin, time(12), UTC)
+            grain = rule.grain(noon, ZoneInfo("UTC"))
+            keys = [grain.key(noon, day) for day in rule.recurrence.days(begin, date(2100, 12, 31), begin)]
+            assert len(set(keys)) == len(keys), (every, interval, begin, grain)
 
 
 # Words ----------------------------------------------------------------------------------------------------------------

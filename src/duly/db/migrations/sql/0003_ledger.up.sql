@@ -769,12 +769,12 @@ create function ledger.is_locked(org uuid, job uuid) returns boolean
     as $$
 begin
     perform ledger.require_tenant(org);
-    perform from ledger.job as t where t.org_id = is_locked.org and t.id = is_locked.job for share skip locked;
+    perform from ledger.job as t where t.org_id = is_locked.org and t.id = is_locked.job for no key update skip locked;
     return not found;
 end
 $$;
 comment on function ledger.is_locked(uuid, uuid) is
-    'Has another transaction locked this job, so that claims pass over it? Only trying to lock it tells; a share does.';
+    'Has another transaction locked this job, so that claims pass over it? Only trying to lock it as they do tells.';
 
 -- Cancelling -----------------------------------------------------------------------------------------------------------
 
