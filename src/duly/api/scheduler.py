@@ -388,7 +388,10 @@ def shown_schedule(schedule: Schedule, at: datetime) -> ShownSchedule:
         rule, zone = read_rule(schedule.rule), parse_zone("user.zone", schedule.zone)
     except InvalidArgument:  # somebody wrote it past us; plan_error says what is wrong
         return ShownSchedule.model_validate({**fields, "says": None, "firings": []}, from_attributes=True)
-    more = {"says": rule.sentence(zone), "firings": shown_firings(schedule, at, rule.zone_for(zone))}
+    more = {
+        "says": rule.sentence(schedule.first_run_at, zone),
+        "firings": shown_firings(schedule, at, rule.zone_for(zone)),
+    }
     return ShownSchedule.model_validate({**fields, **more}, from_attributes=True)
 
 

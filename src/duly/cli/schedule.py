@@ -286,9 +286,13 @@ def run_next(text: str, zone: str, first: str | None, count: int, as_json: bool)
         for at in islice(rule.occurrences(start, users), count)
     ]
     if as_json:
-        print(to_json({"rule": text, "says": rule.sentence(users), "zone": here.key, "grain": grain, "next": found}))
+        print(
+            to_json(
+                {"rule": text, "says": rule.sentence(start, users), "zone": here.key, "grain": grain, "next": found}
+            )
+        )
         return
-    print(rule.sentence(users))
+    print(rule.sentence(start, users))
     print_firings(here.key, found)
 
 
@@ -362,7 +366,7 @@ def tell_schedule(
 def words_of(schedule: Schedule, several: int) -> tuple[str, list[dict[str, str]]]:
     """The rule in words, and its next firings; a rule that somebody wrote past us may have neither."""
     try:
-        says = parse_rule(schedule.rule).sentence(parse_zone("zone", schedule.zone))
+        says = parse_rule(schedule.rule).sentence(schedule.first_run_at, parse_zone("zone", schedule.zone))
         if schedule.status is not Status.ACTIVE:
             return says, []
         firings = next_firings(schedule.rule, schedule.first_run_at, schedule.zone, datetime.now(UTC), several)

@@ -26,6 +26,8 @@ NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+ENDINGS = {"1": "st", "2": "nd", "3": "rd"}
+SHORTEST = {month: 28 if month == 2 else 30 if month in (4, 6, 9, 11) else 31 for month in range(1, 13)}
 FIELDS = {
     "minute": (0, "0 to 59"),
     "hour": (1, "0 to 23"),
@@ -59,7 +61,7 @@ class Cron:
     @property
     def clock(self) -> time | None:
         """The time of day at which it fires, where that is one."""
-        return time(*self.parsed.hours, *self.parsed.minutes) if self.times_a_day == 1 else None
+        return time(min(self.parsed.hours), min(self.parsed.minutes)) if self.times_a_day == 1 else None
 
     @property
     def counts_from_anchor(self) -> bool:
@@ -127,9 +129,22 @@ class Cron:
             return None
         return max(at, instant_of(datetime.combine(day - DAY, time()), zone) - MINUTE)
 
-    def sentence(self) -> str:
+    def sentence(self, anchor: date) -> str:  # noqa: ARG002
         """The rule in plain words."""
-        return self.parsed.explain()
+        said = re.sub(r"\b([23]?)([123])th\b", lambda it: it[1] + it[2] + ENDINGS[it[2]], self.parsed.explain())
+        return said + self.exception()
+
+    def exception(self) -> str:
+        """When it does not fire although its words would make one think so: on days that not every month has."""
+        days, months, weekdays = self.fields[2:]
+        if "#5" in weekdays:
+            return " (only in months that have five)"
+        rare = [int(day) for day in days.split(",") if day in ("29", "30", "31")]
+        if not rare or max(rare) <= min(SHORTEST[month] for month in self.parsed.months):
+            return ""
+        if months in ("2", "FEB"):
+            return " (only in leap years)"
+        return f" (day {' and '.join(map(str, rare))} only in months that have as many)"
 
 
 @lru_cache(maxsize=MOST_DAYS_KNOWN)

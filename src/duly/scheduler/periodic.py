@@ -115,29 +115,32 @@ class Periodic:
                     last = instant
                     yield instant
 
-    def sentence(self) -> str:
-        """The rule in plain words."""
+    def sentence(self, anchor: date) -> str:
+        """The rule in plain words; a day that it does not name is that on which it begins."""
         times = " and ".join(clock.strftime("%H:%M") for clock in self.at)
         unit = f"every {self.every}" if self.interval == 1 else f"every {self.interval} {self.every}s"
-        return f"{unit.capitalize()}{self.on()} at {times}"
+        return f"{unit.capitalize()}{self.on(anchor)} at {times}"
 
-    def on(self) -> str:
+    def on(self, anchor: date) -> str:
         """On which days of the unit."""
-        names = [DAY_NAMES[each] for each in self.weekdays]
+        if self.every == "day":
+            return ""
+        if self.every == "week":
+            return f" on {' and '.join(DAY_NAMES[each] for each in self.weekdays or (anchor.weekday(),))}"
+        month = f" of {MONTHS[(self.month or anchor.month) - 1]}" if self.every == "year" else ""
         if self.nth is not None:
             place = "last" if self.nth == -1 else ORDINALS[self.nth]
-            days = f" on the {place} {names[0]}"
-        elif self.day == -1:
-            days = " on the last day"
-        elif self.day is not None:
-            days = f" on day {self.day}" + (", or the last of a shorter month," if self.day > 28 else "")
-        elif names:
-            days = f" on {' and '.join(names)}"
-        else:
-            days = ""
-        if self.month is not None:
-            days += f" of {MONTHS[self.month - 1]}"
-        return days
+            return f" on the {place} {DAY_NAMES[self.weekdays[0]]}{month}" + (
+                ", if it has one," if self.nth == 5 else ""
+            )
+        day = self.day or anchor.day
+        if day == -1:
+            return f" on the last day{month}"
+        if self.every == "year":
+            return f" on day {day}{month}" + (
+                ", or its last," if day > 28 and (self.month or anchor.month) == 2 else ""
+            )
+        return f" on day {day}" + (", or the last of a shorter month," if day > 28 else "")
 
 
 ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}

@@ -18,7 +18,6 @@ from duly.scheduler.wallclock import parse_zone
 
 __all__ = [
     "HORIZON",
-    "WAS_PAUSED",
     "Firing",
     "MissedRange",
     "Plan",
@@ -32,6 +31,7 @@ HORIZON = timedelta(hours=1)
 RESERVED_RUNS = 100  # of the pending runs that the database allows: for runs made besides the rule
 REPLAN = timedelta(minutes=5)  # when there is no room for more runs now
 WAS_PAUSED = "missed: the schedule was paused"
+BEFORE_PAUSE = "missed: due before the pause"
 TOO_MANY = f"missed: more than {MAX_MISSED_RUNS} later ones have come"
 INSTANT = timedelta(microseconds=1)
 
@@ -46,6 +46,7 @@ class Planning:
     first_run_at: datetime
     advance_minutes: int
     planned_until: datetime | None
+    paused_at: datetime | None
     skip_before: datetime | None
     now: datetime
     pending: int = 0  # runs that it has and nobody was reminded of
@@ -71,7 +72,8 @@ class Firing:
     job_id: int
     period_key: str
     scheduled_at: datetime
-    remind_at: datetime | None  # None: nobody is reminded, because the schedule was paused
+    remind_at: datetime | None
+    skipped: str | None = None  # why nobody is reminded, if nobody is
 
 
 @dataclass(frozen=True)
@@ -100,15 +102,22 @@ def plan(asked: Planning, horizon: timedelta = HORIZON, max_missed: int = MAX_MI
         if at > until or (is_coming and (ahead == MAX_AHEAD_RUNS or len(firings) >= room)):
             next_at = at
             break
-        was_paused = asked.skip_before is not None and at < asked.skip_before
+        skipped = reason_to_skip(asked, at)
         period = rule.period(at, grain, zone)
-        firings.append(Firing(asked.job_id, period, at, None if was_paused else at - advance))
+        firings.append(Firing(asked.job_id, period, at, None if skipped else at - advance, skipped))
         planned_until = at
         ahead += is_coming
     plan_at = (
         max(next_at - advance - horizon, asked.now + (REPLAN if next_at <= until else timedelta())) if next_at else None
     )
     return Plan(firings, planned_until, next_at, plan_at, missed)
+
+
+def reason_to_skip(asked: Planning, at: datetime) -> str | None:
+    """Why nobody is reminded of a firing; None when somebody is."""
+    if asked.skip_before is None or at >= asked.skip_before:
+        return None
+    return BEFORE_PAUSE if asked.paused_at and at < asked.paused_at else WAS_PAUSED
 
 
 def missed_ranges(
@@ -121,9 +130,15 @@ def missed_ranges(
         return (), after
     from_at = next(rule.occurrences(asked.first_run_at, zone, after=after))
     until_at = next(rule.occurrences(asked.first_run_at, zone, after=cut), cut + INSTANT)
-    resumed_at = min(max(asked.skip_before or from_at, from_at), until_at)
-    again_at = next(rule.occurrences(asked.first_run_at, zone, after=resumed_at - INSTANT), until_at)
-    ranges = [(from_at, resumed_at, WAS_PAUSED), (again_at, until_at, TOO_MANY)]
+
+    def first_from(limit: datetime | None) -> datetime:
+        """The first firing of the range that is not before a limit."""
+        least = max(limit or from_at, from_at) - INSTANT
+        return min(next(rule.occurrences(asked.first_run_at, zone, after=least), until_at), until_at)
+
+    again_at = first_from(asked.skip_before)
+    paused_at = min(first_from(asked.paused_at), again_at)
+    ranges = [(from_at, paused_at, BEFORE_PAUSE), (paused_at, again_at, WAS_PAUSED), (again_at, until_at, TOO_MANY)]
     kept = (asked.rule, asked.zone, asked.first_run_at)
     return [MissedRange(asked.job_id, begin, end, *kept, why) for begin, end, why in ranges if begin < end], cut
 

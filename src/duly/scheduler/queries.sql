@@ -196,7 +196,8 @@ where id = %(entry)s and (%(user_id)s::bigint is null or user_id = %(user_id)s);
 
 -- name: find_plannings
 -- What there is to know of schedules that are to be planned.
-select j.id as job_id, j.rule, u.zone, j.first_run_at, j.advance_minutes, p.planned_until, p.skip_before, duly.now() as now,
+select j.id as job_id, j.rule, u.zone, j.first_run_at, j.advance_minutes, p.planned_until, p.paused_at,
+    p.skip_before, duly.now() as now,
     (
         select count(*)
         from (

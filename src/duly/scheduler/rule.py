@@ -87,8 +87,8 @@ class Recurrence(Protocol):
         """The instants after one, in UTC and in order."""
         ...
 
-    def sentence(self) -> str:
-        """The rule in plain words."""
+    def sentence(self, anchor: date) -> str:
+        """The rule in plain words, when it begins on this day."""
         ...
 
 
@@ -131,9 +131,10 @@ class Rule:
         local, clock = at.astimezone(zone), self.recurrence.clock
         return local.date() - DAY if clock and clock > local.time() else local.date()
 
-    def sentence(self, users: ZoneInfo | None = None) -> str:
-        """The rule in plain words, with its zone."""
-        return f"{self.recurrence.sentence()}, {self.zone_for(users).key}"
+    def sentence(self, first_at: datetime, users: ZoneInfo | None = None) -> str:
+        """The rule in plain words, with its zone; a day that it does not name is that of `first_at`."""
+        zone = self.zone_for(users)
+        return f"{self.recurrence.sentence(first_at.astimezone(zone).date())}, {zone.key}"
 
 
 def grain_of(recurrence: Recurrence, anchor: date) -> Grain:

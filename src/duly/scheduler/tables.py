@@ -103,7 +103,12 @@ job_plans = Table(
         comment="Every firing up to this instant has its run, or lies in scheduler.missed_ranges.",
     ),
     Column("next_at", TIME, comment="The first firing that has no run yet."),
-    Column("skip_before", TIME, comment="Firings before this were missed because it was paused."),
+    Column("paused_at", TIME, comment="When it was paused last."),
+    Column(
+        "skip_before",
+        TIME,
+        comment="When it was resumed last: firings before this were missed, from paused_at on because it was paused.",
+    ),
     Column("last_error", Text),
     Column("starts", BigInteger, nullable=False, server_default="0"),
     Column("lease_owner", Text),

@@ -17,7 +17,7 @@ from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 from duly.scheduler import store
 from duly.scheduler.machine import PLAN
-from duly.scheduler.plan import HORIZON, WAS_PAUSED, Plan, Planning, plan
+from duly.scheduler.plan import HORIZON, Plan, Planning, plan
 from duly.scheduler.reminder import payload_of
 
 __all__ = ["ScheduleWork", "finish_archived", "remind"]
@@ -86,13 +86,9 @@ class ScheduleWork(Work):
         firings = [firing for lease, each in planned if lease.key in ours for firing in each.firings]
         if firings:
             made = await store.add_runs(connection, firings)
-            paused = {(each.job_id, each.period_key) for each in firings if each.remind_at is None}
-            missed = [
-                (row["id"], row["scheduled_at"], WAS_PAUSED)
-                for row in made
-                if (row["job_id"], row["period_key"]) in paused
-            ]
-            if missed:
+            skipped = {(each.job_id, each.period_key): each.skipped for each in firings if each.skipped}
+            found = [(row, skipped.get((row["job_id"], row["period_key"]))) for row in made]
+            if missed := [(row["id"], row["scheduled_at"], reason) for row, reason in found if reason]:
                 await store.skip_runs(connection, missed)
         return ours
 

@@ -34,6 +34,7 @@ def planning(rule: str, **changes: object) -> Planning:
         "first_run_at": at,
         "advance_minutes": 0,
         "planned_until": None,
+        "paused_at": None,
         "skip_before": None,
         "now": at,
     }
@@ -200,6 +201,22 @@ async def test_paused_takes_back_what_nobody_was_told_of_and_resumed_accounts_fo
         ("11:00", "skipped", "missed: the schedule was paused"),
         ("12:00", "skipped", "missed: the schedule was paused"),
         ("13:00", "pending", None),
+    ]
+
+
+async def test_what_was_due_before_the_pause_is_not_blamed_on_it(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=HOURLY)  # and nobody plans it
+    schedules.set_clock("2026-11-16T11:30:00+00:00")
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    schedules.set_clock("2026-11-16T12:30:00+00:00")
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    await schedules.run_cycle()
+    assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "reason") == [
+        ("10:00", "missed: due before the pause"),
+        ("11:00", "missed: due before the pause"),
+        ("12:00", "missed: the schedule was paused"),
+        ("13:00", None),
     ]
 
 

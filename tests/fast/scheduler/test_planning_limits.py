@@ -17,7 +17,7 @@ from duly.scheduler.limits import (
     MAX_SCHEDULES_PER_PERSON,
 )
 from duly.scheduler.model import CatchUp, NewSchedule, RunStatus, Status
-from duly.scheduler.plan import Planning, missed_periods, plan
+from duly.scheduler.plan import TOO_MANY, Planning, missed_periods, plan
 from duly.scheduler.work import ScheduleWork, finish_archived
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
@@ -34,6 +34,7 @@ def planning(rule: str, now: datetime, first_run_at: datetime, **changes: object
         "first_run_at": first_run_at,
         "advance_minutes": 0,
         "planned_until": None,
+        "paused_at": None,
         "skip_before": None,
         "now": now,
         "pending": 0,
@@ -94,6 +95,17 @@ async def test_what_a_pause_of_months_missed_is_a_range_with_that_reason(schedul
     assert schedules.rows("select distinct reason from scheduler.missed_ranges") == [
         ("missed: the schedule was paused",)
     ]
+
+
+def test_a_range_before_the_pause_says_so() -> None:
+    now = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
+    asked = planning("cron: 0 * * * *", now, now - timedelta(days=100))
+    paused_at, resumed_at = now - timedelta(days=60), now - timedelta(days=20)
+    made = plan(replace(asked, paused_at=paused_at, skip_before=resumed_at))
+    reasons = ["missed: due before the pause", "missed: the schedule was paused", TOO_MANY]
+    assert [each.reason for each in made.missed] == reasons
+    assert made.missed[0].until_at == made.missed[1].from_at == paused_at + timedelta(minutes=30)
+    assert made.missed[1].until_at == made.missed[2].from_at == resumed_at + timedelta(minutes=30)
 
 
 def test_a_plan_of_decades_is_worked_out_at_once() -> None:

@@ -157,6 +157,7 @@ create table scheduler.job_plans (
     plan_at timestamptz,
     planned_until timestamptz,
     next_at timestamptz,
+    paused_at timestamptz,
     skip_before timestamptz,
     last_error text,
     starts bigint not null default 0,
@@ -185,7 +186,9 @@ comment on column scheduler.job_plans.planned_until is
     'Every firing up to this instant has its run, or lies in scheduler.missed_ranges.';
 comment on column scheduler.job_plans.is_closing is 'It is archived, and a worker still has open runs of it to cancel.';
 comment on column scheduler.job_plans.next_at is 'The first firing that has no run yet.';
-comment on column scheduler.job_plans.skip_before is 'Firings before this were missed because it was paused.';
+comment on column scheduler.job_plans.paused_at is 'When it was paused last.';
+comment on column scheduler.job_plans.skip_before is
+    'When it was resumed last: firings before this were missed, from paused_at on because it was paused.';
 create index idx_job_plans__plan_at_job_id on scheduler.job_plans (plan_at, job_id) where state = 'waiting';
 create index idx_job_plans__job_id on scheduler.job_plans (job_id) where state = 'planning';
 create index idx_job_plans__is_closing on scheduler.job_plans (job_id) where is_closing;
@@ -759,6 +762,7 @@ begin
     update scheduler.job_plans as p
     set state = 'waiting', lease_owner = null, lease_expires_at = null, starts = 0, last_error = null,
         plan_at = case when new.status = 'active' then duly.now() end,
+        paused_at = case when old.status = 'active' and new.status = 'paused' then duly.now() else p.paused_at end,
         skip_before = case
             when old.status = 'paused' and new.status = 'active' then duly.now() else p.skip_before
         end
