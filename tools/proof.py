@@ -96,7 +96,11 @@ SECTIONS: Mapping[str, Section] = {
             tests(*(f"tests/{tier}" for tier in ("fast", "full")), "-k", "race or races or at_once", "--rounds", "5"),
         ],
     ),
-    "storms": Section("storms of taps and answers", [tests("tests/proof/bot", "tests/proof/scheduler")]),
+    "storms": Section("storms of taps and answers", [tests("tests/proof/bot", "tests/proof/scheduler/test_storm.py")]),
+    "firings": Section(
+        "a hundred rules against an oracle, at every change of clocks of every zone to 2100",
+        [tests("tests/proof/scheduler/test_firings.py")],
+    ),
     "http": Section("Schemathesis over every route", [tests("tests/proof/api")]),
     "ocr": Section("OCR recordings and layouts", [tests("tests/proof/ingest")]),
     "bench": Section("the benchmarks' own tests", [tests("tests/proof/bench")]),
