@@ -49,6 +49,15 @@ def lines_of(dsn: str, schemas: tuple[str, ...] = SCHEMAS) -> list[str]:
         return fingerprint(connection, schemas)
 
 
+def make_roles(dsn: str) -> None:
+    """Our roles, which a server has once something was migrated there; of the rest nothing stays."""
+    migrate(dsn, Names(), to="0001_foundation")
+    migrate(dsn, Names(), to="base")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for schema in SCHEMAS:
+            connection.execute(sql.SQL("drop schema {} cascade").format(sql.Identifier(schema)))
+
+
 def committed() -> list[str]:
     """The lines of every contract."""
     files = [CONTRACT_FILES / f"{contract}.txt" for contract in CONTRACTS]
@@ -148,6 +157,7 @@ def test_a_schema_of_others_stops_it_whole_and_is_named_with_its_owner_and_the_w
 
 
 def test_every_schema_of_others_is_named_at_once_and_one_that_is_handed_over_is_used(stranger: str, empty: str) -> None:
+    make_roles(empty)
     with psycopg.connect(stranger, autocommit=True) as connection:
         connection.execute("create schema posts; create schema expense")
     with pytest.raises(Misconfigured, match=r"expense \(owner \w+\), posts \(owner \w+\)"):
@@ -155,6 +165,21 @@ def test_every_schema_of_others_is_named_at_once_and_one_that_is_handed_over_is_
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute("alter schema posts owner to duly_owner; alter schema expense owner to duly_owner")
     assert migrate(empty, Names()) == newest_revision()
+
+
+@pytest.mark.parametrize("rights", ["", "usage on schema duly", "usage on schema duly, select on duly.alembic_version"])
+def test_who_may_not_go_down_is_told_so_in_one_line(
+    rights: str, stranger: str, empty: str, tmp_path: Path, worker_id: str
+) -> None:
+    migrate(empty, Names())
+    with psycopg.connect(empty, autocommit=True) as connection:
+        for right in rights.split(", ") if rights else ():
+            connection.execute(f"grant {right} to stranger_{worker_id}".encode())
+    error = CommandLine(stranger, tmp_path).error("migrate", "--to", "base")
+    assert isinstance(error, Misconfigured)
+    assert str(error).startswith("nothing was changed: permission denied ")
+    assert "\n" not in str(error)
+    assert revision_of(empty) == newest_revision()
 
 
 BROKEN = """
@@ -166,6 +191,7 @@ alter function duly.clock() owner to duly_owner;
 
 def test_any_other_error_of_the_database_is_one_line_with_the_statement(empty: str, tmp_path: Path) -> None:
     cli = CommandLine(empty, tmp_path)
+    make_roles(empty)
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(BROKEN)
     before = lines_of(empty)

@@ -5,8 +5,11 @@ import subprocess
 import pytest
 
 from duly import extras
+from duly.delivery.apprise import address
 from duly.errors import MissingExtra
-from duly.ingest.eyes.engine import must_have_engine
+from duly.ingest.eyes.engine import Equipment
+from duly.ingest.photographs import Eyes
+from duly.kernel.work import Call
 
 
 def is_missing(_: str) -> bool:
@@ -14,21 +17,23 @@ def is_missing(_: str) -> bool:
     return False
 
 
-def fail(extra: str) -> None:
-    """Say that something was installed that must not be."""
-    pytest.fail(f"{extra} was installed")
+@pytest.fixture
+def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout without extras, in which nothing may be installed."""
 
-
-@pytest.mark.parametrize("extra", sorted(extras.MODULES))
-def test_a_missing_extra_is_an_error_that_names_the_command_and_nothing_is_installed(
-    extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("something was installed")
 
     monkeypatch.setattr(subprocess, "run", refuse)
     monkeypatch.setattr(extras, "is_installed", is_missing)
     monkeypatch.setattr(extras, "in_checkout", lambda: True)
+
+
+@pytest.mark.usefixtures("lacking")
+@pytest.mark.parametrize("extra", sorted(extras.MODULES))
+def test_a_missing_extra_is_an_error_that_names_the_command_and_nothing_is_installed(
+    extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(MissingExtra, match=rf"not installed: python3 -P .*launcher.py {extra}$"):
         extras.require(extra)
     monkeypatch.setattr(extras, "in_checkout", lambda: False)
@@ -38,9 +43,20 @@ def test_a_missing_extra_is_an_error_that_names_the_command_and_nothing_is_insta
         extras.install(extra)
 
 
-def test_a_photograph_that_somebody_sent_makes_no_worker_install_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("lacking")
+async def test_a_photograph_that_somebody_sent_makes_no_worker_install_an_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def perform(_: Call) -> object:
+        pytest.fail("it was looked at without an engine")
+
     monkeypatch.setattr("duly.ingest.eyes.engine.find_spec", is_missing)
-    monkeypatch.setattr(extras, "is_installed", is_missing)
-    monkeypatch.setattr(extras, "install", fail)
     with pytest.raises(MissingExtra, match="the extra 'ocr', which is not installed"):
-        must_have_engine("auto")
+        await Eyes(perform, Equipment()).look(b"")
+
+
+@pytest.mark.usefixtures("lacking")
+def test_an_address_that_somebody_gave_makes_nobody_install_apprise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(address, "manners", address.manners.__wrapped__)  # another test may have loaded it
+    with pytest.raises(MissingExtra, match="the extra 'apprise', which is not installed"):
+        address.checked_address("ntfys://host/topic")

@@ -323,8 +323,11 @@ async def test_five_attempts_survive_an_outage_of_three_minutes(jobs: JobActions
 def test_the_base_is_fifteen_seconds_and_the_cap_ten_minutes_unless_the_job_says_otherwise(jobs: JobActions) -> None:
     jobs.enqueue()
     jobs.enqueue(backoff_policy="fixed", backoff_base_seconds=2.0, backoff_cap_seconds=3.0)
+    jobs.admin.execute("select ledger.enqueue_many(%s, 'work', array['{}'::jsonb])", [ORG])
+    jobs.admin.execute("insert into ledger.job (org_id, type) values (%s, 'work')", [ORG])
     told = jobs.columns("backoff_policy", "backoff_base_seconds", "backoff_cap_seconds")
-    assert told == [("exp", 15.0, 600.0), ("fixed", 2.0, 3.0)]
+    usual = ("exp", 15.0, 600.0)
+    assert told == [usual, ("fixed", 2.0, 3.0), usual, usual]
     assert (Backoff().policy, Backoff().base_seconds, Backoff().cap_seconds) == told[0]
 
 

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -23,6 +24,14 @@ from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
 EVERY_MINUTE = "cron: * * * * *"
 DAILY = "cron: 0 10 * * *"
+MANY_RUNS: LiteralString = (
+    "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+    " select %s, 'p' || n, duly.now() + make_interval(mins => n) from generate_series(%s::int, %s::int) as n"
+)
+MANY_SCHEDULES: LiteralString = (
+    "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+    " select %s, 'x' || n, %s, duly.now() from generate_series(1, %s) as n"
+)
 
 
 def planning(rule: str, now: datetime, first_run_at: datetime, **changes: object) -> Planning:
@@ -141,36 +150,69 @@ def test_a_week_ahead_of_every_minute_is_planned_in_parts() -> None:
     assert len(made.firings) == MAX_AHEAD_RUNS
     assert made.plan_at is not None
     assert made.plan_at > now  # not at once again
-    full = planning(EVERY_MINUTE, now, now, planned_until=made.planned_until, pending=MAX_PENDING_RUNS)
-    assert plan(full).firings == []
+    further = planning(EVERY_MINUTE, now, now, advance_minutes=10_080, planned_until=made.planned_until)
+    assert len(plan(further).firings) == MAX_AHEAD_RUNS
+    assert plan(replace(further, pending=MAX_PENDING_RUNS)).firings == []
+    nearly_full = replace(further, pending=MAX_PENDING_RUNS - 300)
+    assert len(plan(nearly_full).firings) == 200  # a hundred are left for runs made besides the rule
+
+
+def test_a_schedule_that_has_no_room_gets_no_rows_of_what_it_missed_either() -> None:
+    now = datetime(2026, 11, 16, 9, tzinfo=UTC)
+    made = plan(planning(EVERY_MINUTE, now, now - timedelta(days=1), pending=MAX_PENDING_RUNS))
+    assert made.firings == []
+    (missed,) = made.missed
+    assert len(list(missed_periods(missed))) == 24 * 60 + 1
+
+
+async def test_a_schedule_that_has_no_room_is_planned_on_later_and_not_stuck(schedules: ScheduleActions) -> None:
+    schedule = await schedules.create(rule=EVERY_MINUTE, advance_minutes=10_080)
+    schedules.admin.execute(MANY_RUNS, [schedule.id, 1, MAX_PENDING_RUNS - 50])
+    await schedules.plan()
+    assert schedules.one("select count(*) from scheduler.job_runs") == MAX_PENDING_RUNS - 50
+    assert schedules.rows("select state, last_error, plan_at > duly.now() from scheduler.job_plans") == [
+        ("waiting", None, True)
+    ]
 
 
 async def test_the_database_refuses_more_open_runs_of_a_schedule_than_the_limit(schedules: ScheduleActions) -> None:
     schedule = await schedules.create()
-    many = (
-        "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
-        " select %s, 'p' || n, duly.now() + make_interval(mins => n) from generate_series(%s::int, %s::int) as n"
-    )
-    schedules.admin.execute(many, [schedule.id, 1, MAX_PENDING_RUNS])
+    schedules.admin.execute(MANY_RUNS, [schedule.id, 1, MAX_PENDING_RUNS])
     with pytest.raises(psycopg.DatabaseError, match=f"has more than {MAX_PENDING_RUNS} pending runs"):
-        schedules.admin.execute(many, [schedule.id, MAX_PENDING_RUNS + 1, MAX_PENDING_RUNS + 1])
+        schedules.admin.execute(MANY_RUNS, [schedule.id, MAX_PENDING_RUNS + 1, MAX_PENDING_RUNS + 1])
+    part = schedules.one("select min(tableoid::regclass::text) from scheduler.job_runs")
+    into_part = f"insert into {part} (job_id, period_key, scheduled_at) select job_id, 'q', scheduled_at from {part}"
+    with pytest.raises(psycopg.DatabaseError, match=f"has more than {MAX_PENDING_RUNS} pending runs"):
+        schedules.admin.execute(f"{into_part} limit 1".encode())
     with pytest.raises(LimitReached, match="pending runs"):
         await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
 
 
 async def test_a_person_has_no_more_schedules_than_the_limit(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
-    schedules.admin.execute(
-        "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
-        " select %s, 'x' || n, %s, duly.now() from generate_series(1, %s) as n",
-        [user, MONTHLY, MAX_SCHEDULES_PER_PERSON],
-    )
+    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON])
     with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules"):
         await schedules.create()
     await schedules.create(uid="bo")
     (first, *_) = (await service.list_schedules(schedules.api, user)).items
     await service.move_schedule(schedules.api, user, first.id, Status.ARCHIVED)
     await schedules.create()
+
+
+def test_two_requests_of_one_person_do_not_both_take_the_last_place(schedules: ScheduleActions) -> None:
+    user = schedules.add_user()
+    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON - 1])
+    address = schedules.admin.info.dsn
+    with psycopg.connect(address) as first, psycopg.connect(address) as second:
+        first.execute(MANY_SCHEDULES, [user, MONTHLY, 1])
+        second.execute("set local lock_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            second.execute(MANY_SCHEDULES, [user, MONTHLY, 1])
+        second.rollback()
+        first.commit()
+        with pytest.raises(psycopg.DatabaseError, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules"):
+            second.execute(MANY_SCHEDULES, [user, MONTHLY, 1])
+        second.rollback()
 
 
 async def test_a_beginning_further_back_than_the_limit_is_refused_at_the_door_and_by_the_database(
@@ -234,11 +276,9 @@ def test_the_limits_of_the_database_are_those_of_the_code(schedules: ScheduleAct
 async def test_a_request_for_more_is_told_which_limit_it_met(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
     wanted = NewSchedule(name="x", rule=MONTHLY, first_run_at=schedules.now())
-    schedules.admin.execute(
-        "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
-        " select %s, 'x' || n, %s, duly.now() from generate_series(1, %s) as n",
-        [user, MONTHLY, MAX_SCHEDULES_PER_PERSON - 1],
-    )
+    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON - 1])
     made = (await service.add_schedule(schedules.api, user, wanted, "key")).row
     again = (await service.add_schedule(schedules.api, user, wanted, "key")).row
     assert again.id == made.id  # the same request is still answered at the limit
+    with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules, .*; archive one"):
+        await service.add_schedule(schedules.api, user, wanted, "another key")

@@ -1,6 +1,7 @@
 """What one caller can cost: bodies that nobody may send, that are slow or too many, and questions that are one."""
 
 import json
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from select import select
@@ -9,6 +10,7 @@ import pytest
 
 from duly.api.guard import (
     BODIES_AT_ONCE,
+    BODY_SECONDS,
     IMAGES_AT_ONCE,
     LARGEST_BODY_BYTES,
 )
@@ -53,6 +55,7 @@ def test_half_of_the_places_for_large_bodies_is_all_that_one_caller_gets_and_oth
     monkeypatch.setattr("duly.api.guard.PLACE_SECONDS", 0.5)
     monkeypatch.setattr("duly.api.guard.STALL_SECONDS", SECONDS)
     other = key_for(database, "bravo", WRITES, uid="bert").secret
+    another_key = key_for(database, "acme", WRITES, uid="anna", telegram_id=42).secret
     with ExitStack() as stack, client_of(api.address, api.writer) as anna, client_of(api.address, other) as bert:
         senders = [stack.enter_context(sender_to(api)) for _ in range(places // 2 + 2)]
         for sender in senders:
@@ -64,6 +67,8 @@ def test_half_of_the_places_for_large_bodies_is_all_that_one_caller_gets_and_oth
             assert (status, body["code"], retry_after) == (503, "UNAVAILABLE", "2")
             senders.remove(refused)
         assert anna.post(path, content=bytes(LARGE)).status_code == 503
+        with client_of(api.address, another_key) as anna_again:
+            assert anna_again.post(path, content=bytes(LARGE)).status_code == 503
         assert bert.post(path, content=bytes(LARGE)).status_code == 422
         assert anna.post(path, content=b"small").status_code == 422
         assert anna.post(elsewhere, content=bytes(LARGE)).status_code == 422
@@ -78,7 +83,9 @@ def test_a_large_body_that_stalls_gives_its_place_back(path: str, api: Api, monk
     with sender_to(api) as sender:
         sender.begin(path, api.writer, LARGE * 4)
         sender.send(bytes(LARGE))
+        began = time.monotonic()
         status, body, _ = sender.answer()
+        assert time.monotonic() - began < BODY_SECONDS / 2  # long before the whole body is late
     assert (status, body["code"]) == (413, "TOO_LARGE")
     assert "at less than 16 KiB/s" in body["detail"]
 

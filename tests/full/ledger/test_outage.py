@@ -3,9 +3,11 @@
 import asyncio
 import io
 import json
+import signal
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,10 +16,13 @@ from psycopg import sql
 
 from duly.kernel.work import Pace
 from duly.ledger.work import JobWork
+from duly.worker.control import TICK_SECONDS
+from duly.worker.outage import LOST_SECONDS
 from duly.worker.port import open_port
 from duly.worker.runtime import Worker, quiet_pools
 from tests.fast.worker.test_port import HOST, ask
 from tests.support.actions import working
+from tests.support.command_line import CommandLine
 from tests.support.delivery.said import lines_of_log
 from tests.support.ledger.actions import JobActions
 from tests.support.mishaps import BEGAN, GO_ON, app
@@ -73,8 +78,9 @@ def lines_about_it(lines: io.StringIO) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("way", ["refused", "silent"])
 async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
-    jobs: JobActions, dsn: str, way: str
+    jobs: JobActions, dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("duly.worker.wakeup.QUIET_SECONDS", READY_SECONDS)  # the outage is longer than that
     with quiet_pools(), Proxy(dsn) as proxy, lines_of_log("info") as lines:
         async with working(proxy.address, JobWork(app.handlers(), PACE)) as worker:
             await jobs.until(worker.control.ready)
@@ -102,6 +108,28 @@ async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
     assert "psycopg.AsyncConnection" not in lines.getvalue()
 
 
+def test_a_worker_process_says_it_once_and_its_pools_say_nothing(jobs: JobActions, dsn: str, tmp_path: Path) -> None:
+    with CommandLine(dsn, tmp_path).start("worker", "--only", "ledger", "--json") as worker:
+        worker.wait_for_error("worker started")
+        with without_database(jobs):
+            worker.wait_for_error("the database does not answer")
+        worker.wait_for_error("the database is back")
+        assert worker.finish(signal.SIGTERM) == 0
+        assert worker.said().count("the database does not answer") == 1
+        assert "psycopg" not in worker.said()
+
+
+async def test_a_worker_that_has_nothing_to_ask_asks_all_the_same_and_stays_ready(jobs: JobActions, dsn: str) -> None:
+    seldom = Pace(lease_seconds=600, heartbeat_seconds=None, poll_seconds=600, sweep_seconds=600)
+    with lines_of_log("info") as lines:
+        async with working(dsn, JobWork(app.handlers(), seldom)) as worker:
+            await jobs.until(worker.control.ready)
+            began = time.monotonic()
+            await jobs.until(lambda: time.monotonic() - began > 1.5 * LOST_SECONDS or not worker.control.ready())
+            assert worker.control.obstacle() is None
+    assert [line["event"] for line in lines_about_it(lines)] == ["stopping"]
+
+
 async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions, dsn: str) -> None:
     BEGAN.clear()
     GO_ON.set()
@@ -114,3 +142,6 @@ async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions,
             await jobs.until(lambda: bool(gate.execute(CLAIM_WAITS).fetchall()))
             assert lanes.busy > 1
             assert worker.control.about()["kinds"] == {"ledger": {"busy": 1, "slots": PACE.slots}}
+            looked_at = worker.control.ticked_at
+            await jobs.until(lambda: worker.control.ticked_at > looked_at + 2 * TICK_SECONDS)
+            assert b'duly_busy{kind="ledger"} 1.0' in worker.metrics.render()

@@ -30,6 +30,7 @@ def changes_of_clocks() -> Sequence[tuple[ZoneInfo, datetime]]:
     return [each for several in found.values() for each in several]
 
 
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_firing_around_every_change_of_clocks_is_there_and_no_period_has_two(part: int) -> None:
     offenders: list[object] = []
@@ -64,6 +65,7 @@ def around(zone: ZoneInfo, change: datetime, half: timedelta) -> Window:
     return Window(zone, (change - half).replace(second=0), 2 * half // timedelta(minutes=1))
 
 
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("every", ["day", "week", "month"])
 def test_no_interval_has_two_firings_in_one_period_to_the_last_year(every: str) -> None:
     """Every interval there can be, begun on days all over four years."""
