@@ -18,6 +18,7 @@ from duly.api.ingest import routers as ingest
 from duly.api.jobs import router as jobs
 from duly.api.keys import Keyring
 from duly.api.metrics import router as metrics
+from duly.api.outage import telling_outages
 from duly.api.posts import routers as posts
 from duly.api.problems import tell_problems, with_problems
 from duly.api.scheduler import routers as scheduler
@@ -98,7 +99,8 @@ def build_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[Mapping[str, Any], None]:
         async with (
-            open_pool(dsn, size=pool_size, role=role, name="duly-api") as pool,
+            telling_outages() as note_connected,
+            open_pool(dsn, size=pool_size, role=role, name="duly-api", on_connect=note_connected) as pool,
             IntentCounts(pool).kept() as intents,
             hook.open(pool, objects) if hook else nullcontext() as reception,
             a_child() as children,

@@ -215,17 +215,21 @@ async def open_pool(
     check: bool = True,
     plain_size: int | None = None,
     setting: str | None = None,
+    on_connect: Callable[[], None] | None = None,
 ) -> AsyncGenerator[Pool, None]:
     """A pool of at most `size` connections, of which `idle` stay open; it opens at once, connecting in the background.
 
     Plain functions get `plain_size` besides; `setting` is what errors name as the way to have more of either.
     `check` asks each connection, before it is lent, whether it lives; who repeats a failed transaction can go without.
+    `on_connect` is called whenever a connection was made.
     """
     reads_committed = asyncio.Event()
 
     async def configure(connection: AsyncConnection[Any]) -> None:
         if await prepare_connection(connection):
             reads_committed.set()
+        if on_connect:
+            on_connect()
 
     connections = AsyncConnectionPool(
         with_keepalive(dsn, name),

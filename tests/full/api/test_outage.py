@@ -1,0 +1,51 @@
+"""An API whose database goes away says so once, and says when it is back."""
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from duly.api.outage import telling_outages
+from duly.db.pool import Pool, open_pool
+from duly.errors import Unavailable
+from tests.support.delivery.said import lines_of_log
+
+
+async def test_an_outage_of_the_database_is_two_lines_in_the_log_however_long(database: str) -> None:
+    name = conninfo_to_dict(database)["dbname"]
+    allow = sql.SQL("alter database {} allow_connections {}")
+    with psycopg.connect(database, dbname="postgres", autocommit=True) as outside, lines_of_log("info") as lines:
+
+        def set_allowed(word: str) -> None:
+            outside.execute(allow.format(sql.Identifier(str(name)), sql.SQL(word)))  # type: ignore[arg-type]
+
+        async with telling_outages() as note, open_pool(database, size=4, idle=4, on_connect=note) as pool:
+            async with pool.transaction():
+                pass
+            set_allowed("false")
+            outside.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+            await ask_until(pool, time.monotonic() + 5)  # in which the pool tries again and again
+            set_allowed("true")
+            end = time.monotonic() + 60
+            while "the database is back" not in lines.getvalue():
+                assert time.monotonic() < end
+                await asyncio.sleep(0.1)
+    told = [json.loads(line) for line in lines.getvalue().splitlines()]
+    lost, back = (line for line in told if line["logger"] != "duly.tests")
+    assert (lost["event"], lost["level"]) == ("the database does not answer; trying until it is back", "warning")
+    assert lost["error"]["message"]
+    assert (back["event"], back["level"]) == ("the database is back", "info")
+    assert back["away_seconds"] > 3
+
+
+async def ask_until(pool: Pool, end: float) -> None:
+    """Ask for transactions that cannot be had, as requests do."""
+    while time.monotonic() < end:
+        with suppress(Unavailable, psycopg.OperationalError, TimeoutError):
+            async with asyncio.timeout(1), pool.transaction():
+                pass
+        await asyncio.sleep(0.1)
