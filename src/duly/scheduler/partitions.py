@@ -19,8 +19,8 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import Connection, Row, change, get_row, get_rows, get_value
-from duly.errors import Conflict, InvalidArgument, NotFound, Unavailable
+from duly.db.rows import Connection, Row, change, find_row, get_row, get_rows, get_value
+from duly.errors import Conflict, InvalidArgument, Misconfigured, NotFound, Unavailable
 
 __all__ = [
     "MOST_AHEAD",
@@ -32,6 +32,7 @@ __all__ = [
     "detach",
     "drop_month",
     "drop_part",
+    "find_foreign_owner",
     "find_month",
     "hold_part",
     "hold_table",
@@ -181,7 +182,17 @@ async def list_parts(connection: Connection) -> Sequence[Row]:
 
 async def measure_part(connection: Connection, part: str) -> Row:
     """How many runs lie in a partition, whether that is estimated, and how many are open."""
+    if found := await find_foreign_owner(connection, part):
+        raise Misconfigured(
+            f"scheduler.{part} belongs to {found['owner']}; give it to the owner of the other months: "
+            f"alter table scheduler.{part} owner to {found['ours']}"
+        )
     return await get_row(connection, SQL.using(part=part).measure_part, part=f"scheduler.{part}", most=COUNTED)
+
+
+async def find_foreign_owner(connection: Connection, part: str) -> Row | None:
+    """Who owns a partition that is none of ours, and who ours; None when it is ours, or not there."""
+    return await find_row(connection, SQL.find_foreign_owner, part=f"scheduler.{part}")
 
 
 async def find_month(connection: Connection, month: Month) -> Row:

@@ -8,6 +8,12 @@ join pg_catalog.pg_class as c on c.oid = i.inhrelid
 where i.inhparent = 'scheduler.job_runs'::regclass
 order by c.relname;
 
+-- name: find_foreign_owner
+-- Who owns a partition, when it is not one of ours: somebody made it by hand.
+select pg_get_userbyid(c.relowner) as owner, current_user as ours
+from pg_catalog.pg_class as c
+where c.oid = to_regclass(%(part)s) and not pg_has_role(c.relowner, 'usage');
+
 -- name: measure_part
 -- How much lies in a partition, and how much of it is open: of very large ones the server's own estimate will do.
 select

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.errors import UniqueViolation
 
-from duly.errors import Conflict, InvalidArgument, NotFound
+from duly.errors import Conflict, InvalidArgument, Misconfigured, NotFound
 from duly.verify import check
 from duly.verify.invariants import invariants_of
 from tests.support.command_line import CommandLine
@@ -109,6 +109,20 @@ def test_a_month_that_was_dropped_is_gone_and_its_periods_never_come_again(
     assert isinstance(again, Conflict)
     assert "2030-01 was dropped" in str(again)
     assert check(schedules.admin, ("duly", "scheduler", "expense"), invariants_of(["scheduler"])) == []
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize("words", [["list"], ["drop", "2029-11", "--yes"]])
+def test_a_month_that_somebody_made_by_hand_is_told_with_what_to_do(
+    words: list[str], schedules: ScheduleActions, cli: CommandLine
+) -> None:
+    schedules.admin.execute(
+        "create table scheduler.job_runs_2029_11 partition of scheduler.job_runs"
+        " for values from ('2029-11-01 00:00Z') to ('2029-12-01 00:00Z')"
+    )
+    refusal = cli.error("partitions", *words)
+    assert isinstance(refusal, Misconfigured)
+    assert "alter table scheduler.job_runs_2029_11 owner to duly_owner" in str(refusal)
 
 
 def test_an_api_role_cannot_drop_what_the_owner_can(schedules: ScheduleActions, cli: CommandLine) -> None:
