@@ -16,7 +16,7 @@ class Ending:
     is_done: bool = True
 
 
-LOST = Ending("lease lost: another worker holds the session, and nothing was written", is_done=False)
+LOST = Ending("lease lost: it ran out, or another worker took the session; nothing was written", is_done=False)
 HANDED_BACK = Ending("handed back: the worker had to stop; the session can be claimed again", is_done=False)
 
 

@@ -183,16 +183,16 @@ def coverage_of(pages: Sequence[Page]) -> Coverage | None:
 
 
 def read_payload(path: Path) -> dict[str, Json]:
-    """The object in a JSON file."""
+    """The object in a JSON file; who is told of a refusal need not know where our files lie."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            raise InvalidArgument(f"{path}: has more than {LARGEST_BYTES} bytes, which is too much for a day")
+            raise InvalidArgument(f"{path.name}: has more than {LARGEST_BYTES} bytes, which is too much for a day")
         found = json.loads(path.read_bytes())
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise InvalidArgument(f"{path}: cannot be read ({reason}); FIXTURE_PAYLOAD_PATH names the file") from None
+        raise InvalidArgument(f"{path.name}: cannot be read ({reason}); FIXTURE_PAYLOAD_PATH names the file") from None
     except (ValueError, RecursionError) as error:
-        raise InvalidArgument(f"{path}: is not JSON: {error}") from None
+        raise InvalidArgument(f"{path.name}: is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise InvalidArgument(f"{path}: must hold an object with schedule_date and entries")
+        raise InvalidArgument(f"{path.name}: must hold an object with schedule_date and entries")
     return cast("dict[str, Json]", found)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 import psycopg
@@ -30,10 +31,7 @@ async def test_an_outage_of_the_database_is_two_lines_in_the_log_however_long(da
             outside.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
             await ask_until(pool, time.monotonic() + 5)  # in which the pool tries again and again
             set_allowed("true")
-            end = time.monotonic() + 60
-            while "the database is back" not in lines.getvalue():
-                assert time.monotonic() < end
-                await asyncio.sleep(0.1)
+            await ask_until(pool, time.monotonic() + 60, lambda: "the database is back" in lines.getvalue())
     told = [json.loads(line) for line in lines.getvalue().splitlines()]
     lost, back = (line for line in told if line["logger"] != "duly.tests")
     assert (lost["event"], lost["level"]) == ("the database does not answer; trying until it is back", "warning")
@@ -42,10 +40,9 @@ async def test_an_outage_of_the_database_is_two_lines_in_the_log_however_long(da
     assert back["away_seconds"] > 3
 
 
-async def ask_until(pool: Pool, end: float) -> None:
-    """Ask for transactions that cannot be had, as requests do."""
-    while time.monotonic() < end:
+async def ask_until(pool: Pool, end: float, condition: Callable[[], bool] = lambda: False) -> None:
+    """Ask for a transaction again and again, as requests do, until the condition holds or it is this late."""
+    while time.monotonic() < end and not condition():
         with suppress(Unavailable, psycopg.OperationalError, TimeoutError):
-            async with asyncio.timeout(1), pool.transaction():
-                pass
-        await asyncio.sleep(0.1)
+            async with asyncio.timeout(1), pool.transaction() as connection:
+                await connection.execute("select pg_sleep(0.1)")
