@@ -209,11 +209,13 @@ begin
             slots jsonb not null,
             started_at timestamptz not null default duly.clock(),
             seen_at timestamptz not null default duly.clock(),
+            stopping_at timestamptz,
             stopped_at timestamptz,
             constraint pk_workers primary key (id),
             constraint ck_workers__worker_id check (char_length(worker_id) between 1 and 200),
             constraint ck_workers__slots check (jsonb_typeof(slots) = 'object')
         ) with (fillfactor = 50);
+        alter table duly.workers add column if not exists stopping_at timestamptz;  -- an earlier version had none
         create index if not exists idx_workers__started_at on duly.workers (started_at);
     elsif not exists (
         select from pg_catalog.pg_proc as f where f.pronamespace = to_regnamespace('duly') and f.proname = 'clock'

@@ -11,10 +11,27 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from duly.kernel.words import counted
 
-__all__ = ["ALIVE_SECONDS", "MOST_COUNTED", "Cause", "Explanation", "explained", "go_first", "in_zone", "live_workers"]
+__all__ = [
+    "ALIVE_SECONDS",
+    "LOCKED",
+    "MOST_COUNTED",
+    "Cause",
+    "Explanation",
+    "explained",
+    "go_first",
+    "in_zone",
+    "live_workers",
+    "names",
+    "no_worker",
+]
 
 ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
 MOST_COUNTED = 10_000  # of those that go first
+MOST_NAMED = 3
+LOCKED = (
+    "another transaction has its row locked this instant: claims and sweeps pass over it until that ends; open "
+    "transactions are named by: duly doctor"
+)
 
 
 class Looked(Protocol):
@@ -76,3 +93,18 @@ def go_first(ahead: int, one: str, many: str) -> str:
 def live_workers(number: int) -> str:
     """How many are there."""
     return counted(number, "live worker", "live workers")
+
+
+def no_worker(stopping: Sequence[str], does: str = "") -> str:
+    """Nobody works, or who does takes nothing new; `does` says what a worker would have to do."""
+    if not stopping:
+        return f"no worker is alive{does}"
+    return f"no worker is alive{does} ({names(stopping)} is stopping, and takes nothing new)"
+
+
+def names(several: Sequence[str]) -> str:
+    """The first few names, and how many more."""
+    shown = list(several[:MOST_NAMED])
+    if len(several) > MOST_NAMED:
+        shown.append(f"{len(several) - MOST_NAMED} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -2,7 +2,8 @@
 
 Everything that could be the reason is looked at once, in one statement (`explain.sql`). Then the causes are gone
 through in their order, and the first that holds is told: what has ended is not waiting, what waits for its time needs
-no worker yet, and a pause is a reason even where nobody works.
+no worker yet, and a pause is a reason even where nobody works. That a job may be taken any moment is said only when the
+claim itself would take it: `ledger.find_next` claims, and rolls back.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
 from duly.kernel.causes import (
     ALIVE_SECONDS,
+    LOCKED,
     MOST_COUNTED,
     Cause,
     Explanation,
@@ -25,6 +27,8 @@ from duly.kernel.causes import (
     go_first,
     in_zone,
     live_workers,
+    names,
+    no_worker,
 )
 from duly.kernel.identity import worker_of
 from duly.kernel.words import counted, span, when
@@ -34,7 +38,6 @@ from duly.ledger.service import tenant
 
 __all__ = ["CAUSES", "Reason", "Situation", "explain"]
 
-MOST_NAMED = 3
 LONGEST_MESSAGE = 200
 
 SQL = load_queries(__file__, "explain.sql")
@@ -49,8 +52,10 @@ class Reason(StrEnum):
     HALF_FAILED = "half_failed"
     LAPSED_NO_WORKER = "lapsed_no_worker"
     LAPSED = "lapsed"
+    HOLDER_GONE = "holder_gone"
     ASKED_TO_STOP = "asked_to_stop"
     RUNNING = "running"
+    CLOCK_SET_BACK = "clock_set_back"
     BACKING_OFF = "backing_off"
     SNOOZED = "snoozed"
     DELAYED = "delayed"
@@ -58,9 +63,9 @@ class Reason(StrEnum):
     QUEUE_PAUSED = "queue_paused"
     TYPE_PAUSED = "type_paused"
     TYPE_IN_QUEUE_PAUSED = "type_in_queue_paused"
-    LIMIT_REACHED = "limit_reached"
     NO_WORKER = "no_worker"
     NOT_HANDLED = "not_handled"
+    LIMIT_REACHED = "limit_reached"
     SLOTS_TAKEN = "slots_taken"
     LOCKED = "locked"
     BEHIND_OTHERS = "behind_others"
@@ -107,18 +112,24 @@ class Situation:
     last_error_message: str | None
     looked_at: datetime
     last_reason: str | None  # what its last event says
+    last_at: datetime | None  # and when that was
     claimed_at: datetime | None
     asked_by: str | None  # who wanted it cancelled
+    holder_gone_at: datetime | None  # when its holder was last seen, if that is no worker that is there
     pauses: Sequence[Limit]  # that it falls under
     most: int | None  # of its type at once
     running: int  # of its type
+    expired: int  # of these, whose lease ended
     workers: int  # alive
+    stopping: Sequence[str]  # the names of those who take nothing new
     sweepers: int  # of these, who perform jobs at all
-    handlers: Sequence[str]  # the names of those who perform jobs of its kind
+    handlers: Sequence[str]  # the names of those who perform jobs of its kind, who has a free slot first
     slots: int  # of the handlers
     busy: int  # jobs that run under their names
-    ahead: int  # due jobs of its kind that go first
-    is_free: bool  # waiting, and nobody has the row locked
+    free_handlers: int  # who have a free slot
+    ahead: int  # due jobs that the handlers take first
+    is_locked: bool  # waiting or expired, and somebody has the row locked
+    is_next: bool | None  # would a claim with one free slot take it? None: only a worker may ask
 
     @property
     def holder(self) -> str:
@@ -133,6 +144,11 @@ class Situation:
             and self.lease_expires_at is not None
             and self.lease_expires_at < self.looked_at
         )
+
+    @property
+    def is_next_seen(self) -> bool:
+        """Is it its turn: by the claim, or as far as this role sees, by what goes first?"""
+        return self.ahead == 0 if self.is_next is None else self.is_next
 
     @property
     def is_early(self) -> bool:
@@ -203,20 +219,36 @@ def tell_lapsed(job: Situation, end: str) -> str:
     return f"The lease of {job.holder} ended at {when(job.lease_expires_at)} without a word, and {end}."
 
 
-def tell_swept(job: Situation) -> str:
-    """Its holder is gone, and somebody will notice."""
+def next_sweep(job: Situation) -> str:
+    """What becomes of it when it is taken back."""
     if job.cancel_requested_at:
         then = "it is cancelled, as was asked"
     elif job.starts >= job.max_attempts:
         then = f"it is a dead letter, after {job.starts} of {job.max_attempts} starts"
     else:
         then = f"it waits for start {job.starts + 1} of {job.max_attempts}"
-    return tell_lapsed(job, f"the next sweep, one every DULY_SWEEP_SECONDS, takes it back: then {then}")
+    return f"takes it back: then {then}"
+
+
+def tell_swept(job: Situation) -> str:
+    """Its holder is gone, and somebody will notice, as soon as they can."""
+    if job.is_locked:
+        return tell_lapsed(job, LOCKED)
+    return tell_lapsed(job, f"the next sweep, one every DULY_SWEEP_SECONDS, {next_sweep(job)}")
 
 
 def tell_not_swept(job: Situation) -> str:
     """Its holder is gone, and nobody is there to notice."""
     return tell_lapsed(job, "no live worker performs jobs and would take it back; start one: duly worker")
+
+
+def tell_holder_gone(job: Situation) -> str:
+    """Whoever holds it is not there, as far as the list of workers tells."""
+    then = f"the next sweep {next_sweep(job)}" if job.sweepers else "no live worker would take it back: duly worker"
+    return (
+        f"{job.holder} holds it until {when(job.lease_expires_at)}, but is not there any more: it was last seen at "
+        f"{when(job.holder_gone_at)}. When the lease ends, {then}."
+    )
 
 
 def tell_asked_to_stop(job: Situation) -> str:
@@ -241,37 +273,63 @@ def tell_running(job: Situation) -> str:
 
 def tell_backing_off(job: Situation) -> str:
     """It failed, and waits before it is tried again."""
-    return f"Start {job.starts} of {job.max_attempts} failed with {error_of(job)}, and it {waits(job)}."
+    return f"Start {job.starts} of {job.max_attempts} failed with {error_of(job)}, and it {waits(job)}{besides(job)}."
 
 
 def tell_snoozed(job: Situation) -> str:
     """Its handler did not want to yet."""
-    return f"Its handler said 'later', {times(job.snoozes)} so far, and it {waits(job)}."
+    return f"Its handler said 'later', {times(job.snoozes)} so far, and it {waits(job)}{besides(job)}."
 
 
 def tell_delayed(job: Situation) -> str:
     """Whoever asked for it wanted it later."""
-    return f"It {waits(job)}, as it was asked to."
+    return f"It {waits(job)}, as it was asked to{besides(job)}."
+
+
+def tell_clock_set_back(job: Situation) -> str:
+    """Nobody asked it to wait."""
+    assert job.last_at, "its last event is what tells"
+    back = span((job.last_at - job.looked_at).total_seconds())
+    return (
+        f"It was due at once, and it {waits(job)}: the clock of the database was set back, for its last event is of "
+        f"{when(job.last_at)}, {back} from now{besides(job)}."
+    )
+
+
+def besides(job: Situation) -> str:
+    """What will hold it back when its time has come, after a semicolon."""
+    return f"; besides, {pauses_of(job)}" if job.pauses else ""
 
 
 def tell_paused(job: Situation) -> str:
-    """Somebody lets its queue, its type or both rest: who, since when, how to end it."""
+    """Somebody lets its queue, its type or both rest."""
+    return f"{pauses_of(job)}.".replace("t", "T", 1)
+
+
+def pauses_of(job: Situation) -> str:
+    """What rests: by whom, since when, how to end it."""
     rests = [
         f"the {pause_of(pause)} is paused since {when(pause.paused_at)} by {pause.paused_by or 'somebody'}"
         for pause in job.pauses
     ]
     ends = [f"duly jobs resume {options_of(pause)}" for pause in job.pauses]
-    return f"{' and '.join(rests)}; to go on: {' and '.join(ends)}.".replace("t", "T", 1)
+    return f"{' and '.join(rests)}; to go on: {' and '.join(ends)}"
 
 
 def tell_limit(job: Situation) -> str:
-    """As many of its type run as may."""
-    return f"Of the type {job.type} at most {job.most} may run at once, and {job.running} do."
+    """As many of its type run as may, or ran until their leases ended."""
+    limit = f"Of the type {job.type} at most {job.most} may run at once"
+    if not job.expired:
+        return f"{limit}, and {job.running} do."
+    return (
+        f"{limit}: {job.running - job.expired} do, and {counted(job.expired, 'job counts', 'jobs count')} whose lease "
+        "ended without a word, until the next sweep, one every DULY_SWEEP_SECONDS, takes it back."
+    )
 
 
 def tell_no_worker(job: Situation) -> str:
     """Nobody works."""
-    return f"It {is_due(job)}, and no worker is alive; start one: duly worker."
+    return f"It {is_due(job)}, and {no_worker(job.stopping)}; start one: duly worker."
 
 
 def tell_not_handled(job: Situation) -> str:
@@ -291,22 +349,28 @@ def tell_slots_taken(job: Situation) -> str:
 
 
 def tell_locked(job: Situation) -> str:
-    """Somebody has their hand on it."""
+    """Somebody has their hand on it, or on the limit of its type."""
+    if job.is_locked:
+        return f"It {is_due(job)}, and {LOCKED}."
     return (
-        f"It {is_due(job)}, and another transaction has its row locked this instant: claims pass over it until that "
-        "ends; open transactions are named by: duly doctor."
+        f"It {is_due(job)}, and no claim takes it this instant: another transaction has the limit of its type locked, or "
+        "somebody is about to take it; open transactions are named by: duly doctor."
     )
 
 
 def tell_behind(job: Situation) -> str:
     """It is not its turn yet."""
-    return f"It {is_due(job)}, and {others(job)}, by priority or because they were due earlier."
+    free = max(job.slots - job.busy, 0)
+    return (
+        f"It {is_due(job)}, and {others(job)}, by priority or because their kind has waited longer: "
+        f"{counted(free, 'slot', 'slots')} of {names(job.handlers)} {'is' if free == 1 else 'are'} free."
+    )
 
 
 def tell_due(job: Situation) -> str:
     """Its turn has come."""
     return (
-        f"It {is_due(job)}, nothing that can be seen holds it back, and {names(job.handlers)} may take it any moment."
+        f"It {is_due(job)}, nothing that can be seen holds it back, and {names(free_handlers(job))} may take it any moment."
     )
 
 
@@ -320,12 +384,22 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     Cause(Reason.LAPSED_NO_WORKER, lambda job: job.is_lapsed and not job.sweepers, tell_not_swept),
     Cause(Reason.LAPSED, lambda job: job.is_lapsed, tell_swept),
     Cause(
+        Reason.HOLDER_GONE,
+        lambda job: job.status is Status.RUNNING and job.holder_gone_at is not None,
+        tell_holder_gone,
+    ),
+    Cause(
         Reason.ASKED_TO_STOP,
         lambda job: job.status is Status.RUNNING and job.cancel_requested_at is not None,
         tell_asked_to_stop,
     ),
     Cause(Reason.RUNNING, has(Status.RUNNING), tell_running),
     # It waits: for its time.
+    Cause(
+        Reason.CLOCK_SET_BACK,
+        lambda job: job.is_early and job.last_at is not None and job.last_at >= job.run_at,
+        tell_clock_set_back,
+    ),
     Cause(Reason.BACKING_OFF, lambda job: job.is_early and job.last_reason == "retry", tell_backing_off),
     Cause(Reason.SNOOZED, lambda job: job.is_early and job.last_reason == "later", tell_snoozed),
     Cause(Reason.DELAYED, lambda job: job.is_early, tell_delayed),
@@ -334,13 +408,13 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     Cause(Reason.QUEUE_PAUSED, paused(queue=True, type=False), tell_paused),
     Cause(Reason.TYPE_PAUSED, paused(queue=False, type=True), tell_paused),
     Cause(Reason.TYPE_IN_QUEUE_PAUSED, paused(queue=True, type=True), tell_paused),
-    # For others to finish, or for somebody to come.
-    Cause(Reason.LIMIT_REACHED, lambda job: job.most is not None and job.running >= job.most, tell_limit),
+    # For somebody to come, or for others to finish.
     Cause(Reason.NO_WORKER, lambda job: not job.workers, tell_no_worker),
     Cause(Reason.NOT_HANDLED, lambda job: not job.handlers, tell_not_handled),
-    Cause(Reason.SLOTS_TAKEN, lambda job: job.busy >= job.slots, tell_slots_taken),
-    Cause(Reason.LOCKED, lambda job: not job.is_free, tell_locked),
-    Cause(Reason.BEHIND_OTHERS, lambda job: job.ahead > 0, tell_behind),
+    Cause(Reason.LIMIT_REACHED, lambda job: job.most is not None and job.running >= job.most, tell_limit),
+    Cause(Reason.SLOTS_TAKEN, lambda job: not job.free_handlers, tell_slots_taken),
+    Cause(Reason.LOCKED, lambda job: job.is_locked or (not job.is_next_seen and not job.ahead), tell_locked),
+    Cause(Reason.BEHIND_OTHERS, lambda job: not job.is_next_seen, tell_behind),
     # For nothing.
     Cause(Reason.DUE, lambda _: True, tell_due),
 )
@@ -388,12 +462,9 @@ times = partial(counted, one="time", many="times")
 
 def others(job: Situation) -> str:
     """How many jobs go first."""
-    return go_first(job.ahead, "due job of its kind", "due jobs of its kind")
+    return go_first(job.ahead, "due job", "due jobs")
 
 
-def names(handlers: Sequence[str]) -> str:
-    """The first few names, and how many more."""
-    shown = list(handlers[:MOST_NAMED])
-    if len(handlers) > MOST_NAMED:
-        shown.append(f"{len(handlers) - MOST_NAMED} more")
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+def free_handlers(job: Situation) -> Sequence[str]:
+    """The names of those who could take it now."""
+    return job.handlers[: job.free_handlers]

@@ -3,21 +3,101 @@
 -- name: find_situation
 -- One statement, one snapshot: nothing moves between two parts of the answer. Another org's job is not there. What is
 -- counted is what the role may see: as a worker the jobs of every org, as the API those of this one. A worker is alive
--- when it was seen lately and did not say goodbye, and lists each kind that it handles as ledger:<queue>/<type>.
+-- when it was seen lately and neither stops nor said goodbye, and lists each kind that it handles as
+-- ledger:<queue>/<type>. Whether the job would be taken this instant, the claim itself tells whoever may claim.
 with job as materialized (
     select *
     from ledger.job
     where org_id = %(org)s and id = %(key)s
 ),
-alive as (
-    select w.worker_id, w.slots, w.kinds
+present as materialized (
+    select w.worker_id, w.slots, w.kinds, w.stopping_at
     from duly.workers as w
-    where w.stopped_at is null and w.seen_at >= duly.now() - make_interval(secs => %(alive_seconds)s)
+    where w.stopped_at is null
+        and abs(extract(epoch from duly.now() - w.seen_at)) <= %(alive_seconds)s
+),
+alive as (
+    select p.worker_id, p.slots, p.kinds from present as p where p.stopping_at is null
+),
+held as (
+    select substring(j.lease_owner from '^(.+)/[A-Za-z0-9_-]{22}$') as worker_id, count(*) as jobs
+    from ledger.job as j
+    where j.status = 'running' and j.lease_expires_at >= duly.now()
+    group by 1
 ),
 handler as (
-    select a.worker_id, (a.slots ->> 'ledger')::bigint as slots
+    select a.worker_id, a.kinds, coalesce((a.slots ->> 'ledger')::bigint, 0) as slots
     from job
     join alive as a on 'ledger:' || job.queue || '/' || job.type = any (a.kinds)
+),
+named as (
+    select h.worker_id, sum(h.slots)::bigint as slots, coalesce(max(held.jobs), 0) as busy
+    from handler as h
+    left join held using (worker_id)
+    group by h.worker_id
+),
+kind as (
+    select h.kinds, h.is_free, left(k.name, p.place - 1) as queue, substr(k.name, p.place + 1) as type
+    from (
+        select handler.kinds, bool_or(n.busy < n.slots) as is_free
+        from handler
+        join named as n using (worker_id)
+        group by handler.kinds
+    ) as h
+    cross join lateral (
+        select substr(u.kind, 8) as name from unnest(h.kinds) as u (kind) where starts_with(u.kind, 'ledger:')
+    ) as k
+    cross join lateral generate_series(1, length(k.name)) as p (place)
+    where substr(k.name, p.place, 1) = '/'
+),
+line as (
+    select k.kinds, bool_or(k.is_free) as is_free, least(sum(first.jobs), %(most_counted)s)::bigint as ahead
+    from job
+    cross join kind as k
+    cross join lateral (
+        select
+            min(j.run_at) filter (where (j.queue, j.type) = (k.queue, k.type)) as theirs,
+            min(j.run_at) filter (where (j.queue, j.type) = (job.queue, job.type)) as ours
+        from (
+            (
+                select j.queue, j.type, j.run_at
+                from ledger.job as j
+                where j.status = 'queued' and j.queue = k.queue and j.type = k.type and j.priority = job.priority
+                order by j.run_at
+                limit 1
+            )
+            union all
+            (
+                select j.queue, j.type, j.run_at
+                from ledger.job as j
+                where j.status = 'queued' and j.queue = job.queue and j.type = job.type and j.priority = job.priority
+                order by j.run_at
+                limit 1
+            )
+        ) as j
+    ) as head
+    cross join lateral (
+        select count(*) as jobs
+        from (
+            select
+            from ledger.job as j
+            where job.status = 'queued' and j.status = 'queued' and j.queue = k.queue and j.type = k.type
+                and j.run_at <= duly.now()
+                and (j.priority > job.priority or (j.priority = job.priority and case
+                    when (k.queue, k.type) = (job.queue, job.type) then (j.run_at, j.id) < (job.run_at, job.id)
+                    else (head.theirs, k.queue, k.type) < (head.ours, job.queue, job.type::text)
+                end))
+            limit %(most_counted)s
+        ) as earlier
+    ) as first
+    where not exists (
+        select
+        from ledger.job_limit as l
+        where l.queue in (k.queue, '*') and l.type in (k.type, '*') and (l.paused_at is not null or l.most <= (
+            select count(*) from ledger.job as j where j.status = 'running' and j.type = k.type
+        ))
+    )
+    group by k.kinds
 ),
 pause as (
     select l.queue, l.type, l.paused_at, l.paused_by
@@ -30,11 +110,8 @@ select
     job.lease_owner, job.lease_expires_at, job.cancel_requested_at, job.stage, job.progress, job.finished_at,
     job.last_error_code, job.last_error_message,
     duly.now() as looked_at,
-    (
-        select e.detail_json ->> 'reason'
-        from ledger.job_event as e
-        where e.job_id = job.id and e.seq = job.revision
-    ) as last_reason,
+    last.reason as last_reason,
+    last.ts as last_at,
     (
         select e.ts
         from ledger.job_event as e
@@ -49,32 +126,46 @@ select
         order by e.seq desc
         limit 1
     ) as asked_by,
+    (
+        select max(w.seen_at)
+        from duly.workers as w
+        where w.worker_id = substring(job.lease_owner from '^(.+)/[A-Za-z0-9_-]{22}$')
+        having not bool_or(w.worker_id in (select p.worker_id from present as p))
+    ) as holder_gone_at,
     array(select p.queue from pause as p order by p.queue, p.type) as paused_queues,
     array(select p.type from pause as p order by p.queue, p.type) as paused_types,
     array(select p.paused_at from pause as p order by p.queue, p.type) as paused_ats,
     array(select p.paused_by from pause as p order by p.queue, p.type) as paused_bys,
     (select l.most from ledger.job_limit as l where l.queue = '*' and l.type = job.type) as most,
-    (select count(*) from ledger.job as j where j.status = 'running' and j.type = job.type) as running,
+    running.jobs as running,
+    running.expired,
     (select count(*) from alive) as workers,
+    array(select distinct p.worker_id from present as p where p.stopping_at is not null order by p.worker_id) as stopping,
     (select count(*) from alive as a where 'ledger' = any (a.kinds)) as sweepers,
-    array(select distinct h.worker_id from handler as h order by h.worker_id) as handlers,
-    (select coalesce(sum(h.slots), 0)::bigint from handler as h) as slots,
-    (
-        select count(*)
-        from ledger.job as j
-        where j.status = 'running' and j.lease_expires_at >= duly.now()
-            and substring(j.lease_owner from '^(.+)/[A-Za-z0-9_-]{22}$') in (select h.worker_id from handler as h)
-    ) as busy,
-    (
-        select count(*)
-        from (
+    array(select n.worker_id from named as n order by n.busy >= n.slots, n.worker_id) as handlers,
+    (select coalesce(sum(n.slots), 0)::bigint from named as n) as slots,
+    (select coalesce(sum(n.busy), 0)::bigint from named as n) as busy,
+    (select count(*) from named as n where n.busy < n.slots) as free_handlers,
+    coalesce((select l.ahead from line as l order by l.is_free desc, l.ahead limit 1), 0) as ahead,
+    (job.status = 'queued' or (job.status = 'running' and job.lease_expires_at < duly.now()))
+        and ledger.is_locked(job.org_id, job.id) as is_locked,
+    case when job.status = 'queued' and job.run_at <= duly.now() and has_any_column_privilege('ledger.job', 'update') then
+        exists (
             select
-            from ledger.job as j
-            where j.status = 'queued' and j.queue = job.queue and j.type = job.type and j.run_at <= duly.now()
-                and (j.priority > job.priority
-                    or (j.priority = job.priority and (j.run_at, j.id) < (job.run_at, job.id)))
-            limit %(most_counted)s
-        ) as first
-    ) as ahead,
-    job.status = 'queued' and not ledger.is_locked(job.org_id, job.id) as is_free
-from job;
+            from kind as k
+            where k.is_free
+            group by k.kinds
+            having ledger.find_next(array_agg(k.queue), array_agg(k.type)) = job.id
+        )
+    end as is_next
+from job
+cross join lateral (
+    select count(*) as jobs, count(*) filter (where j.lease_expires_at < duly.now()) as expired
+    from ledger.job as j
+    where j.status = 'running' and j.type = job.type
+) as running
+left join lateral (
+    select e.detail_json ->> 'reason' as reason, e.ts
+    from ledger.job_event as e
+    where e.job_id = job.id and e.seq = job.revision
+) as last on true;

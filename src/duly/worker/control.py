@@ -27,7 +27,7 @@ from duly.worker.handlers import Handlers
 from duly.worker.lanes import Lanes
 from duly.worker.metrics import Metrics
 from duly.worker.outage import Outage
-from duly.worker.registry import Identity, note_seen, note_stopped, register
+from duly.worker.registry import Identity, note_seen, note_stopped, note_stopping, register
 from duly.worker.wakeup import listen
 
 __all__ = ["Control"]
@@ -148,7 +148,7 @@ class Control:
                 for task in done - {stopping}:
                     task.result()  # raises what ended it
                 if stopping in done:
-                    await self.drain()
+                    await asyncio.gather(self.drain(), within(GOODBYE_SECONDS, self.say_stopping(pool)))
             except BaseException:
                 await self.let_go()
                 raise
@@ -248,6 +248,11 @@ class Control:
             finally:
                 await within(GOODBYE_SECONDS, self.say_goodbye(pool))
                 log.info("worker stopped", worker=self.identity.worker_id)
+
+    async def say_stopping(self, pool: Pool) -> None:
+        """Note in the registry that we take nothing new any more."""
+        async with pool.transaction() as connection:
+            await note_stopping(connection, self.identity)
 
     async def say_goodbye(self, pool: Pool) -> None:
         """Note in the registry that we went in peace."""

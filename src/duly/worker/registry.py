@@ -15,7 +15,7 @@ from duly.db.queries import load_queries
 from duly.db.rows import change
 from duly.kernel.identity import new_id
 
-__all__ = ["Identity", "note_seen", "note_stopped", "register"]
+__all__ = ["Identity", "note_seen", "note_stopped", "note_stopping", "register"]
 
 SQL = load_queries(__file__, "registry.sql")
 
@@ -48,6 +48,11 @@ async def register(connection: AsyncConnection[Any], identity: Identity) -> None
 async def note_seen(connection: AsyncConnection[Any], identity: Identity) -> None:
     """Say that we still are."""
     await change(connection, SQL.note_seen, id=identity.id)
+
+
+async def note_stopping(connection: AsyncConnection[Any], identity: Identity) -> None:
+    """Say that we take nothing new any more."""
+    await change(connection, SQL.note_stopping, id=identity.id)
 
 
 async def note_stopped(connection: AsyncConnection[Any], identity: Identity) -> None:

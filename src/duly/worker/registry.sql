@@ -12,6 +12,10 @@ values (%(id)s, %(worker_id)s, %(host)s, %(pid)s, %(version)s, %(kinds)s, %(slot
 -- It is still there; a row that somebody removed comes back with the next start.
 update duly.workers set seen_at = duly.clock() where id = %(id)s;
 
+-- name: note_stopping
+-- It takes nothing new any more.
+update duly.workers set seen_at = duly.clock(), stopping_at = duly.clock() where id = %(id)s;
+
 -- name: note_stopped
 -- It went in peace.
 update duly.workers set seen_at = duly.clock(), stopped_at = duly.clock() where id = %(id)s;

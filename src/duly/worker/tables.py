@@ -21,6 +21,11 @@ workers = Table(
     Column("slots", JSONB, nullable=False, comment="How many rows of each kind of work it takes at once."),
     Column("started_at", DateTime(timezone=True), nullable=False, server_default=NOW),
     Column("seen_at", DateTime(timezone=True), nullable=False, server_default=NOW),
+    Column(
+        "stopping_at",
+        DateTime(timezone=True),
+        comment="From then on it takes nothing new, and only finishes what it has.",
+    ),
     Column("stopped_at", DateTime(timezone=True)),
     PrimaryKeyConstraint("id"),
     Index(None, "started_at"),

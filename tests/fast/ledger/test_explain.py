@@ -1,5 +1,6 @@
 """One true sentence for every reason why a job is not running, each brought about for real."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -13,14 +14,16 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import NotFound
-from duly.kernel.causes import ALIVE_SECONDS
+from duly.kernel.causes import ALIVE_SECONDS, names
 from duly.kernel.work import Pace
 from duly.ledger import service, store
-from duly.ledger.explain import CAUSES, Reason, explain, names, span
+from duly.ledger.context import Context
+from duly.ledger.explain import CAUSES, Reason, explain, span
 from duly.ledger.model import Status
 from duly.ledger.sdk import DEFAULT_ORG
 from duly.ledger.work import Handler, JobWork
 from duly.worker.registry import Identity, note_stopped, register
+from tests.support.actions import working
 from tests.support.ledger.actions import KIND, LEASE, ORG, OTHER_ORG, Admin, JobActions
 
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
@@ -164,6 +167,20 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
 
 
 @says(
+    Reason.HOLDER_GONE,
+    r"worker-1 holds it until TIME, but is not there any more: it was last seen at TIME\. When the lease ends, the next "
+    r"sweep takes it back: then it waits for start 2 of 5\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    gone = await hire(jobs, name="worker-1")
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    await note_stopped(jobs.worker, gone)
+    await hire(jobs)
+    return key
+
+
+@says(
     Reason.ASKED_TO_STOP,
     r"It runs, and anna asked it to stop at TIME: worker-1, which holds it until TIME, hears of it when it renews; to "
     rf"stop it at once: duly jobs cancel [-0-9a-f]+ --org {ORG} --now\.",
@@ -214,9 +231,29 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(Reason.DELAYED, r"It waits until TIME, for another (1 h|59 min 5\d s), as it was asked to\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    return jobs.enqueue(delay_seconds=3600)[0]
+
+
+@says(
+    Reason.DELAYED,
+    r"It waits until TIME, .*, as it was asked to; besides, the queue default is paused since TIME by anna; to go on: "
+    r"duly jobs resume --queue default\.",
+)
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue(delay_seconds=3600)
-    await service.pause(pool, "anna", queue="default")  # which is no reason before its time
+    await service.pause(pool, "anna", queue="default")
+    return key
+
+
+@says(
+    Reason.CLOCK_SET_BACK,
+    r"It was due at once, and it waits until TIME, for another (1 h|59 min 5\d s): the clock of the database was set "
+    r"back, for its last event is of TIME, (1 h|59 min 5\d s) from now\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    jobs.advance_clock(-3600)
     return key
 
 
@@ -289,7 +326,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 @says(
     Reason.SLOTS_TAKEN,
     r"It is due since TIME \(.*\), and the 2 slots of worker-1, which could perform it, are taken: 2 jobs run there, "
-    r"and 1 due job of its kind goes first\.",
+    r"and 1 due job goes first\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     await hire(jobs, name="worker-1")
@@ -307,7 +344,10 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(Reason.BEHIND_OTHERS, r"It is due since TIME \(.*\), and 2 due jobs of its kind go first, by priority or .*")
+@says(
+    Reason.BEHIND_OTHERS,
+    r"It is due since TIME \(.*\), and 2 due jobs go first, by priority or .*: 2 slots of night are free\.",
+)
 async def _(jobs: JobActions, _: Pool) -> UUID:
     await hire(jobs)
     jobs.enqueue()
@@ -370,6 +410,126 @@ async def test_a_job_is_explained_on_every_major(database: str) -> None:
             await service.resume(pool, queue="default", type="work")
             await hire(jobs)
             assert (await explain(pool, ORG, key)).reason is Reason.DUE
+
+
+# What was once told wrongly -------------------------------------------------------------------------------------------
+
+
+async def at_the_limit(jobs: JobActions) -> UUID:
+    """A job of a type of which one may run, and the one that runs has a lease that ended."""
+    await store.set_limit(jobs.worker, "work", 1)
+    _, key = jobs.enqueue(rows=2)
+    await jobs.claim()
+    jobs.advance_clock(3600)
+    return key
+
+
+async def test_without_a_live_worker_a_limit_is_not_the_reason(jobs: JobActions, pool: Pool) -> None:
+    found = await explain(pool, ORG, await at_the_limit(jobs))
+    assert (found.reason, "no worker is alive" in found.sentence) == (Reason.NO_WORKER, True)
+
+
+async def test_an_expired_lease_counts_for_the_limit_and_is_not_called_running(jobs: JobActions, pool: Pool) -> None:
+    key = await at_the_limit(jobs)
+    await hire(jobs)
+    found = await explain(pool, ORG, key)
+    assert found.reason is Reason.LIMIT_REACHED
+    assert "at most 1 may run at once: 0 do, and 1 job counts whose lease ended without a word" in found.sentence
+    assert await jobs.claim() == []  # the claim counts it, too
+    await jobs.sweep()
+    assert (await explain(pool, ORG, key)).reason is not Reason.LIMIT_REACHED
+
+
+async def test_what_nobody_handles_does_not_wait_for_a_limit(jobs: JobActions, pool: Pool) -> None:
+    key = await at_the_limit(jobs)
+    await hire(jobs, "ledger", "ledger:elsewhere/work")
+    assert (await explain(pool, ORG, key)).reason is Reason.NOT_HANDLED
+
+
+@pytest.mark.parametrize("lock", ["for share", "for no key update", "for update"])
+async def test_a_lock_is_tried_as_the_claim_tries_it(lock: str, jobs: JobActions, pool: Pool) -> None:
+    await hire(jobs)
+    (key,) = jobs.enqueue()
+    with jobs.admin.transaction():
+        jobs.admin.execute(f"select from ledger.job {lock}".encode())
+        assert (await explain(pool, ORG, key)).reason is Reason.LOCKED
+        assert await jobs.claim() == []
+    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+
+
+async def test_jobs_of_every_kind_that_its_workers_perform_go_first(jobs: JobActions, pool: Pool) -> None:
+    await hire(jobs, *HANDLES, "ledger:default/other", slots=1)
+    jobs.enqueue("other", rows=5, priority=1)
+    (key,) = jobs.enqueue()
+    found = await explain(pool, ORG, key)
+    assert found.reason is Reason.BEHIND_OTHERS
+    assert "and 5 due jobs go first" in found.sentence
+    assert found.sentence.endswith(": 1 slot of night is free.")
+    await hire(jobs, name="day")  # it performs no others: there nothing goes first
+    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+
+
+async def test_a_worker_that_is_stopping_takes_nothing_and_is_told_as_stopping(
+    jobs: JobActions, pool: Pool, dsn: str
+) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def handle(_: Context) -> None:
+        begun.set()
+        await may_end.wait()
+
+    jobs.enqueue()
+    async with working(dsn, JobWork([Handler("work", handle)], Pace(slots=2)), WORKER_ID="day") as worker:
+        await begun.wait()
+        worker.ask_to_stop()
+        stopping = "select count(*) from duly.workers where stopping_at is not null and stopped_at is null"
+        await jobs.until(lambda: jobs.one(stopping) == 1)
+        (key,) = jobs.enqueue()
+        found = await explain(pool, ORG, key)
+        may_end.set()
+    assert found.reason is Reason.NO_WORKER
+    assert "no worker is alive (day is stopping, and takes nothing new); start one" in found.sentence
+    assert jobs.columns("status") == ["succeeded", "queued"]
+
+
+async def test_a_holder_that_is_gone_is_not_said_to_run_its_job(jobs: JobActions, pool: Pool) -> None:
+    await hire(jobs, name="worker-1")
+    (key,) = jobs.enqueue()
+    await jobs.claim(lease_seconds=600)
+    assert (await explain(pool, ORG, key)).reason is Reason.RUNNING
+    jobs.advance_clock(ALIVE_SECONDS + 1)  # and it is not seen
+    found = await explain(pool, ORG, key)
+    assert found.reason is Reason.HOLDER_GONE
+    assert "When the lease ends, no live worker would take it back: duly worker." in found.sentence
+
+
+async def test_a_clock_that_was_set_back_is_said_to_be_the_reason(jobs: JobActions, pool: Pool) -> None:
+    (asked,), (key,) = jobs.enqueue(delay_seconds=60), jobs.enqueue()
+    jobs.advance_clock(-3600)
+    assert (await explain(pool, ORG, asked)).reason is Reason.DELAYED
+    found = await explain(pool, ORG, key)
+    assert (found.reason, "as it was asked" in found.sentence) == (Reason.CLOCK_SET_BACK, False)
+    assert await jobs.claim() == []
+
+
+async def test_a_limit_that_somebody_has_locked_lets_nothing_start(jobs: JobActions, pool: Pool) -> None:
+    await store.set_limit(jobs.worker, "work", 5)
+    await hire(jobs)
+    (key,) = jobs.enqueue()
+    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+    with jobs.admin.transaction():
+        jobs.admin.execute("select from ledger.job_limit for update")
+        found = await explain(pool, ORG, key)
+        assert (found.reason, "has the limit of its type locked" in found.sentence) == (Reason.LOCKED, True)
+        assert await jobs.claim() == []
+
+
+async def test_asking_moves_nothing(jobs: JobActions, pool: Pool) -> None:
+    await hire(jobs)
+    (key,) = jobs.enqueue()
+    before = jobs.rows("select * from ledger.job"), jobs.events(key)
+    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+    assert (jobs.rows("select * from ledger.job"), jobs.events(key)) == before
 
 
 # What is not told -----------------------------------------------------------------------------------------------------

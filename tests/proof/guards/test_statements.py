@@ -393,13 +393,13 @@ async def test_retention_of_jobs_passes_over_what_is_looked_at(jobs: JobActions)
         assert await job_store.retain(jobs.worker) == 1
 
 
-@guards("skip locked of find_situation in ledger/explain.sql")
+@guards("skip locked of ledger.is_locked in db/migrations/sql/0003_ledger.up.sql")
 async def test_whoever_asks_about_a_job_does_not_wait_for_whoever_has_it(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     with looked_at(jobs.admin, "ledger.job"):
         situation = await find_situation(jobs.worker, ORG, key, None)
     assert situation is not None
-    assert not situation.is_free
+    assert situation.is_locked
 
 
 # Messages -------------------------------------------------------------------------------------------------------------

@@ -143,12 +143,14 @@ create table duly.workers (
     slots jsonb not null,
     started_at timestamptz not null default duly.clock(),
     seen_at timestamptz not null default duly.clock(),
+    stopping_at timestamptz,
     stopped_at timestamptz,
     constraint pk_workers primary key (id),
     constraint ck_workers__worker_id check (char_length(worker_id) between 1 and 200),
     constraint ck_workers__slots check (jsonb_typeof(slots) = 'object')
 ) with (fillfactor = 50);
 comment on column duly.workers.slots is 'How many rows of each kind of work it takes at once.';
+comment on column duly.workers.stopping_at is 'From then on it takes nothing new, and only finishes what it has.';
 comment on table duly.workers is 'Worker processes, living and lately gone: for people and `explain`; no decision rests on it.';
 create index idx_workers__started_at on duly.workers (started_at);
 

@@ -9,6 +9,7 @@ drop function ledger.release_key(uuid, uuid, text);
 drop function ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]);
 drop function ledger.room_for(text);
 drop function ledger.mark_expired(uuid[], bigint);
+drop function ledger.find_next(text[], text[]);
 drop function ledger.is_locked(uuid, uuid);
 drop function ledger.complete(uuid, text, jsonb, text);
 drop function ledger.fence(uuid, text, text);

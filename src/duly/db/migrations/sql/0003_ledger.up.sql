@@ -776,6 +776,22 @@ $$;
 comment on function ledger.is_locked(uuid, uuid) is
     'Has another transaction locked this job, so that claims pass over it? Only trying to lock it as they do tells.';
 
+create function ledger.find_next(queues text[], types text[]) returns uuid
+    language plpgsql set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    key uuid;
+begin
+    -- The claim itself, rolled back: nothing else knows its order, its pauses, its limits and its locks.
+    select c.id into key from ledger.claim(find_next.queues, find_next.types, 'explain', 1, 1) as c;
+    raise exception 'rolled back' using errcode = 'DU000';
+exception when sqlstate 'DU000' then
+    return key;
+end
+$$;
+comment on function ledger.find_next(text[], text[]) is
+    'Which job would a claim of these kinds with one free slot take this instant? It stays where it is.';
+
 -- Cancelling -----------------------------------------------------------------------------------------------------------
 
 create function ledger.release_key(org uuid, job uuid, actor text default null) returns ledger.job_status
@@ -998,6 +1014,7 @@ grant execute on function ledger.enqueue_many(
 ) to {worker}, {api};
 grant execute on function ledger.complete(uuid, text, jsonb, text), ledger.cancel(uuid, uuid, text, boolean, boolean),
     ledger.release_key(uuid, uuid, text), ledger.retry(uuid, uuid, text), ledger.is_locked(uuid, uuid),
+    ledger.find_next(text[], text[]),
     ledger.redrive(uuid, bigint, text, text, text, text, timestamptz, timestamptz) to {worker}, {api};
 grant execute on function ledger.done(uuid[], text[], jsonb[]), ledger.fence(uuid, text, text), ledger.room_for(text), ledger.mark_expired(uuid[], bigint),
     ledger.claim(text[], text[], text, double precision, bigint, integer[], timestamptz[], uuid[]), ledger.retain(bigint)
