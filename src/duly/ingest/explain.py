@@ -1,7 +1,7 @@
 """Why does nothing happen to this session? One true sentence.
 
 Everything that could be the reason is looked at once, in one statement (`explain.sql`); the first cause that holds is
-told.
+told. That a worker takes it any moment is said only of the row that a claim would take: `takeable` of `lease.sql`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,25 +15,31 @@ from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
-from duly.ingest.machine import DEFAULT_SCHEMA, States
+from duly.ingest.machine import DEFAULT_SCHEMA, States, capture_session
 from duly.ingest.model import Outcome
 from duly.ingest.reading import Input
 from duly.kernel.causes import (
     ALIVE_SECONDS,
+    LOCKED,
     MOST_COUNTED,
     Cause,
     Explanation,
     explained,
     go_first,
+    holder_gone,
     in_zone,
     live_workers,
+    no_worker,
 )
 from duly.kernel.identity import worker_of
+from duly.kernel.lease import find_next
 from duly.kernel.words import counted, span, when
+from duly.kernel.work import Pace
 
 __all__ = ["CAUSES", "INPUTS", "House", "Reason", "Situation", "explain", "result_in_words"]
 
 START = "start one: duly worker --only ingest"
+TAKES = " that takes sessions"
 INPUTS = {
     Input.FIXTURE: "the file of FIXTURE_PAYLOAD_PATH",
     Input.GIVEN: "the data that came with it",
@@ -50,12 +56,15 @@ class Reason(StrEnum):
     FAILED = "failed"
     LAPSED_NO_WORKER = "lapsed_no_worker"
     LAPSED = "lapsed"
+    HOLDER_GONE = "holder_gone"
     BEING_READ = "being_read"
     NO_IMAGES = "no_images"
     OPEN = "open"
     IDLE = "idle"
+    CLOCK_SET_BACK = "clock_set_back"
     NO_WORKER = "no_worker"
     SLOTS_TAKEN = "slots_taken"
+    LOCKED = "locked"
     BEHIND_OTHERS = "behind_others"
     DUE = "due"
 
@@ -68,6 +77,7 @@ class House:
     states: States = field(default_factory=States)
     idle_seconds: float = 25.0
     lease_seconds: float = 300.0  # of a lease whose holder did not write one down
+    most_starts: int = Pace.most_starts  # then it fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +99,15 @@ class Situation:
     images: int
     last_at: datetime | None  # of the images
     looked_at: datetime
+    holder_gone_at: datetime | None  # when its holder was last seen, if that is no worker that is there
     workers: int  # alive, that take sessions
-    slots: int  # of theirs
-    held: int  # sessions, by anybody
+    stopping: Sequence[str]  # the names of those who take nothing new
+    slots: int  # of the live
+    held: int  # sessions, by the live
+    has_free_slot: bool  # one of the live
     ahead: int  # complete sessions that go first
+    is_locked: bool  # has somebody the row locked?
+    is_next: bool  # would a claim with one free slot take it?
 
     @property
     def holder(self) -> str:
@@ -115,6 +130,11 @@ class Situation:
     def is_lapsed(self) -> bool:
         """Is it held by the book only?"""
         return self.is_held and self.held_until is not None and self.held_until < self.looked_at
+
+    @property
+    def is_open(self) -> bool:
+        """May it still get images?"""
+        return self.given_at is None and self.closed_at is None
 
     @property
     def idle_at(self) -> datetime | None:
@@ -146,7 +166,12 @@ async def explain(
 async def find_situation(
     connection: Connection, key: UUID, user_id: int | None, house: House, zone: tzinfo | None
 ) -> Situation | None:
-    """A session and what stands around it, with times in the zone."""
+    """A session and what stands around it, with times in the zone.
+
+    What would be taken next is asked first: that row stays locked, so that the rest is true of it, too.
+    """
+    sessions = capture_session(house.schema, house.states, lease_seconds=house.lease_seconds)
+    is_next = await find_next(connection, sessions) == key
     row = await find_row(
         connection,
         SQL.using(schema=house.schema).find_situation,
@@ -154,13 +179,13 @@ async def find_situation(
         user_id=user_id,
         pending=house.states.pending,
         processing=house.states.processing,
+        lease_seconds=house.lease_seconds,
         alive_seconds=ALIVE_SECONDS,
         most_counted=MOST_COUNTED + 1,
     )
     if row is None:
         return None
-    told = in_zone(row, zone)
-    return Situation(house, **told)
+    return Situation(house, **in_zone(row, zone), is_next=is_next)
 
 
 # The causes, and how each is told -------------------------------------------------------------------------------------
@@ -200,22 +225,47 @@ def tell_lapsed(session: Situation) -> str:
     """Somebody had it, and others will notice, or nobody is there to."""
     gone = f"{session.holder} had it and was not heard of since its lease ended at {when(session.held_until)}"
     if not session.workers:
-        return f"{gone}, and no worker is alive that would take it over; {START}."
+        return f"{gone}, and {no_worker(session.stopping, ' that would take it over')}; {START}."
+    if session.is_locked:
+        return f"{gone}: {LOCKED}."
+    if session.starts >= session.house.most_starts:
+        return f"{gone}, and it was started {session.starts} times: the next sweep lets it fail."
     return f"{gone}: {live_workers(session.workers)} will take it over at the next sweep."
+
+
+def tell_holder_gone(session: Situation) -> str:
+    """Whoever holds it is not there."""
+    then = "the next sweep takes it over" if session.workers else f"{no_worker(session.stopping)}; {START}"
+    return f"{holder_gone(session.holder, session.held_until, session.holder_gone_at)} {then}."
 
 
 def tell_open(session: Situation) -> str:
     """It could get more images."""
+    until = f"leave it until {when(session.idle_at)}, when a worker closes it"
+    if not session.workers:
+        until += f", but so far {no_worker(session.stopping)}; {START}"
     return (
         f"It has {counted(session.images, 'image', 'images')}, the last of {when(session.last_at)}, and was not "
-        f"closed: close it, or leave it until {when(session.idle_at)}, when a worker closes it."
+        f"closed: close it, or {until}."
     )
 
 
 def tell_idle(session: Situation) -> str:
     """It got no more images, and nobody saw that."""
-    return f"It has {counted(session.images, 'image', 'images')} and is idle since {when(session.idle_at)}: " + (
-        "a worker closes it at its next look." if session.workers else f"no worker is alive to close it; {START}."
+    if not session.workers:
+        then = f"{no_worker(session.stopping, ' to close it')}; {START}"
+    else:
+        then = LOCKED if session.is_locked else "a worker closes it at its next look"
+    return f"It has {counted(session.images, 'image', 'images')} and is idle since {when(session.idle_at)}: {then}."
+
+
+def tell_clock_set_back(session: Situation) -> str:
+    """It is complete, and that is still to come."""
+    assert session.closed_at, "what was closed has a time"
+    left = span((session.closed_at - session.looked_at).total_seconds())
+    return (
+        f"It was closed at {when(session.closed_at)}, {left} from now: the clock of the database was set back, and "
+        "workers take it when that time has come again."
     )
 
 
@@ -232,6 +282,11 @@ def tell_slots_taken(session: Situation) -> str:
         f"{is_due(session)}, and the {session.slots} slots of {live_workers(session.workers)}"
         f" are taken: {counted(session.held, 'session is', 'sessions are')} being read."
     )
+
+
+def tell_locked(session: Situation) -> str:
+    """Somebody has their hand on it."""
+    return f"{is_due(session)}, and {LOCKED}."
 
 
 def tell_behind(session: Situation) -> str:
@@ -254,27 +309,34 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     # Somebody has it.
     Cause(Reason.LAPSED_NO_WORKER, lambda session: session.is_lapsed and not session.workers, tell_lapsed),
     Cause(Reason.LAPSED, lambda session: session.is_lapsed, tell_lapsed),
+    Cause(
+        Reason.HOLDER_GONE,
+        lambda session: session.is_held and session.holder_gone_at is not None,
+        tell_holder_gone,
+    ),
     Cause(Reason.BEING_READ, lambda session: session.is_held, tell_being_read),
     # It waits for images.
     Cause(
         Reason.NO_IMAGES,
-        lambda session: session.given_at is None and session.closed_at is None and not session.images,
+        lambda session: session.is_open and not session.images,
         lambda _: "It has no image yet and was not closed: it waits for images; add one, then close it.",
     ),
-    Cause(
-        Reason.OPEN,
-        lambda session: session.given_at is None and session.closed_at is None and not session.is_idle,
-        tell_open,
-    ),
-    Cause(Reason.IDLE, lambda session: session.given_at is None and session.closed_at is None, tell_idle),
+    Cause(Reason.OPEN, lambda session: session.is_open and not session.is_idle, tell_open),
+    Cause(Reason.IDLE, lambda session: session.is_open, tell_idle),
     # It is complete: it waits for somebody to come, or for others.
+    Cause(
+        Reason.CLOCK_SET_BACK,
+        lambda session: session.closed_at is not None and session.closed_at > session.looked_at,
+        tell_clock_set_back,
+    ),
     Cause(
         Reason.NO_WORKER,
         lambda session: not session.workers,
-        lambda session: f"{is_due(session)}, and no worker is alive that takes sessions; {START}.",
+        lambda session: f"{is_due(session)}, and {no_worker(session.stopping, TAKES)}; {START}.",
     ),
-    Cause(Reason.SLOTS_TAKEN, lambda session: session.held >= session.slots, tell_slots_taken),
-    Cause(Reason.BEHIND_OTHERS, lambda session: session.ahead > 0, tell_behind),
+    Cause(Reason.SLOTS_TAKEN, lambda session: not session.has_free_slot, tell_slots_taken),
+    Cause(Reason.LOCKED, lambda session: session.is_locked or (not session.is_next and not session.ahead), tell_locked),
+    Cause(Reason.BEHIND_OTHERS, lambda session: not session.is_next, tell_behind),
     # For nothing.
     Cause(Reason.DUE, lambda _: True, lambda session: f"{is_due(session)}; a worker takes it any moment."),
 )

@@ -2,29 +2,56 @@
 
 -- name: find_situation
 -- One statement, one snapshot: nothing moves between two parts of the answer. A worker is alive when it was seen lately and
--- did not say goodbye.
-with alive as (
-    select w.worker_id, (w.slots ->> 'ingest')::bigint as slots
+-- neither stops nor said goodbye. A lock is tried as claims try it.
+with present as materialized (
+    select w.worker_id, w.kinds, w.stopping_at, coalesce((w.slots ->> 'ingest')::bigint, 0) as slots
     from duly.workers as w
-    where w.stopped_at is null and w.seen_at >= duly.now() - make_interval(secs => %(alive_seconds)s)
-        and 'ingest' = any (w.kinds)
+    where w.stopped_at is null and abs(extract(epoch from duly.now() - w.seen_at)) <= %(alive_seconds)s
+),
+alive as (
+    select w.worker_id, count(*) as workers, sum(w.slots)::bigint as slots, (
+        select count(*)
+        from {schema}.capture_session as h
+        where h.state = %(processing)s
+            and h.locked_at >= duly.now() - make_interval(secs => coalesce(h.lease_seconds, %(lease_seconds)s))
+            and substring(h.locked_by from '^(.+)/[A-Za-z0-9_-]{22}$') = w.worker_id
+    ) as held
+    from present as w
+    where w.stopping_at is null and 'ingest' = any (w.kinds)
+    group by w.worker_id
 )
 select
     s.id, s.state::text, s.created_at, s.closed_at, s.given_at, s.error, s.result, s.starts, s.locked_by, s.locked_at,
     s.lease_seconds, image.images, image.last_at,
     duly.now() as looked_at,
-    (select count(*) from alive) as workers,
+    (
+        select max(w.seen_at)
+        from duly.workers as w
+        where w.worker_id = substring(s.locked_by from '^(.+)/[A-Za-z0-9_-]{22}$')
+        having not bool_or(w.worker_id in (select n.worker_id from present as n))
+    ) as holder_gone_at,
+    (select coalesce(sum(a.workers), 0)::bigint from alive as a) as workers,
+    array(
+        select distinct w.worker_id
+        from present as w
+        where w.stopping_at is not null and 'ingest' = any (w.kinds)
+        order by w.worker_id
+    ) as stopping,
     (select coalesce(sum(a.slots), 0)::bigint from alive as a) as slots,
-    (select count(*) from {schema}.capture_session as h where h.state = %(processing)s) as held,
+    (select coalesce(sum(a.held), 0)::bigint from alive as a) as held,
+    exists (select from alive as a where a.held < a.slots) as has_free_slot,
     (
         select count(*)
         from (
             select
             from {schema}.capture_session as o
-            where o.state = %(pending)s and o.closed_at is not null and (o.closed_at, o.id) < (s.closed_at, s.id)
+            where o.state = %(pending)s and o.closed_at <= duly.now() and (o.closed_at, o.id) < (s.closed_at, s.id)
             limit %(most_counted)s
         ) as earlier
-    ) as ahead
+    ) as ahead,
+    case when s.state in (%(pending)s, %(processing)s) then not exists (
+        select from {schema}.capture_session as l where l.id = s.id for no key update skip locked
+    ) else false end as is_locked
 from {schema}.capture_session as s
 cross join lateral (
     select count(*) as images, max(i.created_at) as last_at from {schema}.capture_image as i where i.session_id = s.id

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Generic, Protocol, TypeVar
 
-from duly.kernel.words import counted
+from duly.kernel.words import counted, when
 
 __all__ = [
     "ALIVE_SECONDS",
@@ -19,6 +19,7 @@ __all__ = [
     "Explanation",
     "explained",
     "go_first",
+    "holder_gone",
     "in_zone",
     "live_workers",
     "names",
@@ -93,6 +94,14 @@ def go_first(ahead: int, one: str, many: str) -> str:
 def live_workers(number: int) -> str:
     """How many are there."""
     return counted(number, "live worker", "live workers")
+
+
+def holder_gone(holder: str, until: datetime | None, seen_at: datetime | None) -> str:
+    """Whoever holds it is not there, as far as the list of workers tells."""
+    return (
+        f"{holder} holds it until {when(until)}, but is not there any more: it was last seen at {when(seen_at)}. When "
+        "the lease ends,"
+    )
 
 
 def no_worker(stopping: Sequence[str], does: str = "") -> str:

@@ -38,6 +38,7 @@ __all__ = [
     "fence_many",
     "find_due",
     "find_lapsed",
+    "find_next",
     "find_settled",
     "quarantine",
     "release",
@@ -131,6 +132,12 @@ async def claim(
     if rows:
         crashpoint("after_claim")
     return [Lease(of, owner, row, sent_at) for row in rows]
+
+
+async def find_next(connection: Connection, of: LeaseTable) -> Any:
+    """The key of the row that a claim with one free slot would take, or None; locked for this transaction."""
+    row = await find_row(connection, render(of, "takeable"), keys=None, most=1)
+    return row and row[of.key]
 
 
 async def find_due(
@@ -389,7 +396,7 @@ def names_of(of: LeaseTable) -> dict[str, sql.Composable]:
     }
     parts = ("stamp", "lapse", "over", "let_lapse", "freed")
     clocks = {part: template(f"{clock}_{part}").format(**plain) for part in parts}
-    return {**plain, **clocks}
+    return {**plain, **clocks, "takeable": template("takeable").format(**plain)}
 
 
 def place_of(name: str, kind: str) -> sql.Placeholder:

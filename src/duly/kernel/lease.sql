@@ -9,17 +9,21 @@
 -- Two domains say some of it in their own words: jobs are claimed and done by functions (db/migrations/sql/0003_ledger.up.sql)
 -- and let go of by ledger/queries.sql; messages are claimed, released and swept by delivery/queries.sql.
 
+-- name: takeable
+-- What can be taken now, in the order it is taken: due rows nobody holds. Rows that another claimer is looking at are passed
+-- over: claimers never wait for each other. Claims take these, and `explain` asks for the first of them.
+select {key}
+from {table}
+where {state} = {ready} and {due} <= duly.now()
+    and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
+order by {order}
+limit %(most)s
+for no key update skip locked;
+
 -- name: claim
--- Due rows nobody holds become ours, and each claim counts as a start, so a crash counts. Rows that another claimer is
--- looking at are passed over: claimers never wait for each other.
+-- What can be taken becomes ours, and each claim counts as a start, so a crash counts.
 with due as (
-    select {key}
-    from {table}
-    where {state} = {ready} and {due} <= duly.now()
-        and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
-    order by {order}
-    limit %(most)s
-    for no key update skip locked
+{takeable}
 )
 update {table} as t
 set {state} = {held}, {owner} = %(owner)s, {starts} = t.{starts} + 1, {stamp}

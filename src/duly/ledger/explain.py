@@ -25,6 +25,7 @@ from duly.kernel.causes import (
     Explanation,
     explained,
     go_first,
+    holder_gone,
     in_zone,
     live_workers,
     names,
@@ -245,10 +246,7 @@ def tell_not_swept(job: Situation) -> str:
 def tell_holder_gone(job: Situation) -> str:
     """Whoever holds it is not there, as far as the list of workers tells."""
     then = f"the next sweep {next_sweep(job)}" if job.sweepers else "no live worker would take it back: duly worker"
-    return (
-        f"{job.holder} holds it until {when(job.lease_expires_at)}, but is not there any more: it was last seen at "
-        f"{when(job.holder_gone_at)}. When the lease ends, {then}."
-    )
+    return f"{holder_gone(job.holder, job.lease_expires_at, job.holder_gone_at)} {then}."
 
 
 def tell_asked_to_stop(job: Situation) -> str:
@@ -369,9 +367,7 @@ def tell_behind(job: Situation) -> str:
 
 def tell_due(job: Situation) -> str:
     """Its turn has come."""
-    return (
-        f"It {is_due(job)}, nothing that can be seen holds it back, and {names(free_handlers(job))} may take it any moment."
-    )
+    return f"It {is_due(job)}, nothing that can be seen holds it back, and {names(free_handlers(job))} may take it any moment."
 
 
 CAUSES: Sequence[Cause[Reason, Situation]] = (

@@ -1,7 +1,7 @@
 """Why has this post not appeared? One true sentence.
 
 Everything that could be the reason is looked at once, in one statement (`explain.sql`); the first cause that holds is
-told.
+told. That a worker takes it any moment is said only of the row that a claim would take: `takeable` of `lease.sql`.
 """
 
 from collections.abc import Sequence
@@ -16,19 +16,27 @@ from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
 from duly.kernel.causes import (
     ALIVE_SECONDS,
+    LOCKED,
     MOST_COUNTED,
     Cause,
     Explanation,
     explained,
     go_first,
+    holder_gone,
     in_zone,
     live_workers,
+    no_worker,
 )
 from duly.kernel.identity import worker_of
+from duly.kernel.lease import find_next
 from duly.kernel.words import counted, span, when
+from duly.posts.machine import POST
 from duly.posts.model import MOST_ATTEMPTS, Status
 
 __all__ = ["CAUSES", "Reason", "Situation", "explain"]
+
+RELEASES = " that releases posts"
+START = "start one: duly worker --only posts"
 
 SQL = load_queries(__file__, "explain.sql")
 
@@ -40,10 +48,12 @@ class Reason(StrEnum):
     RELEASED = "released"
     LAPSED_NO_WORKER = "lapsed_no_worker"
     LAPSED = "lapsed"
+    HOLDER_GONE = "holder_gone"
     BEING_READ = "being_read"
     WAITS = "waits"
     NO_WORKER = "no_worker"
     SLOTS_TAKEN = "slots_taken"
+    LOCKED = "locked"
     BEHIND_OTHERS = "behind_others"
     DUE = "due"
 
@@ -63,10 +73,15 @@ class Situation:
     ai_error: str | None
     is_legacy: bool
     looked_at: datetime
+    holder_gone_at: datetime | None  # when its holder was last seen, if that is no worker that is there
     workers: int  # alive, that release posts
-    slots: int  # of theirs
-    held: int  # posts, by anybody
+    stopping: Sequence[str]  # the names of those who take nothing new
+    slots: int  # of the live
+    held: int  # posts, by the live
+    has_free_slot: bool  # one of the live
     ahead: int  # due posts that go first
+    is_locked: bool  # waiting or expired, and somebody has the row locked
+    is_next: bool  # would a claim with one free slot take it?
 
     @property
     def holder(self) -> str:
@@ -97,7 +112,11 @@ async def explain(pool: Pool, viewer: str | None, key: UUID, *, zone: tzinfo | N
 async def find_situation(
     connection: Connection, key: UUID, viewer: str | None, zone: tzinfo | None
 ) -> Situation | None:
-    """A post and what stands around it, with times in the zone."""
+    """A post and what stands around it, with times in the zone.
+
+    What would be taken next is asked first: that row stays locked, so that the rest is true of it, too.
+    """
+    is_next = await find_next(connection, POST) == key
     row = await find_row(
         connection,
         SQL.find_situation,
@@ -109,7 +128,7 @@ async def find_situation(
     if row is None:
         return None
     told = in_zone(row, zone)
-    return replace(Situation(**told), status=Status(told["status"]))
+    return replace(Situation(**told, is_next=is_next), status=Status(told["status"]))
 
 
 # The causes, and how each is told -------------------------------------------------------------------------------------
@@ -135,21 +154,30 @@ def tell_lapsed(post: Situation) -> str:
     """Somebody had it, and others will notice."""
     return (
         f"{post.holder} had it and was not heard of since its lease ended at {when(post.lease_expires_at)}: "
-        f"{live_workers(post.workers)} will let it wait again at the next sweep."
+        + (LOCKED if post.is_locked else f"{live_workers(post.workers)} will let it wait again at the next sweep")
+        + "."
     )
 
 
 def tell_not_repaired(post: Situation) -> str:
     """Somebody had it, and nobody is there to notice."""
     return (
-        f"{post.holder} had it and was not heard of since its lease ended at {when(post.lease_expires_at)}, and no "
-        "worker is alive that would let it wait again; start one: duly worker --only posts, or: duly posts repair."
+        f"{post.holder} had it and was not heard of since its lease ended at {when(post.lease_expires_at)}, and "
+        f"{no_worker(post.stopping, ' that would let it wait again')}; {START}, or: duly posts repair."
     )
+
+
+def tell_holder_gone(post: Situation) -> str:
+    """Whoever holds it is not there."""
+    then = "the next sweep lets it wait again" if post.workers else f"{no_worker(post.stopping, RELEASES)}; {START}"
+    return f"{holder_gone(post.holder, post.lease_expires_at, post.holder_gone_at)} {then}."
 
 
 def tell_waits(post: Situation) -> str:
     """Its time has not come."""
-    return f"It is to be released at {when(post.due)}, in {span((post.due - post.looked_at).total_seconds())}."
+    left = span((post.due - post.looked_at).total_seconds())
+    nobody = "" if post.workers else f"; so far {no_worker(post.stopping, RELEASES)}; {START}"
+    return f"It is to be released at {when(post.due)}, in {left}{nobody}."
 
 
 def is_due(post: Situation) -> str:
@@ -162,7 +190,7 @@ def is_due(post: Situation) -> str:
 
 def tell_no_worker(post: Situation) -> str:
     """Nobody works."""
-    return f"{is_due(post)}, and no worker is alive that releases posts; start one: duly worker --only posts."
+    return f"{is_due(post)}, and {no_worker(post.stopping, RELEASES)}; {START}."
 
 
 def tell_slots_taken(post: Situation) -> str:
@@ -171,6 +199,11 @@ def tell_slots_taken(post: Situation) -> str:
         f"{is_due(post)}, and the {post.slots} slots of {live_workers(post.workers)} are "
         f"taken: {counted(post.held, 'post is', 'posts are')} being read."
     )
+
+
+def tell_locked(post: Situation) -> str:
+    """Somebody has their hand on it."""
+    return f"{is_due(post)}, and {LOCKED}."
 
 
 def tell_behind(post: Situation) -> str:
@@ -189,12 +222,18 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     # Somebody has it.
     Cause(Reason.LAPSED_NO_WORKER, lambda post: post.is_lapsed and not post.workers, tell_not_repaired),
     Cause(Reason.LAPSED, lambda post: post.is_lapsed, tell_lapsed),
+    Cause(
+        Reason.HOLDER_GONE,
+        lambda post: post.status is Status.PROCESSING and post.holder_gone_at is not None,
+        tell_holder_gone,
+    ),
     Cause(Reason.BEING_READ, lambda post: post.status is Status.PROCESSING, tell_being_read),
     # It waits: for its time, for somebody to come, for others.
     Cause(Reason.WAITS, lambda post: post.due > post.looked_at, tell_waits),
     Cause(Reason.NO_WORKER, lambda post: not post.workers, tell_no_worker),
-    Cause(Reason.SLOTS_TAKEN, lambda post: post.held >= post.slots, tell_slots_taken),
-    Cause(Reason.BEHIND_OTHERS, lambda post: post.ahead > 0, tell_behind),
+    Cause(Reason.SLOTS_TAKEN, lambda post: not post.has_free_slot, tell_slots_taken),
+    Cause(Reason.LOCKED, lambda post: post.is_locked or (not post.is_next and not post.ahead), tell_locked),
+    Cause(Reason.BEHIND_OTHERS, lambda post: not post.is_next, tell_behind),
     # For nothing.
     Cause(Reason.DUE, lambda _: True, lambda post: f"{is_due(post)}; a worker takes it any moment."),
 )

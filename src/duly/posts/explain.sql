@@ -2,20 +2,43 @@
 
 -- name: find_situation
 -- One statement, one snapshot: nothing moves between two parts of the answer. A worker is alive when it was seen lately and
--- did not say goodbye.
-with alive as (
-    select w.worker_id, (w.slots ->> 'posts')::bigint as slots
+-- neither stops nor said goodbye. A lock is tried as claims and sweeps try it.
+with present as materialized (
+    select w.worker_id, w.kinds, w.stopping_at, coalesce((w.slots ->> 'posts')::bigint, 0) as slots
     from duly.workers as w
-    where w.stopped_at is null and w.seen_at >= duly.now() - make_interval(secs => %(alive_seconds)s)
-        and 'posts' = any (w.kinds)
+    where w.stopped_at is null and abs(extract(epoch from duly.now() - w.seen_at)) <= %(alive_seconds)s
+),
+alive as (
+    select w.worker_id, count(*) as workers, sum(w.slots)::bigint as slots, (
+        select count(*)
+        from posts.posts as h
+        where h.status = 'PROCESSING' and h.lease_expires_at >= duly.now()
+            and substring(h.lease_owner from '^(.+)/[A-Za-z0-9_-]{22}$') = w.worker_id
+    ) as held
+    from present as w
+    where w.stopping_at is null and 'posts' = any (w.kinds)
+    group by w.worker_id
 )
 select
     p.id, p.status, p.release_time, p.released_at, p.process_attempts, p.lease_owner, p.lease_expires_at, p.processing_since,
     p.ai_error, p.legacy is not null as is_legacy,
     duly.now() as looked_at,
-    (select count(*) from alive) as workers,
+    (
+        select max(w.seen_at)
+        from duly.workers as w
+        where w.worker_id = substring(p.lease_owner from '^(.+)/[A-Za-z0-9_-]{22}$')
+        having not bool_or(w.worker_id in (select n.worker_id from present as n))
+    ) as holder_gone_at,
+    (select coalesce(sum(a.workers), 0)::bigint from alive as a) as workers,
+    array(
+        select distinct w.worker_id
+        from present as w
+        where w.stopping_at is not null and 'posts' = any (w.kinds)
+        order by w.worker_id
+    ) as stopping,
     (select coalesce(sum(a.slots), 0)::bigint from alive as a) as slots,
-    (select count(*) from posts.posts as h where h.status = 'PROCESSING') as held,
+    (select coalesce(sum(a.held), 0)::bigint from alive as a) as held,
+    exists (select from alive as a where a.held < a.slots) as has_free_slot,
     (
         select count(*)
         from (
@@ -24,6 +47,9 @@ select
             where o.status = 'PENDING' and o.release_time <= duly.now() and (o.release_time, o.id) < (p.release_time, p.id)
             limit %(most_counted)s
         ) as earlier
-    ) as ahead
+    ) as ahead,
+    case when p.status = 'PENDING' or p.lease_expires_at < duly.now() then not exists (
+        select from posts.posts as l where l.id = p.id for no key update skip locked
+    ) else false end as is_locked
 from posts.posts as p
 where p.id = %(key)s and (p.status = 'RELEASED' or %(viewer)s in (p.author_id, '*'));

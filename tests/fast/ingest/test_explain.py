@@ -15,7 +15,7 @@ from duly.ingest.explain import CAUSES, House, Reason, explain, result_in_words
 from duly.ingest.machine import States
 from duly.kernel.canonical import Json
 from duly.kernel.causes import Explanation
-from duly.worker.registry import Identity, register
+from duly.worker.registry import Identity, note_stopped, note_stopping, register
 from tests.support.ingest.actions import ANNA, LEASE, SCHEMA, CaptureActions
 
 DAY: dict[str, Json] = {
@@ -32,9 +32,11 @@ async def pool(captures: CaptureActions) -> AsyncGenerator[Pool, None]:
         yield pool
 
 
-async def hire(captures: CaptureActions, slots: int = 2) -> None:
+async def hire(captures: CaptureActions, slots: int = 2) -> Identity:
     """A worker that says it is there."""
-    await register(captures.worker, Identity("night", ["ingest"], {"ingest": slots}))
+    identity = Identity("night", ["ingest"], {"ingest": slots})
+    await register(captures.worker, identity)
+    return identity
 
 
 async def photograph(captures: CaptureActions, key: UUID) -> None:
@@ -116,7 +118,7 @@ async def test_others_go_first_and_all_hands_are_full(captures: CaptureActions, 
     found = await told(pool, key)
     assert found.reason is Reason.BEHIND_OTHERS
     assert found.sentence.endswith("and 2 sessions go first.")
-    await captures.claim(limit=2)
+    await captures.claim(limit=2, owner="night")
     found = await told(pool, key)
     assert found.reason is Reason.SLOTS_TAKEN
     assert found.sentence.endswith("the 2 slots of 1 live worker are taken: 2 sessions are being read.")
@@ -136,6 +138,89 @@ async def test_somebody_has_it_or_had_it(captures: CaptureActions, pool: Pool) -
     found = await told(pool, key)
     assert found.reason is Reason.LAPSED
     assert found.sentence.endswith(": 1 live worker will take it over at the next sweep.")
+
+
+async def test_sessions_of_a_dead_worker_take_no_slot_of_a_live_one(captures: CaptureActions, pool: Pool) -> None:
+    *_, key = await captures.create(DAY, DAY, DAY)
+    await captures.claim(limit=2)
+    captures.advance_clock(3600)
+    await hire(captures)
+    assert (await told(pool, key)).reason is Reason.DUE
+    assert [lease.key for lease in await captures.claim(owner="night")] == [key]
+
+
+@pytest.mark.parametrize("lock", ["for share", "for no key update"])
+async def test_a_locked_session_is_told_as_locked(lock: str, captures: CaptureActions, pool: Pool) -> None:
+    (key,) = await captures.create(DAY)
+    await hire(captures)
+    with captures.admin.transaction():
+        captures.admin.execute(f"select from schedule_ingest.capture_session {lock}".encode())
+        found = await told(pool, key)
+        assert (found.reason, "another transaction has its row locked" in found.sentence) == (Reason.LOCKED, True)
+        assert await captures.claim() == []
+    assert (await told(pool, key)).reason is Reason.DUE
+
+
+async def test_an_open_session_is_closed_by_nobody_where_no_worker_is_alive(
+    captures: CaptureActions, pool: Pool
+) -> None:
+    key = await captures.open()
+    await photograph(captures, key)
+    found = await told(pool, key)
+    assert found.reason is Reason.OPEN
+    assert found.sentence.endswith(
+        "when a worker closes it, but so far no worker is alive; start one: duly worker --only ingest."
+    )
+    await note_stopping(captures.worker, await hire(captures))
+    assert "(night is stopping, and takes nothing new); start one" in (await told(pool, key)).sentence
+    await hire(captures)
+    assert (await told(pool, key)).sentence.endswith("when a worker closes it.")
+
+
+async def test_an_idle_session_that_is_locked_is_not_closed(captures: CaptureActions, pool: Pool) -> None:
+    key = await captures.open()
+    await photograph(captures, key)
+    captures.advance_clock(60)
+    await hire(captures)
+    with captures.admin.transaction():
+        captures.admin.execute("select from schedule_ingest.capture_session for share")
+        found = await told(pool, key)
+        assert (found.reason, "has its row locked" in found.sentence) == (Reason.IDLE, True)
+        assert await captures.claim(captures.work(due="closed_at")) == []
+
+
+async def test_a_session_that_was_closed_before_the_clock_was_set_back(captures: CaptureActions, pool: Pool) -> None:
+    (key,) = await captures.create(DAY)
+    captures.advance_clock(-3600)
+    await hire(captures)
+    found = await told(pool, key)
+    assert (found.reason, "the clock of the database was set back" in found.sentence) == (Reason.CLOCK_SET_BACK, True)
+    assert await captures.claim(captures.work(due="closed_at")) == []
+
+
+async def test_a_holder_that_is_gone_is_not_said_to_read_it(captures: CaptureActions, pool: Pool) -> None:
+    (key,) = await captures.create(DAY)
+    identity = await hire(captures)
+    await captures.claim(owner="night")
+    await note_stopped(captures.worker, identity)
+    found = await told(pool, key)
+    assert (found.reason, found.sentence.endswith("no worker is alive; start one: duly worker --only ingest.")) == (
+        Reason.HOLDER_GONE,
+        True,
+    )
+    await hire(captures)
+    assert (await told(pool, key)).reason is Reason.BEING_READ  # one of its name is there
+
+
+async def test_a_session_that_was_started_too_often_fails_at_the_next_sweep(
+    captures: CaptureActions, pool: Pool
+) -> None:
+    (key,) = await captures.create(DAY)
+    await captures.claim()
+    captures.advance_clock(LEASE + 1)
+    await hire(captures)
+    found = await explain(pool, None, key, House(most_starts=1))
+    assert (found.reason, found.sentence.endswith("the next sweep lets it fail.")) == (Reason.LAPSED, True)
 
 
 async def test_it_has_come_to_its_end(captures: CaptureActions, pool: Pool) -> None:

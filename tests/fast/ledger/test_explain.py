@@ -168,8 +168,8 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
 
 @says(
     Reason.HOLDER_GONE,
-    r"worker-1 holds it until TIME, but is not there any more: it was last seen at TIME\. When the lease ends, the next "
-    r"sweep takes it back: then it waits for start 2 of 5\.",
+    r"worker-1 holds it until TIME, but is not there any more: it was last seen at TIME\. When the lease ends, the "
+    r"next sweep takes it back: then it waits for start 2 of 5\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     gone = await hire(jobs, name="worker-1")
