@@ -351,8 +351,8 @@ def tell_locked(job: Situation) -> str:
     if job.is_locked:
         return f"It {is_due(job)}, and {LOCKED}."
     return (
-        f"It {is_due(job)}, and no claim takes it this instant: another transaction has the limit of its type locked, or "
-        "somebody is about to take it; open transactions are named by: duly doctor."
+        f"It {is_due(job)}, and no claim takes it this instant: another transaction has the limit of its type locked, "
+        "or somebody is about to take it; open transactions are named by: duly doctor."
     )
 
 
@@ -367,7 +367,8 @@ def tell_behind(job: Situation) -> str:
 
 def tell_due(job: Situation) -> str:
     """Its turn has come."""
-    return f"It {is_due(job)}, nothing that can be seen holds it back, and {names(free_handlers(job))} may take it any moment."
+    takers = names(job.handlers[: job.free_handlers])  # who has a free slot comes first
+    return f"It {is_due(job)}, nothing that can be seen holds it back, and {takers} may take it any moment."
 
 
 CAUSES: Sequence[Cause[Reason, Situation]] = (
@@ -459,8 +460,3 @@ times = partial(counted, one="time", many="times")
 def others(job: Situation) -> str:
     """How many jobs go first."""
     return go_first(job.ahead, "due job", "due jobs")
-
-
-def free_handlers(job: Situation) -> Sequence[str]:
-    """The names of those who could take it now."""
-    return job.handlers[: job.free_handlers]

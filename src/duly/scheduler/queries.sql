@@ -260,44 +260,19 @@ where r.id = g.id and r.scheduled_at = g.scheduled_at and r.status = 'pending';
 -- Reminding -------------------------------------------------------------------------------------------------------------
 
 -- name: find_due
--- Runs whose reminder is due, nobody else being at them; a schedule that is still being planned up to now waits for that,
--- because the latest of what it missed is not known yet. A snoozed run comes back whatever was missed. Of a schedule that was
--- archived nothing comes back.
+-- Runs whose reminder is due, as the view says, nobody else being at them.
 select
     r.id, r.job_id, r.scheduled_at, r.remind_at, r.period_key, j.name, j.description, j.channel, u.uid, u.zone, u.language,
     "user".after_quiet(duly.now(), u.zone, u.quiet_from, u.quiet_until) as tell_at,
-    case
-        when r.status <> 'pending' or r.scheduled_at > duly.now() then null
-        when j.catch_up = 'none' and r.scheduled_at < duly.now() - interval '10 minutes'
-            then 'missed: nobody was there to remind of it'
-        when j.catch_up = 'latest' and exists (
-            select
-            from scheduler.job_runs as later
-            where later.job_id = r.job_id and later.scheduled_at > r.scheduled_at and later.scheduled_at <= duly.now()
-        ) then 'missed: a later one has come'
-        when j.catch_up = 'all' and exists (
-            select
-            from scheduler.job_runs as later
-            where later.job_id = r.job_id and later.scheduled_at > r.scheduled_at and later.scheduled_at <= duly.now()
-            order by later.scheduled_at
-            offset 99
-            limit 1
-        ) then 'missed: a hundred later ones have come'
-    end as skipped,
+    r.skipped,
     (
         select jsonb_build_object('amount', trim_scale(t.amount)::text, 'currency', t.currency)
         from scheduler.expense_templates as t
         where t.job_id = r.job_id
     ) as expense
 from (
-    select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status
-    from scheduler.job_runs as d
-    where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
-        and coalesce((
-            select not p.is_closing and (d.status <> 'pending' or p.next_at > duly.now() or p.state = 'stuck')
-            from scheduler.job_plans as p
-            where p.job_id = d.job_id
-        ), true)
+    select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.skipped
+    from scheduler.due_runs as d
     order by d.remind_at, d.id
     limit %(most)s
     for no key update skip locked

@@ -1,12 +1,12 @@
 -- claim
 with due as (
-    select "notification_id"
-    from "schedule_ingest"."schedule_notification"
-    where "delivery" = 'pending' and "due_at" <= duly.now()
-        and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
-    order by "due_at", "notification_id"
-    limit %(most)s
-    for no key update skip locked
+select "notification_id"
+from "schedule_ingest"."schedule_notification"
+where "delivery" = 'pending' and "due_at" <= duly.now()
+    and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
+order by "due_at", "notification_id"
+limit %(most)s
+for no key update skip locked
 )
 update "schedule_ingest"."schedule_notification" as t
 set "delivery" = 'sending', "lease_owner" = %(owner)s, "starts" = t."starts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
@@ -172,3 +172,12 @@ update "schedule_ingest"."schedule_notification" as t
 set "delivery" = 'pending', "lease_owner" = null, "lease_expires_at" = null
 where t."notification_id" = any (array(select "notification_id" from lapsed))
 returning t.*;
+
+-- takeable
+select "notification_id"
+from "schedule_ingest"."schedule_notification"
+where "delivery" = 'pending' and "due_at" <= duly.now()
+    and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
+order by "due_at", "notification_id"
+limit %(most)s
+for no key update skip locked;

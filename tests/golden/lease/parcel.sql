@@ -1,12 +1,12 @@
 -- claim
 with due as (
-    select "id"
-    from "laws"."parcel"
-    where "status" = 'WAITING' and "due_at" <= duly.now()
-        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
-    order by "due_at", "id"
-    limit %(most)s
-    for no key update skip locked
+select "id"
+from "laws"."parcel"
+where "status" = 'WAITING' and "due_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "due_at", "id"
+limit %(most)s
+for no key update skip locked
 )
 update "laws"."parcel" as t
 set "status" = 'CARRIED', "carrier" = %(owner)s, "starts" = t."starts" + 1, "carried_until" = duly.clock() + make_interval(secs => %(lease_seconds)s)
@@ -172,3 +172,12 @@ update "laws"."parcel" as t
 set "status" = 'WAITING', "carrier" = null, "carried_until" = null
 where t."id" = any (array(select "id" from lapsed))
 returning t.*;
+
+-- takeable
+select "id"
+from "laws"."parcel"
+where "status" = 'WAITING' and "due_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "due_at", "id"
+limit %(most)s
+for no key update skip locked;

@@ -1,12 +1,12 @@
 -- claim
 with due as (
-    select "job_id"
-    from "scheduler"."job_plans"
-    where "state" = 'waiting' and "plan_at" <= duly.now()
-        and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
-    order by "plan_at", "job_id"
-    limit %(most)s
-    for no key update skip locked
+select "job_id"
+from "scheduler"."job_plans"
+where "state" = 'waiting' and "plan_at" <= duly.now()
+    and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
+order by "plan_at", "job_id"
+limit %(most)s
+for no key update skip locked
 )
 update "scheduler"."job_plans" as t
 set "state" = 'planning', "lease_owner" = %(owner)s, "starts" = t."starts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
@@ -172,3 +172,12 @@ update "scheduler"."job_plans" as t
 set "state" = 'waiting', "lease_owner" = null, "lease_expires_at" = null
 where t."job_id" = any (array(select "job_id" from lapsed))
 returning t.*;
+
+-- takeable
+select "job_id"
+from "scheduler"."job_plans"
+where "state" = 'waiting' and "plan_at" <= duly.now()
+    and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
+order by "plan_at", "job_id"
+limit %(most)s
+for no key update skip locked;

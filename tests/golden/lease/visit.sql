@@ -1,12 +1,12 @@
 -- claim
 with due as (
-    select "number"
-    from "laws"."visit"
-    where "state" = 'pending' and "created_at" <= duly.now()
-        and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
-    order by "created_at", "number"
-    limit %(most)s
-    for no key update skip locked
+select "number"
+from "laws"."visit"
+where "state" = 'pending' and "created_at" <= duly.now()
+    and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
+order by "created_at", "number"
+limit %(most)s
+for no key update skip locked
 )
 update "laws"."visit" as t
 set "state" = 'processing', "locked_by" = %(owner)s, "starts" = t."starts" + 1, "locked_at" = duly.clock(), "lease_seconds" = %(lease_seconds)s
@@ -172,3 +172,12 @@ update "laws"."visit" as t
 set "state" = 'pending', "locked_by" = null, "locked_at" = null, "lease_seconds" = null
 where t."number" = any (array(select "number" from lapsed))
 returning t.*;
+
+-- takeable
+select "number"
+from "laws"."visit"
+where "state" = 'pending' and "created_at" <= duly.now()
+    and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
+order by "created_at", "number"
+limit %(most)s
+for no key update skip locked;

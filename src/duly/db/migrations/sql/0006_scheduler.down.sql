@@ -2,6 +2,8 @@
 
 drop trigger outbox_note_sent on duly.outbox;
 drop trigger users_follow_zone on "user".users;
+drop function scheduler.is_locked(bigint, timestamptz);
+drop view scheduler.due_runs;
 drop view scheduler.upcoming;
 drop function scheduler.undo(bigint, bigint, interval);
 drop function scheduler.answer(bigint, bigint, text, text, jsonb);

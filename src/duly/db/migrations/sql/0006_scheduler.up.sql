@@ -1070,6 +1070,57 @@ join scheduler.jobs as j on j.id = p.job_id
 where j.status = 'active' and p.next_at is not null;
 comment on view scheduler.upcoming is 'Every run that is open, and the next firing of each schedule that has no run yet.';
 
+-- Due reminders --------------------------------------------------------------------------------------------------------
+
+create view scheduler.due_runs with (security_invoker = true) as
+select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.status, (
+    select case
+        when d.status <> 'pending' or d.scheduled_at > duly.now() then null
+        when j.catch_up = 'none' and d.scheduled_at < duly.now() - interval '10 minutes'
+            then 'missed: nobody was there to remind of it'
+        when j.catch_up = 'latest' and exists (
+            select
+            from scheduler.job_runs as later
+            where later.job_id = d.job_id and later.scheduled_at > d.scheduled_at and later.scheduled_at <= duly.now()
+        ) then 'missed: a later one has come'
+        when j.catch_up = 'all' and exists (
+            select
+            from scheduler.job_runs as later
+            where later.job_id = d.job_id and later.scheduled_at > d.scheduled_at and later.scheduled_at <= duly.now()
+            order by later.scheduled_at
+            offset 99
+            limit 1
+        ) then 'missed: a hundred later ones have come'
+    end
+    from scheduler.jobs as j
+    where j.id = d.job_id
+) as skipped
+from scheduler.job_runs as d
+where d.remind_at <= duly.now() and d.remind_at is not null and d.scheduled_at < duly.now() + interval '8 days'
+    and coalesce((
+        select not p.is_closing and (d.status <> 'pending' or p.next_at > duly.now() or p.state = 'stuck')
+        from scheduler.job_plans as p
+        where p.job_id = d.job_id
+    ), true);
+comment on view scheduler.due_runs is
+    'Runs whose reminder is due, and why it will be skipped if it will. A schedule that is still being planned up to now '
+    'waits for that, because the latest of what it missed is not known yet. A snoozed run comes back whatever was missed. '
+    'Of a schedule that was archived nothing comes back.';
+
+create function scheduler.is_locked(run bigint, run_scheduled_at timestamptz) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    perform
+    from scheduler.job_runs as r
+    where r.id = run and r.scheduled_at = run_scheduled_at
+    for no key update skip locked;
+    return not found;
+end
+$$;
+comment on function scheduler.is_locked(bigint, timestamptz) is
+    'Has another transaction locked this run, so that reminders pass over it? Only trying to lock it as they do tells.';
+
 -- Who may do what ------------------------------------------------------------------------------------------------------
 -- Answers and bookings are written by functions alone, and nobody deletes any.
 
@@ -1085,10 +1136,12 @@ grant insert, update on scheduler.expense_templates to {api};
 grant delete on scheduler.expense_templates to {api};
 grant insert (job_id, period_key, scheduled_at, remind_at) on scheduler.job_runs to {api}, {worker};
 grant update (status, remind_at, reminder_id, reason) on scheduler.job_runs to {worker};
+grant update (remind_at) on scheduler.due_runs to {worker};  -- to lock what it shows
 grant update on scheduler.job_plans to {worker};
 grant insert (job_id, from_at, until_at, rule, zone, first_run_at, reason) on scheduler.missed_ranges to {worker};
 grant select, insert, update, delete on "user".calendars to {api};
 grant execute on function scheduler.limits() to {worker}, {api}, {readonly};
+grant execute on function scheduler.is_locked(bigint, timestamptz) to {worker}, {api};
 grant execute on function scheduler.ensure_partitions(int) to {worker};
 grant execute on function scheduler.ensure_run(bigint, text, timestamptz) to {worker}, {api};
 grant execute on function scheduler.finish_archived(int) to {worker};

@@ -1,5 +1,7 @@
 -- Without senders. Messages stay, as they are.
 
+drop function duly.find_next_message();
+drop function duly.is_locked(uuid);
 drop function duly.resolve(uuid, boolean);
 drop function duly.resend(uuid);
 

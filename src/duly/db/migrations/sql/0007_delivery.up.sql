@@ -225,9 +225,59 @@ create function duly.resolve(message uuid, was_sent boolean) returns text
     end;
 comment on function duly.resolve(uuid, boolean) is 'Say of a message of which nobody knows whether it arrived.';
 
+-- Looking --------------------------------------------------------------------------------------------------------------
+
+create function duly.is_locked(message uuid) returns boolean
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+begin
+    perform from duly.outbox as o where o.id = message for no key update skip locked;
+    return not found;
+end
+$$;
+comment on function duly.is_locked(uuid) is
+    'Has another transaction locked this message, so that senders pass over it? Only trying to lock it as they do tells.';
+
+create function duly.find_next_message() returns uuid
+    language plpgsql security definer set search_path = pg_catalog, pg_temp
+    as $$
+declare
+    key uuid;
+begin
+    -- As claim_messages of delivery/queries.sql, which serves two tables: a test compares. What no channel serves is marked.
+    with due as (
+        select t.id, t.channel, t.recipient, t.seq
+        from duly.outbox as t
+        where t.status = 'pending' and t.due_at <= duly.now()
+            and not starts_with(coalesce(t.last_error, ''), 'CHANNEL_NOT_CONFIGURED: ')
+        order by t.due_at, t.id
+        limit 500
+        for no key update skip locked
+    )
+    select due.id into key
+    from due
+    where not exists (
+        select
+        from duly.outbox as b
+        where b.channel = due.channel and b.recipient = due.recipient and b.seq < due.seq
+            and b.status in ('pending', 'sending')
+            and (b.status = 'sending' or b.starts > 0 or b.is_in_line or b.due_at <= duly.now())
+            and b.id <> all (array(select d.id from due as d))
+    )
+    order by due.seq
+    limit 1;
+    raise exception 'rolled back' using errcode = 'DU000';  -- and with it the locks
+exception when sqlstate 'DU000' then
+    return key;
+end
+$$;
+comment on function duly.find_next_message() is 'Which message would a sender with one free slot take this instant?';
+
 -- Who may do what ------------------------------------------------------------------------------------------------------
 
 grant select on "user".webhooks to {worker};
 grant select (user_id, url, created_at, updated_at) on "user".webhooks to {api}, {readonly};
-revoke all on function duly.resend(uuid), duly.resolve(uuid, boolean) from public;
+revoke all on function duly.resend(uuid), duly.resolve(uuid, boolean), duly.is_locked(uuid), duly.find_next_message()
+    from public;
+grant execute on function duly.is_locked(uuid), duly.find_next_message() to {worker}, {api};
 grant execute on function duly.resend(uuid), duly.resolve(uuid, boolean) to {api};

@@ -1,0 +1,1 @@
+"""Random states for `explain`: what it calls takeable, a claim takes, and nothing else."""

@@ -1,0 +1,46 @@
+"""Random states of posts."""
+
+from random import Random
+
+from duly.db.pool import Pool
+from duly.kernel.lease import claim
+from duly.posts import POST
+from duly.posts.explain import Reason, explain
+from duly.posts.store import ANYBODY
+from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
+from tests.support.posts.actions import HOURS, LEASE, PostActions
+
+__all__ = ["check_posts"]
+
+RUNNING = "select lease_owner from posts.posts where status = 'PROCESSING' and lease_expires_at >= duly.clock()"
+
+
+async def check_posts(seed: int, posts: PostActions, pool: Pool) -> set[Reason]:
+    """Compare what is said of every post of a state with what a claim takes; which reasons there were."""
+    random = Random(seed)  # noqa: S311 (no secret)
+    begin_anew(posts.admin)
+    posts.set_clock("2026-11-16T10:00:00+00:00")
+    for nth in range(random.randint(2, 4)):
+        posts.create(*(f"p{seed}-{nth}-{author}" for author in range(random.randint(1, 3))))
+        posts.advance_clock(random.choice([1, 6 * HOURS + 1, 6 * HOURS + 1]))
+    for _ in range(random.randint(0, 3)):
+        leases = await posts.claim(random.randint(1, 2), random.choice([LEASE, 10_000.0]), random.choice(NAMES))
+        if leases and random.random() < 0.2:
+            await posts.release(*leases)
+        posts.advance_clock(random.choice([0, 0, LEASE + 1]))
+        if random.random() < 0.3:
+            await posts.sweep()
+    hired = hire_some(random, posts.admin, "posts")
+    with locking_some(random, posts.admin, "posts.posts") as locked:
+        taken: set[object] = set()
+        for each in free_of(hired, posts.values(RUNNING)):
+            async with posts.worker.transaction(force_rollback=True):
+                leases = await claim(posts.worker, POST, each.name, lease_seconds=LEASE)
+            taken |= {lease.key for lease in leases}
+        found = {key: await explain(pool, ANYBODY, key) for key in posts.columns("id")}
+    for key, each in found.items():
+        about = f"seed {seed}: {each.sentence}"
+        assert (each.reason is Reason.DUE) == (key in taken), about
+        assert each.reason is not Reason.LOCKED or key in locked, about
+        assert (each.reason is Reason.NO_WORKER) <= (not [one for one in hired if one.is_live]), about
+    return {each.reason for each in found.values()}

@@ -1,0 +1,133 @@
+"""Random states of runs and their messages."""
+
+from datetime import UTC, datetime, time
+from random import Random
+
+from duly.delivery.machine import OUTBOX
+from duly.delivery.store import claim_messages
+from duly.scheduler import store
+from duly.scheduler.explain import Reason, explain
+from tests.support.explain.staff import NAMES, Hired, begin_anew, free_of, hire_some, locking_some
+from tests.support.scheduler.actions import ScheduleActions
+
+__all__ = ["check_runs"]
+
+CHANNELS = ("telegram", "console")
+LEASE = 60.0
+RULES = ("cron: 0 10 * * *", "cron: */20 * * * *", "cron: 0 12 * * *")
+RUNNING = "select lease_owner from duly.outbox where status = 'sending' and lease_expires_at >= duly.clock()"
+RUNS_EXPLAINED = "select id, reminder_id from scheduler.job_runs order by scheduled_at, id limit 8"
+
+
+async def check_runs(seed: int, schedules: ScheduleActions) -> set[Reason]:
+    """Compare what is said of the first runs of a state with what workers and senders take; the reasons there were."""
+    random = Random(seed)  # noqa: S311 (no secret)
+    begin_anew(schedules.admin)
+    schedules.set_clock("2026-11-16T09:50:00+00:00")
+    await make_runs(random, schedules, seed)
+    hired = hire_some(random, schedules.admin, "outbox", "scheduler")
+    with (
+        locking_some(random, schedules.admin, "scheduler.job_runs") as locked_runs,
+        locking_some(random, schedules.admin, "duly.outbox") as locked,
+    ):
+        reminds = any("scheduler" in each.kinds and is_up(schedules, each.name) for each in hired)
+        due = await due_runs(schedules) if reminds else {}
+        sent = await next_messages(schedules, hired)
+        found = {
+            (run, message): await explain(schedules.api, None, run) for run, message in schedules.rows(RUNS_EXPLAINED)
+        }
+    for (run, message), each in found.items():
+        about = f"seed {seed}: {each.sentence}"
+        assert (each.reason in (Reason.DUE, Reason.TO_BE_SKIPPED)) == (run in due), about
+        assert each.reason is not Reason.TO_BE_SKIPPED or due[run], about
+        assert each.reason is not Reason.DUE or not due[run], about
+        assert (each.reason is Reason.TO_BE_SENT) == (message in sent), about
+        assert each.reason is not Reason.LOCKED or run in locked_runs, about
+        assert each.reason is not Reason.MESSAGE_LOCKED or message in locked, about
+    return {each.reason for each in found.values()}
+
+
+async def make_runs(random: Random, schedules: ScheduleActions, seed: int) -> None:
+    """Some schedules of some people, some way along."""
+    for nth in range(random.randint(1, 4)):
+        uid = f"{seed}-{random.randint(1, 3)}"
+        if random.random() < 0.2:
+            schedules.add_user(uid, quiet_from=time(9), quiet_until=time(11))
+        await schedules.create(
+            rule=random.choice(RULES),
+            uid=uid,
+            name=f"N{nth}",
+            channel=random.choice(CHANNELS),
+            catch_up=random.choice(["none", "latest", "all"]),
+            first_run_at=datetime(2026, 11, 16, 9, tzinfo=UTC),
+        )
+    for _ in range(random.randint(1, 3)):
+        await schedules.plan()
+        schedules.advance_clock(minutes=random.choice([1, 10, 30]))
+        if random.random() < 0.8:
+            await schedules.remind()
+        if random.random() < 0.6:
+            await move_messages(random, schedules)
+        for run in schedules.values("select id from scheduler.job_runs where status = 'sent' limit 1"):
+            action = random.choice(["complete", "snooze", "skip", None])
+            if action:
+                await answer(schedules, run, action)
+    schedules.advance_clock(minutes=random.choice([0, 0, 1, 30, 2000]))
+
+
+async def answer(schedules: ScheduleActions, run: int, action: str) -> None:
+    """Answer for whoever's run it is."""
+    uid = schedules.one(
+        'select u.uid from scheduler.job_runs as r join scheduler.jobs as j on j.id = r.job_id join "user".users as u'
+        " on u.id = j.user_id where r.id = %s",
+        run,
+    )
+    await schedules.answer(run, action, key=f"{run}-{action}-{schedules.now()}", uid=uid)
+
+
+async def move_messages(random: Random, schedules: ScheduleActions) -> None:
+    """Send some, hold some, let some be tried again."""
+    held = await claim_messages(
+        schedules.worker,
+        OUTBOX,
+        random.choice(NAMES),
+        CHANNELS,
+        lease_seconds=random.choice([LEASE, 10_000.0]),
+        most=random.randint(1, 2),
+    )
+    for lease in held:
+        if (fate := random.choice(["sent", "again", "held"])) == "sent":
+            schedules.admin.execute(
+                "update duly.outbox set status = 'sent', lease_owner = null, lease_expires_at = null where id = %s",
+                [lease.key],
+            )
+        elif fate == "again":
+            schedules.admin.execute(
+                "update duly.outbox set status = 'pending', lease_owner = null, lease_expires_at = null,"
+                " last_error = 'busy', due_at = duly.clock() + make_interval(secs => %s) where id = %s",
+                [random.choice([1, 3000]), lease.key],
+            )
+
+
+async def due_runs(schedules: ScheduleActions) -> dict[int, str | None]:
+    """The runs that the next reminders are written of, and why some are skipped; nothing is moved."""
+    async with schedules.worker.transaction(force_rollback=True):
+        return {run.id: run.skipped for run in await store.find_due(schedules.worker, 500)}
+
+
+async def next_messages(schedules: ScheduleActions, hired: list[Hired]) -> set[object]:
+    """What the next claim of a live sender with a free slot takes; nothing is moved."""
+    if not free_of(hired, schedules.values(RUNNING)):
+        return set()
+    async with schedules.worker.transaction(force_rollback=True):
+        held = await claim_messages(schedules.worker, OUTBOX, "x", CHANNELS, lease_seconds=LEASE, most=1)
+    return {lease.key for lease in held}
+
+
+def is_up(schedules: ScheduleActions, name: str) -> bool:
+    """Is a worker of this name there, and takes new work?"""
+    return schedules.one(
+        "select exists (select from duly.workers where worker_id = %s and stopped_at is null and stopping_at is null"
+        " and seen_at > duly.clock() - interval '30 s')",
+        name,
+    )

@@ -1,0 +1,80 @@
+"""Random states of capture sessions."""
+
+from random import Random
+from uuid import uuid4
+
+from duly.db.pool import Pool
+from duly.ingest import store
+from duly.ingest.explain import Reason, explain
+from duly.ingest.machine import capture_session
+from duly.kernel.lease import claim
+from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
+from tests.support.ingest.actions import ANNA, LEASE, SCHEMA, CaptureActions
+
+__all__ = ["check_sessions"]
+
+IDLE_SECONDS = 25.0
+SESSIONS = capture_session(lease_seconds=300)
+RUNNING = (
+    "select locked_by from schedule_ingest.capture_session where state = 'processing'"
+    " and locked_at + make_interval(secs => lease_seconds) >= duly.clock()"
+)
+
+
+async def check_sessions(seed: int, captures: CaptureActions, pool: Pool) -> set[Reason]:
+    """Compare what is said of every session of a state with what a claim takes; which reasons there were."""
+    random = Random(seed)  # noqa: S311 (no secret)
+    begin_anew(captures.admin)
+    captures.set_clock("2026-11-16T10:00:00+00:00")
+    for _ in range(random.randint(1, 4)):
+        for _ in range(random.randint(1, 2)):
+            await make_session(random, captures)
+        captures.advance_clock(random.choice([0, 1, 30]))
+        if random.random() < 0.5:
+            lease = random.choice([LEASE, 10_000.0])
+            leases = await claim(captures.worker, SESSIONS, random.choice(NAMES), lease_seconds=lease)
+            if random.random() < 0.3:
+                await captures.finish(leases)
+        captures.advance_clock(random.choice([0, 0, LEASE + 1]))
+    hired = hire_some(random, captures.admin, "ingest")
+    if random.random() < 0.1:
+        captures.advance_clock(-20)
+    with locking_some(random, captures.admin, captures.table) as locked:
+        taken: set[object] = set()
+        for each in free_of(hired, captures.values(RUNNING)):
+            async with captures.worker.transaction(force_rollback=True):
+                leases = await claim(captures.worker, SESSIONS, each.name, lease_seconds=LEASE)
+            taken |= {lease.key for lease in leases}
+        closed = await closed_as_idle(captures)
+        found = {key: await explain(pool, None, key) for key in captures.columns("id")}
+    for key, each in found.items():
+        about = f"seed {seed}: {each.sentence}"
+        assert (each.reason is Reason.DUE) == (key in taken), about
+        assert (each.reason is Reason.IDLE and key not in locked) == (key in closed), about
+        assert each.reason is not Reason.LOCKED or key in locked, about
+    return {each.reason for each in found.values()}
+
+
+async def make_session(random: Random, captures: CaptureActions) -> None:
+    """A session of data, or one with images, closed or not."""
+    if random.random() < 0.5:
+        await captures.create({"schedule_date": "2026-02-10", "entries": []})
+        return
+    key = await captures.open()
+    for _ in range(random.randint(0, 2)):
+        async with captures.api.transaction():
+            await store.lock_open_session(captures.api, SCHEMA, ANNA, key)
+            await store.add_image(captures.api, SCHEMA, key, f"k/{uuid4()}")
+    if random.random() < 0.4:
+        await store.close_session(captures.api, SCHEMA, ANNA, key)
+
+
+async def closed_as_idle(captures: CaptureActions) -> set[object]:
+    """The sessions that the next look of a worker closes; nothing is moved."""
+    before = set(captures.values("select id from schedule_ingest.capture_session where closed_at is not null"))
+    async with captures.worker.transaction(force_rollback=True):
+        await store.close_idle(captures.worker, SCHEMA, pending="pending", idle_seconds=IDLE_SECONDS, most=100)
+        rows = await captures.worker.execute(
+            "select id from schedule_ingest.capture_session where closed_at is not null"
+        )
+        return {key for (key,) in await rows.fetchall()} - before

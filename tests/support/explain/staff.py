@@ -1,0 +1,79 @@
+"""Workers in every condition, locks, and a database that begins anew: what random states of all packages share."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import NamedTuple
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from tests.support.actions import Admin
+
+__all__ = ["NAMES", "Hired", "begin_anew", "free_of", "hire_some", "locking_some"]
+
+NAMES = ("day", "night")
+TABLES = (
+    *("duly.workers", "duly.outbox", "duly.transition", "ledger.job", "ledger.job_event", "ledger.job_limit"),
+    *("posts.posts", "posts.uploads", "scheduler.jobs", "scheduler.job_runs", "scheduler.job_run_keys"),
+    *("schedule_ingest.capture_session", "schedule_ingest.schedule_version", "expense.expenses"),
+)
+ADD = (
+    "insert into duly.workers (id, worker_id, host, pid, version, kinds, slots, seen_at, stopping_at, stopped_at)"
+    " values (gen_random_uuid(), %s, 'h', 1, '1', %s, %s, duly.clock() - make_interval(secs => %s),"
+    " case when %s then duly.clock() end, case when %s then duly.clock() end)"
+)
+LOCKS = ("for share", "for no key update", "for update", "for key share")
+
+
+class Hired(NamedTuple):
+    """A worker, as the list of workers has it."""
+
+    name: str
+    kinds: Sequence[str]
+    slots: int
+    is_live: bool  # and takes new work
+
+
+def begin_anew(admin: Admin) -> None:
+    """Remove every row of the packages that explain."""
+    admin.execute("set session_replication_role = replica")
+    admin.execute(f"truncate {', '.join(TABLES)} cascade".encode())
+    admin.execute("set session_replication_role = origin")
+
+
+def hire_some(random: Random, admin: Admin, work: str, *more: str) -> list[Hired]:
+    """Up to two workers: live, stopping, gone in peace, silent, or of another kind of work."""
+    hired: list[Hired] = []
+    for name in random.sample(NAMES, random.choice([0, 1, 1, 2])):
+        own = work if random.random() < 0.9 else "other"
+        kinds = [own, *(each for each in more if random.random() < 0.8)]
+        slots, condition = (
+            random.randint(1, 3),
+            random.choice(["live", "live", "live", "stopping", "stopped", "silent"]),
+        )
+        is_seen = condition != "silent"
+        given = [name, kinds, Jsonb({work: slots}), 0 if is_seen else 3600]
+        admin.execute(ADD, [*given, condition == "stopping", condition == "stopped"])
+        hired.append(Hired(name, kinds, slots, condition == "live" and own == work))
+    return hired
+
+
+def free_of(hired: Sequence[Hired], owners: Sequence[str]) -> list[Hired]:
+    """The live workers that have a slot free, when these are the owners of leases that run."""
+    return [each for each in hired if each.is_live and sum(o.startswith(f"{each.name}/") for o in owners) < each.slots]
+
+
+@contextmanager
+def locking_some(random: Random, admin: Admin, table: str, key: str = "id") -> Generator[set[object], None, None]:
+    """Have another transaction lock some rows, each in a way of its own; which of them claims pass over."""
+    name = sql.Identifier(*table.split("."))
+    keys = [row for (row,) in admin.execute(sql.SQL("select {} from {}").format(sql.Identifier(key), name)).fetchall()]
+    locked: set[object] = set()
+    with admin.transaction():
+        for each in keys:
+            if random.random() < 0.2:
+                lock = random.choice(LOCKS)
+                admin.execute(f"select from {table} where {key} = %s {lock}".encode(), [each])
+                locked |= {each} if lock != "for key share" else set()
+        yield locked
