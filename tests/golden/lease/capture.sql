@@ -1,12 +1,12 @@
 -- claim by closed_at
 with due as (
-    select "id"
-    from "schedule_ingest"."capture_session"
-    where "state" = 'pending' and "closed_at" <= duly.now()
-        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
-    order by "closed_at", "id"
-    limit %(most)s
-    for no key update skip locked
+select "id"
+from "schedule_ingest"."capture_session"
+where "state" = 'pending' and "closed_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "closed_at", "id"
+limit %(most)s
+for no key update skip locked
 )
 update "schedule_ingest"."capture_session" as t
 set "state" = 'processing', "locked_by" = %(owner)s, "starts" = t."starts" + 1, "locked_at" = duly.clock(), "lease_seconds" = %(lease_seconds)s
@@ -15,13 +15,13 @@ returning t.*;
 
 -- claim by created_at
 with due as (
-    select "id"
-    from "schedule_ingest"."capture_session"
-    where "state" = 'pending' and "created_at" <= duly.now()
-        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
-    order by "created_at", "id"
-    limit %(most)s
-    for no key update skip locked
+select "id"
+from "schedule_ingest"."capture_session"
+where "state" = 'pending' and "created_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "created_at", "id"
+limit %(most)s
+for no key update skip locked
 )
 update "schedule_ingest"."capture_session" as t
 set "state" = 'processing', "locked_by" = %(owner)s, "starts" = t."starts" + 1, "locked_at" = duly.clock(), "lease_seconds" = %(lease_seconds)s
@@ -30,13 +30,13 @@ returning t.*;
 
 -- claim by given_at
 with due as (
-    select "id"
-    from "schedule_ingest"."capture_session"
-    where "state" = 'pending' and "given_at" <= duly.now()
-        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
-    order by "given_at", "id"
-    limit %(most)s
-    for no key update skip locked
+select "id"
+from "schedule_ingest"."capture_session"
+where "state" = 'pending' and "given_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "given_at", "id"
+limit %(most)s
+for no key update skip locked
 )
 update "schedule_ingest"."capture_session" as t
 set "state" = 'processing', "locked_by" = %(owner)s, "starts" = t."starts" + 1, "locked_at" = duly.clock(), "lease_seconds" = %(lease_seconds)s
@@ -202,3 +202,12 @@ update "schedule_ingest"."capture_session" as t
 set "state" = 'pending', "locked_by" = null, "locked_at" = null, "lease_seconds" = null
 where t."id" = any (array(select "id" from lapsed))
 returning t.*;
+
+-- takeable
+select "id"
+from "schedule_ingest"."capture_session"
+where "state" = 'pending' and "closed_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "closed_at", "id"
+limit %(most)s
+for no key update skip locked;

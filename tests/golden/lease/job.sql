@@ -1,12 +1,12 @@
 -- claim
 with due as (
-    select "id"
-    from "ledger"."job"
-    where "status" = 'queued' and "run_at" <= duly.now()
-        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
-    order by "run_at", "id"
-    limit %(most)s
-    for no key update skip locked
+select "id"
+from "ledger"."job"
+where "status" = 'queued' and "run_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "run_at", "id"
+limit %(most)s
+for no key update skip locked
 )
 update "ledger"."job" as t
 set "status" = 'running', "lease_owner" = %(owner)s, "starts" = t."starts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
@@ -172,3 +172,12 @@ update "ledger"."job" as t
 set "status" = 'queued', "lease_owner" = null, "lease_expires_at" = null
 where t."id" = any (array(select "id" from lapsed))
 returning t.*;
+
+-- takeable
+select "id"
+from "ledger"."job"
+where "status" = 'queued' and "run_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "run_at", "id"
+limit %(most)s
+for no key update skip locked;

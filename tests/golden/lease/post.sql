@@ -1,12 +1,12 @@
 -- claim
 with due as (
-    select "id"
-    from "posts"."posts"
-    where "status" = 'PENDING' and "release_time" <= duly.now()
-        and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
-    order by "release_time", "id"
-    limit %(most)s
-    for no key update skip locked
+select "id"
+from "posts"."posts"
+where "status" = 'PENDING' and "release_time" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "release_time", "id"
+limit %(most)s
+for no key update skip locked
 )
 update "posts"."posts" as t
 set "status" = 'PROCESSING', "lease_owner" = %(owner)s, "process_attempts" = t."process_attempts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
@@ -172,3 +172,12 @@ update "posts"."posts" as t
 set "status" = 'PENDING', "lease_owner" = null, "lease_expires_at" = null
 where t."id" = any (array(select "id" from lapsed))
 returning t.*;
+
+-- takeable
+select "id"
+from "posts"."posts"
+where "status" = 'PENDING' and "release_time" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "release_time", "id"
+limit %(most)s
+for no key update skip locked;

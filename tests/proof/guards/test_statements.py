@@ -20,6 +20,8 @@ from duly.delivery import OUTBOX
 from duly.delivery import store as message_store
 from duly.errors import LeaseLost
 from duly.ingest import store as capture_store
+from duly.ingest.explain import House
+from duly.ingest.explain import find_situation as find_session_situation
 from duly.kernel.lease import (
     Lease,
     claim,
@@ -39,6 +41,7 @@ from duly.ledger import store as job_store
 from duly.ledger.explain import find_situation
 from duly.ledger.model import DeadLetters
 from duly.posts.alerts import take_objectives
+from duly.posts.explain import find_situation as find_post_situation
 from duly.scheduler import store as schedule_store
 from duly.testing import move_clock
 from tests.proof.guards.held import HELD, Held
@@ -98,6 +101,7 @@ def test_every_guard_in_a_statement_has_a_test() -> None:
 def test_every_guard_in_the_golden_sql_is_one_of_these() -> None:
     """What is rendered has as many of them as the statements that it is rendered from."""
     known = {(each.kind, each.statement, each.nth) for each in mutations() if each.file.endswith("kernel/lease.sql")}
+    known.add(("skip locked", "claim", 1))  # of takeable, which it takes
     owner = r'and (?:\w+\.)?"(?:lease_owner|locked_by|carrier|settled_by)" = (?:%\(owner\)s|\w+\.owner)'
     found: set[tuple[str, str, int]] = set()
     for page in (ROOT / "tests" / "golden" / "lease").glob("*.sql"):
@@ -256,7 +260,7 @@ async def test_whoever_lost_a_row_does_not_hand_it_back(held: Held, admin: Admin
 # The lease: nobody waits ----------------------------------------------------------------------------------------------
 
 
-@guards("skip locked of claim in kernel/lease.sql")
+@guards("skip locked of takeable in kernel/lease.sql")
 @over(HELD)
 async def test_a_claim_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     with looked_at(admin, name_of(held)):
@@ -397,7 +401,9 @@ async def test_retention_of_jobs_passes_over_what_is_looked_at(jobs: JobActions)
 async def test_whoever_asks_about_a_job_does_not_wait_for_whoever_has_it(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     with looked_at(jobs.admin, "ledger.job"):
-        situation = await find_situation(jobs.worker, ORG, key, None)
+        async with jobs.worker.transaction():
+            await job_store.act_for(jobs.worker, ORG)
+            situation = await find_situation(jobs.worker, ORG, key, None)
     assert situation is not None
     assert situation.is_locked
 
@@ -581,6 +587,51 @@ async def test_an_answer_does_not_wait_for_whoever_sends_the_reminder(admin: Adm
         admin.execute("select scheduler.answer(null, id, 'skip', 'tap', null) from scheduler.job_runs")
     assert look(admin, "select status from scheduler.job_runs") == ["skipped"] * 2
     assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
+
+
+# Whoever asks why -----------------------------------------------------------------------------------------------------
+
+
+@guards("skip locked of find_situation in posts/explain.sql")
+async def test_whoever_asks_about_a_post_does_not_wait_for_whoever_has_it(admin: Admin, worker: Connection) -> None:
+    admin.execute(HELD["post"].put)
+    with looked_at(admin, "posts.posts"):
+        found = [await find_post_situation(worker, key, "*", None) for key in look(admin, "select id from posts.posts")]
+    assert sorted(each.is_locked for each in found if each) == [False, True]
+
+
+@guards("skip locked of find_situation in ingest/explain.sql")
+async def test_whoever_asks_about_a_session_does_not_wait_for_whoever_has_it(admin: Admin, worker: Connection) -> None:
+    admin.execute(HELD["capture"].put)
+    with looked_at(admin, "schedule_ingest.capture_session"):
+        found = [
+            await find_session_situation(worker, key, None, House(), None)
+            for key in look(admin, "select id from schedule_ingest.capture_session")
+        ]
+    assert sorted(each.is_locked for each in found if each) == [False, True]
+
+
+@guards("skip locked of scheduler.is_locked in db/migrations/sql/0006_scheduler.up.sql")
+async def test_whoever_asks_about_a_run_does_not_wait_for_whoever_has_it(admin: Admin, worker: Connection) -> None:
+    put_runs(admin)
+    admin.execute("set lock_timeout = '2s'")
+    with looked_at(admin, "scheduler.job_runs"):
+        found = look(admin, "select scheduler.is_locked(id, scheduled_at) from scheduler.job_runs")
+    assert sorted(found) == [False, True]
+
+
+@guards(
+    "skip locked of duly.is_locked in db/migrations/sql/0007_delivery.up.sql",
+    "skip locked of duly.find_next_message in db/migrations/sql/0007_delivery.up.sql",
+)
+async def test_whoever_asks_about_a_message_does_not_wait_for_whoever_has_it(admin: Admin, worker: Connection) -> None:
+    await remind(admin, worker)
+    admin.execute("set lock_timeout = '2s'")
+    with looked_at(admin, "duly.outbox"):
+        locked = dict(admin.execute("select id, duly.is_locked(id) from duly.outbox").fetchall())
+        following = look(admin, "select duly.find_next_message()")
+    assert sorted(locked.values()) == [False, True]
+    assert following == [None]  # for the other is to the same person
 
 
 # Promises -------------------------------------------------------------------------------------------------------------
