@@ -170,7 +170,28 @@ MISSED = (
 )
 BO = "insert into \"user\".users (uid) values ('bo');"
 BO_ID = '(select max(id) from "user".users)'
+# A version of our canonicaliser for each of two sessions, with its hash; the second has no event.
+SILENT = (
+    SEEN + SECOND % 2 + "update schedule_ingest.schedule_version set canonicalizer = 2, payload = '%s'::jsonb,"
+    " payload_hash = encode(sha256('%s'), 'hex');"
+    " insert into schedule_ingest.schedule_version select user_id, schedule_date, 2, "
+    f"'{OTHER}', '%s'::jsonb, encode(sha256('%s'), 'hex'), created_at, 2 from schedule_ingest.schedule_version;"
+    " update schedule_ingest.day_schedule set current_version = 2"
+)
+ENTRY = '{"entries":[{"end":"14:00","start":"10:00","title":"%s"}]}'
+
+
+def unseen(before: str, after: str) -> str:
+    """A day of two versions with these titles, and no event of the second."""
+    one, other = ENTRY % before, ENTRY % after
+    return SILENT % (one, one, other, other)
+
+
 PLANTED_OFFENCES = {
+    "changed_days_have_events": unseen("Städning Hos Anna", "Städning Hos Bo"),
+    "changed_days_have_events: what is new alone": unseen("Städning", "Städning Avbokad"),
+    "changed_days_have_events: what is gone alone": unseen("Städning Kök", "Städning"),
+    "changed_days_have_events: a number": unseen("Förskolan 3 Eken", "Förskolan 4 Eken"),
     "roles_with_grants_do_not_own": MEMBER + "grant select on duly.orgs to duly_planted_member",
     "job_events_have_their_job": JOB + ASLEEP + "delete from ledger.job",
     "jobs_began_and_ended_when_their_log_tells": (

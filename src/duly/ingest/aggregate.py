@@ -1,16 +1,18 @@
 """Several photographs of one day become one payload.
 
 Photographs overlap: the same shift is seen twice, whole and cut off. Two entries of *different* photographs are one
-shift when they agree in place and customer and their times differ by five minutes at most, or one lies within the
-other; or when they agree in times, customer, type and label, and only the place was read differently. Entries of one
-photograph are never one, nor are two customers at one address and time. What is merged keeps the earlier start, the
-later end, the longer title, and the fuller address as a whole.
+shift when they agree in place and customer, their titles could be one that was read twice (cut off, or with a few wrong
+letters), and their times differ by five minutes at most, or one lies within the other; or when they agree in times,
+customer, type and label, and only the place was read differently. Entries of one photograph are never one, nor are two
+customers at one address and time. What is merged keeps the earlier start, the later end, the longer title, and the
+fuller address as a whole.
 
 Photographs without a date take the one date that the others show; two dates, or none, are refused.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any, cast
 
 from duly.errors import InvalidArgument
@@ -22,6 +24,7 @@ from duly.kernel.canonical import Json
 __all__ = ["SAME_SHIFT_MINUTES", "aggregate"]
 
 SAME_SHIFT_MINUTES = 5
+ALIKE = 0.7  # from here on two words may be one that was read twice
 NOT_AN_ADDRESS = frozenset({"schedule", "account", "profile", "collaborators", "schema", "konto", "profil"})
 
 
@@ -83,6 +86,8 @@ def _is_same(one: Shift, other: Shift) -> bool:
     if one.customer_fingerprint != other.customer_fingerprint:
         return False
     if one.location_fingerprint == other.location_fingerprint:
+        if not all(map(_is_one_word, one.reading.title, other.reading.title)):  # as far as the shorter one goes
+            return False
         return distance(one, other) <= SAME_SHIFT_MINUTES or _lies_within(one, other) or _lies_within(other, one)
     return (one.start, one.end, one.shift_type, one.raw_type_label) == (
         other.start,
@@ -90,6 +95,13 @@ def _is_same(one: Shift, other: Shift) -> bool:
         other.shift_type,
         other.raw_type_label,
     )
+
+
+def _is_one_word(one: str, other: str) -> bool:
+    """Could two words be one that was read twice?"""
+    if one == other or (one + other).isdigit():
+        return one == other
+    return one.startswith(other) or other.startswith(one) or SequenceMatcher(None, one, other).ratio() >= ALIKE
 
 
 def _lies_within(inner: Shift, outer: Shift) -> bool:

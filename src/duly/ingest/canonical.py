@@ -18,7 +18,7 @@ from duly.kernel.canonical import Json, bytes_of_checked, checked_json, digest_o
 
 __all__ = ["CANONICALIZER", "LONGEST_NAME", "MOST_ENTRIES", "Entry", "Observation", "canonical_entry", "observe"]
 
-CANONICALIZER = 1  # goes up when the same words would get another form
+CANONICALIZER = 2  # goes up when the same words would get another form
 MOST_ENTRIES = 500
 LONGEST_NAME = 500  # characters; a message to a person holds two of them
 NAMES = ("title", "location", "address")

@@ -1,10 +1,11 @@
 """What changed between two states of a day, told as events that rebuild it.
 
-Pairs are taken in stages; what is left over was removed, or is new:
+What a reader sees alike in both states has not changed, and stays as it is known: `carried`. The rest is paired in
+stages; what is left over was removed, or is new:
 
     1. same place and same customer       the nearest in time are one shift: `shift_time_changed`, or, at the same time,
-                                          another name `shift_retitled`, another type or label `shift_reclassified`,
-                                          another address of the same place `shift_relocated`
+                                          another name or title `shift_retitled`, another type or label
+                                          `shift_reclassified`, another address of the same place `shift_relocated`
     2. same customer, same time           `shift_relocated`
     3. same place, same time              `shift_retitled`
     4. the rest                           `shift_removed`, `shift_added`; so a shift that changed both its time and its
@@ -20,9 +21,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from duly.ingest.shift import Shift, distance, read_shift
+from duly.ingest.shift import Shift, distance, read_shift, title_words
+from duly.ingest.spelling import read_words
 
-__all__ = ["Change", "EventType", "diff", "replay"]
+__all__ = ["Change", "EventType", "carried", "diff", "replay"]
 
 
 class EventType(StrEnum):
@@ -71,12 +73,33 @@ def _order(shift: Shift) -> tuple[str, ...]:
     return shift.order
 
 
+def carried(old: Sequence[Shift], new: Sequence[Shift]) -> tuple[Shift, ...]:
+    """The new state, in which whatever is only spelled otherwise stays as it was known."""
+    alike = dict(_alike(*_without_equal(old, new)))
+    kept = {other: one for one, other in alike.items()}
+    return tuple(sorted((kept.get(shift, shift) for shift in new), key=_order))
+
+
 def _without_common(old: Sequence[Shift], new: Sequence[Shift]) -> tuple[list[Shift], list[Shift]]:
-    """Both sides without the shifts that stayed as they were."""
+    """Both sides without the shifts that stayed as they were, for a reader."""
+    before, after = _without_equal(old, new)
+    for one, other in _alike(before, after):
+        before.remove(one)
+        after.remove(other)
+    return before, after
+
+
+def _without_equal(old: Sequence[Shift], new: Sequence[Shift]) -> tuple[list[Shift], list[Shift]]:
+    """Both sides without the shifts that are equal to the letter."""
     if not old or not new:
         return list(old), list(new)
     gone, come = Counter(old), Counter(new)
     return list((gone - come).elements()), list((come - gone).elements())
+
+
+def _alike(old: Iterable[Shift], new: Iterable[Shift]) -> list[tuple[Shift, Shift]]:
+    """Shifts of both sides in which a reader sees the same."""
+    return _pairs(old, new, lambda shift: shift.reading)
 
 
 STAGES: tuple[tuple[EventType | None, Callable[[Shift], Hashable]], ...] = (
@@ -117,11 +140,11 @@ def _difference(old: Shift, new: Shift) -> EventType:
     """The first thing in which two states of one shift differ."""
     if (old.start, old.end) != (new.start, new.end):
         return EventType.TIME_CHANGED
-    if old.customer_name != new.customer_name:
+    if read_words(old.customer_name) != read_words(new.customer_name):
         return EventType.RETITLED
-    if (old.shift_type, old.raw_type_label) != (new.shift_type, new.raw_type_label):
+    if title_words(old.raw_type_label) != title_words(new.raw_type_label):
         return EventType.RECLASSIFIED
-    return EventType.RELOCATED
+    return EventType.RETITLED if old.reading.title != new.reading.title else EventType.RELOCATED
 
 
 def replay(events: Iterable[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]) -> list[Shift]:

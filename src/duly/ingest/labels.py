@@ -1,15 +1,13 @@
 """The words that say what kind of work a shift is, and how they are recognised."""
 
-from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import lru_cache
 
 from duly.ingest.spelling import folded
 
-__all__ = ["ENGLISH", "ShiftType", "find_label"]
+__all__ = ["CANCELLED", "CUSTOMER_FOLLOWS", "PREPOSITIONS", "WEAK_LABELS", "ShiftType", "find_label", "meant_label"]
 
-ALIKE = 0.82  # from here on two words of five letters or more are one, misread
-SHORTEST_MISREAD = 5
+SHORTEST_MISREAD = 8  # letters of a label that is recognised though one of them was misread
 
 
 class ShiftType(StrEnum):
@@ -26,18 +24,6 @@ class ShiftType(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-ENGLISH = {
-    ShiftType.WORK: "work",
-    ShiftType.TRAVEL: "travel",
-    ShiftType.TRAINING: "training",
-    ShiftType.MEETING: "a meeting",
-    ShiftType.ADMIN: "administration",
-    ShiftType.BREAK: "a break",
-    ShiftType.LEAVE: "leave",
-    ShiftType.UNAVAILABLE: "unavailable",
-    ShiftType.UNKNOWN: "something else",
-}
-
 LABELS = {
     ShiftType.WORK: (
         "Städning", "Hemstädning", "Kontorsstädning", "Flyttstädning", "Storstädning", "Trappstädning", "Byggstädning",
@@ -50,8 +36,22 @@ LABELS = {
     ShiftType.ADMIN: ("Nyckelhantering", "Administration", "Admin"),
     ShiftType.BREAK: ("Lunch", "Rast", "Paus", "Break"),
     ShiftType.LEAVE: ("Vård Av Barn", "Tjänstledig", "Sjukdom", "Sjuk", "Semester", "Föräldraledig", "Leave", "Sick"),
-    ShiftType.UNAVAILABLE: ("Ej Disponibel", "Avbokade", "Avbokad", "Unavailable"),
+    ShiftType.UNAVAILABLE: ("Ej Disponibel", "Unavailable"),
 }  # fmt: skip
+
+# Words that also begin or end names (Office Depot, Café Paus): alone they are labels, or before a preposition.
+WEAK_LABELS = frozenset((
+    "Skola", "Kontor", "School", "Office", "Hemservice", "Tvätt", "Resa", "Travel", "Training", "Meeting",
+    "Administration", "Admin", "Lunch", "Rast", "Paus", "Break", "Leave",
+))  # fmt: skip
+CUSTOMER_FOLLOWS = frozenset(map(folded, ("hos", "åt", "for", "at")))  # Städning hos Anna
+PREPOSITIONS = CUSTOMER_FOLLOWS | frozenset(
+    map(folded, ("med", "till", "från", "för", "på", "i", "av", "vid", "with", "to", "in", "on", "of", "from"))
+)
+CANCELLED = frozenset(map(folded, (
+    "Avbokad", "Avbokat", "Avbokade", "Inställd", "Inställt", "Inställda", "Annullerad", "Annullerat", "Cancelled",
+    "Canceled", "已取消",
+)))  # fmt: skip
 
 
 def _known() -> dict[tuple[str, ...], tuple[str, ShiftType]]:
@@ -74,21 +74,18 @@ def find_label(words: tuple[str, ...]) -> tuple[str, ShiftType, int] | None:
     for length in range(len(parts), 0, -1):
         if found := KNOWN.get(parts[:length]):
             return (*found, length)
-    if parts and (found := misread(parts[0])):
-        return (*found, 1)
+    if parts and (label := meant_label(words[0])):
+        return (*SINGLE[folded(label)], 1)
     return None
 
 
 @lru_cache(maxsize=4096)
-def misread(word: str) -> tuple[str, ShiftType] | None:
-    """The label of one word that this most looks like, if any is like it."""
-    if len(word) < SHORTEST_MISREAD:
-        return None
-    best, found = ALIKE, None
-    for other, label in SINGLE.items():
-        if len(other) < SHORTEST_MISREAD or abs(len(other) - len(word)) > 2:
-            continue
-        alike = SequenceMatcher(None, word, other, autojunk=False).ratio()
-        if alike >= best and (found is None or alike > best):
-            best, found = alike, label
-    return found
+def meant_label(word: str) -> str | None:
+    """The label of one word that this is a reading of: with look-alikes or, where it is long, with one wrong letter."""
+    found = folded(word)
+    if found in SINGLE:
+        return SINGLE[found][0]
+    for label in SINGLE if len(found) >= SHORTEST_MISREAD else ():
+        if len(label) == len(found) and sum(one != other for one, other in zip(label, found, strict=True)) == 1:
+            return SINGLE[label][0]
+    return None

@@ -182,14 +182,15 @@ select pg_advisory_xact_lock(ordered.key)
 from (select distinct given.key from unnest(%(keys)s::bigint[]) as given (key) order by given.key) as ordered;
 
 -- name: find_days
--- What is known of these days. A payload comes along only where another canonicaliser wrote it, or somebody asks for it.
+-- What is known of these days. A payload comes along only where another canonicaliser wrote it or a shift of its snapshot, or
+-- somebody asks for it.
 select
     given.user_id,
     given.schedule_date,
     pointer.current_version,
     version.payload_hash,
-    version.canonicalizer is distinct from %(canonicalizer)s as is_foreign,
-    case when given.with_payload or version.canonicalizer is distinct from %(canonicalizer)s then version.payload end as payload,
+    form.is_foreign,
+    case when given.with_payload or form.is_foreign then version.payload end as payload,
     snapshot.snapshot_payload,
     snapshot.canonicalizer,
     snapshot.events
@@ -212,7 +213,10 @@ left join lateral (
     from {schema}.day_snapshot as s
     where s.user_id = given.user_id and s.schedule_date = given.schedule_date
     limit 1
-) as snapshot on true;
+) as snapshot on true
+cross join lateral (
+    select %(canonicalizer)s is distinct from version.canonicalizer or %(canonicalizer)s <> snapshot.canonicalizer as is_foreign
+) as form;
 
 -- name: find_versions
 -- The same where a backend has no tables of Phase 9: only the versions are known.
@@ -330,6 +334,12 @@ from unnest(
     %(messages)s::text[], %(event_ids)b::jsonb[]
 ) with ordinality as n (id, user_id, schedule_date, session_id, type, message, event_ids, place)
 on conflict do nothing;
+
+-- name: find_languages
+-- Messages about days are written in the language of their person, where we know it.
+select u.telegram_id as user_id, u.language
+from "user".users as u
+where u.telegram_id = any(%(user_ids)s::bigint[]);
 
 -- name: tell_senders
 -- Whoever sent screenshots hears what came of them, once for a session, in their language: by Telegram, under whose id days

@@ -2,7 +2,8 @@
 
 A canonical text is NFC, has one blank between words and none around them, and where a field is a name each word begins
 with a capital and goes on small. Only letters that have exactly one capital and one small form change case, so that the
-form of a form is itself. What is compared, and never shown, is folded further: no accents, no blanks, 0 and o alike.
+form of a form is itself. What is compared, and never shown, is folded further: no accents, no punctuation, and what a
+camera takes for another letter is that letter.
 """
 
 import re
@@ -24,6 +25,7 @@ __all__ = [
     "minutes",
     "read_date",
     "read_time",
+    "read_words",
     "repaired",
     "shown",
     "tidied",
@@ -37,6 +39,9 @@ SHOWN_CHARACTERS = 40
 BETWEEN_LETTERS = re.compile(r"(?<=[^\W\d_])[01|](?=[^\W\d_])")
 MISREAD = {"0": "o", "1": "i", "|": "l"}
 LOOKS_LIKE_O_OR_L = str.maketrans({"0": "o", "1": "l", "i": "l", "|": "l"})
+MISREAD_DIGITS = re.compile(r"[oli]*\d[\doli]*")
+ACCENTS = 200  # combining classes from here on are marks above or below a letter
+SHAPES = range(0x25A0, 0x2600)  # dots and boxes, which stand between words as a bullet does
 LOOKS_LIKE_A_DIGIT = str.maketrans({"o": "0", "l": "1", "i": "1", "|": "1"})
 
 
@@ -152,3 +157,26 @@ def folded_number(text: str) -> str:
     """The same for a street number, whose look-alikes are digits: lO is 10, and 10 is not o."""
     bare = unicodedata.normalize("NFKD", text.casefold()).translate(LOOKS_LIKE_A_DIGIT)
     return "".join(letter for letter in bare if letter.isalnum())
+
+
+@lru_cache(maxsize=16384)
+def read_words(text: str) -> tuple[str, ...]:
+    """What a reader sees in a text, word by word: letters, digits and symbols in their order.
+
+    Case, accents, punctuation, blanks, Unicode form and what a camera confuses within a word or a number do not count.
+    """
+    bare = repaired("".join(map(_seen, unicodedata.normalize("NFKD", text.casefold()))))
+    words = (word.translate(LOOKS_LIKE_A_DIGIT) if MISREAD_DIGITS.fullmatch(word) else word for word in bare.split())
+    return tuple(words) or (as_text(text),)
+
+
+def _seen(letter: str) -> str:
+    """The letter as it is compared; a blank for what only separates words."""
+    if letter.isalnum() or letter == "|":
+        return letter
+    category = unicodedata.category(letter)
+    if category == "Cf" or unicodedata.combining(letter) >= ACCENTS:
+        return ""
+    if category == "So" and ord(letter) not in SHAPES:
+        return f" {letter} "
+    return letter if category.startswith("M") else " "

@@ -39,6 +39,7 @@ __all__ = [
     "find_homes",
     "find_known_events",
     "find_labels",
+    "find_languages",
     "find_open_session",
     "find_session",
     "find_snapshot",
@@ -427,7 +428,7 @@ async def add_events(connection: Connection, schema: str, taken: Sequence[Taken]
         customers=[changed.shift.customer_fingerprint for *_, changed in events],
         old_hashes=[event.old_value_hash for _, _, event, _ in events],
         new_hashes=[event.new_value_hash for _, _, event, _ in events],
-        old_values=[changed.old.text if changed.old else None for *_, changed in events],
+        old_values=[event.old.text if event.old else None for _, _, event, _ in events],
         new_values=[changed.new.text if changed.new else None for *_, changed in events],
         session_ids=[each.lease.key for each, *_ in events],
         seqs=[seq for _, seq, *_ in events],
@@ -442,15 +443,15 @@ async def put_snapshots(connection: Connection, schema: str, taken: Sequence[Tak
         SQL.using(schema=schema).put_snapshots,
         user_ids=[day.user_id for day in days],
         schedule_dates=[day.schedule_date for day in days],
-        snapshots=["[" + ",".join(shift.text for shift in day.shifts or ()) + "]" for day in days],
+        snapshots=["[" + ",".join(shift.text for shift in day.snapshot) + "]" for day in days],
         session_ids=[each.lease.key for each in taken],
         canonicalizers=[day.canonicalizer for day in days],
         events=[day.events for day in days],
     )
 
 
-async def add_notices(connection: Connection, schema: str, taken: Sequence[Taken]) -> int:
-    """Write down what people are to be told; how many messages there were."""
+async def add_notices(connection: Connection, schema: str, taken: Sequence[Taken], languages: Mapping[int, str]) -> int:
+    """Write down what people are to be told, each in their language; how many messages there were."""
     notices = [(each, notice) for each in taken for notice in each.step.notices]
     if not notices:
         return 0
@@ -462,9 +463,15 @@ async def add_notices(connection: Connection, schema: str, taken: Sequence[Taken
         schedule_dates=[each.day.schedule_date for each, _ in notices],
         session_ids=[each.lease.key for each, _ in notices],
         types=[notice.type.value for _, notice in notices],
-        messages=[notice.message for _, notice in notices],
+        messages=[notice.message(languages.get(each.day.user_id)) for each, notice in notices],
         event_ids=[as_json(list(map(str, notice.event_ids))) for _, notice in notices],
     )
+
+
+async def find_languages(connection: Connection, user_ids: Sequence[int]) -> dict[int, str]:
+    """The languages of people whom we know, by the ids under which their days are kept."""
+    rows = await get_rows(connection, SQL.find_languages, user_ids=list(user_ids))
+    return {row["user_id"]: row["language"] for row in rows}
 
 
 async def tell_senders(connection: Connection, schema: str, news: Sequence[News]) -> int:

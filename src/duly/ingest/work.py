@@ -401,7 +401,9 @@ class CaptureWork(Work):
             raise SerializationFailure("another program wrote one of these events just now")
         await store.put_snapshots(connection, schema, taken)
         if self.shape.has_notices:
-            await store.add_notices(connection, schema, taken)
+            people = [each.day.user_id for each in taken if each.step.notices] if self.is_told else []
+            languages = await store.find_languages(connection, people) if people else {}
+            await store.add_notices(connection, schema, taken, languages)
 
     def seen_with_unseen(
         self, known: dict[tuple[int, date], Day], lease: Lease, outcome: Observed

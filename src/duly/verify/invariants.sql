@@ -740,6 +740,50 @@ where s.events is distinct from coalesce(e.events, 0) or e.first <> 1 or e.last 
 order by user_id, schedule_date
 limit %(most)s;
 
+-- name: changed_days_have_events
+-- contract: ingest
+-- A version that reads differently at some time of the day than the one before has an event: other words, or other digits.
+-- Case, accents, punctuation, order, look-alikes, durations and two letters of a long word are matters of reading. The first
+-- canonicaliser dropped words; what another program wrote, and tables without a log of sessions, are not asked about.
+select format('version %%s of %%s of %%s has no event, and from %%s to %%s not both have: %%s', version, schedule_date, user_id,
+    start, "end", min(word)) as offender
+from (
+    select v.user_id, v.schedule_date, v.version, entry.value ->> 'start' as start, entry.value ->> 'end' as "end",
+        coalesce(array_agg(read.word) filter (where side.is_new), array[]::text[]) as after,
+        coalesce(array_agg(read.word) filter (where not side.is_new), array[]::text[]) as before
+    from {ingest}.schedule_version as v
+    join {ingest}.capture_session as s on s.id = v.session_id and s.revision > 0
+    left join {ingest}.schedule_version as b
+        on b.user_id = v.user_id and b.schedule_date = v.schedule_date and b.version = v.version - 1
+    cross join lateral (values (v.payload, true), (b.payload, false)) as side (payload, is_new)
+    cross join lateral jsonb_array_elements(side.payload -> 'entries') as entry
+    cross join lateral concat_ws(' ',
+        regexp_replace(entry.value ->> 'title', '(\s*\m(\d+\s?h)?\s?(\d+\s?m(in)?)?)+$', '', 'i'),
+        entry.value ->> 'location', entry.value ->> 'address') as shown (text)
+    cross join lateral translate(
+        regexp_replace(normalize(lower(shown.text), nfkd), '[\u0300-\u036f\u200b]', '', 'g'), '01i|', 'olll') as bare (text)
+    cross join lateral regexp_matches(bare.text, '[[:alpha:]]+|[2-9]', 'g') as found (words)
+    cross join lateral (values (found.words[1])) as read (word)
+    where v.canonicalizer >= 2 and v.payload -> 'entries' is distinct from b.payload -> 'entries'
+        and read.word ~ '^[2-9]$|..' and read.word !~ '^[lo]+$'
+        and not exists (select from {ingest}.schedule_event as e where e.source_session_id = v.session_id)
+    group by v.user_id, v.schedule_date, v.version, 4, 5
+) as silent
+cross join lateral (values (silent.before, silent.after), (silent.after, silent.before)) as way (one, other)
+cross join lateral unnest(way.one) as missing (word)
+where missing.word <> all (way.other) and not exists (
+    select
+    from unnest(way.other) as near (word)
+    where char_length(near.word) = char_length(missing.word) and char_length(missing.word) >= 8 and (
+        select count(*)
+        from generate_series(1, char_length(near.word)) as nth
+        where substr(near.word, nth, 1) <> substr(missing.word, nth, 1)
+    ) <= 2
+)
+group by user_id, schedule_date, version, start, "end"
+order by user_id, schedule_date, version, start, "end"
+limit %(most)s;
+
 -- name: notifications_are_about_events
 -- contract: ingest
 -- What a person is told happened, to that person and on that day, and was seen by that session.

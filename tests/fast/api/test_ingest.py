@@ -467,9 +467,9 @@ def test_a_day_given_as_data_becomes_versions_events_and_messages(house: House, 
     )
     told = items(anna.get(f"{DAY}/notifications"))
     assert [each["message"] for each in told] == [
-        "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Billdal.",
-        "Shift on 2026-02-10, Billdal: 10:00 → 11:00.",
-        "New shift on 2026-02-10: 18:00\N{EN DASH}20:00, Göteborg.",
+        "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
+        "The 10:00 shift on 2026-02-10 now starts at 11:00.",
+        "New shift on 2026-02-10: 18:00\N{EN DASH}20:00, Anna Svensson • Städning, Storgatan 12B, Göteborg.",
     ]
     assert {(each["status"], each["sent_at"]) for each in told} == {("pending", None)}
     assert [each["event_ids"] for each in told] == [[each["event_id"]] for each in events]

@@ -203,7 +203,7 @@ def test_a_day_its_versions_changes_events_and_messages_are_shown(admin: Admin, 
     assert (
         cli.output("ingest", "events", *about)
         .splitlines()[2]
-        .endswith("shift_time_changed  Shift on 2026-02-10, Billdal: 10:00 → 11:00.")
+        .endswith("The 10:00\N{EN DASH}14:00 shift on 2026-02-10 (Cleaning, Billdal) now starts at 11:00.")
     )
     page = cli.json("ingest", "events", *about, "--limit", 1)
     assert [each["seq"] for each in cli.json("ingest", "events", *about, "--place", page["next"])["items"]] == [2, 3]

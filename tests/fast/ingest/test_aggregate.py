@@ -56,6 +56,21 @@ def test_two_customers_at_one_address_and_time_stay_two() -> None:
     assert len(observe(aggregate([payload(BASE, other), payload(other, BASE)])).shifts) == 2
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "count"),
+    [
+        ("Anna • Städning kök", "Anna • Städning badrum", 2),
+        ("Förskolan Eken • Sal 3", "Förskolan Eken • Sal 4", 2),
+        ("Anna • Städning kök", "Anna • Städning", 1),
+        ("Anna • Städning badrum", "Anna • Städning badr", 1),
+        ("Anna • Stadninq badrum", "Anna • Städning badrurn", 1),
+    ],
+)
+def test_entries_of_two_photographs_are_one_when_their_titles_could_be(one: str, other: str, count: int) -> None:
+    pages = [payload({**BASE, "title": title}) for title in (one, other)]
+    assert len(observe(aggregate(pages)).shifts) == count
+
+
 def test_two_entries_of_one_photograph_are_never_one() -> None:
     near = {**BASE, "start": "10:03"}
     assert len(times(payload(BASE, near), payload())) == 2

@@ -1,6 +1,7 @@
-# ruff: noqa: RUF001 (times are written with a dash)
+# ruff: noqa: RUF001 (times are written with a dash, and Chinese has its own commas)
 """What changed between two states of a day; and whatever changed, replaying it rebuilds the day."""
 
+from string import Formatter
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from duly.ingest.canonical import observe
 from duly.ingest.diff import EventType, diff
 from duly.ingest.notices import NO_VALUE_HASH, NoticeType, events_of, notices_of, sentence_of
 from duly.ingest.shift import Shift
+from duly.ingest.words import WORDS
 from tests.support.ingest.strategies import payload
 
 DAY = observe(payload()).schedule_date
@@ -20,6 +22,9 @@ BASE = {
     "title": "Anna Svensson • Städning",
     "address": "Storgatan 1, 412 58 Göteborg",
 }
+STORGATAN = BASE["address"]
+TEN = "The 10:00 shift on 2026-02-10"
+SICK = {"start": "12:00", "end": "13:00", "title": "Sjuk"}
 
 
 def shifts(*entries: dict[str, Any]) -> tuple[Shift, ...]:
@@ -112,32 +117,103 @@ def test_the_order_of_shifts_makes_no_other_events() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        (None, BASE, "New shift on 2026-02-10: 10:00–14:00, Göteborg."),
-        (BASE, None, "Shift removed on 2026-02-10: 10:00–14:00, Göteborg."),
-        (BASE, {**BASE, "start": "11:00"}, "Shift on 2026-02-10, Göteborg: 10:00 → 11:00."),
-        (BASE, {**BASE, "end": "15:00"}, "Shift on 2026-02-10, Göteborg: ends 14:00 → 15:00."),
+        (None, BASE, f"New shift on 2026-02-10: 10:00–14:00, Anna Svensson • Städning, {STORGATAN}."),
+        (BASE, None, f"Shift removed on 2026-02-10: 10:00–14:00, Anna Svensson • Städning, {STORGATAN}."),
+        (None, SICK, "New shift on 2026-02-10: 12:00–13:00, Sjuk."),
+        (BASE, {**BASE, "start": "11:00"}, f"{TEN} now starts at 11:00."),
+        (BASE, {**BASE, "end": "15:00"}, f"{TEN} now ends at 15:00."),
+        (BASE, {**BASE, "start": "11:00", "end": "15:00"}, f"{TEN} is now 11:00–15:00."),
+        (BASE, {**BASE, "address": "Lillgatan 2, Mölndal"}, f"{TEN} now has the address Lillgatan 2, Mölndal."),
+        (BASE, {**BASE, "address": ""}, f"{TEN} no longer has the address {STORGATAN}."),
+        (BASE, {**BASE, "title": "Bo Ek • Städning"}, f"{TEN} is now for Bo Ek."),
+        (BASE, {**BASE, "title": "Städning"}, f"{TEN} is no longer for Anna Svensson."),
+        (BASE, {**BASE, "title": "Anna Svensson • Fönsterputs"}, f"{TEN} is now “Fönsterputs”."),
+        (BASE, {**BASE, "title": "Anna Svensson • Städning kök"}, f"{TEN} is now “Städning Kök”."),
+        (BASE, {**BASE, "title": "Anna Svensson"}, f"{TEN} is now “Anna Svensson”."),
+        (BASE, {**BASE, "title": "Anna Svensson • Avbokad"}, f"{TEN} is cancelled."),
+        (BASE, {**BASE, "title": "Anna Svensson • Städning avbokad"}, f"{TEN} is cancelled."),
+        (
+            {**BASE, "title": "Anna Svensson • Avbokad"},
+            BASE,
+            f"{TEN} is no longer cancelled; it is now “Städning”.",
+        ),
+        (
+            {**BASE, "title": "Anna Svensson • Avbokad städning"},
+            {**BASE, "title": "Anna Svensson • Inställd städning"},
+            f"{TEN} is now “Anna Svensson • Inställd Städning”.",
+        ),
+        (
+            {**BASE, "title": "Anna Svensson • Avbokad städning"},
+            {**BASE, "title": "Anna Svensson • Avbokad"},
+            f"{TEN} is now “Anna Svensson • Avbokad”.",
+        ),
         (
             BASE,
-            {**BASE, "start": "11:00", "end": "15:00"},
-            "Shift on 2026-02-10, Göteborg: 10:00–14:00 → 11:00–15:00.",
+            {**BASE, "title": "Bo Ek • Städning 2h"},
+            f"{TEN} is now “Bo Ek • Städning 2h”.",
         ),
-        (BASE, {**BASE, "address": "Lillgatan 2, Mölndal"}, "The 10:00 shift on 2026-02-10 is now in Mölndal."),
-        (BASE, {**BASE, "title": "Bo Ek • Städning"}, "The 10:00 shift on 2026-02-10 is now for Bo Ek."),
-        (BASE, {**BASE, "title": "Anna Svensson • Fönsterputs"}, "The 10:00 shift on 2026-02-10 is now Fönsterputs."),
-        (BASE, {**BASE, "title": "Anna Svensson"}, "The 10:00 shift on 2026-02-10 is now work."),
-        (None, {"start": "12:00", "end": "13:00", "title": "Lunch"}, "New shift on 2026-02-10: 12:00–13:00."),
+        (
+            BASE,
+            {**BASE, "end": "15:00", "title": "Anna Svensson • Sjuk", "address": "Storgatan 1, 412 58 Goteborg"},
+            f"{TEN} now ends at 15:00; it is now “Sjuk”.",
+        ),
+        (
+            BASE,
+            {**BASE, "title": "Bo Ek • Fönsterputs avbokad"},
+            f"{TEN} is cancelled; it is now for Bo Ek; it is now “Fönsterputs”.",
+        ),
+        ({**SICK, "title": "Lunch"}, {**SICK, "title": "Möte"}, "The 12:00 shift on 2026-02-10 is now “Möte”."),
     ],
 )
 def test_a_change_is_a_sentence(old: dict[str, Any] | None, new: dict[str, Any] | None, sentence: str) -> None:
-    (change,) = diff(shifts(old) if old else (), shifts(new) if new else ())
-    assert sentence_of(DAY, change) == sentence
+    before, after = shifts(old) if old else (), shifts(new) if new else ()
+    (change,) = diff(before, after)
+    assert sentence_of(DAY, change, among=[*before, *after]) == sentence
+
+
+def test_of_several_at_one_time_a_sentence_says_which() -> None:
+    bo = {**BASE, "title": "Bo Ek • Städning"}
+    before, after = shifts(BASE, bo), shifts(BASE, {**bo, "end": "15:00"})
+    (change,) = diff(before, after)
+    which = f"The 10:00–14:00 shift on 2026-02-10 (Bo Ek • Städning, {STORGATAN}) now ends at 15:00."
+    assert sentence_of(DAY, change, among=[*before, *after]) == which
+    assert sentence_of(DAY, change) == which, "where nobody knows whether there are others"
+
+
+def test_two_that_change_places_are_told_by_name() -> None:
+    anna, bo = ({"title": name, "location": "Billdal"} for name in ("Anna • Städning", "Bo • Städning"))
+    early, late = {"start": "08:00", "end": "10:00"}, {"start": "10:00", "end": "12:00"}
+    before, after = shifts({**anna, **early}, {**bo, **late}), shifts({**anna, **late}, {**bo, **early})
+    assert {sentence_of(DAY, change, among=[*before, *after]) for change in diff(before, after)} == {
+        "The 08:00–10:00 shift on 2026-02-10 (Anna • Städning, Billdal) is now 10:00–12:00.",
+        "The 10:00–12:00 shift on 2026-02-10 (Bo • Städning, Billdal) is now 08:00–10:00.",
+    }
+
+
+def test_a_person_is_told_in_their_language() -> None:
+    after = shifts({**BASE, "end": "15:00", "title": "Anna Svensson • Fönsterputs avbokad"})
+    (notice,) = notices_of(42, DAY, SESSION, events_of(SESSION, diff(shifts(BASE), after)), threshold=3, among=after)
+    assert (
+        notice.message("sv") == "Passet 10:00 den 2026-02-10 slutar nu 15:00; det är avbokat; det är nu ”Fönsterputs”."
+    )
+    assert notice.message("zh") == "2026-02-10 10:00 的班次：改为 15:00 结束；已取消；改为“Fönsterputs”。"
+    assert notice.message("de") == notice.message() == notice.message("en")
+
+
+def test_every_language_has_every_text_with_the_same_values() -> None:
+    def values(text: str) -> set[str | None]:
+        return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+    english = {key: values(text) for key, text in WORDS["en"].items()}
+    for language, texts in WORDS.items():
+        assert {key: values(text) for key, text in texts.items()} == english, language
 
 
 def test_few_changes_are_told_one_by_one_in_the_order_of_the_day() -> None:
     changes = diff((), shifts({**BASE, "start": "15:00", "end": "16:00"}, BASE))
     events = events_of(SESSION, changes)
     told = notices_of(42, DAY, SESSION, list(reversed(events)), threshold=3)
-    assert [each.message[:32] for each in told] == [
+    assert [each.message()[:32] for each in told] == [
         "New shift on 2026-02-10: 10:00–1",
         "New shift on 2026-02-10: 15:00–1",
     ]
@@ -150,7 +226,7 @@ def test_many_changes_are_told_in_one_message() -> None:
     events = events_of(SESSION, changes)
     (summary,) = notices_of(42, DAY, SESSION, events, threshold=3)
     assert summary.type is NoticeType.SUMMARY
-    assert summary.message == "3 changes on 2026-02-10."
+    assert summary.message() == "3 changes on 2026-02-10."
     assert set(summary.event_ids) == {event.id for event in events}
     assert summary.id != notices_of(43, DAY, SESSION, events, threshold=3)[0].id
     assert summary.id != notices_of(42, DAY, UUID(int=8), events, threshold=3)[0].id

@@ -27,13 +27,26 @@ def shift(title: str = "Anna Svensson • Städning", start: str = "10:00", end:
         ("Vård av barn", "", "Vård Av Barn", "LEAVE"),
         ("Ej disponibel", "", "Ej Disponibel", "UNAVAILABLE"),
         ("Personalmöte 25m", "", "Personalmöte", "MEETING"),
-        ("Bergs Städservice AB • Kontor", "Bergs", "Kontor", "WORK"),
+        ("Bergs Städservice AB • Kontor", "Bergs Städservice Ab", "Kontor", "WORK"),
         ("AB • Kontor", "Ab", "Kontor", "WORK"),
-        ("Brf 12 Eken", "Brf Eken", "", "UNKNOWN"),
+        ("Brf 12 Eken", "Brf 12 Eken", "", "UNKNOWN"),
         ("Someone • Something Odd", "Someone", "Something Odd", "UNKNOWN"),
         ("Stadning", "", "Städning", "WORK"),
         ("Fonsterputz", "", "Fönsterputs", "WORK"),
         ("4h", "4h", "", "UNKNOWN"),
+        ("Städning hos Anna Svensson", "Anna Svensson", "Städning", "WORK"),
+        ("Städning kök", "", "Städning Kök", "WORK"),
+        ("Anna • Städning kök avbokad", "Anna", "Städning Kök Avbokad", "WORK"),
+        ("Avbokad städning", "", "Städning Avbokad", "WORK"),
+        ("Anna • Avbokad städning", "Anna", "Avbokad Städning", "WORK"),
+        ("Anna Svensson avbokad", "Anna Svensson", "Avbokad", "UNAVAILABLE"),
+        ("Anna Svensson • Avbokad", "Anna Svensson", "Avbokad", "UNAVAILABLE"),
+        ("Avbokad", "", "Avbokad", "UNAVAILABLE"),
+        ("Anna Svensson • Möte", "Anna Svensson", "Möte", "MEETING"),
+        ("Möte med chefen", "", "Möte Med Chefen", "MEETING"),
+        ("Lunch på kontoret", "", "Lunch På Kontoret", "BREAK"),
+        ("Städning • Anna Svensson", "Anna Svensson", "Städning", "WORK"),
+        ("Anna Svensson •", "Anna Svensson", "", "UNKNOWN"),
     ],
 )
 def test_a_title_is_customer_label_and_type(title: str, customer: str, label: str, kind: str) -> None:
@@ -60,6 +73,28 @@ def test_an_address_has_parts(address: str, location: str, parts: tuple[str, ...
     assert (found.street, found.street_number, found.postal_code, found.postal_area, found.city) == parts
 
 
+@pytest.mark.parametrize(
+    ("address", "location", "whole"),
+    [
+        ("Storgatan 1 uppgång B, 412 58 Göteborg", "", "Storgatan 1, 412 58 Göteborg, Uppgång B"),
+        ("Storgatan 1, Port 3, 412 58 Göteborg", "Billdal", "Storgatan 1, 412 58 Göteborg, Port 3 Billdal"),
+        ("Storgatan 1 2 tr ner Västra Frölunda", "Plan 3", "Storgatan 1 2, Västra Frölunda, Tr Ner Plan 3"),
+        ("Storgatan 1, Göteborg", "Göteborg", "Storgatan 1, Göteborg"),
+        ("Storgatan 1", "Billdal", "Storgatan 1, Billdal"),
+        ("", "Billdal", "Billdal"),
+    ],
+)
+def test_no_word_of_an_address_is_lost(address: str, location: str, whole: str) -> None:
+    assert shift(address=address, location=location).address == whole
+
+
+def test_how_long_it_takes_is_left_out_where_the_times_say_so() -> None:
+    assert shift("Anna • Städning 4h").title == "Anna • Städning"
+    assert shift("Anna • Städning 3h 59m").title == "Anna • Städning 3h 59m"
+    assert shift("Anna • Städning • 4 h").title == "Anna • Städning"
+    assert shift("4h").title == "4h"
+
+
 def test_an_address_makes_work_of_a_shift_without_a_label() -> None:
     assert shift("Anna", address="Storgatan 1").shift_type == ShiftType.WORK
     assert shift("Anna").shift_type == ShiftType.UNKNOWN
@@ -79,6 +114,7 @@ def test_two_people_who_share_surname_and_initial_are_two() -> None:
 
 def test_a_name_read_in_another_order_is_the_same_customer() -> None:
     assert shift("Svensson Anna • Städning").customer_fingerprint == shift().customer_fingerprint
+    assert shift("Bergs AB • Städning").customer_fingerprint == shift("Bergs • Städning").customer_fingerprint
 
 
 def test_a_camera_reads_letters_as_digits_and_it_is_the_same_place() -> None:

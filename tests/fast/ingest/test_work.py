@@ -1,13 +1,20 @@
 """What a session leaves behind: everything in one transaction, or nothing."""
 
+import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from duly.ingest import day as day_module
+from duly.ingest import observe
 from duly.ingest.reading import FixtureReader, NoiseReader
+from tests.fast.ingest.test_canonical_forms import DAYS
+from tests.support.golden import GOLDEN
 from tests.support.ingest.actions import ANNA, LEASE, SAMPLE, CaptureActions
+from tests.support.ingest.seen_days import Seen, changed_day, day_of_seen
 from tests.support.ingest.strategies import payload
 
 ENTRY: dict[str, Any] = {
@@ -40,7 +47,7 @@ async def test_a_first_capture_writes_everything(captures: CaptureActions) -> No
     row = captures.rows("select state::text, locked_at, locked_by, error from schedule_ingest.capture_session")
     assert row == [("done", None, None, None)]
     assert captures.values("select message from schedule_ingest.schedule_notification") == [
-        "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Göteborg."
+        "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Anna Svensson • Städning, Storgatan 1, 412 58 Göteborg."
     ]
     captures.verify()
 
@@ -231,6 +238,108 @@ async def test_a_better_canonicaliser_is_not_mistaken_for_a_changed_day(
     assert (same["outcome"], same["events"]) == ("unchanged", 0)
     assert (other["outcome"], other["version"], other["events"]) == ("changed", 2, 1)
     assert captures.one("select canonicalizer from schedule_ingest.day_snapshot") == day_module.CANONICALIZER
+
+
+def store_as_the_first_canonicaliser(captures: CaptureActions, day: dict[str, Any], *forms: dict[str, Any]) -> None:
+    """Give the only day of the database, and its events, the shifts that the first canonicaliser made of it."""
+    admin, seen = captures.admin, observe(day)
+    admin.execute("set session_replication_role = replica")
+    admin.execute(
+        "update schedule_ingest.schedule_version set canonicalizer = 1, payload = %s, payload_hash = %s",
+        [Jsonb(seen.payload), seen.payload_hash],
+    )
+    admin.execute("update schedule_ingest.day_snapshot set canonicalizer = 1, snapshot_payload = %s", [Jsonb(forms)])
+    for seq, form in enumerate(forms, 1):
+        admin.execute("update schedule_ingest.schedule_event set new_value = %s where seq = %s", [Jsonb(form), seq])
+    admin.execute("reset session_replication_role")
+
+
+def told(captures: CaptureActions) -> list[str]:
+    """The messages about the only day, in order."""
+    return captures.values("select message from schedule_ingest.schedule_notification order by created_at")
+
+
+FIRST_FORMS = json.loads((GOLDEN / "canonical" / "1.json").read_text())
+
+
+async def test_a_day_of_the_first_canonicaliser_is_carried_over_without_an_event(captures: CaptureActions) -> None:
+    """Its shifts have no titles: each stays as it is until it changes."""
+    day, forms = DAYS[2], FIRST_FORMS[2]["shifts"]
+    await captures.capture(day)
+    store_as_the_first_canonicaliser(captures, day, *forms)
+    (same,) = await captures.capture(day)
+    assert same is not None
+    assert (same["outcome"], same["events"], told(captures)) == ("unchanged", 0, ["3 changes on 2026-02-11."])
+    assert captures.one("select snapshot_payload from schedule_ingest.day_snapshot") == forms
+
+    night, morning, lunch = day["entries"]
+    later = {**day, "entries": [night, {**morning, "end": "11:30"}, lunch]}
+    both = {**later, "entries": [night, {**morning, "end": "11:30"}, {**lunch, "title": "Möte"}]}
+    changed, again, more = await captures.capture(later, later, both)
+    assert changed is not None
+    assert again is not None
+    assert more is not None
+    assert [(each["version"], each["events"]) for each in (changed, again, more)] == [(2, 1), (2, 0), (3, 1)]
+    old, new = captures.rows("select old_value, new_value from schedule_ingest.schedule_event where seq = 4")[0]
+    assert (old, new["title"]) == (forms[0], "Anna Svensson Ab • Städning 2h 30m")
+    assert told(captures)[1:] == [
+        "The 09:05 shift on 2026-02-11 now ends at 11:30.",
+        "The 12:00 shift on 2026-02-11 is now “Möte”.",
+    ]
+    rebuilt, known = captures.rebuilt()
+    assert rebuilt == known
+    captures.verify()
+
+
+async def test_shifts_that_the_first_canonicaliser_took_for_one_are_told_when_one_of_them_goes(
+    captures: CaptureActions,
+) -> None:
+    hours = {"start": "10:00", "end": "14:00"}
+    anna, bo = ({**hours, "title": f"Städning hos {name}"} for name in ("Anna", "Bo"))
+    await captures.capture(payload(anna))
+    form = {"customer_name": "", "raw_type_label": "Städning", "shift_type": "WORK", "customer_fingerprint": "städning"}
+    whole = captures.one("select snapshot_payload -> 0 from schedule_ingest.day_snapshot")
+    del whole["title"]
+    store_as_the_first_canonicaliser(captures, payload(anna, bo), whole | form)
+    lunch = {"start": "12:00", "end": "13:00", "title": "Lunch"}
+    await captures.capture(payload(anna, bo), payload(anna, bo, lunch), payload(anna, lunch))
+    assert told(captures)[1:] == [
+        "New shift on 2026-02-10: 12:00\N{EN DASH}13:00, Lunch.",
+        "Shift removed on 2026-02-10: 10:00\N{EN DASH}14:00, Städning Hos Bo.",
+    ]
+    rebuilt, known = captures.rebuilt()
+    assert rebuilt == known
+    captures.verify()
+
+
+# What people are told -------------------------------------------------------------------------------------------------
+
+
+async def test_a_change_is_told_in_the_language_of_its_person(captures: CaptureActions) -> None:
+    captures.add_user("anna", telegram_id=ANNA, language="sv")
+    work = captures.work()
+    await work.prepare(captures.worker)
+    for day in (A, B):
+        await captures.create(day)
+        await captures.finish(await captures.claim(work), work)
+    assert told(captures) == [
+        "Nytt pass den 2026-02-10: 10:00\N{EN DASH}14:00, Anna Svensson • Städning, Storgatan 1, 412 58 Göteborg.",
+        "Passet 10:00 den 2026-02-10 börjar nu 11:00.",
+    ]
+
+
+async def test_no_change_of_a_day_is_silent_however_it_is_spelled(captures: CaptureActions) -> None:
+    """Random days, each spelled as another camera would: `duly verify` asks the same of what they leave behind."""
+    chance, known = Random(4), list[Seen]()  # noqa: S311 (a day, not a secret)
+    for _ in range(25):
+        seen = changed_day(chance, known)
+        (result,) = await captures.capture(day_of_seen(seen, chance))
+        assert result is not None
+        assert bool(result["events"]) == (seen != known)
+        known = seen
+    rebuilt, snapshot = captures.rebuilt()
+    assert rebuilt == snapshot
+    captures.verify()
 
 
 # Being ready ----------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def test_a_day_is_given_seen_by_a_worker_and_told(admin: Admin, cli: IngestComma
         assert re.fullmatch(r"given     [0-9a-f-]{36}", first[0])
         assert first[1:] == [
             "done      2026-02-10 has version 1, 1 event and 1 message, from the data that came with it",
-            "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Billdal.",
+            "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
         ]
         again = cli.output("ingest", "capture", "--fixture", SAMPLE, "--user", 42).splitlines()
         assert again[1:] == ["done      2026-02-10 is as it was, version 1, says the data that came with it"]
@@ -48,8 +48,14 @@ def test_a_day_is_given_seen_by_a_worker_and_told(admin: Admin, cli: IngestComma
         told = cli.json("ingest", "capture", "--fixture", changed, "--user", 42)
         assert (told["state"], told["user_id"], told["result"]["version"]) == ("done", 42, 2)
         assert [(each["type"], each["sentence"]) for each in told["changes"]] == [
-            ("shift_time_changed", "Shift on 2026-02-10, Billdal: 10:00 → 11:00."),
-            ("shift_added", "New shift on 2026-02-10: 18:00\N{EN DASH}20:00, Göteborg."),
+            (
+                "shift_time_changed",
+                "The 10:00\N{EN DASH}14:00 shift on 2026-02-10 (Cleaning, Billdal) now starts at 11:00.",
+            ),
+            (
+                "shift_added",
+                "New shift on 2026-02-10: 18:00\N{EN DASH}20:00, Anna Svensson • Städning, Storgatan 12B, Göteborg.",
+            ),
         ]
         assert told["explanation"].startswith("It is done: ")
     assert check(admin, ("duly", "schedule_ingest")) == []
@@ -74,7 +80,7 @@ def test_a_photograph_is_given_read_by_a_worker_and_told(cli: IngestCommandLine)
         ).splitlines()
     assert re.fullmatch(r"given     [0-9a-f-]{36}", given)
     assert done == "done      2026-03-17 has version 1, 3 events and 1 message, from its photographs"
-    assert changes[0] == "  + New shift on 2026-03-17: 07:30\N{EN DASH}09:00, Åby."
+    assert changes[0] == "  + New shift on 2026-03-17: 07:30\N{EN DASH}09:00, Åke Öberg • Hemstädning, Åby."
     shown = cli.json("ingest", "show", given.split()[1])
     assert shown["result"]["input"] == "ocr"
     assert [image["sequence"] for image in shown["images"]] == [1]
@@ -134,14 +140,14 @@ def test_two_versions_are_compared_in_words_and_colours(cli: IngestCommandLine) 
     assert said.returncode == 0
     assert said.stdout.splitlines() == [
         "2026-02-10  version 1 → 2: 2 changes",
-        "  ~ Shift on 2026-02-10, Billdal: 10:00 → 11:00.",
+        "  ~ The 10:00\N{EN DASH}14:00 shift on 2026-02-10 (Cleaning, Billdal) now starts at 11:00.",
         "        start: 10:00 → 11:00",
-        "  - Shift removed on 2026-02-10: 18:00\N{EN DASH}20:00, Göteborg.",
+        "  - Shift removed on 2026-02-10: 18:00\N{EN DASH}20:00, Anna Svensson • Städning, Storgatan 12B, Göteborg.",
     ]
     environment = plain_environment(**cli.environment, FORCE_COLOR="1", TERM="xterm-256color")
     words = [*DULY, "ingest", "diff", DAY, "1", "2", "--user", "42"]
     coloured = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
-    assert "\x1b[33m  ~ Shift on" in coloured
+    assert "\x1b[33m  ~ The 10:00" in coloured
     assert "\x1b[31m  - Shift removed" in coloured
     back = cli.json("ingest", "diff", DAY, 2, 1, "--user", 42)
     assert [each["type"] for each in back] == ["shift_time_changed", "shift_added"]

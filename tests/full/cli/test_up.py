@@ -142,7 +142,7 @@ def test_it_takes_a_day_given_as_data_and_never_its_sample_for_photographs(home:
     assert given.startswith("given     ")
     assert told == [
         "done      2026-02-10 has version 1, 1 event and 1 message, from the data that came with it",
-        "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Billdal.",
+        "  + New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
     ]
     assert run_duly("users", "create", "anna", "--telegram-id", "42", DULY_HOME=str(home)).returncode == 0
     with httpx2.Client(base_url=address, headers={"Duly-User": "anna"}, trust_env=False, timeout=30) as anna:

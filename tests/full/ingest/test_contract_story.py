@@ -131,8 +131,8 @@ def test_the_contracts_how_to_test_from_one_to_five(desk: Desk) -> None:
     ]
     told = "select message from schedule_ingest.schedule_notification where status = 'pending' order by created_at"
     assert desk.ask(told) == [
-        "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Billdal.",
-        "Shift on 2026-02-10, Billdal: 10:00 → 11:00.",
+        "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
+        "The 10:00 shift on 2026-02-10 now starts at 11:00.",
     ]
     third = desk.add()
     desk.work()

@@ -1,5 +1,6 @@
 """What changed between two states of a day; and whatever changed, replaying it rebuilds the day."""
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,27 @@ def test_events_replayed_over_an_empty_day_rebuild_every_state(history: list[dic
         known = seen
         values = [(each.old.document if each.old else None, each.new.document if each.new else None) for each in events]
         assert replay(values) == sorted(known, key=lambda shift: shift.order)
+
+
+def seen_by_a_person(day: dict[str, Any]) -> set[tuple[Any, ...]]:
+    """The lines of a day as a person sees them: times, the words of the title, and those of the place in any order."""
+    return {
+        (
+            each["start"],
+            each["end"],
+            each["title"],
+            frozenset(re.findall(r"\w+", each.get("address", "") + f" {each.get('location', '')}")),
+        )
+        for each in day["entries"]
+    }
+
+
+@settings(max_examples=300)
+@given(histories)
+def test_a_day_has_events_exactly_when_a_person_sees_another(history: list[dict[str, Any]]) -> None:
+    for before, after in pairwise(history):
+        is_changed = seen_by_a_person(before) != seen_by_a_person(after)
+        assert bool(diff(observe(before).shifts, observe(after).shifts)) == is_changed
 
 
 @given(histories)
