@@ -182,8 +182,8 @@ select pg_advisory_xact_lock(ordered.key)
 from (select distinct given.key from unnest(%(keys)s::bigint[]) as given (key) order by given.key) as ordered;
 
 -- name: find_days
--- What is known of these days. A payload comes along only where another canonicaliser wrote it or a shift of its snapshot, or
--- somebody asks for it.
+-- What is known of these days. A payload comes along only where another canonicaliser wrote it or a shift of its snapshot,
+-- or somebody asks for it.
 select
     given.user_id,
     given.schedule_date,
@@ -215,7 +215,8 @@ left join lateral (
     limit 1
 ) as snapshot on true
 cross join lateral (
-    select %(canonicalizer)s is distinct from version.canonicalizer or %(canonicalizer)s <> snapshot.canonicalizer as is_foreign
+    select
+        version.canonicalizer is distinct from %(canonicalizer)s or snapshot.canonicalizer <> %(canonicalizer)s as is_foreign
 ) as form;
 
 -- name: find_versions

@@ -234,7 +234,7 @@ def _title_without_bullet(words: Sequence[str]) -> _Title:
         label, kind, length = found
         rest = bare[at + length :]
         next_word = folded(rest[0]) if rest else ""
-        if label in WEAK_LABELS and (at or (rest and next_word not in PREPOSITIONS)):
+        if next_word in COMPANY_WORDS or (label in WEAK_LABELS and (at or (rest and next_word not in PREPOSITIONS))):
             continue
         if not at and len(rest) > 1 and kind is ShiftType.WORK and next_word in CUSTOMER_FOLLOWS:
             return _Title(as_name(" ".join(rest[1:])), as_name(" ".join([label, *marks])), kind)

@@ -742,11 +742,11 @@ limit %(most)s;
 
 -- name: changed_days_have_events
 -- contract: ingest
--- A version that reads differently at some time of the day than the one before has an event: other words, or other digits.
--- Case, accents, punctuation, order, look-alikes, durations and two letters of a long word are matters of reading. The first
--- canonicaliser dropped words; what another program wrote, and tables without a log of sessions, are not asked about.
-select format('version %%s of %%s of %%s has no event, and from %%s to %%s not both have: %%s', version, schedule_date, user_id,
-    start, "end", min(word)) as offender
+-- A version that reads differently at some time of the day than the one before has an event: other words, or other
+-- digits. Case, accents, punctuation, order, look-alikes, durations and two letters of a long word are matters of reading.
+-- The first canonicaliser dropped words; what another program wrote, and tables without a log of sessions, are not asked.
+select format('version %%s of %%s of %%s has no event, and from %%s to %%s the word %%s is in one of both alone', version,
+    schedule_date, user_id, start, "end", min(word)) as offender
 from (
     select v.user_id, v.schedule_date, v.version, entry.value ->> 'start' as start, entry.value ->> 'end' as "end",
         coalesce(array_agg(read.word) filter (where side.is_new), array[]::text[]) as after,

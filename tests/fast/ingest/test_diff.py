@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from duly.ingest.canonical import observe
-from duly.ingest.diff import EventType, diff
+from duly.ingest.diff import Change, EventType, diff
 from duly.ingest.notices import NO_VALUE_HASH, NoticeType, events_of, notices_of, sentence_of
 from duly.ingest.shift import Shift
 from duly.ingest.words import WORDS
@@ -198,6 +198,19 @@ def test_a_person_is_told_in_their_language() -> None:
     )
     assert notice.message("zh") == "2026-02-10 10:00 的班次：改为 15:00 结束；已取消；改为“Fönsterputs”。"
     assert notice.message("de") == notice.message() == notice.message("en")
+
+
+def test_the_longest_sentence_is_a_message() -> None:
+    """A message has 4096 characters at most, in the database as in Telegram."""
+
+    def longest(letter: str, start: str) -> Shift:
+        words = " ".join([letter * 9] * 50)
+        title, address = f"{words[:249]} • {words[:248]}", f"{words[:498]} 1"
+        (found,) = shifts({"start": start, "end": "14:00", "title": title, "address": address, "location": words})
+        return found
+
+    change = Change(EventType.TIME_CHANGED, longest("a", "10:00"), longest("b", "11:00"))
+    assert 3000 < max(len(sentence_of(DAY, change, language)) for language in WORDS) <= 4096
 
 
 def test_every_language_has_every_text_with_the_same_values() -> None:

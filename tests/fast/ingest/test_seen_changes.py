@@ -84,7 +84,7 @@ def test_what_is_only_spelled_otherwise_is_no_event(old: Any, new: Any) -> None:
     "customer",
     [
         "Skolan Eken", "Office Depot", "Kontoret Norr", "Café Paus", "Restids AB", "Meeting Point", "Admin Olsson",
-        "Lunchen Café", "Scholl Fotvård", "Officer Berg", "Skola Eken",
+        "Lunchen Café", "Bergs Städning AB", "Scholl Fotvård", "Officer Berg", "Skola Eken",
     ],
 )  # fmt: skip
 def test_a_customer_that_looks_like_a_label_stays_a_customer(customer: str) -> None:

@@ -10,18 +10,22 @@ from typing import Any
 __all__ = ["Seen", "changed_day", "day_of_seen", "entry_of", "random_day", "respelled"]
 
 WHO = (
-    "Anna Svensson",
-    "Bo Berg",
-    "Skolan Eken",
-    "Office Depot",
-    "Förskolan 3 Eken",
-    "Förskolan 4 Eken",
-    "Bergs AB",
-    "",
-)
+    "Anna Svensson", "Bo Berg", "Skolan Eken", "Office Depot", "Café Paus", "Förskolan 3 Eken", "Förskolan 4 Eken",
+    "Bergs AB", "Bergs HB", "",
+)  # fmt: skip
 WORK = ("Städning", "Fönsterputs", "Hemstädning", "Trappstädning")
-WHAT = (*WORK, "Städning kök", "Städning badrum", "Möte", "Sjuk", "Lunch", "Jour", "Matlagning", "Restid")
-LABELS = (*WORK, "Städning kök", "Städning badrum", "Möte", "Sjuk", "Lunch", "Restid", "Möte med facket")
+WHAT = (*WORK, "Städning kök", "Städning badrum", "Möte", "Sjuk", "Lunch", "Jour", "Matlagning", "Restid till Borås")
+LABELS = (
+    *WORK,
+    "Städning kök",
+    "Städning badrum",
+    "Möte",
+    "Sjuk",
+    "Lunch",
+    "Restid",
+    "Möte med facket",
+    "Restid till Borås",
+)
 MARKS = ("", "", "", "", "avbokad", "inställd")
 PLACES = (
     ("", "", "", "", ""), ("", "", "", "", "Billdal"), ("", "", "", "", "Göteborg"),
