@@ -450,8 +450,10 @@ async def put_snapshots(connection: Connection, schema: str, taken: Sequence[Tak
     )
 
 
-async def add_notices(connection: Connection, schema: str, taken: Sequence[Taken], languages: Mapping[int, str]) -> int:
-    """Write down what people are to be told, each in their language; how many messages there were."""
+async def add_notices(
+    connection: Connection, schema: str, taken: Sequence[Taken], languages: Mapping[int, str] | None = None
+) -> int:
+    """Write down what people are to be told, each in their language or in English; how many messages there were."""
     notices = [(each, notice) for each in taken for notice in each.step.notices]
     if not notices:
         return 0
@@ -463,7 +465,7 @@ async def add_notices(connection: Connection, schema: str, taken: Sequence[Taken
         schedule_dates=[each.day.schedule_date for each, _ in notices],
         session_ids=[each.lease.key for each, _ in notices],
         types=[notice.type.value for _, notice in notices],
-        messages=[notice.message(languages.get(each.day.user_id)) for each, notice in notices],
+        messages=[notice.message((languages or {}).get(each.day.user_id)) for each, notice in notices],
         event_ids=[as_json(list(map(str, notice.event_ids))) for _, notice in notices],
     )
 
