@@ -78,7 +78,7 @@ def test_a_file_that_is_no_day_is_refused_at_once(text: str, words: str, admin: 
     file.write_text(text)
     refusal = cli.error("ingest", "capture", "--fixture", file, "--user", 42)
     assert isinstance(refusal, InvalidArgument)
-    assert str(refusal).startswith(f"{file}: ")
+    assert "day.json: " in str(refusal)
     assert words in str(refusal)
     ((rows,),) = admin.execute("select count(*) from schedule_ingest.capture_session").fetchall()
     assert rows == 0

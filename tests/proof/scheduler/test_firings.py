@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import pytest
 
 from duly.scheduler.rule import parse_rule
-from tests.support.scheduler.oracle import RULES, Window, changes_of, firings
+from tests.support.scheduler.minutes import RULES, Window, changes_of, firings
 
 FIRST, LAST = datetime(2005, 1, 1, tzinfo=UTC), datetime(2101, 1, 1, tzinfo=UTC)
 PARTS = 32

@@ -1,240 +1,126 @@
-"""When a rule fires, worked out from its words alone: minute by minute, with nothing of duly.
+"""An independent reading of rules: brute force over every minute, with the written rule for gap and overlap."""
 
-A rule here is fields of crontab(5) or a periodic rule's JSON. Every real minute around a change of clocks has the time
-that the wall showed; a time of day is the first minute whose wall shows it, or the first after the gap that left it
-out; a rule with * or / in its minutes or hours fires at every real minute that its fields name.
-"""
-
-import calendar
 import json
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
-from functools import cached_property, lru_cache
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-__all__ = ["RULES", "Window", "changes_of", "firings"]
+__all__ = ["brute_force"]
 
-MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
-NAMES = {
-    **{name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))},
-    **{name.upper(): number for number, name in enumerate(calendar.month_abbr) if name},
-}
-WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-
-CRON = (
-    *("0 0 * * *", "30 0 * * *", "1 0 * * *", "0 1 * * *", "30 1 * * *", "0 2 * * *", "15 2 * * *", "30 2 * * *"),
-    *("59 2 * * *", "0 3 * * *", "30 3 * * *", "0 4 * * *", "0 12 * * *", "0 22 * * *", "0 23 * * *", "30 23 * * *"),
-    *("59 23 * * *", "0 0,12 * * *", "30 1,2,3 * * *", "0,30 2 * * *", "0-59 2 * * *", "15 0-4 * * *"),
-    *("30 2 * * SUN", "30 2 * * 0", "0 0 * * MON", "30 23 * * SAT", "30 0 * * 7", "0 2 * * MON-FRI", "30 2 1-7 * *"),
-    *("30 2 L * *", "0 0 1 * *", "30 23 L * *", "30 2 LW * *", "30 2 * * SUN#1", "30 2 * * 0#5", "30 2 * * 0L"),
-    *("30 2 29 2 *", "30 2 31 * *", "0 2 * 3 *", "30 2 * 3,10,11 SUN", "30 1 * OCT,NOV *", "0 3 8-14 3 *"),
-    *("30 23 27 * *", "0 0 30 12 *", "30 2 */2 * *", "30 2 1,15 * MON", "30 0 15 * *", "0 10 28-31 * *"),
-    *("* * * * *", "*/5 * * * *", "*/20 0 * * *", "*/7 2 * * *", "0 * * * *", "30 * * * *", "0 */2 * * *"),
-    *("0 */6 * * *", "15 */5 * * SUN", "*/30 0-3 * * *", "59 * * * *", "0 1-23/2 * * *", "*/15 2,3 * * SAT,SUN"),
-    *("5 */3 1-15 * *", "* 2 * * *", "*/10 23 * * *"),
-)
-PERIODIC: tuple[Mapping[str, Any], ...] = (
-    *({"every": "day", "at": at} for at in ("00:00", "00:30", "02:00", "02:30", "03:00", "12:00", "23:00", "23:30")),
-    *({"every": "day", "interval": n, "at": "02:30"} for n in (2, 3, 7, 28, 31, 364, 365, 366)),
-    {"every": "day", "at": ["02:00", "02:30", "23:59"]},
-    *({"every": "week", "at": at} for at in ("00:00", "02:30", "23:30")),
-    *({"every": "week", "interval": n, "weekdays": ["sat", "sun"], "at": "23:30"} for n in (1, 2, 52)),
-    {"every": "week", "weekdays": ["mon", "thu"], "at": ["02:30", "17:30"]},
-    *({"every": "month", "day": day, "at": "02:30"} for day in (1, 28, 29, 31, "last")),
-    *({"every": "month", "nth": nth, "weekday": "sun", "at": "02:30"} for nth in (1, 5, "last")),
-    {"every": "month", "interval": 3, "day": 27, "at": "23:30"},
-    {"every": "year", "at": "02:30"},
-    {"every": "year", "month": 3, "nth": "last", "weekday": "sun", "at": "02:30"},
-    {"every": "year", "month": 2, "day": 29, "at": "00:00"},
-    {"every": "year", "interval": 4, "month": 12, "day": 30, "at": "10:00"},
-)
-RULES = (*(f"cron: {fields}" for fields in CRON), *(json.dumps(each) for each in PERIODIC))
+MINUTE = timedelta(minutes=1)
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
-# Zones ----------------------------------------------------------------------------------------------------------------
+def brute_force(text: str, zone: ZoneInfo, begin: datetime, end: datetime, anchor: date) -> list[datetime]:
+    """Every instant of a rule from `begin` until before `end`."""
+    minutes = [begin + MINUTE * nth for nth in range((end - begin) // MINUTE)]
+    fires, follows_elapsed = reading_of(text, anchor)
+    if follows_elapsed:
+        return [at for at in minutes if fires(at.astimezone(zone).replace(tzinfo=None))]
+    found = set[datetime]()
+    seen = set[datetime]()
+    before: datetime | None = None
+    for at in minutes:
+        local = at.astimezone(zone).replace(tzinfo=None)
+        if before is not None and local > before + MINUTE:  # spring: the minutes between are left out
+            skipped = before + MINUTE
+            while skipped < local:
+                if skipped not in seen and fires(skipped):
+                    found.add(at)
+                seen.add(skipped)
+                skipped += MINUTE
+        if local not in seen and fires(local):
+            found.add(at)
+        seen.add(local)
+        before = local
+    return sorted(found)
 
 
-def changes_of(zone: ZoneInfo, first: datetime, last: datetime) -> Sequence[datetime]:
-    """Every instant between two at which the clocks of a zone are set."""
-    found: list[datetime] = []
-    at, offset = first, first.astimezone(zone).utcoffset()
-    while at < last:
-        later = at + DAY
-        while (now := later.astimezone(zone).utcoffset()) != offset:
-            low, high = 0, int((later - at).total_seconds())
-            while high - low > 1:
-                middle = (low + high) // 2
-                is_before = (at + timedelta(seconds=middle)).astimezone(zone).utcoffset() == offset
-                low, high = (middle, high) if is_before else (low, middle)
-            at += timedelta(seconds=high)
-            found.append(at)
-            offset = at.astimezone(zone).utcoffset()
-            if offset == now:
-                break
-        at = later
+def reading_of(text: str, anchor: date) -> tuple[Callable[[datetime], bool], bool]:
+    """Does it fire at a minute of the wall clock? And does it follow elapsed time?"""
+    if text.startswith("cron:"):
+        return cron_reading(text.removeprefix("cron:").split())
+    return periodic_reading(json.loads(text), anchor), False
+
+
+def cron_reading(fields: list[str]) -> tuple[Callable[[datetime], bool], bool]:
+    """Crontab(5): either day matches when both are named."""
+    minute, hour = numbers(fields[0], 0, 59), numbers(fields[1], 0, 23)
+    month = numbers(fields[3], 1, 12)
+    is_and = fields[2].startswith("*") or fields[4].startswith("*")
+
+    def fires(at: datetime) -> bool:
+        if at.minute not in minute or at.hour not in hour or at.month not in month:
+            return False
+        by_day, by_weekday = day_matches(fields[2], at), weekday_matches(fields[4], at)
+        return (by_day and by_weekday) if is_and else (by_day or by_weekday)
+
+    return fires, any(sign in fields[0] + fields[1] for sign in "*/")
+
+
+def numbers(text: str, least: int, most: int) -> set[int]:
+    """A field of numbers."""
+    found = set[int]()
+    for part in text.split(","):
+        span, _, step = part.partition("/")
+        first, _, last = span.partition("-")
+        low = least if span == "*" else int(first)
+        high = most if span == "*" or (step and not last) else int(last or first)
+        found |= set(range(low, high + 1, int(step or 1)))
     return found
 
 
-@dataclass(frozen=True)
-class Window:
-    """Every real minute of a few days in a zone, with what the wall shows."""
-
-    zone: ZoneInfo
-    first: datetime
-    minutes: int
-
-    @property
-    def last(self) -> datetime:
-        """The first instant after it."""
-        return self.first + self.minutes * MINUTE
-
-    @cached_property
-    def walls(self) -> Sequence[datetime]:
-        """What the wall shows, minute by minute."""
-        return [
-            (self.first + number * MINUTE).astimezone(self.zone).replace(tzinfo=None, fold=0)
-            for number in range(self.minutes)
-        ]
-
-    @cached_property
-    def shown_at(self) -> Mapping[datetime, int]:
-        """The first minute at which the wall shows a time."""
-        shown: dict[datetime, int] = {}
-        for number, wall in enumerate(self.walls):
-            shown.setdefault(wall, number)
-        return shown
-
-    @cached_property
-    def highest(self) -> Sequence[datetime]:
-        """The latest time that the wall has shown so far."""
-        highest: list[datetime] = []
-        for wall in self.walls:
-            highest.append(max(wall, highest[-1]) if highest else wall)
-        return highest
-
-    def instant_of(self, local: datetime) -> datetime | None:
-        """The first minute whose wall shows this, or the first that is past it; None outside of the window."""
-        number = self.shown_at.get(local)
-        if number is None:
-            number = bisect_left(self.highest, local)
-        if number == self.minutes or (number == 0 and self.walls[0] != local):
-            return None
-        return self.first + number * MINUTE
+def day_matches(text: str, at: datetime) -> bool:
+    """The day of the month."""
+    if text == "L":
+        return (at + timedelta(days=1)).day == 1
+    return at.day in numbers(text, 1, 31)
 
 
-# Rules ----------------------------------------------------------------------------------------------------------------
+def weekday_matches(text: str, at: datetime) -> bool:
+    """The day of the week; 0 and 7 are Sunday."""
+    sunday = (at.weekday() + 1) % 7
+    if "#" in text:
+        weekday, nth = text.split("#")
+        return sunday == int(weekday) % 7 and (at.day - 1) // 7 + 1 == int(nth)
+    if text.endswith("L"):
+        return sunday == int(text[:-1]) % 7 and (at + timedelta(days=7)).month != at.month
+    return sunday in {number % 7 for number in numbers(text, 0, 7)}
 
 
-def firings(text: str, window: Window, anchor: date) -> list[tuple[datetime, date | None]]:
-    """The instants of a window at which a rule fires, each with the day that it names; None of an elapsed one."""
-    if text.startswith("cron:"):
-        fields = text.removeprefix("cron: ").split()
-        if any(sign in fields[0] + fields[1] for sign in "*/"):
-            return list(elapsed(fields, window))
-        clocks = [time(hour, minute) for hour in values(fields[1], 0, 23) for minute in values(fields[0], 0, 59)]
-        return at_clocks(lambda day: is_cron_day(tuple(fields[2:]), day), clocks, window)
-    rule = json.loads(text)
-    several = rule["at"] if isinstance(rule["at"], list) else [rule["at"]]
-    return at_clocks(lambda day: is_periodic_day(text, day, anchor), [time.fromisoformat(at) for at in several], window)
+def periodic_reading(rule: dict[str, Any], anchor: date) -> Callable[[datetime], bool]:
+    """Days of every so many days, weeks, months or years, counted from the anchor's."""
+    at: Any = rule["at"]
+    times: list[str] = [at] if isinstance(at, str) else at
+    interval = int(str(rule.get("interval", 1)))
 
+    def fires(local: datetime) -> bool:
+        day = local.date()
+        return local.strftime("%H:%M") in times and day >= anchor and fires_on(day)
 
-def at_clocks(
-    is_day: Callable[[date], bool], clocks: Sequence[time], window: Window
-) -> list[tuple[datetime, date | None]]:
-    """The instants of times of day on the days of a window; what falls together is one."""
-    found: dict[datetime, date | None] = {}
-    day = window.walls[0].date() - DAY
-    while day <= window.walls[-1].date():
-        for clock in sorted(clocks) if is_day(day) else ():
-            if instant := window.instant_of(datetime.combine(day, clock)):
-                found.setdefault(instant, day)
-        day += DAY
-    return sorted(found.items())
+    def fires_on(day: date) -> bool:
+        months = (day.year - anchor.year) * 12 + day.month - anchor.month
+        match rule["every"]:
+            case "day":
+                return (day - anchor).days % interval == 0
+            case "week":
+                weeks = ((day - timedelta(days=day.weekday())) - (anchor - timedelta(days=anchor.weekday()))).days // 7
+                wanted = rule.get("weekdays", [DAYS[anchor.weekday()]])
+                return weeks % interval == 0 and DAYS[day.weekday()] in wanted
+            case "month":
+                return months % interval == 0 and in_month(day)
+            case _:
+                month = rule.get("month", anchor.month)
+                return (day.year - anchor.year) % interval == 0 and day.month == month and in_month(day)
 
+    def in_month(day: date) -> bool:
+        last = ((day.replace(day=1) + timedelta(days=32)).replace(day=1) - timedelta(days=1)).day
+        if "nth" in rule:
+            if DAYS[day.weekday()] != rule["weekday"]:
+                return False
+            return day.day + 7 > last if rule["nth"] == "last" else (day.day - 1) // 7 + 1 == rule["nth"]
+        wanted = rule.get("day", anchor.day)
+        return day.day == (last if wanted == "last" else min(int(str(wanted)), last))
 
-def elapsed(fields: Sequence[str], window: Window) -> Iterator[tuple[datetime, None]]:
-    """Every real minute that the fields name."""
-    minutes, hours = set(values(fields[0], 0, 59)), set(values(fields[1], 0, 23))
-    for number, wall in enumerate(window.walls):
-        if wall.minute in minutes and wall.hour in hours and is_cron_day(tuple(fields[2:]), wall.date()):
-            yield window.first + number * MINUTE, None
-
-
-@lru_cache(maxsize=100_000)
-def is_cron_day(fields: tuple[str, ...], day: date) -> bool:
-    """Do day of month, month and day of week name this day? Either day will do, where neither has a star."""
-    days, months, weekdays = fields
-    if day.month not in values(months, 1, 12):
-        return False
-    of_month = any(is_day_of_month(word, day) for word in days.split(","))
-    of_week = any(is_day_of_week(word, day) for word in weekdays.split(","))
-    return of_month and of_week if days.startswith("*") or weekdays.startswith("*") else of_month or of_week
-
-
-def is_day_of_month(word: str, day: date) -> bool:
-    """Is this the day of the month that a word means?"""
-    last = calendar.monthrange(day.year, day.month)[1]
-    if word == "L":
-        return day.day == last
-    if word == "LW":
-        working = max(number for number in range(last - 2, last + 1) if day.replace(day=number).weekday() < 5)
-        return day.day == working
-    return day.day in values(word, 1, 31)
-
-
-def is_day_of_week(word: str, day: date) -> bool:
-    """Is this the day of the week that a word means?"""
-    number = day.isoweekday() % 7
-    if word.endswith("L") and word != "L":
-        last = calendar.monthrange(day.year, day.month)[1]
-        return number in {each % 7 for each in values(word[:-1], 0, 7)} and day.day > last - 7
-    name, _, nth = word.partition("#")
-    if number not in {each % 7 for each in values(name, 0, 7)}:
-        return False
-    return not nth or (day.day - 1) // 7 + 1 == int(nth)
-
-
-@lru_cache(maxsize=10_000)
-def values(field: str, least: int, most: int) -> tuple[int, ...]:
-    """The numbers that a field names."""
-    found = set[int]()
-    for part in field.split(","):
-        span, _, step = part.partition("/")
-        first, _, last = span.partition("-")
-        low, high = (least, most) if first == "*" else (number_of(first), number_of(last or first))
-        found.update(range(low, high + 1, int(step or 1)))
-    return tuple(sorted(found))
-
-
-def number_of(word: str) -> int:
-    """A number, or what a name stands for."""
-    return NAMES[word] if word in NAMES else int(word)
-
-
-@lru_cache(maxsize=100_000)
-def is_periodic_day(text: str, day: date, anchor: date) -> bool:
-    """Does a periodic rule that begins on the anchor's day name this one?"""
-    rule = json.loads(text)
-    every, interval = rule["every"], rule.get("interval", 1)
-    if day < anchor:
-        return False
-    if every == "day":
-        return (day - anchor).days % interval == 0
-    if every == "week":
-        weeks = ((day - timedelta(days=day.weekday())) - (anchor - timedelta(days=anchor.weekday()))).days // 7
-        named = rule.get("weekdays", [WEEKDAYS[anchor.weekday()]])
-        return weeks % interval == 0 and WEEKDAYS[day.weekday()] in named
-    months = (day.year - anchor.year) * 12 + day.month - anchor.month
-    if every == "month" and months % interval:
-        return False
-    if every == "year" and ((day.year - anchor.year) % interval or day.month != rule.get("month", anchor.month)):
-        return False
-    last = calendar.monthrange(day.year, day.month)[1]
-    if "nth" in rule:
-        is_nth = day.day > last - 7 if rule["nth"] == "last" else (day.day - 1) // 7 + 1 == rule["nth"]
-        return is_nth and WEEKDAYS[day.weekday()] == rule["weekday"]
-    wanted = rule.get("day", anchor.day)
-    return day.day == (last if wanted == "last" else min(wanted, last))
+    return fires
