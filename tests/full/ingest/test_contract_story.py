@@ -174,7 +174,7 @@ def test_it_ends_with_0_whatever_came_of_the_session(command: tuple[str, ...], d
     bad = desk.add()
     said = desk.work(*command)
     assert '"event":"session.failed"' in said
-    assert f"duly: session {bad}: failed: {desk.fixture.relative_to(desk.directory)}: must hold an object" in said
+    assert f"duly: session {bad}: failed: {desk.fixture.name}: must hold an object" in said
     assert desk.state(bad) == "failed"
     (error,) = desk.ask(f"select error from schedule_ingest.capture_session where id = '{bad}'")
     assert error.endswith("must hold an object with schedule_date and entries")
