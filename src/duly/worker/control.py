@@ -107,7 +107,7 @@ class Control:
         """Why no work can be done now; None when it can."""
         if self.stops_asked:
             return "the worker is stopping"
-        if not self.is_registered:
+        if not (self.is_registered and self.lanes):
             return "the worker is starting"
         if not self.alive():
             return "the worker does not go round any more; restart it"

@@ -9,6 +9,7 @@ dead workers held, and a keeper renews what we hold.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter
@@ -89,7 +90,7 @@ class Lanes:
         self.awake_until = 0.0
         self.is_stopping = False
         self.tidy_at = 0.0
-        self.answered_at = 0.0  # when the database last answered this kind, by our monotonic clock
+        self.answered_at = -math.inf  # when the database last answered this kind, by our monotonic clock
 
     # Loops ------------------------------------------------------------------------------------------------------------
 
