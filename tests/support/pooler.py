@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from duly.db.embedded.account import server_account
 
-__all__ = ["find_pgbouncer", "pooler"]
+__all__ = ["find_pgbouncer", "needs_pgbouncer", "pooler"]
 
 CONFIGURATION = """\
 [databases]
@@ -38,6 +39,11 @@ def find_pgbouncer() -> str | None:
     return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
+needs_pgbouncer = pytest.mark.skipif(
+    not find_pgbouncer(), reason="no pgbouncer on this machine (Debian: apt install pgbouncer)"
+)
+
+
 @contextmanager
 def pooler(
     address: str, directory: Path, *others: str, size: int = 4, is_restarted: bool = False
@@ -47,7 +53,7 @@ def pooler(
     As a machine's own supervisor does, it may be started again when it dies; the file `deaths` then has a line each.
     """
     program = find_pgbouncer()
-    assert program, "the caller looks for pgbouncer first"
+    assert program, "mark the test with needs_pgbouncer"
     parts = conninfo_to_dict(address)
     account = server_account()
     here = directory / "pooler"

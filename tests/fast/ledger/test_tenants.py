@@ -14,7 +14,7 @@ from duly.ledger import store
 from duly.verify import INVARIANTS, check
 from duly.verify.invariants import SEEING
 from tests.support.ledger.actions import ORG, OTHER_ORG, Admin, JobActions
-from tests.support.pooler import pooler
+from tests.support.pooler import needs_pgbouncer, pooler
 
 ROLES = Names()
 RUNTIME = (ROLES.worker, ROLES.api, ROLES.readonly)
@@ -149,6 +149,7 @@ def test_c3_workers_and_the_owner_see_every_org(jobs: JobActions, admin: Admin) 
             assert admin.execute("update ledger.job set run_at = run_at").rowcount == 2
 
 
+@needs_pgbouncer
 def test_c3_two_tenants_through_one_pooled_connection_never_meet(jobs: JobActions, admin: Admin, home: Path) -> None:
     jobs.enqueue(rows=3)
     jobs.enqueue(org=OTHER_ORG, rows=3)

@@ -28,16 +28,13 @@ from duly.verify.doctor import CHECKS, Case, Finding, Limits, Verdict, examine, 
 from duly.verify.doctor.server import get_jit, notes_on_jit
 from duly.verify.doctor.words import first_words
 from tests.support.locks import supabase_turn, wait_until_blocked
-from tests.support.pooler import find_pgbouncer, pooler
+from tests.support.pooler import needs_pgbouncer, pooler
 from tests.support.telegram import TOKEN
 
 Admin = psycopg.Connection[Any]
 MakeRole = Callable[[str], str]
 OK, WARN, BAD = Verdict.OK, Verdict.WARN, Verdict.BAD
 AT_ONCE = Limits(lock_warn_seconds=0)
-needs_pooler = pytest.mark.skipif(
-    not find_pgbouncer(), reason="no pgbouncer on this machine (Debian: apt install pgbouncer)"
-)
 
 
 @pytest.fixture
@@ -176,7 +173,7 @@ def test_a_pool_that_does_not_fit_is_a_warning(plain_database: str) -> None:
     assert re.match(r"set DULY_POOL_SIZE=\d\d,", str(finding.fix))
 
 
-@needs_pooler
+@needs_pgbouncer
 def test_a_pool_before_a_pooler_takes_nothing_from_the_server(plain_database: str, home: Path) -> None:
     with pooler(plain_database, home) as pooled:
         assert look("connections", pooled, DULY_POOL_SIZE=200).verdict is OK
@@ -275,7 +272,7 @@ def test_a_direct_address_beside_the_same_address_is_fine(database: str) -> None
     assert look("listen", database, DATABASE_DIRECT_URL=database).verdict is OK
 
 
-@needs_pooler
+@needs_pgbouncer
 def test_a_pooler_without_a_way_past_it_is_a_warning(database: str, home: Path) -> None:
     with pooler(database, home) as pooled:
         lonely = look("pooler", pooled)
@@ -284,14 +281,14 @@ def test_a_pooler_without_a_way_past_it_is_a_warning(database: str, home: Path) 
         assert look("listen", pooled).verdict is WARN
 
 
-@needs_pooler
+@needs_pgbouncer
 def test_a_pooler_with_a_way_past_it_is_fine(database: str, home: Path) -> None:
     with pooler(database, home) as pooled:
         assert look("pooler", pooled, DATABASE_DIRECT_URL=database).verdict is OK
         assert look("listen", pooled, DATABASE_DIRECT_URL=database).verdict is OK
 
 
-@needs_pooler
+@needs_pgbouncer
 def test_a_direct_address_that_is_a_pooler_is_bad(database: str, home: Path) -> None:
     with pooler(database, home) as pooled:
         finding = look("pooler", pooled, DATABASE_DIRECT_URL=pooled)
@@ -994,7 +991,7 @@ def test_every_check_can_be_made_on_each_major(embedded: bool, database: str) ->
     assert {finding.check for finding in findings if finding.verdict is BAD} == set()
 
 
-@needs_pooler
+@needs_pgbouncer
 def test_every_check_can_be_made_through_a_pooler(database: str, home: Path) -> None:
     with pooler(database, home) as pooled:
         findings = list(examine(pooled, settings_for(pooled, DATABASE_DIRECT_URL=database)))

@@ -13,7 +13,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.fast.tools.test_workshop import SMALL_PYPROJECT
-from tests.support.pooler import find_pgbouncer
+from tests.support.pooler import needs_pgbouncer
 from tests.support.processes import PYTHON, plain_environment
 from tests.support.small_project import PACKAGES, make_project
 
@@ -44,7 +44,7 @@ def test_it_runs_in_parallel_and_in_random_order() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not find_pgbouncer(), reason="no pgbouncer on this machine (Debian: apt install pgbouncer)")
+@needs_pgbouncer
 @pytest.mark.timeout(600)
 def test_the_lease_holds_through_a_pooler_in_transaction_mode() -> None:
     answer = run_tests("tests/fast/kernel", "--through-pooler", "-n", "2")
