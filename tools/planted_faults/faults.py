@@ -313,8 +313,8 @@ SCHEDULER = (
     Fault(
         "scheduler-advance-sign",
         "src/duly/scheduler/plan.py",
-        "None if was_paused else at - advance",
-        "None if was_paused else at + advance",
+        "None if skipped else at - advance",
+        "None if skipped else at + advance",
         "A reminder that should come in advance comes afterwards.",
     ),
     Fault(
