@@ -301,7 +301,9 @@ class ListedRun(Shown):
     status: RunStatus
     remind_at: Instant | None = Field(description="When they are reminded; null once that is under way, or never.")
     sent_at: Instant | None = Field(description="When they were first reminded.")
-    reason: str | None = Field(description="Why it ended without an answer.")
+    reason: str | None = Field(
+        description="Why it ended without an answer; or, while it is open, why its period key is its own instant."
+    )
     created_at: Instant
     updated_at: Instant
 

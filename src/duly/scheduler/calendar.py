@@ -40,6 +40,7 @@ class Appointment:
     name: str
     place: str
     changed_at: datetime
+    is_cancelled: bool = False
 
 
 # What is shown --------------------------------------------------------------------------------------------------------
@@ -136,17 +137,21 @@ def event_of_firing(firing: Firing, schedule: Schedule) -> Event:
 
 
 def event_of_appointment(appointment: Appointment) -> Event:
-    """Something else; it takes its time."""
+    """Something else; it takes its time, unless it is cancelled."""
     lines: dict[str, object] = {
         "uid": appointment.uid,
         "dtstamp": appointment.changed_at.astimezone(UTC),
         "dtstart": appointment.begins_at.astimezone(UTC),
         "dtend": appointment.ends_at.astimezone(UTC),
         "summary": plain(appointment.name),
-        "status": "CONFIRMED",
+        "status": "CANCELLED" if appointment.is_cancelled else "CONFIRMED",
         "sequence": 0,
     }
-    return with_lines(Event(), lines | ({"location": plain(appointment.place)} if appointment.place else {}))
+    if appointment.place:
+        lines["location"] = plain(appointment.place)
+    if appointment.is_cancelled:
+        lines["transp"] = "TRANSPARENT"
+    return with_lines(Event(), lines)
 
 
 def lines_of(what: Run | Firing, name: str, changed_at: datetime, schedule: Schedule | None) -> Mapping[str, object]:

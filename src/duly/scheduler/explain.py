@@ -161,7 +161,10 @@ async def explain(pool: Pool, user_id: Owner, run_id: int, *, zone: tzinfo | Non
         situation = await find_situation(connection, user_id, run_id, zone)
     if situation is None:
         raise NotFound(f"there is no run {run_id}")
-    return explained(CAUSES, run_id, situation.status, situation)
+    found = explained(CAUSES, run_id, situation.status, situation)
+    if situation.reason and found.reason is not Reason.CLOSED:  # which tells it already
+        return replace(found, sentence=f"{found.sentence} Note: {situation.reason}.")
+    return found
 
 
 async def find_situation(connection: Connection, user_id: Owner, run_id: int, zone: tzinfo | None) -> Situation | None:

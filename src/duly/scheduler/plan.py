@@ -22,6 +22,7 @@ __all__ = [
     "MissedRange",
     "Plan",
     "Planning",
+    "fires_at",
     "missed_periods",
     "next_firings",
     "plan",
@@ -75,6 +76,11 @@ class Firing:
     remind_at: datetime | None
     skipped: str | None = None  # why nobody is reminded, if nobody is
 
+    @property
+    def own_key(self) -> str:
+        """A period key that no other firing has, for one whose period has the run of another."""
+        return Grain.INSTANT.key(self.scheduled_at, self.scheduled_at.date())
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -111,6 +117,12 @@ def plan(asked: Planning, horizon: timedelta = HORIZON, max_missed: int = MAX_MI
         max(next_at - advance - horizon, asked.now + (REPLAN if next_at <= until else timedelta())) if next_at else None
     )
     return Plan(firings, planned_until, next_at, plan_at, missed)
+
+
+def fires_at(asked: Planning, at: datetime) -> bool:
+    """Does the schedule, as it is, fire at this instant?"""
+    rule, zone = read_rule(asked.rule), parse_zone("user.zone", asked.zone)
+    return next(rule.occurrences(asked.first_run_at, zone, after=at - INSTANT), None) == at
 
 
 def reason_to_skip(asked: Planning, at: datetime) -> str | None:

@@ -226,6 +226,22 @@ where not exists (
 order by g.job_id, g.period_key, g.scheduled_at
 returning id, job_id, period_key, scheduled_at;
 
+-- name: find_taken
+-- The runs at other instants that have the periods of these firings.
+select g.job_id, g.period_key, g.scheduled_at, k.job_run_id as taken_by, k.scheduled_at as taken_at
+from unnest((select %(jobs)s::bigint[]), (select %(periods)s::text[]), (select %(scheduled)s::timestamptz[]))
+    as g (job_id, period_key, scheduled_at)
+join scheduler.job_run_keys as k
+    on k.job_id = g.job_id and k.period_key = g.period_key and k.scheduled_at <> g.scheduled_at
+order by g.job_id, g.scheduled_at;
+
+-- name: note_runs
+-- Runs that nobody was reminded of get a note, which stays.
+update scheduler.job_runs as r set reason = g.note
+from unnest((select %(ids)s::bigint[]), (select %(scheduled)s::timestamptz[]), (select %(notes)s::text[]))
+    as g (id, scheduled_at, note)
+where r.id = g.id and r.scheduled_at = g.scheduled_at and r.status = 'pending';
+
 -- name: add_missed
 -- Missed firings that get no run of their own, as ranges.
 insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, first_run_at, reason)
@@ -251,8 +267,8 @@ limit %(limit)s;
 select scheduler.finish_archived();
 
 -- name: skip_runs
--- Periods that were missed are accounted for, each with its reason.
-update scheduler.job_runs as r set status = 'skipped', reason = g.reason
+-- Periods that were missed are accounted for, each with its reason, before the note that the run may have.
+update scheduler.job_runs as r set status = 'skipped', reason = left(concat_ws('; ', g.reason, r.reason), 500)
 from unnest((select %(ids)s::bigint[]), (select %(scheduled)s::timestamptz[]), (select %(reasons)s::text[]))
     as g (id, scheduled_at, reason)
 where r.id = g.id and r.scheduled_at = g.scheduled_at and r.status = 'pending';
@@ -308,7 +324,8 @@ withdrawn as (
     update duly.outbox as o set status = 'failed', last_error = 'superseded: a later run of its schedule has come'
     where o.id in (select s.message from superseded as s)
 )
-update scheduler.job_runs as r set status = 'skipped', reason = 'missed: a later one has come'
+update scheduler.job_runs as r
+set status = 'skipped', reason = left(concat_ws('; ', 'missed: a later one has come', r.reason), 500)
 from superseded as s
 where r.id = s.id and r.scheduled_at = s.scheduled_at;
 

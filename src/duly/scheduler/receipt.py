@@ -83,8 +83,8 @@ def closed_text(run: Run, zone: str, language: str) -> str:
 
 def reason_of(run: Run, language: str) -> str:
     """Why a run ended without an answer; what somebody wrote in words of their own is told in these."""
-    reason = run.reason or "it was closed"
-    return WORDS.get(language, WORDS["en"]).get(reason, reason)
+    words = WORDS.get(language, WORDS["en"])
+    return "; ".join(words.get(part, part) for part in (run.reason or "it was closed").split("; "))
 
 
 def first_of(receipts: Sequence[Receipt]) -> Receipt | None:

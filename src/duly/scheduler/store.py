@@ -52,6 +52,7 @@ __all__ = [
     "find_plannings",
     "find_run",
     "find_schedule",
+    "find_taken",
     "finish_archived",
     "list_expenses",
     "list_missed",
@@ -61,6 +62,7 @@ __all__ = [
     "list_schedules",
     "list_upcoming",
     "move_schedule",
+    "note_runs",
     "put_template",
     "queue_reminders",
     "receipt_of",
@@ -282,6 +284,28 @@ async def add_runs(connection: Connection, firings: Sequence[Firing]) -> Sequenc
         periods=[each.period_key for each in firings],
         scheduled=[each.scheduled_at for each in firings],
         reminds=[each.remind_at for each in firings],
+    )
+
+
+async def find_taken(connection: Connection, firings: Sequence[Firing]) -> Sequence[Row]:
+    """Of these firings those whose period has a run at another instant: `taken_by` its id, `taken_at` its time."""
+    return await get_rows(
+        connection,
+        SQL.find_taken,
+        jobs=[each.job_id for each in firings],
+        periods=[each.period_key for each in firings],
+        scheduled=[each.scheduled_at for each in firings],
+    )
+
+
+async def note_runs(connection: Connection, notes: Sequence[tuple[int, datetime, str]]) -> int:
+    """Write a note on runs that nobody was reminded of: run, its time, and the note."""
+    return await change(
+        connection,
+        SQL.note_runs,
+        ids=[run for run, _, _ in notes],
+        scheduled=[at for _, at, _ in notes],
+        notes=[note for _, _, note in notes],
     )
 
 

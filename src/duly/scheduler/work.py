@@ -5,19 +5,19 @@ runs only while the plan is still its own. Reminding needs no lease: rows are lo
 writes the messages, and notes that they are written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
-from duly.db.rows import Connection
+from duly.db.rows import Connection, Row
 from duly.kernel.lease import Lease, settle_many
 from duly.kernel.outcome import Failed, GiveUp
 from duly.kernel.work import Call, Finished, Pace, StopSign, Work
 from duly.logs import get_log
 from duly.scheduler import store
 from duly.scheduler.machine import PLAN
-from duly.scheduler.plan import HORIZON, Plan, Planning, plan
+from duly.scheduler.plan import HORIZON, Firing, Plan, Planning, fires_at, plan
 from duly.scheduler.reminder import payload_of
 
 __all__ = ["ScheduleWork", "finish_archived", "remind"]
@@ -85,9 +85,10 @@ class ScheduleWork(Work):
             await store.add_missed(connection, missed)
         firings = [firing for lease, each in planned if lease.key in ours for firing in each.firings]
         if firings:
-            made = await store.add_runs(connection, firings)
-            skipped = {(each.job_id, each.period_key): each.skipped for each in firings if each.skipped}
-            found = [(row, skipped.get((row["job_id"], row["period_key"]))) for row in made]
+            plannings = {lease.key: lease.row["planning"] for lease, _ in planned}
+            made = await add_runs(connection, firings, plannings)
+            skipped = {(each.job_id, each.scheduled_at): each.skipped for each in firings if each.skipped}
+            found = [(row, skipped.get((row["job_id"], row["scheduled_at"]))) for row in made]
             if missed := [(row["id"], row["scheduled_at"], reason) for row, reason in found if reason]:
                 await store.skip_runs(connection, missed)
         return ours
@@ -100,6 +101,41 @@ class ScheduleWork(Work):
         """Make the months to come; nothing leaves here by itself."""
         await store.ensure_partitions(connection)
         return 0
+
+
+async def add_runs(
+    connection: Connection, firings: Sequence[Firing], plannings: Mapping[int, Planning]
+) -> Sequence[Row]:
+    """Make the runs of firings; where the period of one has the run of another firing, with a key and a note."""
+    made = await store.add_runs(connection, firings)
+    has_run = {(row["job_id"], row["scheduled_at"]) for row in made}
+    left = [each for each in firings if (each.job_id, each.scheduled_at) not in has_run]
+    if not left:
+        return made
+    # A run at an instant at which the schedule does not fire is of a rule or zone that was changed, or made by hand:
+    # then the period has its run. A schedule that fires at both instants is to have both runs.
+    taken = {
+        (row["job_id"], row["scheduled_at"]): row
+        for row in await store.find_taken(connection, left)
+        if fires_at(plannings[row["job_id"]], row["taken_at"])
+    }
+    collided = [each for each in left if (each.job_id, each.scheduled_at) in taken]
+    if not collided:
+        return made
+    noted = await store.add_runs(connection, [replace(each, period_key=each.own_key) for each in collided])
+    notes = [(row["id"], row["scheduled_at"], note_of(taken[row["job_id"], row["scheduled_at"]])) for row in noted]
+    for row, (run, _, note) in zip(noted, notes, strict=True):
+        log.warning("two firings of a schedule share a period key", key=str(row["job_id"]), run=run, why=note)
+    await store.note_runs(connection, notes)
+    return [*made, *noted]
+
+
+def note_of(taken: Row) -> str:
+    """Why a run has not the key of its period."""
+    at = taken["taken_at"].astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
+    return (
+        f"period key {taken['period_key']} belongs to run {taken['taken_by']} of {at}, so this run has a key of its own"
+    )
 
 
 async def remind(connection: Connection, most: int = REMINDED_AT_ONCE) -> int:

@@ -11,6 +11,7 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 import httpx2
+import orjson
 import psycopg
 import pytest
 from icalendar import Calendar
@@ -21,6 +22,7 @@ from duly.api.calendar import at_clock, feed_of
 from duly.api.problems import MEDIA_TYPE
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
+from duly.ingest.shift import shift_of
 from duly.kernel.paging import place_of
 from duly.people.service import change_user
 from duly.scheduler.calendar import (
@@ -606,6 +608,26 @@ def test_a_calendar_shows_the_days_of_its_person_too(house: House, anna: httpx2.
     assert work.start == datetime(2026, 11, 17, 8, tzinfo=UTC)
     assert (night.end - night.start).total_seconds() == 8 * 3600
     assert reader.get(url, headers={"If-None-Match": reader.get(url).headers["etag"]}).status_code == 304
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize("title", ["Avbokad Anna Berg • Städning", "Anna Berg • Inställd", "Cancelled: Anna Berg"])
+def test_a_cancelled_shift_is_a_cancelled_event_that_takes_no_time(
+    house: House, anna: httpx2.Client, title: str
+) -> None:
+    house.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    entries = (
+        {"start": "09:00", "end": "12:00", "title": "Anna Berg • Städning", "address": "Storgatan 12"},
+        {"start": "13:00", "end": "15:00", "title": title, "address": "Storgatan 12"},
+    )
+    shifts = orjson.dumps([shift_of(entry).document for entry in entries]).decode()
+    know_days(house, 42, shifts, date(2026, 11, 17))
+    reader, url = subscribed(house, anna)
+    (first, takes_place), (second, cancelled) = feed(reader.get(url)).items()
+    assert (str(takes_place["STATUS"]), takes_place.get("TRANSP")) == ("CONFIRMED", None)
+    assert (str(cancelled["STATUS"]), str(cancelled["TRANSP"])) == ("CANCELLED", "TRANSPARENT")
+    assert first.replace("-1@", "-2@") == second  # named after customer and place, as if it took place
+    assert str(cancelled["SUMMARY"]) == "Anna Berg"
 
 
 @pytest.mark.lawless

@@ -144,13 +144,17 @@ def firings(text: str, window: Window, anchor: date) -> list[tuple[datetime, dat
 def at_clocks(
     is_day: Callable[[date], bool], clocks: Sequence[time], window: Window
 ) -> list[tuple[datetime, date | None]]:
-    """The instants of times of day on the days of a window; what falls together is one."""
+    """The instants of times of day on the days of a window; what falls together is one, of the day that is there.
+
+    A whole day that was skipped (Fakaofo, 30 December 2011) has its midnight where the next day has its own.
+    """
     found: dict[datetime, date | None] = {}
     day = window.walls[0].date() - DAY
     while day <= window.walls[-1].date():
         for clock in sorted(clocks) if is_day(day) else ():
-            if instant := window.instant_of(datetime.combine(day, clock)):
-                found.setdefault(instant, day)
+            local = datetime.combine(day, clock)
+            if instant := window.instant_of(local):
+                found[instant] = day if local in window.shown_at else found.get(instant, day)
         day += DAY
     return sorted(found.items())
 
