@@ -36,6 +36,7 @@ __all__ = [
     "api_of",
     "api_on",
     "as_owner",
+    "ask_until_refused",
     "client_of",
     "key_for",
     "objects_here",
@@ -152,6 +153,14 @@ def on_background_loop(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
 
 
 # A real server --------------------------------------------------------------------------------------------------------
+
+
+def ask_until_refused(ask: Callable[[], httpx2.Response], most: int = 1000) -> list[httpx2.Response]:
+    """Ask again and again until it is too much: on a slow machine that takes more, for the rate goes on meanwhile."""
+    answers = [ask()]
+    while answers[-1].status_code != 429 and len(answers) < most:
+        answers.append(ask())
+    return answers
 
 
 @contextmanager

@@ -456,8 +456,8 @@ INGEST = (
     Fault(
         "ingest-eyes-day-month",
         "src/duly/ingest/eyes/header.py",
-        "return int(found[3]), int(found[2]), int(found[1]), 3",
-        "return int(found[3]), int(found[1]), int(found[2]), 3",
+        "Written(NUMERIC, *found.span(), int(found[4]), int(found[3]), int(found[1]), found[2])",
+        "Written(NUMERIC, *found.span(), int(found[4]), int(found[1]), int(found[3]), found[2])",
         "Day and month of 3/4 2026 are swapped, so another day is changed.",
     ),
     Fault(
@@ -470,9 +470,44 @@ INGEST = (
     Fault(
         "ingest-eyes-scrolled",
         "src/duly/ingest/eyes/page.py",
-        "begins=day is not None and not any(line.middle > day.line.middle for line in layout.remains),",
+        "begins=day is not None and begins,",
         "begins=day is not None,",
         "A scrolled photograph counts as showing the beginning of the day, and earlier shifts are removed.",
+    ),
+    Fault(
+        "ingest-eyes-disputed",
+        "src/duly/ingest/eyes/problems.py",
+        "if line.weakest < LEAST_LETTER:",
+        "if line.weakest < 0:",
+        "A line of which two looks show other letters is believed.",
+    ),
+    Fault(
+        "ingest-eyes-struck",
+        "src/duly/ingest/eyes/lines.py",
+        "self.ink.strike >= least",
+        "self.ink.strike > 1",
+        "Old times that are struck through become a shift of their own.",
+    ),
+    Fault(
+        "ingest-eyes-backwards",
+        "src/duly/ingest/eyes/page.py",
+        "if card.start < before.start and not any(",
+        "if card.start < before.start and any(",
+        "Times that run backwards, as of a 12-hour clock without its halves, are believed.",
+    ),
+    Fault(
+        "ingest-further-days-owner",
+        "src/duly/ingest/queries.sql",
+        "where t.id = d.session_id and t.settled_by = d.owner limit 1",
+        "where t.id = d.session_id limit 1",
+        "A worker that lost a session adds the other days of its photograph nevertheless.",
+    ),
+    Fault(
+        "ingest-days-whole",
+        "src/duly/ingest/pages.py",
+        "if not is_whole(coverage_of(pages))]",
+        "if False]",
+        "A day of which a photograph shows a part is taken for the whole day, and its other shifts are removed.",
     ),
 )
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -141,6 +143,29 @@ async def test_after_a_broken_connection_it_goes_on_with_another(
         await beats(keeper, 3)
         async with await connect(workers) as another:
             await fence(another, lease)
+
+
+async def test_a_holder_that_the_database_no_longer_answers_stops_before_its_lease_ends(
+    shape: Shape, connection: Connection, admin: Admin
+) -> None:
+    async def refused() -> Connection:
+        raise OSError("connection refused")
+
+    long_ago, just_now = await hold(connection, admin, shape, 2, lease_seconds=3000.0)
+    almost_over = replace(long_ago, sent_at=time.monotonic() - 2800.0)  # the lease has 200 s left, the margin is 300 s
+    keeper = Keeper(refused, lease_seconds=3000.0, heartbeat_seconds=900.0, margin_seconds=300.0)
+    stopped = asyncio.Event()
+    lost = keeper.keep(almost_over, on_lost=stopped.set)
+    kept = keeper.keep(just_now, on_lost=lambda: None)
+    running = asyncio.create_task(keeper.run())
+    try:
+        async with asyncio.timeout(10):
+            await stopped.wait()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    assert lost.lost == f"the database did not confirm {shape.of} {long_ago.key} in time"
+    assert kept.lost is None
 
 
 def test_a_heartbeat_too_slow_for_its_lease_is_refused() -> None:

@@ -254,6 +254,16 @@ async def test_the_registry_says_who_works_and_who_went(shape: Shape, workers: s
     assert admin.execute(asked).fetchall() == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): PACE.slots}, False)]
 
 
+async def test_a_worker_that_is_stopping_is_not_ready_while_its_last_row_runs(workers: str, admin: Admin) -> None:
+    put(admin, PARCEL, "wait")
+    async with working(workers, PARCEL) as worker:
+        await until(admin, lambda: rows(admin, PARCEL)[0][2] == 1 and worker.control.ready())
+        worker.ask_to_stop()
+        assert worker.control.obstacle() == "the worker is stopping"
+        assert not worker.control.ready()
+        assert worker.control.alive()
+
+
 def let_lapse(admin: Admin, shape: Shape) -> None:
     """The lease of every row that is held is over."""
     clock = shape.of.until or shape.of.since

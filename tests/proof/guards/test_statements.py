@@ -7,6 +7,7 @@ nobody waits. `python -m tests.proof.guards` takes each of them out of the sourc
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
@@ -19,7 +20,9 @@ from duly.db.pool import connect
 from duly.delivery import OUTBOX
 from duly.delivery import store as message_store
 from duly.errors import LeaseLost
+from duly.ingest import observe
 from duly.ingest import store as capture_store
+from duly.ingest.day import Day, take
 from duly.ingest.explain import House
 from duly.ingest.explain import find_situation as find_session_situation
 from duly.kernel.lease import (
@@ -53,6 +56,7 @@ Admin = psycopg.Connection[Any]
 Connection = AsyncConnection[Any]
 LEASE = 60.0
 DAY = 86_400.0
+NOT_CONFIGURED = {"test": "CHANNEL_NOT_CONFIGURED: set TEST_URL"}  # a channel, and why its messages wait
 RETURNED = [name for name, held in HELD.items() if held.of.lapsed == "returned"]
 RECLAIMED = [name for name, held in HELD.items() if held.of.lapsed == "reclaimed"]
 POISONED = [name for name, held in HELD.items() if held.of.poisoned]
@@ -380,7 +384,7 @@ async def test_a_sweep_of_jobs_passes_over_what_is_looked_at(jobs: JobActions) -
         assert await jobs.sweep() == 1
 
 
-@guards("skip locked of redrive in ledger/queries.sql")
+@guards("skip locked of ledger.redrive in db/migrations/sql/0003_ledger.up.sql")
 async def test_a_redrive_passes_over_what_is_looked_at(jobs: JobActions) -> None:
     jobs.enqueue(rows=2, max_attempts=1)
     await jobs.fail(*await jobs.claim(limit=2))
@@ -467,6 +471,21 @@ async def test_sending_again_passes_over_what_is_looked_at(admin: Admin, worker:
         assert await message_store.resend_uncertain(worker, OUTBOX, ["test"], most_starts=10) == 1
 
 
+@guards("skip locked of note_unconfigured in delivery/queries.sql")
+async def test_noting_why_messages_wait_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute(HELD["message"].put)
+    with looked_at(admin, "duly.outbox"):
+        assert await message_store.note_unconfigured(worker, OUTBOX, NOT_CONFIGURED) == 1
+
+
+@guards("skip locked of fail_unconfigured in delivery/queries.sql")
+async def test_failing_what_waited_too_long_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    admin.execute(HELD["message"].put)
+    move_clock(admin, 8 * DAY)
+    with looked_at(admin, "duly.outbox"):
+        assert await message_store.fail_unconfigured(worker, OUTBOX, NOT_CONFIGURED, days=7) == 1
+
+
 @guards("skip locked of duly.retain in db/migrations/sql/0002_outbox.up.sql")
 async def test_retention_of_messages_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["message"].put)
@@ -529,6 +548,21 @@ async def test_closing_sessions_passes_over_what_is_looked_at(admin: Admin, work
         assert await capture_store.close_idle(worker, "schedule_ingest", pending="pending", idle_seconds=60) == 1
 
 
+@guards("owner of add_further_days in ingest/queries.sql")
+async def test_only_who_settled_a_session_adds_its_further_days(admin: Admin, worker: Connection) -> None:
+    admin.execute("insert into schedule_ingest.capture_session (user_id, closed_at) values (42, duly.clock())")
+    (lease,) = await claim(worker, HELD["capture"].of, "worker-1", lease_seconds=LEASE)
+    seen = observe({"schedule_date": "2026-09-07", "entries": []})
+    step = take(Day(42, seen.schedule_date), lease.key, seen, threshold=3)
+    taken = capture_store.Taken(lease, step, seen.payload, {}, [observe({"schedule_date": "2026-09-08"})])
+    lost = replace(taken, lease=Lease(lease.of, "worker-2/lost", lease.row, lease.sent_at))
+    assert await capture_store.add_further_days(worker, "schedule_ingest", [taken]) == 0  # not settled yet
+    await settle_many(worker, [lease], "done")
+    assert await capture_store.add_further_days(worker, "schedule_ingest", [lost]) == 0
+    assert await capture_store.add_further_days(worker, "schedule_ingest", [taken]) == 1
+    assert await capture_store.add_further_days(worker, "schedule_ingest", [taken]) == 0  # it is there
+
+
 # Schedules ------------------------------------------------------------------------------------------------------------
 
 
@@ -546,7 +580,7 @@ async def remind(admin: Admin, worker: Connection) -> None:
     put_runs(admin)
     async with worker.transaction():
         due = await schedule_store.find_due(worker, 10)
-        await schedule_store.queue_reminders(worker, due, [{"run": each.id} for each in due])
+        await schedule_store.queue_reminders(worker, due, [{"run": each.id, "job": each.job_id} for each in due])
     assert look(admin, "select status from duly.outbox") == ["pending"] * 2
 
 
@@ -555,6 +589,33 @@ async def test_reminding_passes_over_what_is_looked_at(admin: Admin, worker: Con
     put_runs(admin)
     with looked_at(admin, "scheduler.job_runs"):
         assert len(await schedule_store.find_due(worker, 10)) == 1
+
+
+@guards("skip locked of supersede_reminders in scheduler/queries.sql")
+async def test_superseding_reminders_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
+    await remind(admin, worker)
+    admin.execute("update duly.outbox set last_error = 'CHANNEL_NOT_CONFIGURED: set TELEGRAM_TOKEN'")
+    move_clock(admin, 60)
+    admin.execute(
+        "insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)"
+        " select id, 'next month', duly.clock(), duly.clock() from scheduler.jobs"
+    )
+    async with worker.transaction():
+        later = await schedule_store.find_due(worker, 10)
+        assert len(later) == 2
+        with looked_at(admin, "duly.outbox"):
+            assert await schedule_store.supersede_reminders(worker, later) == 1
+    assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
+
+
+@guards("skip locked of scheduler.forget_run in db/migrations/sql/0006_scheduler.up.sql")
+async def test_deleting_a_run_does_not_wait_for_whoever_sends_its_reminder(admin: Admin, worker: Connection) -> None:
+    await remind(admin, worker)
+    admin.execute("set lock_timeout = '2s'")
+    with looked_at(admin, "duly.outbox"):
+        admin.execute("delete from scheduler.job_runs")
+    assert look(admin, "select job_run_id from scheduler.job_run_keys") == []
+    assert sorted(look(admin, "select status from duly.outbox")) == ["failed", "pending"]
 
 
 @guards("skip locked of scheduler.cancel_open in db/migrations/sql/0006_scheduler.up.sql")
