@@ -142,7 +142,7 @@ def prepared_of(key: UUID, step: Any, seen: Observed) -> Prepared:
     shifts = "[" + ",".join(shift.text for shift in day.shifts) + "]"
     return Prepared(
         lock=advisory_key("ingest.day", SCHEMA, *whose),
-        settle=(store.as_json(result_of(step, seen, 0)), *whose, *version, day.payload_hash),
+        settle=(store.as_json(result_of(key, step, seen, 0)), *whose, *version, day.payload_hash),
         snapshot=(*whose, shifts, key, day.canonicalizer, day.events),
         events=[event_row(key, whose, step.before.events + nth, event) for nth, event in enumerate(step.events, 1)],
         notices=[

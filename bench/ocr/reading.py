@@ -17,7 +17,7 @@ from duly.errors import InvalidArgument, MissingExtra
 from duly.ingest.eyes.engine import Equipment
 from duly.ingest.eyes.looking import engine_for
 from duly.ingest.eyes.mark import Mark
-from duly.ingest.eyes.page import Page, read_page
+from duly.ingest.eyes.page import Page, read_pages
 from duly.ingest.photographs import Eyes
 from duly.kernel.outcome import Failed
 from duly.kernel.work import Call, Where
@@ -48,11 +48,15 @@ class Reading:
         return {"rapidocr and tesseract": ("checked", "alone"), "rapidocr": ("alone",)}.get(self.engine, (self.engine,))
 
     def page(self, way: str) -> Page:
-        """The page that it makes, read this way."""
+        """The page that it makes, read this way; a screen shows one day, and one read as several was not read."""
         if self.failure:
             return Page(None, (), (self.failure,), begins=False, ends=False)
         marks = [replace(mark, second=None) for mark in self.marks] if way == "alone" else self.marks
-        return read_page(marks, self.width, self.height, YEAR)
+        pages = read_pages(marks, self.width, self.height, YEAR)
+        if len(pages) == 1:
+            return pages[0]
+        days = ", ".join(page.schedule_date or "a day without a date" for page in pages)
+        return Page(None, (), (f"it was read as {len(pages)} days: {days}",), begins=False, ends=False)
 
 
 class Desk:

@@ -492,7 +492,7 @@ create index idx_schedule_notification__user_id_schedule_date
 revoke all on all functions in schema "schedule_ingest" from public;
 grant usage on schema "schedule_ingest" to "duly_worker", "duly_api", "duly_readonly";
 grant select on all tables in schema "schedule_ingest" to "duly_worker", "duly_api", "duly_readonly";
-grant update on "schedule_ingest".capture_session to "duly_worker";
+grant update, insert (id, user_id, payload, given_at, closed_at) on "schedule_ingest".capture_session to "duly_worker";
 grant insert on "schedule_ingest".schedule_version, "schedule_ingest".schedule_event, "schedule_ingest".schedule_notification to "duly_worker";
 grant insert, update on "schedule_ingest".day_snapshot to "duly_worker";
 grant insert (user_id, payload, given_at, closed_at) on "schedule_ingest".capture_session to "duly_api";

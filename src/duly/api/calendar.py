@@ -27,6 +27,7 @@ from duly.db.pool import Pool
 from duly.errors import InvalidArgument, NotFound, NotMigrated, RateLimited, Unavailable, Unexpected
 from duly.ingest.model import KnownDay
 from duly.ingest.service import list_days
+from duly.ingest.shift import read_shift
 from duly.kernel.clock import now
 from duly.people.model import User
 from duly.people.service import create_calendar, find_calendar, revoke_calendar
@@ -187,6 +188,7 @@ def shifts_of(day: KnownDay, zone: ZoneInfo) -> Iterator[Appointment]:
             name=shift["customer_name"] or shift["raw_type_label"] or shift["shift_type"],
             place=", ".join(part for part in (street, shift["city"] or shift["postal_area"]) if part),
             changed_at=day.updated_at,
+            is_cancelled=read_shift(shift).is_cancelled,
         )
 
 

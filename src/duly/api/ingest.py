@@ -129,8 +129,9 @@ class ListedSession(Shown):
     error: str | None = Field(description="Why it failed, in a sentence for its person.")
     result: dict[str, Any] | None = Field(
         description="What came of it: `outcome` (`changed` or `unchanged`), `input`, `schedule_date`, `version`, how "
-        "many `events` and `notifications`; of photographs how many `images`, and how many known shifts they left "
-        "`unseen`."
+        "many `events` and `notifications`; of photographs how many `images`, how many known shifts they left "
+        "`unseen`, in `further_days` the session that each other day became, in `empty_days` the days without a "
+        "shift, and in `notes` what is odd."
     )
     starts: int = Field(description="How often a worker began with it.")
     locked_by: str | None = Field(description="Who holds it.")

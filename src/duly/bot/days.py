@@ -13,6 +13,7 @@ from duly.bot.desk import Desk
 from duly.bot.words import say
 from duly.errors import NotFound
 from duly.ingest import service as ingest
+from duly.ingest.shift import is_mark, read_shift
 from duly.kernel.clock import now
 from duly.people import User
 from duly.scheduler import service as scheduler
@@ -54,15 +55,20 @@ async def schedule_of(desk: Desk, person: User, day: date) -> list[str]:
         known = await ingest.get_day(desk.pool, desk.schema, person.telegram_id, day)
     except NotFound:
         return [say(person.language, "no day")]
-    return [shift_line(each) for each in known.snapshot_payload] or [say(person.language, "free day")]
+    return [shift_line(each, person.language) for each in known.snapshot_payload] or [say(person.language, "free day")]
 
 
-def shift_line(shift: Mapping[str, Any]) -> str:
-    """When, who, what and where."""
-    who = shift.get("customer_name") or shift.get("raw_type_label") or shift.get("shift_type") or ""
-    street = f"{shift.get('street', '')} {shift.get('street_number', '')}".strip()
-    where = ", ".join(part for part in (street, str(shift.get("city") or "")) if part)
-    return "  ".join(part for part in (f"{shift['start']}-{shift['end']}", str(who), where) if part)
+def shift_line(document: Mapping[str, Any], language: str) -> str:
+    """When, whether it is cancelled, who or what, and where."""
+    shift = read_shift(document)
+    who = shift.customer_name or shift.raw_type_label or shift.shift_type
+    street = f"{shift.street} {shift.street_number}".strip()
+    where = ", ".join(part for part in (street, shift.city) if part)
+    cancelled = ""
+    if shift.is_cancelled:
+        cancelled = say(language, "shift cancelled")
+        who = " ".join(word for word in who.split() if not is_mark(word))
+    return "  ".join(part for part in (f"{shift.start}-{shift.end}", cancelled, who, where) if part)
 
 
 def reminder_line(person: User, each: Run | Upcoming, form: str) -> str:

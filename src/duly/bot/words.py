@@ -57,6 +57,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "confirmed": "done",
         "skipped": "skipped",
         "cancelled": "cancelled",
+        "shift cancelled": "cancelled",
     },
     "sv": {
         "welcome": "Välkommen, {uid}. Jag påminner om det som ska göras och läser fotograferade scheman.\n\n{help}",
@@ -110,6 +111,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "confirmed": "klart",
         "skipped": "överhoppad",
         "cancelled": "avbruten",
+        "shift cancelled": "avbokat",
     },
     "zh": {
         "welcome": "欢迎，{uid}。我会提醒您到期事项，并识别您拍摄的日程。\n\n{help}",
@@ -159,6 +161,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "confirmed": "已完成",
         "skipped": "已跳过",
         "cancelled": "已取消",
+        "shift cancelled": "已取消",
     },
 }
 COMMANDS: Mapping[str, Mapping[str, str]] = {

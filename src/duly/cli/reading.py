@@ -12,6 +12,7 @@ from duly.cli.watching import teller
 from duly.errors import InvalidArgument, TooLarge
 from duly.ingest.eyes.page import Page
 from duly.ingest.photographs import NO_DATE, Eyes
+from duly.kernel.words import counted
 from duly.settings import load_settings
 from duly.wiring import eyes
 from duly.worker.children import Children
@@ -23,14 +24,14 @@ SHOWN = ("start", "end", "title", "customer", "location", "confidence")
 
 
 def read_images(images: Sequence[Path], as_json: bool) -> None:
-    """Read each photograph and say what it shows; exit 1 when there is a problem with one."""
-    told = asyncio.run(read_all(images))
+    """Read each photograph and print the days that it shows; exit 1 when there is a problem with one."""
+    read = asyncio.run(read_all(images))
     if as_json:
-        print(to_json(told))
+        print(to_json(read))
     else:
-        for each in told:
-            tell(each)
-    if any(each["problems"] for each in told):
+        for each in read:
+            print_image(each)
+    if any(day["problems"] for each in read for day in each["days"]):
         sys.exit(UNRELIABLE)
 
 
@@ -39,7 +40,7 @@ async def read_all(images: Sequence[Path]) -> list[dict[str, Any]]:
     children = Children(1)
     try:
         looking = eyes(load_settings(), children)
-        pages: list[Page] = []
+        pages: list[tuple[Page, ...]] = []
         with teller(len(images)) as tell_progress:
             for nth, image in enumerate(images):
                 tell_progress(nth, image.name)
@@ -49,40 +50,64 @@ async def read_all(images: Sequence[Path]) -> list[dict[str, Any]]:
         await children.close()
 
 
-async def read_one(looking: Eyes, image: Path) -> Page:
+async def read_one(looking: Eyes, image: Path) -> tuple[Page, ...]:
     """What a photograph shows, or why it cannot be read."""
     try:
         return await looking.look(image_in(image))
     except (InvalidArgument, TooLarge) as error:
-        return Page(None, (), (str(error),), begins=False, ends=False)
+        return (Page(None, (), (str(error),), begins=False, ends=False),)
 
 
-def told_of(images: Sequence[Path], pages: Sequence[Page]) -> list[dict[str, Any]]:
-    """What is told of every photograph; they may be of several days, and one with a date is enough for all."""
-    has_date = any(page.schedule_date for page in pages)
+def told_of(images: Sequence[Path], photographs: Sequence[Sequence[Page]]) -> list[dict[str, Any]]:
+    """What is told of every photograph, day by day; one with a date is enough for all."""
+    has_date = any(page.schedule_date for pages in photographs for page in pages)
     return [
-        {
-            "file": str(image),
-            "schedule_date": page.schedule_date,
-            "shifts": [{name: getattr(card, name) for name in SHOWN} for card in page.shifts],
-            "problems": problems_of(page, has_date),
-        }
-        for image, page in zip(images, pages, strict=True)
+        {"file": str(image), "days": [told_of_day(page, pages, has_date) for page in pages]}
+        for image, pages in zip(images, photographs, strict=True)
     ]
 
 
-def problems_of(page: Page, has_date: bool) -> list[str]:
-    """Why a photograph cannot be relied on, also for what a session of such photographs would lack."""
-    if not page.shifts:
+def told_of_day(page: Page, pages: Sequence[Page], has_date: bool) -> dict[str, Any]:
+    """What is told of one day of a photograph."""
+    return {
+        "schedule_date": page.schedule_date,
+        "is_whole": bool(page.shifts) and page.begins and page.ends,
+        "shifts": [{name: getattr(card, name) for name in SHOWN} for card in page.shifts],
+        "problems": problems_of(page, pages, has_date),
+        "notes": list(page.notes),
+    }
+
+
+def problems_of(page: Page, pages: Sequence[Page], has_date: bool) -> list[str]:
+    """Why a day cannot be relied on, also for what a session of such photographs would lack.
+
+    A day off among others is no problem: a session leaves it as it is known.
+    """
+    if not any(each.shifts for each in pages):
         return list(page.problems) or ["no shift was recognised"]
     return [*page.problems, *([] if has_date else [NO_DATE])]
 
 
-def tell(read: dict[str, Any]) -> None:
-    """A photograph for people."""
-    print(f"{read['file']}  {read['schedule_date'] or 'without a date'}")
-    for shift in read["shifts"]:
+def print_image(read: dict[str, Any]) -> None:
+    """Print a photograph for people: its day beside its name, or several below it."""
+    days = read["days"]
+    if len(days) == 1:
+        print(f"{read['file']}  {days[0]['schedule_date'] or 'without a date'}")
+        print_day(days[0], "  ")
+        return
+    print(f"{read['file']}  {counted(len(days), 'day', 'days')}")
+    for day in days:
+        part = "" if day["is_whole"] else ", in part" if day["shifts"] else ", no shift"
+        print(f"  {day['schedule_date']}{part}")
+        print_day(day, "    ")
+
+
+def print_day(day: dict[str, Any], indent: str) -> None:
+    """Print the shifts of a day, its problems, and what is odd."""
+    for shift in day["shifts"]:
         words = ", ".join(filter(None, (shift["title"], shift["customer"], shift["location"])))
-        print(f"  {shift['start']}\N{EN DASH}{shift['end']}  {on_one_line(words)}  ({shift['confidence']:.2f})")
-    for problem in read["problems"]:
-        print(f"  problem  {on_one_line(problem)}")
+        print(f"{indent}{shift['start']}\N{EN DASH}{shift['end']}  {on_one_line(words)}  ({shift['confidence']:.2f})")
+    for problem in day["problems"]:
+        print(f"{indent}problem  {on_one_line(problem)}")
+    for note in day["notes"]:
+        print(f"{indent}note  {on_one_line(note)}")

@@ -7,7 +7,7 @@ customer, type and label, and only the place was read differently. Entries of on
 customers at one address and time. What is merged keeps the earlier start, the later end, the longer title, and the
 fuller address as a whole.
 
-Photographs without a date take the one date that the others show; two dates, or none, are refused.
+The pages are of one day; one without a date is of the day that the others show (`pages`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, cast
 
-from duly.errors import InvalidArgument
 from duly.ingest.canonical import canonical_entries
 from duly.ingest.shift import Shift, distance, shift_of
-from duly.ingest.spelling import MINUTES_OF_DAY, minutes, read_date
+from duly.ingest.spelling import MINUTES_OF_DAY, minutes
 from duly.kernel.canonical import Json
 
 __all__ = ["SAME_SHIFT_MINUTES", "aggregate"]
@@ -38,33 +37,14 @@ class _Seen:
 
 
 def aggregate(pages: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """The payload of a day from the payloads of its photographs, in their order; a single one is itself."""
+    """The payload of a day from the payloads of its pages, in their order; a single one is itself."""
     if len(pages) == 1:
         return dict(pages[0])
     payload: dict[str, Json] = {}
     for page in pages:
         payload |= {key: value for key, value in page.items() if key not in payload}
-    payload["schedule_date"] = _date_of(pages)
     payload["entries"] = _entries_of(pages)
     return payload
-
-
-def _date_of(pages: Sequence[Mapping[str, Json]]) -> str:
-    """The one day that the photographs show."""
-    dates = sorted(
-        {
-            read_date("schedule_date", day).isoformat()
-            for page in pages
-            if (day := page.get("schedule_date")) is not None
-        }
-    )
-    if len(dates) != 1:
-        raise InvalidArgument(
-            f"schedule_date: the photographs show {' and '.join(dates)}; send each day in a session of its own"
-            if dates
-            else "schedule_date: none of the photographs shows a date; send one with the head of the day in it"
-        )
-    return dates[0]
 
 
 def _entries_of(pages: Sequence[Mapping[str, Json]]) -> list[Json]:

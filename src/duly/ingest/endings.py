@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-__all__ = ["Ending", "Endings", "written"]
+__all__ = ["Ending", "Endings", "other_days_in_words", "written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,15 @@ class Endings:
 def written(result: Mapping[str, Any]) -> Ending:
     """The end of a session that was read."""
     day, version, source = result["schedule_date"], result["version"], f"input: {result['input']}"
+    others = other_days_in_words(result)
     if result["outcome"] == "unchanged":
-        return Ending(f"{day} unchanged, still version {version} ({source})")
+        return Ending(f"{day} unchanged, still version {version} ({source}){others}")
     counts = f"{result['events']} events, {result['notifications']} messages"
-    return Ending(f"{day} version {version} written ({counts}, {source})")
+    return Ending(f"{day} version {version} written ({counts}, {source}){others}")
+
+
+def other_days_in_words(result: Mapping[str, Any]) -> str:
+    """What became of the other days that photographs show, after semicolons; nothing when they show one day."""
+    further = [f"{day['schedule_date']} became session {day['session_id']}" for day in result.get("further_days") or ()]
+    empty = [f"{day} shows no shift and stayed as known" for day in result.get("empty_days") or ()]
+    return "".join(f"; {', '.join(words)}" for words in (further, empty) if words)

@@ -15,6 +15,7 @@ from duly.db.pool import Pool
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, find_row
 from duly.errors import NotFound
+from duly.ingest.endings import other_days_in_words
 from duly.ingest.machine import DEFAULT_SCHEMA, States, capture_session
 from duly.ingest.model import Outcome
 from duly.ingest.reading import Input
@@ -198,11 +199,16 @@ def result_in_words(result: Mapping[str, Any] | None) -> str:
     known = next((words for kind, words in INPUTS.items() if kind == result.get("input")), "an unknown source")
     if result.get("outcome") != Outcome.CHANGED:
         is_same = f"{result['schedule_date']} is as it was, version {result.get('version')}, says {known}"
-        return is_same + unseen_in_words(result)
+        return is_same + unseen_in_words(result) + other_days_in_words(result) + notes_in_words(result)
     events = counted(int(result.get("events") or 0), "event", "events")
     messages = counted(int(result.get("notifications") or 0), "message", "messages")
     says = f"{result['schedule_date']} has version {result.get('version')}, {events} and {messages}, from {known}"
-    return says + unseen_in_words(result)
+    return says + unseen_in_words(result) + other_days_in_words(result) + notes_in_words(result)
+
+
+def notes_in_words(result: Mapping[str, Any]) -> str:
+    """What was odd in the photographs."""
+    return "".join(f"; note: {note}" for note in result.get("notes") or ())
 
 
 def unseen_in_words(result: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The reader of photographs: fetches a session's images, has a child process look at each, and says what they show.
 
-    images --objects--> bytes --child--> pages --every one sound, one day, some shift--> entries
+    images --objects--> bytes --child--> pages --every one sound, some day, some shift--> entries
 
 A child may die, hang or want too much memory: that is the photograph's failure and nobody else's, told to its person
 in a sentence. What the store or the machine refuses is no photograph's fault, and left to whoever asked to try again.
@@ -20,13 +20,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import cast
 
 from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge, Unavailable
 from duly.ingest.eyes.engine import Equipment, must_have_engine
 from duly.ingest.eyes.layout import Card
 from duly.ingest.eyes.looking import Glasses, look
 from duly.ingest.eyes.page import Page as Seen
-from duly.ingest.reading import Captured, Coverage, Input, Page, Span
+from duly.ingest.eyes.page import is_over_midnight
+from duly.ingest.pages import NO_DATE, Coverage, Page, Span
+from duly.ingest.reading import Captured, Input
 from duly.ingest.spelling import MINUTES_OF_DAY, minutes
 from duly.kernel.canonical import Json
 from duly.kernel.outcome import Failed
@@ -37,7 +40,6 @@ __all__ = ["NO_DATE", "Eyes", "PhotographReader", "coverage_of", "entry_of", "pa
 
 FETCH_SECONDS = 120.0  # more than any store of ours lets pass before it gives up by itself
 MOST_PROBLEMS = 5  # told in one sentence
-NO_DATE = "schedule_date: none of the photographs shows a date; send one with the head of the day in it"
 Perform = Callable[[Call], Awaitable[object]]
 
 
@@ -51,14 +53,15 @@ class Eyes:
     seconds: float = 60.0
     memory_bytes: int | None = None
 
-    async def look(self, data: bytes) -> Seen:
-        """The page that a photograph shows; InvalidArgument says why there is none."""
+    async def look(self, data: bytes) -> tuple[Seen, ...]:
+        """The pages that a photograph shows, one for each day; InvalidArgument says why there is none."""
         await asyncio.to_thread(must_have_engine, self.equipment.engine)
         glasses = Glasses(self.equipment, self.default_year or datetime.now(UTC).year)
         call = Call(look, (data, glasses), Where.CHILD, self.seconds, self.memory_bytes)
-        match await self.perform(call):
-            case Seen() as seen:
-                return seen
+        answer = await self.perform(call)
+        match answer:
+            case tuple():
+                return cast("tuple[Seen, ...]", answer)
             case Failed("MISSING_EXTRA", message):
                 raise MissingExtra(message)
             case Failed(code, message) as failure:
@@ -92,15 +95,15 @@ class PhotographReader:
     has_limits = True
 
     async def read(self, captured: Captured) -> Sequence[Page]:
-        """A page for every image, in order; InvalidArgument when one of them cannot be relied on."""
+        """A page for every day of every image, in order; InvalidArgument when one of them cannot be relied on."""
         if not captured.images:
             raise InvalidArgument("the session has no photograph; add one, then close it")
         async with self.turn:
             seen = [await self.look(captured, nth) for nth in range(len(captured.images))]
         check(seen)
-        return [page_of(each) for each in seen]
+        return [page_of(page, nth) for nth, pages in enumerate(seen, 1) for page in pages]
 
-    async def look(self, captured: Captured, nth: int) -> Seen:
+    async def look(self, captured: Captured, nth: int) -> tuple[Seen, ...]:
         """What one of the images shows."""
         try:
             return await self.eyes.look(await self.fetch(captured.images[nth]))
@@ -120,11 +123,12 @@ class PhotographReader:
         await self.close_eyes()
 
 
-def check(seen: Sequence[Seen]) -> None:
-    """Refuse pages that cannot all be right, and such as show nothing."""
+def check(seen: Sequence[Sequence[Seen]]) -> None:
+    """Refuse photographs whose pages cannot all be right, and such as show nothing."""
     problems = [
         f"photograph {nth}: {problem}" if len(seen) > 1 else problem
-        for nth, page in enumerate(seen, 1)
+        for nth, pages in enumerate(seen, 1)
+        for page in pages
         for problem in page.problems
     ]
     if problems:
@@ -133,20 +137,20 @@ def check(seen: Sequence[Seen]) -> None:
             f"not everything can be relied on: {'; '.join(problems[:MOST_PROBLEMS])}{more}. Send a clearer photograph, "
             "or the day as data"
         )
-    if not any(page.shifts for page in seen):
+    if not any(page.shifts for pages in seen for page in pages):
         raise InvalidArgument(
             "no shift was recognised in the photographs, and nothing was changed; send one that shows the day's list"
         )
-    if not any(page.schedule_date for page in seen):
+    if not any(page.schedule_date for pages in seen for page in pages):
         raise InvalidArgument(NO_DATE)
 
 
-def page_of(seen: Seen) -> Page:
-    """A page as payload, and which part of the day it covers."""
+def page_of(seen: Seen, photograph: int) -> Page:
+    """A page of a photograph as payload, and which part of the day it covers."""
     payload: dict[str, Json] = {"entries": [entry_of(card) for card in seen.shifts]}
     if seen.schedule_date:
         payload["schedule_date"] = seen.schedule_date
-    return Page(payload, coverage_of(seen))
+    return Page(payload, coverage_of(seen), photograph, seen.notes)
 
 
 def entry_of(card: Card) -> dict[str, Json]:
@@ -170,11 +174,7 @@ def coverage_of(seen: Seen) -> Coverage:
     back = [nth for nth, (earlier, later) in enumerate(pairwise(starts), 1) if later < earlier]
     if not back:
         return (Span(0 if seen.begins else starts[0], MINUTES_OF_DAY if seen.ends else starts[-1]),)
-    if len(back) == 1 and is_over_midnight(starts, back[0]):
+    texts = [card.start for card in seen.shifts]
+    if len(back) == 1 and is_over_midnight(texts, texts[back[0] - 1], texts[back[0]]):
         return (Span(starts[0], MINUTES_OF_DAY), *(Span(start, start) for start in starts[back[0] :]))
     return tuple(Span(start, start) for start in sorted(set(starts)))
-
-
-def is_over_midnight(starts: Sequence[int], nth: int) -> bool:
-    """Is a step back one into the next day? It is long, and what follows stays before the first start."""
-    return starts[nth - 1] - starts[nth] > MINUTES_OF_DAY // 2 and starts[-1] < starts[0]

@@ -285,6 +285,19 @@ left join versioned on versioned.session_id = settled.key;
 -- Whoever finds its version taken asks whether it was by the session itself.
 select version from {schema}.schedule_version where session_id = %(session_id)s;
 
+-- name: add_further_days
+-- Each further day that the photographs of a session show becomes a session of the same person, given as data and complete.
+-- Only a session that we have settled gets them, so that whoever lost it adds nothing; one that is there stays as it is.
+insert into {schema}.capture_session (id, user_id, payload, given_at, closed_at)
+select d.id, s.user_id, d.payload, (select duly.clock()), (select duly.clock())
+from unnest(%(ids)s::uuid[], %(session_ids)s::uuid[], %(owners)s::text[], %(payloads)b::jsonb[])
+    as d (id, session_id, owner, payload)
+cross join lateral (
+    select t.user_id from {schema}.capture_session as t where t.id = d.session_id and t.settled_by = d.owner limit 1
+) as s
+order by d.id
+on conflict (id) do nothing;
+
 -- name: add_events
 -- Every change of a shift, once: the same session seeing the same change again adds nothing.
 insert into {schema}.schedule_event (

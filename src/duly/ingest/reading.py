@@ -1,6 +1,6 @@
 """What a session shows: read from photographs, from a file, or given as data with the session itself.
 
-    Reader.read(captured) ---> pages, one payload per photograph ---> one day, and which part of it was seen
+    Reader.read(captured) ---> pages, one per photograph and day ---> a day, which part of it was seen, and further days
 
 The reader of photographs is in `photographs`; the others are here.
 """
@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -19,6 +20,7 @@ from duly.errors import InvalidArgument, Misconfigured
 from duly.ingest.aggregate import aggregate
 from duly.ingest.canonical import Observation, observe
 from duly.ingest.noise import with_noise
+from duly.ingest.pages import Coverage, Page, Span, check_whole, coverage_of, has_shifts, split_days
 from duly.kernel.canonical import LARGEST_BYTES, Json
 
 __all__ = [
@@ -54,25 +56,6 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A part of a day, in minutes since midnight, both ends included."""
-
-    first: int
-    last: int
-
-
-Coverage = tuple[Span, ...]  # parts of a day; what begins in none of them was not seen
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What one photograph shows, and which part of the day; None is all of it."""
-
-    payload: Mapping[str, Json]
-    covers: Coverage | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Observed:
     """What was seen, by which eyes, and which part of the day; None is all of it."""
 
@@ -80,10 +63,13 @@ class Observed:
     input: Input
     covers: Coverage | None = None
     images: int = 0
+    further: tuple[Observation, ...] = ()  # later days, each seen as a whole
+    empty_days: tuple[date, ...] = ()  # other days, of which no shift was seen
+    notes: tuple[str, ...] = ()  # what is odd in the photographs, and makes nothing doubtful
 
 
 class Reader(Protocol):
-    """Eyes: one page per photograph; InvalidArgument says, for its person, why there is none."""
+    """Eyes: one page per photograph and day; InvalidArgument says, for its person, why there is none."""
 
     @property
     def input(self) -> Input:
@@ -171,15 +157,19 @@ async def observed(reader: Reader, captured: Captured, payload: Mapping[str, Any
     """What a session shows; what was given with it needs no reader."""
     if payload is not None:
         return Observed(observe(payload), Input.GIVEN)
-    pages = await reader.read(captured)
-    seen = observe(aggregate([page.payload for page in pages]))
-    return Observed(seen, reader.input, coverage_of(pages), len(captured.images))
-
-
-def coverage_of(pages: Sequence[Page]) -> Coverage | None:
-    """The part of the day that these pages show together."""
-    parts = [page.covers for page in pages]
-    return None if None in parts else tuple(span for part in parts if part for span in part)
+    pages, images = await reader.read(captured), len(captured.images)
+    if len(pages) == 1:
+        return Observed(observe(pages[0].payload), reader.input, pages[0].covers, images, notes=pages[0].notes)
+    days = split_days(pages)
+    shown = {day: each for day, each in days.items() if has_shifts(each) or len(days) == 1}
+    assert shown, "of photographs without any shift nothing is read"
+    if len(shown) > 1:
+        check_whole(shown)
+    seen, *further = (observe(aggregate([page.payload for page in each])) for each in shown.values())
+    covers = coverage_of(next(iter(shown.values())))
+    empty = tuple(day for day in days if day not in shown)
+    notes = tuple(note for page in pages for note in page.notes)
+    return Observed(seen, reader.input, covers, images, tuple(further), empty, notes)
 
 
 def read_payload(path: Path) -> dict[str, Json]:

@@ -10,10 +10,11 @@ import orjson
 
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, change, find_row, find_value, get_row, get_rows, get_rows_planned_anew
-from duly.ingest.canonical import CANONICALIZER
+from duly.ingest.canonical import CANONICALIZER, Observation
 from duly.ingest.day import Day, Step, day_of
 from duly.ingest.model import DayVersion, Image, KnownDay, Message, PastEvent, Session
 from duly.ingest.notices import Event
+from duly.ingest.pages import further_session_id
 from duly.ingest.telling import News
 from duly.kernel.advisory import advisory_key
 from duly.kernel.lease import Lease, settle_and
@@ -27,6 +28,7 @@ __all__ = [
     "OpenSession",
     "Taken",
     "add_events",
+    "add_further_days",
     "add_image",
     "add_notices",
     "add_session",
@@ -306,6 +308,7 @@ class Taken:
     step: Step
     payload: Mapping[str, Any]
     result: Mapping[str, Any]
+    further: Sequence[Observation] = ()  # other days that it shows
 
     @property
     def day(self) -> Day:
@@ -406,6 +409,21 @@ async def settle_observed(connection: Connection, schema: str, to: str, taken: S
         canonicalizer=CANONICALIZER,
     )
     return {row["key"]: row["is_versioned"] for row in rows}
+
+
+async def add_further_days(connection: Connection, schema: str, taken: Sequence[Taken]) -> int:
+    """Begin a session for each further day of sessions that we have settled; how many there were."""
+    days = [(each.lease, day) for each in taken for day in each.further]
+    if not days:
+        return 0
+    return await change(
+        connection,
+        SQL.using(schema=schema).add_further_days,
+        ids=[further_session_id(lease.key, day.schedule_date) for lease, day in days],
+        session_ids=[lease.key for lease, _ in days],
+        owners=[lease.owner for lease, _ in days],
+        payloads=[as_json(day.payload) for _, day in days],
+    )
 
 
 async def add_events(connection: Connection, schema: str, taken: Sequence[Taken]) -> int:

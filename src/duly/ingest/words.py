@@ -9,6 +9,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "en": {
         "failed": "Your screenshots could not be read, and nothing was changed:\n{why}",
         "unchanged": "Your screenshots are read: nothing changed on {day}.",
+        "several days": "Your screenshots show {count} days: {days}. You get a message for each day that changed.",
+        "comma": ", ",
         "one change": "1 change on {day}.",
         "changes": "{count} changes on {day}.",
         "added": "New shift on {day}: {shift}.",
@@ -30,6 +32,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "sv": {
         "failed": "Dina skärmbilder kunde inte läsas, och ingenting är ändrat:\n{why}",
         "unchanged": "Dina skärmbilder är lästa: ingenting är ändrat den {day}.",
+        "several days": "Dina skärmbilder visar {count} dagar: {days}. Du får ett meddelande för varje ändrad dag.",
+        "comma": ", ",
         "one change": "1 ändring den {day}.",
         "changes": "{count} ändringar den {day}.",
         "added": "Nytt pass den {day}: {shift}.",
@@ -51,6 +55,8 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     "zh": {
         "failed": "无法识别您的截图，日程没有改动：\n{why}",
         "unchanged": "您的截图已识别：{day} 没有变化。",
+        "several days": "您的截图显示了 {count} 天：{days}。有变化的日子会分别通知您。",
+        "comma": "、",
         "one change": "{day} 有 1 处变化。",
         "changes": "{day} 有 {count} 处变化。",
         "added": "{day} 新增班次：{shift}。",

@@ -2,11 +2,12 @@
 
     outside any transaction        read, give it its canonical form
     in one transaction             prove the lease, be the one writer of the day, compare with what is known, settle and
-                                   write the version in one statement, then events, snapshot and messages
+                                   write the version in one statement, then further days, events, snapshot, messages
 
 A session that cannot be read fails with a sentence for its person, and of no day anything is written; whoever sent
-screenshots is told the sentence. Sessions of one day in one batch take their turns: each finds the day as the one
-before left it.
+screenshots is told the sentence. Where photographs show several days, the session keeps the first, and each other day
+becomes a session that is given as data. Sessions of one day in one batch take their turns: each finds the day as the
+one before left it.
 """
 
 import asyncio
@@ -23,17 +24,18 @@ from psycopg.errors import SerializationFailure
 
 from duly.db.pool import Pool
 from duly.db.rows import Connection
-from duly.errors import Conflict, Misconfigured, NotMigrated
+from duly.errors import Conflict, InvalidArgument, Misconfigured, NotMigrated
 from duly.ingest import store
 from duly.ingest.canonical import Observation
 from duly.ingest.day import Day, Step, take
 from duly.ingest.endings import HANDED_BACK, LOST, Ending, Endings, written
 from duly.ingest.machine import States, capture_session
 from duly.ingest.model import MOST_IMAGES, Outcome
+from duly.ingest.pages import further_session_id, in_words
 from duly.ingest.patience import NotNow, patiently
 from duly.ingest.permission import Permission
 from duly.ingest.reading import Captured, Input, Observed, Reader, observed
-from duly.ingest.telling import News, failed, unchanged
+from duly.ingest.telling import News, failed, several, unchanged
 from duly.ingest.unseen import with_unseen
 from duly.kernel.lease import Lease, fence_many, find_settled, quarantine, release, settle_many
 from duly.kernel.outcome import Failed, GiveUp, HandedBack, clean_text
@@ -48,6 +50,7 @@ TOGETHER = 3  # so many starts a session has in any company; the rest without an
 LOOK_SECONDS = 1.0  # so often at most we look for idle sessions
 MOST_ITERATIONS = 1000
 MOST_CLOSED = 1000
+OUR_COLUMNS = {"revision", "moved_from"}  # of capture_session, where we made the table
 LEASE_MIGRATION = "database/migrations/20260212_add_session_leases.sql"
 # What the lease migration adds, where a backend made the table.
 ADDED_COLUMNS = {
@@ -85,6 +88,7 @@ class Shape:
     has_events: bool = True  # the tables of Phase 9: day_snapshot and schedule_event
     has_notices: bool = True  # the table of Phase 12: schedule_notification
     has_owners_key: bool = False  # the contract's key of events, without the session
+    can_add_sessions: bool = True  # the table is ours: what a backend owns is begun by the backend
 
 
 class CaptureWork(Work):
@@ -143,6 +147,7 @@ class CaptureWork(Work):
             has_events=has_events,
             has_notices=has_events and "schedule_notification" in tables,
             has_owners_key=has_events and await store.has_owners_key(connection, schema),
+            can_add_sessions=tables["capture_session"] >= OUR_COLUMNS,
         )
         self.is_told = "delivery" in tables.get("schedule_notification", ())
         self.permission.reads_events = self.shape.has_owners_key
@@ -288,7 +293,13 @@ class CaptureWork(Work):
         """What it shows, with its images looked up for who reads them."""
         if payload is None and self.reader.input is Input.PHOTOGRAPHS:
             captured = replace(captured, images=await self.images_of(captured.id))
-        return await observed(self.reader, captured, payload)
+        seen = await observed(self.reader, captured, payload)
+        if seen.further and not self.shape.can_add_sessions:
+            raise InvalidArgument(
+                f"schedule_date: the photographs show several days, {in_words(days_of(seen))}; a session here takes "
+                "one day, so send each day by itself"
+            )
+        return seen
 
     async def images_of(self, session_id: UUID) -> tuple[str, ...]:
         """The names of a session's images, in order."""
@@ -379,15 +390,17 @@ class CaptureWork(Work):
         for lease, outcome, seen, unseen in looks:
             step = self.take(known, lease, seen, refused)
             known[day_key(lease, outcome)] = step.after
-            taken.append(store.Taken(lease, step, seen.payload, result_of(step, outcome, unseen)))
+            result = result_of(lease.key, step, outcome, unseen)
+            taken.append(store.Taken(lease, step, seen.payload, result, outcome.further))
         is_settled = await store.settle_observed(connection, schema, self.rules.states.done, taken)
         assert len(is_settled) == len(taken), "what we have locked is ours to settle"
         for each in taken:
             if each.step.is_change and not is_settled[each.lease.key]:
                 await self.refuse(connection, each)
+        await store.add_further_days(connection, schema, taken)
         if self.shape.has_events:
             await self.write_events(connection, taken)
-        await self.tell(connection, [news_of(each) for each in taken if is_silent(each)])
+        await self.tell(connection, [news_of(each) for each in taken if each.further or is_silent(each)])
         for each in taken:
             self.note_outcome(each.lease, each.result["outcome"])
             self.note_ending(each.lease, written(each.result))
@@ -476,6 +489,11 @@ def day_key(lease: Lease, outcome: Observed) -> tuple[int, date]:
     return lease.row["user_id"], outcome.seen.schedule_date
 
 
+def days_of(outcome: Observed) -> list[date]:
+    """Every day that a session shows, with shifts in it."""
+    return [day.schedule_date for day in (outcome.seen, *outcome.further)]
+
+
 def turns_of(seen: Sequence[tuple[Lease, Observed]]) -> list[list[tuple[Lease, Observed]]]:
     """The sessions in turns, each with one of a day at most, in order."""
     turns: list[list[tuple[Lease, Observed]]] = []
@@ -490,9 +508,17 @@ def turns_of(seen: Sequence[tuple[Lease, Observed]]) -> list[list[tuple[Lease, O
     return turns
 
 
-def result_of(step: Step, outcome: Observed, unseen: int) -> dict[str, Any]:
-    """What is kept with the session of what came of it; of photographs, how many, and how much they did not show."""
+def result_of(session_id: UUID, step: Step, outcome: Observed, unseen: int) -> dict[str, Any]:
+    """What is kept with the session of what came of it; of photographs, how many, and how much they did not show.
+
+    Where they show other days too: which session each of those became, and which have no shift.
+    """
     photographs = {"images": outcome.images, "unseen": unseen} if outcome.input is Input.PHOTOGRAPHS else {}
+    further = [
+        {"schedule_date": day.isoformat(), "session_id": str(further_session_id(session_id, day))}
+        for day in days_of(outcome)[1:]
+    ]
+    empty = [day.isoformat() for day in outcome.empty_days]
     return {
         "outcome": Outcome.CHANGED if step.is_change else Outcome.UNCHANGED,
         "input": outcome.input,
@@ -501,6 +527,9 @@ def result_of(step: Step, outcome: Observed, unseen: int) -> dict[str, Any]:
         "events": len(step.events),
         "notifications": len(step.notices),
         **photographs,
+        **({"further_days": further} if further else {}),
+        **({"empty_days": empty} if empty else {}),
+        **({"notes": list(outcome.notes)} if outcome.notes else {}),
     }
 
 
@@ -510,7 +539,9 @@ def is_silent(taken: store.Taken) -> bool:
 
 
 def news_of(taken: store.Taken) -> News:
-    """That photographs were read, and changed nothing that anybody is told of."""
+    """That photographs were read: which days they show, or that they changed nothing that anybody is told of."""
+    if taken.further:
+        return several(taken.lease.key, [taken.day.schedule_date, *(day.schedule_date for day in taken.further)])
     return unchanged(taken.lease.key, taken.day.schedule_date)
 
 

@@ -1,5 +1,6 @@
 """Several photographs of one day are one day."""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from duly.errors import InvalidArgument
 from duly.ingest.aggregate import aggregate
 from duly.ingest.canonical import observe
+from duly.ingest.pages import Page, split_days
 from tests.support.ingest.strategies import payload
 
 BASE: dict[str, Any] = {
@@ -99,11 +101,11 @@ def test_a_photograph_without_a_date_takes_the_others() -> None:
     assert observe(aggregate([page, payload(BASE)])) == observe(payload(BASE))
 
 
-def test_two_dates_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="the photographs show 2026-02-10 and 2026-02-11; send each day"):
-        aggregate([payload(BASE), payload(BASE, date="2026-02-11")])
+def test_pages_of_two_dates_are_never_put_together() -> None:
+    one, other = Page(payload(BASE)), Page(payload(BASE, date="2026-02-11"))
+    assert split_days([other, one, other]) == {date(2026, 2, 10): [one], date(2026, 2, 11): [other, other]}
 
 
 def test_no_date_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="none of the photographs shows a date"):
-        aggregate([{"entries": []}, {"entries": []}])
+        split_days([Page({"entries": []}), Page({"entries": []})])

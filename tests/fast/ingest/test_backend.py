@@ -18,20 +18,22 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
-from duly.db.pool import connect
+from duly.db.pool import connect, open_pool
 from duly.db.rights import TABLES, grants_of, rights_on
 from duly.db.supabase import compile_migrations
-from duly.errors import NotMigrated
+from duly.errors import InvalidArgument, NotMigrated
 from duly.ingest.diff import replay
 from duly.ingest.machine import States
-from duly.ingest.reading import FixtureReader
+from duly.ingest.reading import Captured, FixtureReader
 from duly.ingest.shift import read_shift
 from duly.ingest.work import CaptureWork, Rules, Shape
 from duly.kernel.lease import Lease, renew
+from duly.kernel.outcome import failure_of
 from duly.kernel.work import Finished, Pace
 from duly.launcher import ROOT
 from duly.testing import TestDatabases
 from duly.worker.registry import Identity, note_seen, note_stopped, register
+from tests.fast.ingest.test_several_days import MONDAY, TUESDAY, Photographs, page
 from tests.support.backends import CONTRACT, OWNERS, PHASE_3, PLAIN, PLAIN_WITH_POINTER, Backend
 from tests.support.ingest.actions import observe
 from tests.support.ingest.strategies import payload
@@ -306,6 +308,26 @@ def test_the_grants_it_prints_are_those_that_a_worker_looks_for(event_key: str, 
         if "duly.now()" not in grant
     ]
     assert printed == ours
+
+
+@of_each_kind
+async def test_photographs_of_several_days_fail_where_a_backend_begins_the_sessions(backend: Site) -> None:
+    key, work = backend.wait(), work_of(backend)
+    work.reader = Photographs(page(MONDAY, "08:00"), page(TUESDAY, "09:00"))
+    async with await connect(backend.worker_dsn) as connection, open_pool(backend.worker_dsn, size=1) as pool:
+        await work.prepare(connection)
+        work.lend(pool)
+        (lease,) = await work.claim(connection, "worker-1", 1)
+        with pytest.raises(InvalidArgument) as refused:
+            await work.look(Captured(key, lease.row["user_id"]), None)
+        await work.settle(connection, [Finished(lease, failure_of(refused.value))])
+    assert backend.rows("select state::text, error from HOME.capture_session") == [
+        (
+            "failed",
+            "schedule_date: the photographs show several days, 2026-09-07 and 2026-09-08; a session here takes one "
+            "day, so send each day by itself",
+        )
+    ]
 
 
 async def do_everything(site: Site) -> None:

@@ -50,7 +50,7 @@ class Child:
             answer = cast("list[object]", answer).pop(0)
         if isinstance(answer, Exception) and not isinstance(answer, Failed):
             raise answer
-        return answer
+        return (answer,) if isinstance(answer, Seen) else answer
 
 
 @pytest.fixture
@@ -87,6 +87,20 @@ async def test_photographs_that_overlap_are_one_day_and_one_without_a_date_inher
     assert found.covers == (Span(0, 720), Span(720, 1440))
 
 
+async def test_photographs_of_several_days_are_put_together_day_by_day(objects: Objects) -> None:
+    later = "2026-02-11"
+    found = await read(
+        objects,
+        (seen(MORNING, NOON, ends=False), seen(MORNING, NOON, day=later, ends=False)),
+        (seen(NOON, EVENING, begins=False), seen(NOON, EVENING, day=later, begins=False)),
+    )
+    days = [
+        (day.schedule_date.isoformat(), [shift.start for shift in day.shifts]) for day in (found.seen, *found.further)
+    ]
+    assert days == [(DAY, ["07:00", "12:00", "18:00"]), (later, ["07:00", "12:00", "18:00"])]
+    assert (found.input, found.images) == ("ocr", 2)
+
+
 @pytest.mark.parametrize(
     ("starts", "begins", "ends", "covers"),
     [
@@ -115,7 +129,15 @@ def test_a_page_covers_from_its_uppermost_shift_on_and_no_more_than_its_order_te
     [
         ([seen()], "no shift was recognised in the photographs, and nothing was changed"),
         ([seen(MORNING, day=None)], "none of the photographs shows a date"),
-        ([seen(MORNING), seen(NOON, day="2026-02-11")], "show 2026-02-10 and 2026-02-11; send each day in a session"),
+        (
+            [seen(MORNING), seen(NOON, day="2026-02-11", ends=False)],
+            "show several days, 2026-02-10 and 2026-02-11, and do not show 2026-02-11 from beginning to end",
+        ),
+        (
+            [(seen(MORNING), seen(NOON, day="2026-02-11")), seen(EVENING, day=None)],
+            "photograph 2 shows no date, and the others show 2026-02-10 and 2026-02-11; send it with the head",
+        ),
+        ([(seen(MORNING), seen(day="2026-02-11", problems=["a"])), seen(NOON)], "relied on: photograph 1: a. Send a"),
         (
             [seen(MORNING, problems=["'10:00-10:75' is no range"])],
             "relied on: '10:00-10:75' is no range. Send a clearer",

@@ -403,7 +403,8 @@ RIGHTS = {
     "api": {table: {"select", "insert"} if table == "capture_image" else {"select"} for table in TABLES},
     "readonly": {table: {"select"} for table in TABLES},
 }
-COLUMNS_OF_API = {"insert": {"id", "user_id", "payload", "given_at", "closed_at"}, "update": {"closed_at"}}
+BEGUN = {"id", "user_id", "payload", "given_at", "closed_at"}  # of a session, by whoever begins it
+COLUMNS = {("api", "insert"): BEGUN, ("api", "update"): {"closed_at"}, ("worker", "insert"): BEGUN}
 
 
 @pytest.mark.parametrize("part", ROLES)
@@ -415,14 +416,16 @@ def test_each_role_has_the_rights_it_needs_and_no_other(part: str, table: str, c
     assert {right for right in every if captures.one(asked, role, name, right)} == RIGHTS[part][table]
 
 
-@pytest.mark.parametrize("right", COLUMNS_OF_API)
-def test_the_api_begins_and_closes_sessions_and_does_nothing_else_to_them(right: str, captures: CaptureActions) -> None:
+@pytest.mark.parametrize(("part", "right"), COLUMNS)
+def test_the_api_begins_and_closes_sessions_a_worker_begins_further_days_and_nobody_begins_anything_else(
+    part: str, right: str, captures: CaptureActions
+) -> None:
     columns = captures.values(
         "select attname from pg_attribute where attrelid = 'schedule_ingest.capture_session'::regclass and attnum > 0"
     )
     asked = "select has_column_privilege(%s, 'schedule_ingest.capture_session', %s, %s)"
-    granted = {column for column in columns if captures.one(asked, Names().api, column, right)}
-    assert granted == COLUMNS_OF_API[right]
+    granted = {column for column in columns if captures.one(asked, getattr(Names(), part), column, right)}
+    assert granted == COLUMNS[part, right]
 
 
 @pytest.mark.usefixtures("seen")

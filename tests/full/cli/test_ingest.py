@@ -79,7 +79,10 @@ def test_a_photograph_is_given_read_by_a_worker_and_told(cli: IngestCommandLine)
             "ingest", "capture", PICTURES / "before.jpg", "--user", 42, "--wait", 500
         ).splitlines()
     assert re.fullmatch(r"given     [0-9a-f-]{36}", given)
-    assert done == "done      2026-03-17 has version 1, 3 events and 1 message, from its photographs"
+    assert done == (
+        "done      2026-03-17 has version 1, 3 events and 1 message, from its photographs; "
+        "note: 'Onsdag 17 mars 2026': 2026-03-17 is a Tuesday"
+    )
     assert changes[0] == "  + New shift on 2026-03-17: 07:30\N{EN DASH}09:00, Åke Öberg • Hemstädning, Åby."
     shown = cli.json("ingest", "show", given.split()[1])
     assert shown["result"]["input"] == "ocr"
@@ -115,17 +118,19 @@ def test_photographs_are_read_without_a_database(tmp_path: Path) -> None:
     read = subprocess.run([str(word) for word in words], env=environment, capture_output=True, text=True)
     assert read.returncode == 1, read.stderr
     picture, sample = json.loads(read.stdout)
-    assert list(picture) == list(sample) == ["file", "schedule_date", "shifts", "problems"]
-    assert (picture["file"], picture["schedule_date"], picture["problems"]) == (
+    assert list(picture) == list(sample) == ["file", "days"]
+    (shown,), (nothing,) = picture["days"], sample["days"]
+    assert list(shown) == list(nothing) == ["schedule_date", "is_whole", "shifts", "problems", "notes"]
+    assert (picture["file"], shown["schedule_date"], shown["problems"]) == (
         str(PICTURES / "after.jpg"),
         "2026-03-17",
         [],
     )
-    assert [[*shift] for shift in picture["shifts"]] == [
+    assert [[*shift] for shift in shown["shifts"]] == [
         ["start", "end", "title", "customer", "location", "confidence"]
     ] * 4
-    assert [tuple(shift.values())[:5] for shift in picture["shifts"]] == AFTER
-    assert (sample["file"], sample["shifts"], len(sample["problems"])) == (str(SAMPLE), [], 1)
+    assert [tuple(shift.values())[:5] for shift in shown["shifts"]] == AFTER
+    assert (sample["file"], nothing["shifts"], len(nothing["problems"])) == (str(SAMPLE), [], 1)
     assert not (tmp_path / "none").exists()
 
 

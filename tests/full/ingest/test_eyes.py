@@ -3,7 +3,7 @@
 import os
 import signal
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID, uuid4, uuid5
 
 import pytest
 
@@ -12,11 +12,12 @@ from duly.objects import open_objects
 from duly.settings import Settings
 from tests.full.ingest.eyes.test_looking import REFUSED
 from tests.full.ingest.test_worker import CaptureWorker, close, wait_for
-from tests.support.eyes.days import DAY, picture
+from tests.support.eyes.days import DAY, DAYS, picture
 from tests.support.ingest.actions import ANNA, SCHEMA, CaptureActions
 
 PATIENT = {"OCR_IMAGE_SECONDS": "500"}  # on a machine that has much else to do
 pytestmark = pytest.mark.timeout(600)
+VERSIONS = "select schedule_date::text, version, session_id from schedule_ingest.schedule_version order by 1"
 EVENTS = "select event_type from schedule_ingest.schedule_event where source_session_id = %s order by seq"
 
 
@@ -77,6 +78,22 @@ async def test_photographs_become_a_version_and_the_next_ones_events_whatever_di
     rebuilt, known = captures.rebuilt()
     assert rebuilt == known
     assert (known[0].start, known[0].customer_name, known[0].city) == ("07:30", "Åke Öberg", "Åby")
+    captures.verify()
+
+
+async def test_a_photograph_of_two_days_becomes_a_version_of_each(captures: CaptureActions, tmp_path: Path) -> None:
+    monday, tuesday = DAYS
+    with work(captures, tmp_path) as worker:
+        key = await send(captures, tmp_path, picture("days"))
+        first = worker.hear("session.processed", session_id=str(key))
+        other = uuid5(key, tuesday)
+        assert (first["schedule_date"], first["input"], first["events"]) == (monday, "ocr", len(DAYS[monday]))
+        assert first["further_days"] == [{"schedule_date": tuesday, "session_id": str(other)}]
+        second = worker.hear("session.processed", session_id=str(other))
+        assert (second["schedule_date"], second["input"], second["events"]) == (tuesday, "given", len(DAYS[tuesday]))
+        wait_for(captures, other, "done")
+        assert worker.finish(signal.SIGTERM) == 0
+    assert captures.rows(VERSIONS) == [(monday, 1, key), (tuesday, 1, other)]
     captures.verify()
 
 

@@ -51,10 +51,11 @@ def objects(tmp_path: Path) -> Objects:
     return open_objects(Settings(DULY_HOME=tmp_path))  # type: ignore[call-arg]
 
 
-def glimpse(data: bytes) -> Seen:
+def glimpse(data: bytes) -> tuple[Seen, ...]:
     """In a child: look for as long as the photograph says, then see a day."""
     threading.Event().wait(float(data))
-    return Seen(DAY, (Card("07:00", "09:00", "Städning", "Anna", "Askim", "", 0.99),), (), begins=True, ends=True)
+    card = Card("07:00", "09:00", "Städning", "Anna", "Askim", "", 0.99)
+    return (Seen(DAY, (card,), (), begins=True, ends=True),)
 
 
 class Eyelids:

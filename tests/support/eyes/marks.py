@@ -9,9 +9,9 @@ from typing import Any
 
 from duly.ingest.eyes.lines import Line
 from duly.ingest.eyes.mark import Mark
-from duly.ingest.eyes.page import Page, read_page
+from duly.ingest.eyes.page import Page, read_pages
 
-__all__ = ["HERE", "Recorded", "line", "mark", "page", "recorded", "shifts_of", "tilted"]
+__all__ = ["HERE", "Recorded", "line", "mark", "page", "pages", "recorded", "shifts_of", "tilted"]
 
 HERE = Path(__file__).parent
 WIDTH, HEIGHT = 1080, 2400
@@ -30,8 +30,14 @@ def line(text: str, y: float = 100, height: float = 40) -> Line:
 
 
 def page(marks: Sequence[Mark], *, year: int = 2026) -> Page:
-    """What such marks make."""
-    return read_page(marks, WIDTH, HEIGHT, year)
+    """What such marks make, which show one day or none."""
+    (found,) = pages(marks, year=year)
+    return found
+
+
+def pages(marks: Sequence[Mark], *, year: int = 2026) -> tuple[Page, ...]:
+    """What such marks make, day by day."""
+    return read_pages(marks, WIDTH, HEIGHT, year)
 
 
 def shifts_of(found: Page) -> list[tuple[str, str, str, str, str]]:
@@ -69,7 +75,8 @@ class Recorded:
     def read(self, *, alone: bool = False) -> Page:
         """What we make of it now; alone, without the second engine."""
         marks = [Mark(each.text, each.corners, each.confidence) for each in self.marks] if alone else self.marks
-        return read_page(marks, self.width, self.height, 2026)
+        (found,) = read_pages(marks, self.width, self.height, 2026)
+        return found
 
 
 def recorded() -> list[Recorded]:

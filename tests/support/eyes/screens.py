@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from duly.errors import Misconfigured
 from tests.support.eyes.vocabulary import DEVELOPMENT, REPORT
 
-__all__ = ["REPORT_FROM", "Screen", "Shown", "Truth", "draw", "draw_day", "fonts"]
+__all__ = ["REPORT_FROM", "Screen", "Shown", "Truth", "draw", "draw_day", "draw_days", "fonts"]
 
 REPORT_FROM = 1000
 FONT_PLACES = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), Path.home() / ".fonts")
@@ -103,6 +103,25 @@ def draw_day(day: date, shifts: Sequence[Shown], layout: str, *, seed: int = 0, 
     page.draw()
     small = page.image.resize((width, round(page.height * width / page.width)), Image.Resampling.LANCZOS)
     return jpeg(small, 80)
+
+
+def draw_days(days: Sequence[tuple[date, Sequence[Shown]]], *, width: int = 720) -> bytes:
+    """A list of several days, each with its header, and room below the last, as a JPEG."""
+    plain, bold = (ImageFont.truetype(str(path), 28) for path in fonts()[0])
+    rows = sum(1 + len(shifts) for _, shifts in days)
+    image = Image.new("RGB", (width, 120 + 150 * (rows + 2)), "#ffffff")
+    pen, y = ImageDraw.Draw(image), 120
+    pen.text((40, 40), "Mitt schema", font=bold, fill="#111111")
+    for day, shifts in days:
+        header = f"{SWEDISH[0][day.weekday()]} {day.day} {SWEDISH[1][day.month - 1]} {day.year}"
+        pen.text((40, y + 20), header, font=bold, fill="#111111")
+        y += 80
+        for start, end, *rows_of_shift in shifts:
+            pen.text((40, y), f"{start} - {end}", font=plain, fill="#1565c0")
+            for nth, words in enumerate(rows_of_shift):
+                pen.text((280, y + 42 * nth), words, font=plain, fill="#222222")
+            y += 170
+    return jpeg(image, 60)
 
 
 class Drawing:

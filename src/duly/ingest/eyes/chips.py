@@ -4,7 +4,7 @@ import re
 
 from duly.ingest.eyes.spelling import bare
 
-__all__ = ["DURATION", "ICON", "is_chip", "is_heading", "is_navigation"]
+__all__ = ["DURATION", "ICON", "is_chip", "is_heading", "is_navigation", "is_state"]
 
 NAVIGATION = frozenset(
     {
@@ -22,12 +22,14 @@ HEADINGS = frozenset(
 CHIPS = frozenset(
     {
         "bekraftad", "confirmed", "preliminar", "pagar", "pagaende", "ongoing", "klar", "done", "paborjad", "started",
-        "ny", "new", "andrad", "changed", "nasta", "next", "obligatorisk",
+        "ny", "new", "andrad", "changed", "nasta", "next", "obligatorisk", "planned", "planerad", "planerat", "geplant",
+        "bestatigt", "vahvistettu", "suunniteltu", "godkand", "approved", "booked", "bokad", "gebucht", "varattu",
+        "uppdaterad", "updated", "geandert", "muutettu", "neu", "uusi", "offen", "open", "oppen", "fertig", "valmis",
     }
 )  # fmt: skip
 DURATION = re.compile(
-    r"(?:(?:totalt?|summa):?\s*)?\(?\s*(?:\d{1,2}\s?(?:h|tim|timmar|hours?)\.?(?:\s?\d{1,2}\s?(?:m|min)\.?)?|\d{1,3}\s?min\.?"
-    r"|\d{1,2}[.,:]\d{1,2}\s?(?:h|tim|timmar|hours?))\s*\)?",
+    r"(?:(?:totalt?|summa):?\s*)?\(?\s*(?:\d{1,2}\s?(?:h|tim|timmar|hours?|std|stunden?|tuntia?|t)\.?(?:\s?\d{1,2}\s?(?:m|min)\.?)?|\d{1,3}\s?min\.?"
+    r"|\d{1,2}[.,:]\d{1,2}\s?(?:h|tim|timmar|hours?|std|stunden?|tuntia?)\.?)\s*\)?",
     re.IGNORECASE,
 )
 ICON = re.compile(r"^(?:[^\w(\"'+]+\s*)+")
@@ -35,7 +37,12 @@ ICON = re.compile(r"^(?:[^\w(\"'+]+\s*)+")
 
 def is_chip(text: str) -> bool:
     """Is it an icon, a duration or a state, and not a name?"""
-    return not any(map(str.isalpha, text)) or bool(DURATION.fullmatch(text.strip())) or bare(text) in CHIPS
+    return not any(map(str.isalpha, text)) or bool(DURATION.fullmatch(text.strip())) or is_state(text)
+
+
+def is_state(text: str) -> bool:
+    """Is it the name of a state, as a chip has it?"""
+    return bare(text) in CHIPS
 
 
 def is_heading(text: str) -> bool:

@@ -16,7 +16,7 @@ from duly.ingest.eyes.spelling import NOT_SWEDISH
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["with_faint_marks"]
+__all__ = ["runs", "with_faint_marks"]
 
 FAINT = 0.03  # of a letter's chances: what its marked likes must have together
 BARE = {"Å": "A", "Ä": "A", "Ö": "O", "å": "a", "ä": "a", "ö": "o"}

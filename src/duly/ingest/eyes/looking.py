@@ -1,4 +1,4 @@
-"""What a child process does with a photograph: decodes it, reads it, and answers with a page.
+"""What a child process does with a photograph: decodes it, reads it, and answers with a page for each day.
 
 The engine is built at the first photograph and kept for the next ones. A refusal is an exception of ours, whose words
 are for the person who sent it.
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from duly.ingest.eyes.engine import Engine, Equipment, build_engine
-from duly.ingest.eyes.page import Page, read_page
+from duly.ingest.eyes.page import Page, read_pages
 from duly.objects.photo import plain_photo
 
 __all__ = ["Glasses", "engine_for", "look"]
@@ -22,11 +22,11 @@ class Glasses:
     default_year: int
 
 
-def look(data: bytes, glasses: Glasses) -> Page:
-    """The page that a photograph shows."""
+def look(data: bytes, glasses: Glasses) -> tuple[Page, ...]:
+    """The pages that a photograph shows: one for each day."""
     picture = plain_photo(data)
     marks = engine_for(glasses.equipment).read(picture)
-    return read_page(marks, picture.width, picture.height, glasses.default_year)
+    return read_pages(marks, picture.width, picture.height, glasses.default_year)
 
 
 @lru_cache(maxsize=1)

@@ -3,9 +3,18 @@
 import math
 from dataclasses import dataclass
 
-__all__ = ["Mark", "Point"]
+__all__ = ["Ink", "Mark", "Point"]
 
 Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """How strokes look."""
+
+    contrast: float  # 0 to 1, against the ground
+    weight: float  # width of a stroke, in pixels
+    strike: float  # the largest part of the text's width that ink takes at the height of a line through it
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +23,14 @@ class Mark:
 
     text: str
     corners: tuple[Point, Point, Point, Point]
-    confidence: float  # 0 to 1
+    confidence: float  # 0 to 1, of all letters together
     second: str | None = None  # what a second engine reads here, where it was asked
+    again: str | None = None  # what the first engine reads in a second look, with faint marks taken
+    weakest: float = 1.0  # 0 to 1, of the letter that the engine is least sure of
+    chances: tuple[float, ...] = ()  # 0 to 1, of each letter of the text, where that is known
+    ink: Ink | None = None  # how its strokes look, where that was measured
+    is_cut: bool = False  # the ground ends where the text ends
+    goes_on: bool = False  # something like text follows that is in no mark
 
     @property
     def centre(self) -> Point:

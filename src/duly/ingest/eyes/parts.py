@@ -57,6 +57,7 @@ class Parts:
     strays: tuple[Line, ...]  # below the head, and in no column
     floor: float
     width: float
+    is_complete: bool = False  # the next day begins at the floor, so that nothing is hidden there
 
     @property
     def blocks(self) -> list[Block]:
@@ -86,7 +87,7 @@ class Parts:
 
     def reaches_floor(self, line: Line) -> bool:
         """Is a line so near to the end of the page that it could be cut, or the next one hidden?"""
-        return self.floor - line.bottom < REACH * line.height
+        return not self.is_complete and self.floor - line.bottom < REACH * line.height
 
     def is_cut(self, block: Block) -> bool:
         """Does the end of the page hide a part of a block?"""
@@ -106,7 +107,8 @@ def parts_of(sheet: Sheet, anchors: Sequence[Anchor]) -> Parts:
     lines = [line for line in sheet.lines if id(line) not in taken]
     first = min(anchor.beside for anchor in anchors)
     head = [line for line in lines if line.bottom < first + line.height / 2]
-    body, floor = without_navigation([line for line in lines if line.bottom >= first + line.height / 2], sheet.height)
+    below = [line for line in lines if line.bottom >= first + line.height / 2]
+    body, floor = without_navigation(below, sheet.height, anchors)
     columns = columns_of(anchors, sheet.width)
     owned: dict[Anchor | None, list[Line]] = {}
     for line in body:
@@ -117,14 +119,18 @@ def parts_of(sheet: Sheet, anchors: Sequence[Anchor]) -> Parts:
         strays=tuple(line for line in owned.get(None, []) if not is_chip(line.text)),
         floor=floor,
         width=sheet.width,
+        is_complete=sheet.is_complete,
     )
 
 
-def without_navigation(lines: Sequence[Line], height: float) -> tuple[list[Line], float]:
+def without_navigation(lines: Sequence[Line], height: float, anchors: Sequence[Anchor]) -> tuple[list[Line], float]:
     """The lines without the bar at the foot of the page, and where the page ends for shifts."""
     for line in sorted(lines, key=lambda line: -line.middle):
         row = [other for other in lines if abs(other.middle - line.middle) < SAME_ROW * line.height]
-        above = max((other.middle for other in lines if other.middle < line.middle - line.height), default=0.0)
+        others = [*lines, *(anchor.line for anchor in anchors)]
+        above = max(
+            (other.middle for other in others if other.middle < line.middle - SAME_ROW * line.height), default=0.0
+        )
         names = sum(is_navigation(other.text) for other in row)
         is_bar = len(row) >= MANY and line.middle - above > WIDEST_GAP * line.height
         if names >= MANY - 1 or is_bar:

@@ -1,27 +1,35 @@
 """What is wrong with a page: everything that cannot be right, or that a shift which was not seen may have left."""
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 
-from duly.ingest.eyes.cards import Card
+from duly.ingest.eyes.cards import Card, Conventions, lacks_bullet, may_be_icon
 from duly.ingest.eyes.chips import is_heading, is_navigation
 from duly.ingest.eyes.lines import Line
 from duly.ingest.eyes.parts import Block, Parts
+from duly.ingest.eyes.table import Row
+from duly.ingest.eyes.times import find_range
 
-__all__ = ["leftovers", "problems_of"]
+__all__ = ["leftovers", "problems_of", "problems_of_row", "repeated"]
 
+TIMES_INSIDE = re.compile(r"\d{1,2}[:.]\d{2}\s?[-\u2010-\u2015]\s?\d{1,2}[:.]\d{2}")
+LEAST_LETTER = 0.35  # of a letter of a shift: below, the line is not relied on
 LEAST_CONFIDENCE = 0.6  # of a range of times
 HOLE = 0.7  # of a line's height: so much more than in all other blocks between two rows is a row too little
 WIDER = 1.45  # times what usually is between two rows
 MORE_ROWS = 3  # than usual: a longer title, an address and a note are fewer
+USUAL_ROWS = 3  # title, customer, place
+READ_ROWS = 4  # title, customer, place, address
+CROWDED = 2.0  # of a line's height: nearer to each other are the times of one shift, old and new
 ALIGNED = 0.8  # of a line's height: so exactly lines begin below each other
 
 
-def problems_of(parts: Parts, cards: Sequence[Card]) -> list[str]:
+def problems_of(parts: Parts, cards: Sequence[Card], page: Conventions) -> list[str]:
     """All problems of a page, in words; what its end hides is none."""
     whole = [block for block in parts.blocks if not parts.is_cut(block)]
     return [
@@ -31,7 +39,79 @@ def problems_of(parts: Parts, cards: Sequence[Card]) -> list[str]:
         *(f"{aside[0].text!r} beside {block.line.text!r} belongs to no shift" for block, aside in left_beside(parts)),
         *(f"{line.text!r} belongs to no shift" for line in left_outside(parts)),
         *(f"the shift {card.start}-{card.end} {card.title!r} stands there twice" for card in repeated(cards)),
+        *(f"which lines of {block.line.text!r} are its title cannot be told" for block in undecided(whole, page)),
+        *(
+            f"whether {line.text!r} is a customer or a place cannot be told ({line.place})"
+            for line in unknown_rows(whole, page)
+        ),
+        *(
+            f"{line.text!r} may begin with an icon or a number ({line.place})"
+            for line in with_icon_or_number(whole, page)
+        ),
+        *(f"{title!r} has no bullet between customer and title" for title in without_bullet(whole, page)),
+        *(f"{block.line.text!r} stands too near to other times" for block in crowded(parts)),
+        *(problem for block in whole for line in lines_of(block, page) for problem in problems_of_line(line)),
     ]
+
+
+def lines_of(block: Block, page: Conventions) -> list[Line]:
+    """Return the lines of a block that are read: its times, and its first rows with the title as one."""
+    return [block.line, *page.rows_of(block)[:READ_ROWS]]
+
+
+def undecided(blocks: Iterable[Block], page: Conventions) -> list[Block]:
+    """Return the blocks whose title may have one row or two."""
+    return [block for block in blocks if page.titles.is_undecided(block)]
+
+
+def unknown_rows(blocks: Iterable[Block], page: Conventions) -> list[Line]:
+    """Return rows that alone follow a title, and may be a customer or a place."""
+    rows = [page.rows_of(block) for block in blocks]
+    return [several[1] for several in rows if len(several) == 2 and page.is_place(several[1], several[0]) is None]
+
+
+def without_bullet(blocks: Iterable[Block], page: Conventions) -> list[str]:
+    """Return titles without a bullet where most have one, and the customer stands in no row of its own."""
+    rows = [page.rows_of(block) for block in blocks]
+    return lacks_bullet([several[0].text for several in rows if several and len(several) < USUAL_ROWS])
+
+
+def with_icon_or_number(blocks: Iterable[Block], page: Conventions) -> list[Line]:
+    """Return rows whose first digit may be an icon."""
+    return [row for block in blocks for row in block.rows[1:] if may_be_icon(row, block.rows[0], page.has_icons)]
+
+
+def crowded(parts: Parts) -> list[Block]:
+    """Return blocks whose times stand directly below others, where there is no room for the rows of both."""
+    if parts.usual_rows < 2:
+        return []
+    pairs = [(above, below) for column in parts.columns for above, below in pairwise(column)]
+    near = [
+        below
+        for above, below in pairs
+        if below.line.middle - above.line.middle < CROWDED * below.line.height and len(above.rows) < parts.usual_rows
+    ]
+    return near if len(near) < len(pairs) else []
+
+
+def problems_of_row(row: Row, cells: Sequence[Line]) -> list[str]:
+    """What is wrong with a row of a table."""
+    times = [row.anchor.times.problem] if row.anchor.times.problem else []
+    return [*times, *(problem for line in [row.anchor.line, *cells] for problem in problems_of_line(line))]
+
+
+def problems_of_line(line: Line) -> list[str]:
+    """Why a line of a shift cannot be relied on."""
+    if line.is_at_edge:
+        return [f"{line.text!r} may be cut at the side or go on ({line.place})"]
+    if line.text.count("(") > line.text.count(")"):
+        return [f"{line.text!r} has no end ({line.place})"]
+    has_words = sum(map(str.isalpha, line.text)) > 2
+    if has_words and TIMES_INSIDE.search(line.text) and not find_range(line.text):
+        return [f"{line.text!r} has times in it ({line.place})"]
+    if line.weakest < LEAST_LETTER:
+        return [f"{line.text!r} is hardly legible ({line.place})"]
+    return []
 
 
 def problems_of_times(block: Block) -> list[str]:
@@ -40,8 +120,8 @@ def problems_of_times(block: Block) -> list[str]:
         return [block.times.problem]
     is_legible = block.line.confidence >= LEAST_CONFIDENCE
     return [
-        *([] if is_legible else [f"the times {block.line.text!r} are hardly legible"]),
-        *([] if block.rows else [f"the shift {block.line.text!r} has no title"]),
+        *([] if is_legible else [f"the times {block.line.text!r} are hardly legible ({block.line.place})"]),
+        *([] if block.rows else [f"the shift {block.line.text!r} has no title ({block.line.place})"]),
     ]
 
 

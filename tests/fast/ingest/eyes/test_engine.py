@@ -7,7 +7,7 @@ import pytest
 
 from duly.errors import MissingExtra
 from duly.ingest.eyes.engine import Engine, Equipment, build_engine, find_language
-from duly.ingest.eyes.page import read_page
+from duly.ingest.eyes.page import read_pages
 from duly.objects.photo import plain_photo
 from tests.support.eyes.days import AFTER, BEFORE, picture, shows
 
@@ -34,7 +34,7 @@ def test_tesseract_alone_reads_a_screen_completely_too(name: str, shifts: list[t
     alone = build_engine(Equipment("tesseract"))
     assert alone.name == "tesseract"
     image = plain_photo(picture(name))
-    assert shows(read_page(alone.read(image), image.width, image.height, 2026), shifts)
+    assert shows(read_pages(alone.read(image), image.width, image.height, 2026), shifts)
 
 
 def test_a_language_is_found_in_its_directory_or_the_one_that_is_named(tmp_path: Path) -> None:

@@ -170,6 +170,30 @@ def test_a_double_booking_is_read_as_it_stands(lay: Callable[..., list[Mark]]) -
     assert (sorted(shifts_of(found)), found.problems) == (sorted([ANNA, within, at_once]), ())
 
 
+@pytest.mark.parametrize(
+    ("head", "problems", "notes"),
+    [
+        ("Fredag 24 februari 2026", (), ("'Fredag 24 februari 2026': 2026-02-24 is a Tuesday",)),
+        ("Tisdag 24 februari 2026", (), ()),
+        ("Tis 24 feb", (), ()),
+        ("Idag, fre 24 feb", (), ("'Idag, fre 24 feb': 2026-02-24 is a Tuesday",)),
+        (
+            "Fre 24 feb",
+            (
+                "'Fre 24 feb': 2026-02-24 is a Tuesday, so the year may be another one; "
+                "send a photograph that shows the year",
+            ),
+            (),
+        ),
+    ],
+)
+def test_a_weekday_that_is_not_the_dates_is_odd_and_without_a_year_a_problem(
+    head: str, problems: tuple[str, ...], notes: tuple[str, ...]
+) -> None:
+    found = page([mark(head, 46, 196), *as_cards(ANNA), *FOOT])
+    assert (found.schedule_date, found.problems, found.notes) == ("2026-02-24", problems, notes)
+
+
 def test_a_telephone_number_or_two_years_in_a_card_are_no_times_of_another() -> None:
     for words in ("0708-1234", "2026-2027", "Lill-Lilla gatan"):
         marks = [*as_cards(ANNA), mark(words, 80, 343 + 72 + 198)]

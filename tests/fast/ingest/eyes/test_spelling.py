@@ -2,7 +2,9 @@
 
 import pytest
 
-from duly.ingest.eyes.spelling import bare, may_bear_a_mark, spelled, with_lost_marks
+from duly.ingest.eyes.lines import sheet_of
+from duly.ingest.eyes.mark import Mark
+from duly.ingest.eyes.spelling import agrees, bare, may_bear_a_mark, spelled, with_lost_marks, without_unsteady_lead
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,155 @@ def test_another_look_takes_no_mark_and_changes_no_letter(text: str, again: str)
     assert with_lost_marks(text, again) == text
 
 
+# Three readings of a line ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "second", "again"),
+    [
+        ("Enilma", None, "Enilmå"),
+        ("Enilma", "Enilma", "Enilmå"),
+        ("Enilma", "Enilmå", "Enilma"),
+        ("Fönä", "Fönå", "Fönä"),
+        ("Goteborg", None, "Goteborg"),
+    ],
+)
+def test_a_line_that_the_engine_is_sure_of_stays_as_read(text: str, second: str | None, again: str) -> None:
+    assert spelled(text, second, again, sure=text.split()) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "second", "again", "right"),
+    [
+        ("Enilma", "Enilmå", "Enilmå", "Enilmå"),
+        ("Brf Enilma", "Brt Enilmå", "Brf Enilmå", "Brf Enilmå"),
+        ("Goteborg", None, "Göteborg", "Göteborg"),
+    ],
+)
+def test_a_mark_that_the_second_look_and_another_witness_show_is_added_to_a_sure_line(
+    text: str, second: str | None, again: str, right: str
+) -> None:
+    assert spelled(text, second, again, sure=text.split()) == right
+
+
+def test_a_mark_that_only_the_second_look_shows_is_added_to_a_line_that_is_not_sure() -> None:
+    assert spelled("Enilma", None, "Enilmå") == "Enilmå"
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_a_marked_letter_that_only_the_second_look_has_was_not_seen_before(is_sure: bool) -> None:
+    assert spelled("Drnhult", None, "Drånhult", sure=["Drnhult"] if is_sure else []) == "Drånhult"
+
+
+@pytest.mark.parametrize("second", [None, "Alva", "Älva"])
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_a_word_that_both_looks_show_alike_is_not_changed_by_known_words(second: str | None, is_sure: bool) -> None:
+    assert spelled("Alva") == "Älva", "else nothing is shown"
+    right = "Älva" if second == "Älva" and not is_sure else "Alva"  # the list and the second engine together
+    assert spelled("Alva", second, "Alva", sure=["Alva"] if is_sure else []) == right
+
+
+def test_the_mark_of_a_steady_word_is_the_one_that_the_second_engine_has() -> None:
+    assert spelled("Fönä", "Fönå", "Fönä") == "Fönå"
+
+
+@pytest.mark.parametrize(
+    ("second", "again", "right"),
+    [
+        ("Brenva altan", "Brenva altan", "Brenva altan"),
+        ("Brenvaaltan", "Brenva altan", "Brenvaaltan"),
+        (None, "Brenva altan", "Brenvaaltan"),
+        ("Brenva altan", None, "Brenvaaltan"),
+        ("Brenva eltan", "Brenva altan", "Brenvaaltan"),
+    ],
+)
+def test_a_blank_is_added_where_both_other_readings_have_it(second: str | None, again: str | None, right: str) -> None:
+    assert spelled("Brenvaaltan", second, again) == right
+
+
+def test_a_small_l_becomes_a_capital_i_where_the_second_engine_sees_one() -> None:
+    assert spelled("lngrid Bua", "Ingrid Bua") == "Ingrid Bua"
+    assert spelled("lngrid Bua", "lngrid Bua") == "lngrid Bua"
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("Anna Bua", None),
+        ("Anna Bua", "Anna Bua"),
+        ("Anna Bua", "Änna Buå"),
+        ("Anna Bua", "AnnaBua"),
+        ("Anna Bua", "anna bua."),
+        ("Anna Bua", "Q Anna Bua"),
+        ("Drnhult", "Drånhult"),
+    ],
+)
+def test_two_looks_agree_that_differ_in_marks_blanks_an_icon_or_a_lost_marked_letter(
+    text: str, again: str | None
+) -> None:
+    assert agrees(text, again)
+
+
+@pytest.mark.parametrize(
+    ("text", "again"), [("Anna", "Anne"), ("Anna", "Ann"), ("Anna Bua", "Anna Bu"), ("Drnhult", "Dranhult")]
+)
+def test_two_looks_do_not_agree_that_differ_in_letters(text: str, again: str) -> None:
+    assert not agrees(text, again)
+
+
 def test_letters_are_compared_without_marks_and_case() -> None:
     assert bare("ÅkÄÖé") == "akaoe"
     assert may_bear_a_mark("Näset")
     assert not may_bear_a_mark("11:30")
+
+
+@pytest.mark.parametrize(
+    ("text", "again", "second", "right"),
+    [
+        ("911 ElampLane", "11 Elamp Lane", "9 11 Elamp Lane", "11 ElampLane"),
+        ("èGreisonsallee 21", "• Greisonsallee 21", "9 Greisonsallee 21", "Greisonsallee 21"),
+        ("PSukesstigen 14", "9Sukesstigen 14", None, "Sukesstigen 14"),
+        ("Jaskuja 28B", "9 Jaskuja 28B", "9 Jaskuja 28B", "Jaskuja 28B"),
+        ("9 Plurd Street", "9 Plurd Street", "9 Plurd Street", "9 Plurd Street"),
+        ("Usara Oy", "Osara Oy", None, "Usara Oy"),
+        ("Usara", None, None, "Usara"),
+    ],
+)
+def test_a_first_letter_that_only_one_look_shows_is_an_icon(
+    text: str, again: str | None, second: str | None, right: str
+) -> None:
+    assert without_unsteady_lead(text, again, second, is_sure=False) == right
+
+
+def test_a_first_letter_that_is_sure_and_seen_by_the_second_engine_stays() -> None:
+    assert without_unsteady_lead("Ahlberg", "hlberg", "Ahlberg", is_sure=True) == "Ahlberg"
+
+
+@pytest.mark.parametrize(
+    ("unsure", "right"),
+    [("u", "Prurarkstigen"), ("a", "Prurärkstigen")],
+)
+def test_only_a_letter_that_is_unsure_itself_gets_a_faint_mark(unsure: str, right: str) -> None:
+    text = "Prurarkstigen"
+    chances = tuple(0.9 if letter == unsure else 1.0 for letter in text)
+    corners = ((0.0, 0.0), (300.0, 0.0), (300.0, 40.0), (0.0, 40.0))
+    seen = Mark(text, corners, 0.99, again="Prurärkstigen", weakest=0.9, chances=chances)
+    (line,) = sheet_of([seen], 1000, 1000).lines
+    assert line.text == right
+
+
+@pytest.mark.parametrize(
+    ("text", "second", "right"),
+    [
+        ("Skrtagan Bygg AB", "Skråtagan Bygg AB", "Skråtagan Bygg AB"),
+        ("Slmvägen 68A", "Slåmvägen 68A", "Slåmvägen 68A"),
+        ("Dümindus", "Duämindus", "Dümindus"),
+        ("Frühstück", "Fruhstäuck", "Frühstück"),
+        ("Mjaldvägen", "Mjaäldvägen", "Mjaldvägen"),
+        ("Jorin", "åJorin", "Jorin"),
+    ],
+)
+def test_a_vowel_between_consonants_that_only_the_second_engine_sees_is_there(
+    text: str, second: str, right: str
+) -> None:
+    assert spelled(text, second, text, sure=text.split()) == right

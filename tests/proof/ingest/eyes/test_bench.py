@@ -111,6 +111,16 @@ def test_a_screen_that_could_not_be_read_is_flagged_and_shows_nothing() -> None:
     assert score == Score(images=1, shifts=1, marked=2, flagged=1)
 
 
+def test_a_screen_that_was_read_as_several_days_counts_as_wrong() -> None:
+    days = [
+        [mark(day, 48, y), mark("08:00-09:00", 48, y + 60), mark("Städning", 48, y + 120)]
+        for day, y in (("Måndag 7 september 2026", 100), ("Tisdag 8 september 2026", 500))
+    ]
+    found = replace(READING, marks=[each for day in days for each in day]).page("alone")
+    assert found.problems == ("it was read as 2 days: 2026-09-07, 2026-09-08",)
+    assert score_of(found, "2026-09-07", [ANNA]) == Score(images=1, shifts=1, marked=2, flagged=1)
+
+
 def test_a_picture_is_read_once_and_another_of_the_same_name_again(tmp_path: Path) -> None:
     path = tmp_path / "raw.jsonl"
     Notes(path).write("screens-1", b"one", READING)

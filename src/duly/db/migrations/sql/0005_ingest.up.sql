@@ -359,7 +359,7 @@ create index idx_schedule_notification__user_id_schedule_date
 revoke all on all functions in schema {ingest} from public;
 grant usage on schema {ingest} to {worker}, {api}, {readonly};
 grant select on all tables in schema {ingest} to {worker}, {api}, {readonly};
-grant update on {ingest}.capture_session to {worker};
+grant update, insert (id, user_id, payload, given_at, closed_at) on {ingest}.capture_session to {worker};
 grant insert on {ingest}.schedule_version, {ingest}.schedule_event, {ingest}.schedule_notification to {worker};
 grant insert, update on {ingest}.day_snapshot to {worker};
 grant insert (user_id, payload, given_at, closed_at) on {ingest}.capture_session to {api};
