@@ -59,9 +59,13 @@ async def test_what_was_cut_off_is_uncertain_and_waits_for_a_person(
     messages.admin.execute(
         'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users', [at(receiver, "json")]
     )
+    channel = AppriseChannel(seconds=20, allow_private=True)
+    await channel.send(message(at(receiver, "json")))  # imports the library, as above
+    receiver.posted.clear()
+    channel.seconds = 2
     messages.create("word", channel="apprise")
     receiver.gate.clear()
-    async with working(dsn, send_work(AppriseChannel(seconds=0.5, allow_private=True))):
+    async with working(dsn, send_work(channel)):
         await messages.until(lambda: messages.columns("status") == ["uncertain"])
-    assert messages.columns("last_error") == ["json: no answer within 0.5 s"]
-    assert len(receiver.posted) == 1
+    assert messages.columns("last_error") == ["json: no answer within 2 s"]
+    assert len(receiver.posted) <= 1  # cut off behind the connection, it may not have come; it is not sent again
