@@ -16,14 +16,8 @@ from psycopg import sql
 
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
-from duly.kernel.words import COMMAND_VARIABLE
-from duly.testing import (
-    FOREIGN_DATABASE_VARIABLES,
-    TestDatabases,
-    install_test_clock,
-    plugin,
-    server_for_tests,
-)
+from duly.formatting import COMMAND_VARIABLE
+from duly.testing import FOREIGN_DATABASE_VARIABLES, TestDatabases, install_test_clock, plugin, server_for_tests
 from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
 from tests.support.invariants import broken_in, changed_in, is_lawful, is_story
 from tests.support.lending import Lender
@@ -32,8 +26,8 @@ from tests.support.servers import EMBEDDED, NAMES, open_named_server
 from tests.support.tiers import Budget, is_fast
 
 if TYPE_CHECKING:
-    from tests.support.objects.shelf import Shelf
-    from tests.support.telegram import FakeTelegram
+    from tests.support.bot_api import FakeTelegram
+    from tests.support.storage.shelf import Shelf
 
 hypothesis.settings.register_profile("duly", deadline=None)  # the machine may be busy
 hypothesis.settings.load_profile("duly")
@@ -201,7 +195,7 @@ def shelf() -> Generator["Shelf", None, None]:
     import httpx2
     from moto.server import ThreadedMotoServer
 
-    from tests.support.objects.shelf import BUCKET, Shelf, make_key
+    from tests.support.storage.shelf import BUCKET, Shelf, make_key
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
@@ -218,7 +212,7 @@ def shelf() -> Generator["Shelf", None, None]:
 @pytest.fixture
 def telegram() -> Generator["FakeTelegram", None, None]:
     """A Bot API of this test's own."""
-    from tests.support.telegram import FakeTelegram
+    from tests.support.bot_api import FakeTelegram
 
     with FakeTelegram() as server:
         yield server

@@ -9,8 +9,8 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
-from duly.ingest.work import CaptureWork
-from duly.kernel.lease import Lease, renew
+from duly.apps.ingest.work import CaptureWork
+from duly.lease.operations import Lease, renew
 from tests.support.contract_case import ContractCase, in_many
 from tests.support.ingest.actions import LEASE
 

@@ -20,14 +20,14 @@ from uuid import UUID, uuid4
 
 from psycopg import sql
 
+from duly.apps.ingest import repository
+from duly.apps.ingest.canonical import observe
+from duly.apps.ingest.day import Day, take
+from duly.apps.ingest.reading import Captured, FixtureReader, read_payload
+from duly.apps.ingest.states import capture_session
 from duly.errors import InvalidArgument, Misconfigured, NotATestDatabase
-from duly.ingest import store
-from duly.ingest.canonical import observe
-from duly.ingest.day import Day, take
-from duly.ingest.machine import capture_session
-from duly.ingest.reading import Captured, FixtureReader, read_payload
-from duly.kernel.lease import Lease
 from duly.launcher import ROOT
+from duly.lease.operations import Lease
 from duly.settings import load_settings
 from tests.support.contract_database import given_database
 from tests.support.processes import plain_environment
@@ -124,13 +124,13 @@ class Heard:
     rowcount = 0
 
 
-def taken_of(key: UUID) -> store.Taken:
+def taken_of(key: UUID) -> repository.Taken:
     """A session of a person with an evil customer, and its step."""
     entry = {**DAY["entries"][0], "title": HOSTILE, "location": HOSTILE}
     seen = observe({**DAY, "entries": [entry], "note": HOSTILE})
     step = take(Day(42, seen.schedule_date), key, seen, threshold=3)
     lease = Lease(capture_session(), f"worker-1/{HOSTILE}", {"id": key, "user_id": 42}, time.monotonic())
-    return store.Taken(lease, step, seen.payload, {"outcome": "changed", "note": HOSTILE})
+    return repository.Taken(lease, step, seen.payload, {"outcome": "changed", "note": HOSTILE})
 
 
 class InsertsAreParameterised(unittest.IsolatedAsyncioTestCase):
@@ -142,19 +142,19 @@ class InsertsAreParameterised(unittest.IsolatedAsyncioTestCase):
         await write(heard, [taken_of(key)])
         return heard
 
-    async def settle(self, heard: Any, taken: Sequence[store.Taken]) -> None:
+    async def settle(self, heard: Any, taken: Sequence[repository.Taken]) -> None:
         """The statement that settles a session and writes its version."""
-        await store.settle_observed(heard, "schedule_ingest", "done", taken)
+        await repository.settle_observed(heard, "schedule_ingest", "done", taken)
 
     async def test_no_value_stands_in_a_statement(self) -> None:
-        async def events(heard: Any, taken: Sequence[store.Taken]) -> None:
-            await store.add_events(heard, "schedule_ingest", taken)
+        async def events(heard: Any, taken: Sequence[repository.Taken]) -> None:
+            await repository.add_events(heard, "schedule_ingest", taken)
 
-        async def snapshots(heard: Any, taken: Sequence[store.Taken]) -> None:
-            await store.put_snapshots(heard, "schedule_ingest", taken)
+        async def snapshots(heard: Any, taken: Sequence[repository.Taken]) -> None:
+            await repository.put_snapshots(heard, "schedule_ingest", taken)
 
-        async def notices(heard: Any, taken: Sequence[store.Taken]) -> None:
-            await store.add_notices(heard, "schedule_ingest", taken)
+        async def notices(heard: Any, taken: Sequence[repository.Taken]) -> None:
+            await repository.add_notices(heard, "schedule_ingest", taken)
 
         for write in (self.settle, events, snapshots, notices):
             key = uuid4()

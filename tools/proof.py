@@ -28,7 +28,7 @@ PAGE = ROOT / "docs" / "figures" / "proof.md"
 DATA = ROOT / "docs" / "figures" / "proof.data.json"
 SECONDS = 1800  # of a section
 SQL = (*("kernel", "worker", "ledger", "posts", "ingest", "scheduler", "delivery"), *("people", "db", "verify"))
-CONFORMANCE = ("tests/fast/kernel", "tests/full/kernel", "tests/fast/worker", "tests/full/worker")
+CONFORMANCE = ("tests/fast/lease", "tests/full/lease", "tests/fast/worker", "tests/full/worker")
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,19 @@ SECTIONS: Mapping[str, Section] = {
     "races": Section(
         "conformance and races, ten rounds in random order",
         [
-            tests("tests/fast/kernel", "tests/full/kernel", "--rounds", "10"),
+            tests("tests/fast/lease", "tests/full/lease", "--rounds", "10"),
             tests(*(f"tests/{tier}" for tier in ("fast", "full")), "-k", "race or races or at_once", "--rounds", "5"),
         ],
     ),
-    "storms": Section("storms of taps and answers", [tests("tests/proof/bot", "tests/proof/scheduler/test_storm.py")]),
+    "storms": Section(
+        "storms of taps and answers", [tests("tests/proof/telegram", "tests/proof/apps/scheduler/test_storm.py")]
+    ),
     "firings": Section(
         "a hundred rules against an oracle, at every change of clocks of every zone to 2100",
-        [tests("tests/proof/scheduler/test_firings.py")],
+        [tests("tests/proof/apps/scheduler/test_firings.py")],
     ),
-    "http": Section("Schemathesis over every route", [tests("tests/proof/api")]),
-    "ocr": Section("OCR recordings and layouts", [tests("tests/proof/ingest")]),
+    "http": Section("Schemathesis over every route", [tests("tests/proof/http")]),
+    "ocr": Section("OCR recordings and layouts", [tests("tests/proof/apps/ingest")]),
     "bench": Section("the benchmarks' own tests", [tests("tests/proof/bench")]),
     **{f"pg{major}": on_server(f"pg{major}") for major in (15, 16, 17, 18)},
     **{f"pg{major}-pgbouncer": through_pooler(f"pg{major}") for major in (15, 16, 17, 18)},

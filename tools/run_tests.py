@@ -6,7 +6,7 @@
     ./duly test --gate               the fault gate: a minute of faults that every change must survive
     ./duly test --proof              nightly: every section of tools/proof.py, one after the other
     ./duly test --proof pg15 stock   one or several of them; `--proof list` names them
-    ./duly test tests/full/ledger -k claim    tests by name, in whatever tier
+    ./duly test tests/full/jobs -k claim    tests by name, in whatever tier
 
 Further arguments go to pytest. Tests run in parallel and in random order; `--randomly-seed=N` repeats an order.
 """

@@ -18,15 +18,15 @@ from psycopg.conninfo import make_conninfo
 
 from bench.ingest.content import Known, shown
 from bench.ingest.worker import BATCH
-from duly.ingest import store
-from duly.ingest.canonical import CANONICALIZER, observe
-from duly.ingest.day import Day, take
-from duly.ingest.machine import capture_session
-from duly.ingest.reading import Input, Observed
-from duly.ingest.work import result_of
-from duly.kernel.advisory import advisory_key
-from duly.kernel.identity import new_owner
-from duly.kernel.lease import render, render_settle
+from duly.apps.ingest import repository
+from duly.apps.ingest.canonical import CANONICALIZER, observe
+from duly.apps.ingest.day import Day, take
+from duly.apps.ingest.reading import Input, Observed
+from duly.apps.ingest.states import capture_session
+from duly.apps.ingest.work import result_of
+from duly.db.advisory import advisory_key
+from duly.lease.operations import render, render_settle
+from duly.lease.owner import new_owner
 from duly.settings import load_settings
 
 __all__ = ["main"]
@@ -34,7 +34,7 @@ __all__ = ["main"]
 REST_SECONDS = 0.05
 SCHEMA = "schedule_ingest"
 OF = capture_session()
-STATEMENTS = store.SQL.using(schema=SCHEMA)
+STATEMENTS = repository.SQL.using(schema=SCHEMA)
 CLAIM = render(OF, "claim")
 FENCE = render(OF, "fence_many")
 COLUMNS = (("result", "jsonb"),)
@@ -137,16 +137,16 @@ def day_of(user_id: int, seen: Observed, known: Known | None) -> Day:
 def prepared_of(key: UUID, step: Any, seen: Observed) -> Prepared:
     """A session's rows."""
     day, whose = step.after, (step.after.user_id, step.after.schedule_date)
-    payload = store.as_json(seen.seen.payload)
+    payload = repository.as_json(seen.seen.payload)
     version = (day.version, payload) if step.is_change else (None, None)
     shifts = "[" + ",".join(shift.text for shift in day.shifts) + "]"
     return Prepared(
         lock=advisory_key("ingest.day", SCHEMA, *whose),
-        settle=(store.as_json(result_of(key, step, seen, 0)), *whose, *version, day.payload_hash),
+        settle=(repository.as_json(result_of(key, step, seen, 0)), *whose, *version, day.payload_hash),
         snapshot=(*whose, shifts, key, day.canonicalizer, day.events),
         events=[event_row(key, whose, step.before.events + nth, event) for nth, event in enumerate(step.events, 1)],
         notices=[
-            (each.id, *whose, key, each.type.value, each.message, store.as_json(list(map(str, each.event_ids))))
+            (each.id, *whose, key, each.type.value, each.message, repository.as_json(list(map(str, each.event_ids))))
             for each in step.notices
         ],
     )

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from duly.ingest.canonical import Observation, observe
+from duly.apps.ingest.canonical import Observation, observe
 
 __all__ = ["DAYS", "SEED", "SHIFTS", "Kind", "Known", "Shown", "known_days", "known_user", "shown"]
 

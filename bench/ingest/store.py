@@ -9,8 +9,8 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from bench.ingest.content import Known, Shown
+from duly.apps.ingest.canonical import CANONICALIZER
 from duly.db.queries import load_queries
-from duly.ingest.canonical import CANONICALIZER
 
 __all__ = ["add_known", "add_sessions", "get_drain", "is_something_left", "silence_triggers", "vacuum"]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 
-from duly.ingest.reading import FixtureReader
-from duly.ingest.work import CaptureWork, Rules
-from duly.kernel.work import Pace
-from duly.logs import configure_logs
+from duly.apps.ingest.reading import FixtureReader
+from duly.apps.ingest.work import CaptureWork, Rules
+from duly.lease.work import Pace
+from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
-from duly.worker.runtime import run_worker
+from duly.worker.runner import run_worker
 
 __all__ = ["BATCH", "SLOTS", "main"]
 

@@ -11,14 +11,14 @@ from psycopg.conninfo import make_conninfo
 
 from bench.ledger.board import Board
 from bench.ledger.side import BATCH, UNCOUNTED, Client, Side
-from duly.kernel.work import Pace
-from duly.ledger import store
-from duly.ledger.model import Request
-from duly.ledger.sdk import DEFAULT_ORG, App
-from duly.ledger.work import Context, JobWork
-from duly.logs import configure_logs
+from duly.app import App
+from duly.jobs import repository
+from duly.jobs.model import DEFAULT_ORG, Request
+from duly.jobs.work import Context, JobWork
+from duly.lease.work import Pace
+from duly.logging import configure_logs
 from duly.settings import load_settings
-from duly.worker.runtime import run_worker
+from duly.worker.runner import run_worker
 
 __all__ = ["SIDE"]
 
@@ -46,7 +46,7 @@ class OurClient(Client):
         await noop.on(self.connection).enqueue(n=number)
 
     async def many(self, numbers: Sequence[int]) -> None:
-        await store.enqueue_many(self.connection, self.request, [{"n": number} for number in numbers])
+        await repository.enqueue_many(self.connection, self.request, [{"n": number} for number in numbers])
 
     async def all_at_once(self, jobs: int) -> None:
         async with self.connection.transaction():

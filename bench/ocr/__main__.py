@@ -1,6 +1,6 @@
 """`python -m bench.ocr`: what `duly bench ocr` becomes.
 
-Draws screens by seeds (`tests/support/eyes/screens.py`), or takes labelled ones from a directory, reads each once as
+Draws screens by seeds (`tests/support/ocr/screens.py`), or takes labelled ones from a directory, reads each once as
 a worker would (`OCR_ENGINE`, `OCR_LANG`, `TESSDATA_PREFIX` included), and scores what was read: where there are two
 engines with the second one's reading of every line, "checked", and always without, "alone". Seeds from 1000 on have
 words that nothing was developed on. With --raw every reading is written down, and a picture that is there is not read
@@ -17,14 +17,14 @@ from pathlib import Path
 from bench.ocr.needs import unmet
 from bench.ocr.reading import YEAR, Desk, Notes, Reading
 from bench.ocr.score import Score, score_of, seen_in, total
+from duly.apps.ingest.ocr.header import find_day
+from duly.apps.ingest.ocr.lines import Line
+from duly.apps.ingest.ocr.page import Page
 from duly.errors import DulyError, InvalidArgument
-from duly.ingest.eyes.header import find_day
-from duly.ingest.eyes.lines import Line
-from duly.ingest.eyes.page import Page
+from duly.executors.process_pool import Children
 from duly.settings import load_settings
 from duly.wiring import eyes
-from duly.worker.children import Children
-from tests.support.eyes.screens import REPORT_FROM, draw
+from tests.support.ocr.screens import REPORT_FROM, draw
 
 
 @dataclass(frozen=True)

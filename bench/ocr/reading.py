@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.processes import peak_bytes_of
+from duly.apps.ingest.ocr.engine import Equipment
+from duly.apps.ingest.ocr.looking import engine_for
+from duly.apps.ingest.ocr.mark import Mark
+from duly.apps.ingest.ocr.page import Page, read_pages
+from duly.apps.ingest.photographs import Eyes
 from duly.errors import InvalidArgument, MissingExtra
-from duly.ingest.eyes.engine import Equipment
-from duly.ingest.eyes.looking import engine_for
-from duly.ingest.eyes.mark import Mark
-from duly.ingest.eyes.page import Page, read_pages
-from duly.ingest.photographs import Eyes
-from duly.kernel.outcome import Failed
-from duly.kernel.work import Call, Where
-from duly.objects.photo import plain_photo
+from duly.executors.call import Call, Where
+from duly.outcomes import Failed
+from duly.storage.photo import plain_photo
 
 __all__ = ["YEAR", "Desk", "Notes", "Reading"]
 

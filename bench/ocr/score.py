@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
-from duly.ingest.eyes.page import Page
+from duly.apps.ingest.ocr.page import Page
 
 __all__ = ["Score", "score_of", "seen_in", "total"]
 

@@ -15,12 +15,12 @@ from psycopg.conninfo import make_conninfo
 
 from bench.posts.content import sample_reading
 from bench.posts.worker import BATCH
-from duly.kernel.identity import new_owner
-from duly.kernel.lease import render, render_settle
-from duly.posts import store
-from duly.posts.machine import POST
-from duly.posts.model import Status
-from duly.posts.work import IT_IS_OUT
+from duly.apps.posts import repository
+from duly.apps.posts.model import Status
+from duly.apps.posts.states import POST
+from duly.apps.posts.work import IT_IS_OUT
+from duly.lease.operations import render, render_settle
+from duly.lease.owner import new_owner
 from duly.settings import load_settings
 
 __all__ = ["main"]
@@ -57,7 +57,7 @@ def release_some(connection: Connection[Any], reading: str) -> bool:
     }
     with connection.transaction():
         released = [row[0] for row in connection.execute(SETTLE, settled).fetchall()]
-        connection.execute(store.SQL.write_notices, {"keys": released, "texts": orjson.dumps(IT_IS_OUT).decode()})
+        connection.execute(repository.SQL.write_notices, {"keys": released, "texts": orjson.dumps(IT_IS_OUT).decode()})
     return True
 
 

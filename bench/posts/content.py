@@ -4,7 +4,7 @@ import asyncio
 
 import orjson
 
-from duly.posts.rules import RulesAnalyzer
+from duly.apps.posts.rules import RulesAnalyzer
 
 __all__ = ["CAPTIONS", "sample_reading"]
 

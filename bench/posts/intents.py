@@ -24,8 +24,8 @@ from bench.posts.content import CAPTIONS
 from bench.posts.ground import API, Ground
 from bench.processes import Process, launch, stop
 from bench.report import Figures
-from duly.people.model import new_secret, prefix_of, sha256_of
-from duly.posts.model import kept_name
+from duly.accounts.model import new_secret, prefix_of, sha256_of
+from duly.apps.posts.model import kept_name
 
 __all__ = ["BARE_APP", "OUR_APP", "PHOTO_BYTES", "measure_intents"]
 

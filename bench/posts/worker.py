@@ -4,12 +4,12 @@ import sys
 
 from psycopg.conninfo import make_conninfo
 
-from duly.kernel.work import Pace
-from duly.logs import configure_logs
-from duly.posts.rules import RulesAnalyzer
-from duly.posts.work import PostWork
+from duly.apps.posts.rules import RulesAnalyzer
+from duly.apps.posts.work import PostWork
+from duly.lease.work import Pace
+from duly.logging import configure_logs
 from duly.settings import load_settings
-from duly.worker.runtime import run_worker
+from duly.worker.runner import run_worker
 
 __all__ = ["BATCH", "SLOTS", "main"]
 

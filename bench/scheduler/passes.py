@@ -11,9 +11,9 @@ from psycopg import AsyncConnection
 from bench.report import Figures
 from bench.scheduler import store
 from bench.scheduler.ground import Ground, worker_dsn
+from duly.apps.scheduler.work import ScheduleWork, remind
 from duly.db.pool import connect
-from duly.kernel.work import Finished, Pace, StopSign
-from duly.scheduler.work import ScheduleWork, remind
+from duly.lease.work import Finished, Pace, StopSign
 
 __all__ = ["AT_ONCE", "measure_due", "measure_pass"]
 

@@ -10,10 +10,10 @@ from bench.report import Figures
 from bench.scheduler import store
 from bench.scheduler.ground import Ground, worker_dsn
 from duly.db.pool import open_pool
-from duly.delivery.channel import Message, WhenUncertain
-from duly.delivery.machine import OUTBOX
-from duly.delivery.work import SendWork
-from duly.kernel.work import Finished, Pace, StopSign
+from duly.lease.work import Finished, Pace, StopSign
+from duly.outbox.channel import Message, WhenUncertain
+from duly.outbox.sender import SendWork
+from duly.outbox.states import OUTBOX
 
 __all__ = ["BATCH", "measure_sending"]
 

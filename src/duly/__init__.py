@@ -18,10 +18,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duly.kernel.backoff import Backoff
-    from duly.kernel.outcome import Created, Done, Existing, Failed, GiveUp, Later, Stopped
-    from duly.ledger.context import Context
-    from duly.ledger.sdk import App
+    from duly.app import App
+    from duly.backoff import Backoff
+    from duly.jobs.context import Context
+    from duly.outcomes import Created, Done, Existing, Failed, GiveUp, Later, Stopped
 
 __all__ = [
     "App",
@@ -40,10 +40,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 PLACES = {
-    "App": "duly.ledger.sdk",
-    "Backoff": "duly.kernel.backoff",
-    "Context": "duly.ledger.context",
-    **dict.fromkeys(("Created", "Done", "Existing", "Failed", "GiveUp", "Later", "Stopped"), "duly.kernel.outcome"),
+    "App": "duly.app",
+    "Backoff": "duly.backoff",
+    "Context": "duly.jobs.context",
+    **dict.fromkeys(("Created", "Done", "Existing", "Failed", "GiveUp", "Later", "Stopped"), "duly.outcomes"),
 }
 
 

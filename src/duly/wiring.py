@@ -9,22 +9,22 @@ from pathlib import Path
 from traceback import TracebackException
 from typing import TYPE_CHECKING
 
-from duly.delivery.channel import Channel
+from duly.app import App
+from duly.apps.posts.reading import Analyzer
 from duly.errors import InvalidArgument
+from duly.executors.process_pool import Children
 from duly.extras import install
-from duly.kernel.lease import LeaseTable
-from duly.kernel.work import Pace, Work
+from duly.jobs.work import JobWork
 from duly.launcher import ROOT
-from duly.ledger.sdk import App
-from duly.ledger.work import JobWork
-from duly.posts.reading import Analyzer
+from duly.lease.operations import LeaseTable
+from duly.lease.work import Pace, Work
+from duly.outbox.channel import Channel
 from duly.settings import Settings
-from duly.worker.children import Children
 
 if TYPE_CHECKING:
-    from duly.ingest.endings import Endings
-    from duly.ingest.machine import States
-    from duly.ingest.photographs import Eyes, PhotographReader
+    from duly.apps.ingest.endings import Endings
+    from duly.apps.ingest.photographs import Eyes, PhotographReader
+    from duly.apps.ingest.states import States
 
 __all__ = [
     "WORKS",
@@ -49,9 +49,9 @@ def ledger(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
 def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """Posts whose time has come."""
-    from duly.objects import open_objects
-    from duly.posts.alerts import OPERATOR, Alerts
-    from duly.posts.work import PostWork
+    from duly.apps.posts.alerts import OPERATOR, Alerts
+    from duly.apps.posts.work import PostWork
+    from duly.storage import open_objects
 
     lease = settings.posts_lease_seconds
     pace = Pace(
@@ -73,10 +73,10 @@ def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 def analyzer_of(settings: Settings) -> Analyzer:
     """Who reads posts."""
     if settings.posts_analyzer == "rules":
-        from duly.posts.rules import RulesAnalyzer
+        from duly.apps.posts.rules import RulesAnalyzer
 
         return RulesAnalyzer()
-    from duly.posts.language_model import LanguageModelAnalyzer
+    from duly.apps.posts.language_model import LanguageModelAnalyzer
 
     assert settings.openai_model, "the settings see to that"
     key = settings.openai_api_key
@@ -93,8 +93,8 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
     One cycle takes the sample, as its contract says. Whoever goes on reads photographs, unless told: people send them.
     """
-    from duly.ingest.reading import FixtureReader, NoiseReader
-    from duly.ingest.work import CaptureWork, Rules
+    from duly.apps.ingest.reading import FixtureReader, NoiseReader
+    from duly.apps.ingest.work import CaptureWork, Rules
 
     reads_file = takes_fixture(settings, once=once)
     reader = FixtureReader(fixture_path(settings)) if reads_file else photographs(settings)
@@ -134,7 +134,7 @@ def fixture_path(settings: Settings) -> Path:
 
 def check_input(settings: Settings, *, once: bool) -> None:
     """Before anything is claimed: refuse a file that is not there."""
-    from duly.ingest.reading import FixtureReader
+    from duly.apps.ingest.reading import FixtureReader
 
     if takes_fixture(settings, once=once):
         FixtureReader(fixture_path(settings)).check()
@@ -142,14 +142,14 @@ def check_input(settings: Settings, *, once: bool) -> None:
 
 def endings_of(works: Sequence[Work]) -> "Endings | None":
     """How the sessions of one cycle ended, when there were sessions among the work."""
-    from duly.ingest.work import CaptureWork
+    from duly.apps.ingest.work import CaptureWork
 
     return next((work.endings for work in works if isinstance(work, CaptureWork)), None)
 
 
 def states_of(settings: Settings) -> "States":
     """What a backend calls the states of a session."""
-    from duly.ingest.machine import States
+    from duly.apps.ingest.states import States
 
     return States(settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state)
 
@@ -164,8 +164,8 @@ def reading_slots(settings: Settings) -> int:
 
 def photographs(settings: Settings) -> "PhotographReader":
     """The reader of photographs, with a child process of its own that is started for the first of them."""
-    from duly.ingest.photographs import PhotographReader
-    from duly.objects import open_objects
+    from duly.apps.ingest.photographs import PhotographReader
+    from duly.storage import open_objects
 
     children = Children(1)
     return PhotographReader(open_objects(settings), eyes(settings, children), children.close)
@@ -173,8 +173,8 @@ def photographs(settings: Settings) -> "PhotographReader":
 
 def eyes(settings: Settings, children: Children) -> "Eyes":
     """What looks at photographs, in one of these children."""
-    from duly.ingest.eyes.engine import Equipment
-    from duly.ingest.photographs import Eyes
+    from duly.apps.ingest.ocr.engine import Equipment
+    from duly.apps.ingest.photographs import Eyes
 
     tessdata = str(settings.ocr_tessdata.absolute()) if settings.ocr_tessdata else None
     return Eyes(
@@ -188,7 +188,7 @@ def eyes(settings: Settings, children: Children) -> "Eyes":
 
 def scheduler(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """Schedules whose next runs are to be made, and runs whose reminder is due."""
-    from duly.scheduler.work import ScheduleWork
+    from duly.apps.scheduler.work import ScheduleWork
 
     pace = Pace(
         poll_seconds=settings.poll_seconds, sweep_seconds=settings.sweep_seconds, slots=settings.scheduler_slots
@@ -198,9 +198,9 @@ def scheduler(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
 def channels_of(settings: Settings) -> dict[str, Channel]:
     """The channels that are switched on and configured: Telegram needs a bot token."""
-    from duly.delivery.apprise import AppriseChannel
-    from duly.delivery.console import Console
-    from duly.delivery.webhook import Webhook
+    from duly.outbox.channels.apprise import AppriseChannel
+    from duly.outbox.channels.console import Console
+    from duly.outbox.channels.webhook import Webhook
 
     console = Console()
     webhook = Webhook(seconds=settings.webhook_seconds, allow_private=settings.webhook_allow_private)
@@ -238,7 +238,7 @@ def unset_settings_of(settings: Settings) -> dict[str, str]:
 def telegram_of(settings: Settings) -> Channel:
     """The channel of the bot whose token the settings have."""
     install("telegram")
-    from duly.delivery.telegram import Telegram
+    from duly.telegram.channel import Telegram
 
     assert settings.telegram_token, "who asks for it has one"
     return Telegram(
@@ -250,8 +250,8 @@ def sender(
     settings: Settings, name: str, of: LeaseTable, wakes: str | None = None, retain_days: int | None = None
 ) -> Work:
     """Messages of one table that are due."""
-    from duly.delivery.links import Links
-    from duly.delivery.work import SendWork
+    from duly.outbox.answer_links import Links
+    from duly.outbox.sender import SendWork
 
     lease = settings.sender_lease_seconds
     pace = Pace(
@@ -277,14 +277,14 @@ def sender(
 
 def outbox(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """What the domains have to say."""
-    from duly.delivery.machine import OUTBOX
+    from duly.outbox.states import OUTBOX
 
     return sender(settings, "outbox", OUTBOX, "outbox", settings.sender_retain_days)
 
 
 def notifications(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """What is told about days, where the table is ours."""
-    from duly.delivery.machine import notification
+    from duly.outbox.states import notification
 
     return sender(settings, "notifications", notification(settings.db_schema))
 

@@ -262,7 +262,7 @@ create trigger outbox_wake after insert on duly.outbox
     referencing new table as made
     for each statement execute function duly.wake_workers('outbox');
 
--- What follows is rendered from OUTBOX_MACHINE in duly/delivery/machine.py; a test compares.
+-- What follows is rendered from OUTBOX_MACHINE in duly/outbox/states.py; a test compares.
 
 create function "duly"."outbox_guard"() returns trigger
     language plpgsql

@@ -265,7 +265,7 @@ create table posts.intent_minutes (
 comment on table posts.intent_minutes is
     'How many requests for a post came in each minute and how they ended, refusals and failures of ours included.';
 
--- What follows is rendered from POST_MACHINE in duly/posts/machine.py; a test compares.
+-- What follows is rendered from POST_MACHINE in duly/apps/posts/states.py; a test compares.
 
 create function "posts"."posts_guard"() returns trigger
     language plpgsql

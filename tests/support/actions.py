@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from duly.kernel.work import Work
+from duly.lease.work import Work
 from duly.settings import Settings
 from duly.testing import move_clock
 from duly.testing.clock import read_clock
 from duly.verify import check
-from duly.worker.runtime import Worker
+from duly.worker.runner import Worker
 
 __all__ = ["Actions", "Admin", "Connection", "working"]
 

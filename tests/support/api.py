@@ -21,13 +21,13 @@ import uvicorn
 from fastapi import FastAPI
 from psycopg.conninfo import make_conninfo
 
-from duly.api.app import build_app
-from duly.api.server import server_config
+from duly.accounts import NewKey, service
 from duly.db.migrations import Names
 from duly.db.pool import Pool, open_pool
-from duly.objects import Objects, open_objects
-from duly.people import NewKey, service
+from duly.http.app import build_app
+from duly.http.server import server_config
 from duly.settings import Settings
+from duly.storage import Objects, open_objects
 from tests.support.tiers import is_fast_test_running
 
 __all__ = [

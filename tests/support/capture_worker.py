@@ -8,9 +8,9 @@ from dataclasses import fields, replace
 from enum import IntEnum
 from typing import Any, cast
 
-from duly.ingest.reading import Captured, Input, Page
-from duly.ingest.work import CaptureWork, Rules
-from duly.kernel.work import Pace, Work
+from duly.apps.ingest.reading import Captured, Input, Page
+from duly.apps.ingest.work import CaptureWork, Rules
+from duly.lease.work import Pace, Work
 from tests.support.processes import pause, print_line
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 

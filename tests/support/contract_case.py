@@ -16,9 +16,9 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection
 
+from duly.apps.ingest.reading import FixtureReader
+from duly.apps.ingest.work import CaptureWork
 from duly.db.pool import connect
-from duly.ingest.reading import FixtureReader
-from duly.ingest.work import CaptureWork
 from duly.launcher import ROOT
 from duly.settings import load_settings
 from duly.wiring import states_of

@@ -18,11 +18,11 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 
+from duly.apps.ingest.work import LEASE_MIGRATION
 from duly.db.admin import create_database
 from duly.db.migrate import migrate
 from duly.db.migrations import names_of
 from duly.errors import NotATestDatabase, NotMigrated
-from duly.ingest.work import LEASE_MIGRATION
 from duly.settings import is_for_tests, load_settings, parse_address, plain_address
 from duly.testing.databases import TestDatabases, build_movable, open_server, prefix_of, shared_directory
 

@@ -29,8 +29,8 @@ from io import TextIOBase
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn, TextIO, cast
 
-from duly.kernel.crashpoint import VARIABLE, arm
-from duly.worker.child import die_with
+from duly.crashpoint import VARIABLE, arm
+from duly.executors.child import die_with
 from tests.support.processes import PYTHON, SECONDS, Program, plain_environment
 
 __all__ = ["ROOT", "ForkedProcess", "ForkedProgram", "Request"]

@@ -5,10 +5,10 @@ import os
 import threading
 from contextlib import suppress
 
-from duly.kernel.work import Pace, Work
-from duly.posts.reading import Mood, Reading
-from duly.posts.rules import fallback_reading
-from duly.posts.work import PostWork
+from duly.apps.posts.reading import Mood, Reading
+from duly.apps.posts.rules import fallback_reading
+from duly.apps.posts.work import PostWork
+from duly.lease.work import Pace, Work
 from tests.support.processes import pause, print_line
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 

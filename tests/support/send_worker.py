@@ -1,10 +1,10 @@
 """Senders as processes of their own, which post webhooks to this machine."""
 
-from duly.delivery.machine import OUTBOX
-from duly.delivery.webhook import Webhook
-from duly.delivery.work import SendWork
-from duly.kernel.backoff import Backoff
-from duly.kernel.work import Pace, Work
+from duly.backoff import Backoff
+from duly.lease.work import Pace, Work
+from duly.outbox.channels.webhook import Webhook
+from duly.outbox.sender import SendWork
+from duly.outbox.states import OUTBOX
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 
 __all__ = ["PACE", "SenderPool"]

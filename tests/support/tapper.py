@@ -8,10 +8,10 @@ import os
 import random
 import sys
 
+from duly.apps.scheduler import service
+from duly.apps.scheduler.model import Action, Answer
 from duly.db.pool import open_pool
 from duly.errors import DulyError
-from duly.scheduler import service
-from duly.scheduler.model import Action, Answer
 
 ACTIONS = ("complete", "complete", "skip", "snooze", "cancel")
 

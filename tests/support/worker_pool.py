@@ -13,10 +13,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from duly.kernel.work import Pace, Work
-from duly.logs import configure_logs
+from duly.lease.work import Pace, Work
+from duly.logging import configure_logs
 from duly.settings import load_settings
-from duly.worker.runtime import run_worker
+from duly.worker.runner import run_worker
 from tests.support.forking import ROOT, ForkedProcess, Request
 from tests.support.processes import SECONDS, plain_environment, print_line
 

@@ -20,10 +20,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from duly.ingest.eyes.engine import Engine, Equipment, build_engine
-from duly.ingest.eyes.mark import Ink, Mark
-from duly.ingest.eyes.page import Page, read_pages
-from duly.objects.photo import plain_photo
+from duly.apps.ingest.ocr.engine import Engine, Equipment, build_engine
+from duly.apps.ingest.ocr.mark import Ink, Mark
+from duly.apps.ingest.ocr.page import Page, read_pages
+from duly.storage.photo import plain_photo
 from tools.schedule_images.layouts import REFUSED
 
 __all__ = ["Outcome", "main", "outcome_of"]

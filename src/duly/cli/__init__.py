@@ -8,7 +8,7 @@ from pathlib import Path
 
 from duly.cli.app import app
 from duly.errors import DulyError
-from duly.kernel.words import COMMAND_VARIABLE, as_called
+from duly.formatting import COMMAND_VARIABLE, as_called
 
 __all__ = ["app", "main"]
 

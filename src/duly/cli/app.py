@@ -238,7 +238,7 @@ def run_tests(
 ) -> None:
     """Run the fast tests on a real PostgreSQL, parallel and in random order; further arguments go to pytest.
 
-    Example: duly test tests/full/ledger -k claim
+    Example: duly test tests/full/jobs -k claim
     """
     from duly.cli import workshop
 

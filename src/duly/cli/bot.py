@@ -8,11 +8,11 @@ from duly.cli.opening import open_existing
 from duly.db.location import role_on
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured
+from duly.executors.lifeline import follow_parent
 from duly.extras import install
-from duly.logs import configure_logs, get_log
-from duly.objects import open_objects
+from duly.logging import configure_logs, get_log
 from duly.settings import Settings, load_settings
-from duly.worker.lifeline import follow_parent
+from duly.storage import open_objects
 
 __all__ = ["run_bot"]
 
@@ -36,8 +36,8 @@ def run_bot(as_json: bool) -> None:
 
 async def poll(settings: Settings, dsn: str) -> None:
     """Ask and take until SIGINT or SIGTERM; what is under way is brought to its end."""
-    from duly.bot.polling import Poller
-    from duly.bot.reception import open_reception
+    from duly.telegram.dispatcher import open_reception
+    from duly.telegram.polling import Poller
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from duly.cli.opening import open_existing
+from duly.doctor import Finding, Verdict, examine
 from duly.errors import Unavailable
-from duly.kernel.words import as_called
+from duly.formatting import as_called
 from duly.settings import Settings, load_settings
-from duly.verify.doctor import Finding, Verdict, examine
 
 __all__ = ["run_doctor"]
 

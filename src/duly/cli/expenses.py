@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
+from duly.apps.scheduler import books, service
+from duly.apps.scheduler.model import Expense
+from duly.apps.scheduler.repository import BEGINNING, END
+from duly.apps.scheduler.wallclock import parse_zone
 from duly.cli.asking import as_api
 from duly.cli.shown import tell_page, to_json
 from duly.cli.whose import owner_of
 from duly.cli.writing import whole_file, write_pages
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
-from duly.kernel.paging import Page
-from duly.kernel.words import counted
-from duly.scheduler import books, service
-from duly.scheduler.model import Expense
-from duly.scheduler.store import BEGINNING, END
-from duly.scheduler.wallclock import parse_zone
+from duly.formatting import counted
+from duly.paging import Page
 
 __all__ = ["export_expenses", "list_expenses"]
 

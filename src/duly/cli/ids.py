@@ -18,8 +18,8 @@ def id_argument(kind: str) -> Any:
 
 def read_id(text: str) -> Any:
     """What was typed, as the beginning of an id; the kernel is imported on use, so that `duly --help` stays quick."""
+    from duly.db.id_prefix import read_prefix
     from duly.errors import InvalidArgument
-    from duly.kernel.prefix import read_prefix
 
     try:
         return read_prefix(text)

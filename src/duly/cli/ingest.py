@@ -13,32 +13,32 @@ from rich.console import Console
 from rich.text import Text
 
 from duly import extras
+from duly.apps.ingest import service
+from duly.apps.ingest.canonical import observe
+from duly.apps.ingest.diff import Change, EventType
+from duly.apps.ingest.explain import House, explain, result_in_words
+from duly.apps.ingest.model import PastEvent, Session
+from duly.apps.ingest.notices import sentence_of
+from duly.apps.ingest.ocr.engine import EngineName, must_have_engine
+from duly.apps.ingest.reading import read_payload
+from duly.apps.ingest.shift import FIELDS, Shift, read_shift
+from duly.apps.ingest.spelling import read_date
+from duly.apps.ingest.states import States
 from duly.cli.asking import as_api
 from duly.cli.opening import must_have_database
 from duly.cli.shown import on_one_line, tell_explanation, tell_fields, tell_page, text_of, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import teller
 from duly.cli.whose import telegram_id_of
+from duly.db.id_prefix import IdPrefix
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, MissingExtra, TooLarge
-from duly.ingest import service
-from duly.ingest.canonical import observe
-from duly.ingest.diff import Change, EventType
-from duly.ingest.explain import House, explain, result_in_words
-from duly.ingest.eyes.engine import EngineName, must_have_engine
-from duly.ingest.machine import States
-from duly.ingest.model import PastEvent, Session
-from duly.ingest.notices import sentence_of
-from duly.ingest.reading import read_payload
-from duly.ingest.shift import FIELDS, Shift, read_shift
-from duly.ingest.spelling import read_date
-from duly.kernel.causes import Explanation
-from duly.kernel.paging import MOST_ROWS, Page
-from duly.kernel.prefix import IdPrefix
-from duly.kernel.timeline import Transition
-from duly.kernel.words import counted
-from duly.objects import LARGEST_PHOTO_BYTES, Screenshot, clean_screenshot, open_objects
+from duly.explain import Explanation
+from duly.formatting import counted
+from duly.lease.timeline import Transition
+from duly.paging import MOST_ROWS, Page
 from duly.settings import Settings, load_settings
+from duly.storage import LARGEST_PHOTO_BYTES, Screenshot, clean_screenshot, open_objects
 from duly.wiring import states_of
 
 __all__ = [

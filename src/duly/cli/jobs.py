@@ -15,6 +15,9 @@ from uuid import UUID
 
 import typer
 
+from duly.accounts.service import get_org
+from duly.backoff import Backoff, BackoffPolicy
+from duly.canonical_json import LARGEST_BYTES, Json, checked_json
 from duly.cli.asking import as_api, as_owner, as_worker
 from duly.cli.shown import (
     on_one_line,
@@ -28,21 +31,17 @@ from duly.cli.shown import (
 )
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import counter, watcher
+from duly.db.id_prefix import IdPrefix
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
-from duly.kernel.backoff import Backoff, BackoffPolicy
-from duly.kernel.canonical import LARGEST_BYTES, Json, checked_json
-from duly.kernel.causes import Explanation
-from duly.kernel.paging import MOST_ROWS, Page
-from duly.kernel.prefix import IdPrefix
-from duly.kernel.words import as_called
-from duly.kernel.work import Pace
-from duly.ledger import service
-from duly.ledger.duration import seconds_of
-from duly.ledger.explain import Reason, explain
-from duly.ledger.model import ANY, DeadLetters, Job, JobEvent, Limit, Options, Request, Status
-from duly.ledger.sdk import DEFAULT_ORG
-from duly.people.service import get_org
+from duly.explain import Explanation
+from duly.formatting import as_called
+from duly.jobs import service
+from duly.jobs.duration import seconds_of
+from duly.jobs.explain import Reason, explain
+from duly.jobs.model import ANY, DEFAULT_ORG, DeadLetters, Job, JobEvent, Limit, Options, Request, Status
+from duly.lease.work import Pace
+from duly.paging import MOST_ROWS, Page
 
 __all__ = [
     "Wish",

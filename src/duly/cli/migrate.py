@@ -10,7 +10,7 @@ from duly.db.location import open_database, version_of
 from duly.db.migrate import count_rows_to_drop, direct_dsn, migrate, migration_sql
 from duly.db.migrations import Names, names_of
 from duly.errors import InvalidArgument
-from duly.logs import configure_logs
+from duly.logging import configure_logs
 from duly.settings import load_settings
 
 __all__ = ["run_migrate"]

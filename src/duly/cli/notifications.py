@@ -8,14 +8,14 @@ from uuid import UUID
 from duly.cli.asking import as_api, as_worker
 from duly.cli.shown import tell_page, tell_whole
 from duly.cli.whose import get_person, telegram_id_of
+from duly.db.id_prefix import IdPrefix, read_prefix
 from duly.db.pool import Pool
-from duly.delivery import service
-from duly.delivery.machine import OUTBOX, notification
-from duly.delivery.service import SentMessage
 from duly.errors import InvalidArgument
-from duly.kernel.lease import LeaseTable
-from duly.kernel.paging import Page
-from duly.kernel.prefix import IdPrefix, read_prefix
+from duly.lease.operations import LeaseTable
+from duly.outbox import service
+from duly.outbox.service import SentMessage
+from duly.outbox.states import OUTBOX, notification
+from duly.paging import Page
 from duly.settings import load_settings
 
 __all__ = ["list_messages", "resend_message", "resolve_message", "show_message"]

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 
 from duly.db.location import Database, has_database_here, no_database, open_database, version_of
-from duly.kernel.words import as_called
+from duly.executors.lifeline import VARIABLE
+from duly.formatting import as_called
 from duly.settings import Settings, unknown_variables
-from duly.worker.lifeline import VARIABLE
 
 __all__ = ["must_have_database", "open_existing", "warn_of_unknown_variables"]
 

@@ -4,14 +4,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
+from duly.apps.scheduler import partitions
+from duly.apps.scheduler.partitions import Part, read_month
 from duly.cli.asking import as_owner
 from duly.cli.shown import print_table, to_json
 from duly.cli.writing import whole_file, write_pages
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument
-from duly.kernel.words import counted
-from duly.scheduler import partitions
-from duly.scheduler.partitions import Part, read_month
+from duly.formatting import counted
 
 __all__ = ["archive_partition", "create_partitions", "drop_partition", "list_partitions"]
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from duly.accounts import ApiKey, NewKey, Org, User, service
+from duly.accounts.model import Webhook, new_webhook_secret, read_quiet
+from duly.accounts.telegram_link import new_link
 from duly.cli.asking import as_owner
 from duly.cli.shown import outcome_of, print_table, text_of, to_json
+from duly.db.clock import now
 from duly.db.pool import Pool
 from duly.errors import Conflict, InvalidArgument, Misconfigured
-from duly.kernel.clock import now
-from duly.kernel.outcome import Creation
-from duly.people import ApiKey, NewKey, Org, User, service
-from duly.people.link import new_link
-from duly.people.model import Webhook, new_webhook_secret, read_quiet
+from duly.outcomes import Creation
 from duly.settings import Settings, load_settings
 
 __all__ = [
@@ -120,8 +120,8 @@ def address_of(webhook: str | None, secret: str | None) -> Webhook | None:
 
 def checked_apprise(address: str) -> str:
     """An address for apprise that we can use; "-" reads it from standard input, where nobody else sees it."""
-    from duly.delivery.apprise.address import checked_address
     from duly.extras import install
+    from duly.outbox.channels.apprise.address import checked_address
 
     install("apprise")
     given = sys.stdin.readline().strip() if address == STDIN else address
@@ -182,7 +182,7 @@ def bot_name(settings: Settings) -> str | None:
     """What the bot is called on Telegram; None when the Bot API does not say."""
     import httpx2
 
-    from duly.verify.doctor.telegram import ask_bot_api
+    from duly.doctor.telegram import ask_bot_api
 
     try:
         return ask_bot_api(settings, "getMe", settings.telegram_seconds).get("username")

@@ -8,29 +8,29 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+from duly.apps.posts import service
+from duly.apps.posts.explain import explain
+from duly.apps.posts.legacy import BadLine, Imported, documents_of, import_legacy
+from duly.apps.posts.model import UID, Intent, Post, checked_caption
+from duly.apps.posts.repository import ANYBODY
 from duly.cli.asking import as_api, as_owner, as_worker
 from duly.cli.opening import must_have_database, open_existing
 from duly.cli.shown import outcome_of, tell_explanation, tell_page, tell_whole, to_json
 from duly.cli.timeline import tell_timeline
 from duly.cli.watching import counter
+from duly.db.id_prefix import IdPrefix
 from duly.db.location import role_on
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, TooLarge
-from duly.kernel.causes import Explanation
-from duly.kernel.paging import MOST_ROWS, Page
-from duly.kernel.prefix import IdPrefix
-from duly.kernel.timeline import Transition
-from duly.logs import configure_logs
-from duly.objects import open_objects
-from duly.objects.photo import LARGEST_PHOTO_BYTES, clean_photo
-from duly.posts import service
-from duly.posts.explain import explain
-from duly.posts.legacy import BadLine, Imported, documents_of, import_legacy
-from duly.posts.model import UID, Intent, Post, checked_caption
-from duly.posts.store import ANYBODY
+from duly.explain import Explanation
+from duly.lease.timeline import Transition
+from duly.logging import configure_logs
+from duly.paging import MOST_ROWS, Page
 from duly.settings import load_settings
+from duly.storage import open_objects
+from duly.storage.photo import LARGEST_PHOTO_BYTES, clean_photo
 from duly.wiring import works_of
-from duly.worker.runtime import run_worker
+from duly.worker.runner import run_worker
 
 __all__ = [
     "create_post",

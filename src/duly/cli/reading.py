@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from duly.apps.ingest.ocr.page import Page
+from duly.apps.ingest.photographs import NO_DATE, Eyes
 from duly.cli.ingest import image_in
 from duly.cli.shown import on_one_line, to_json
 from duly.cli.watching import teller
 from duly.errors import InvalidArgument, TooLarge
-from duly.ingest.eyes.page import Page
-from duly.ingest.photographs import NO_DATE, Eyes
-from duly.kernel.words import counted
+from duly.executors.process_pool import Children
+from duly.formatting import counted
 from duly.settings import load_settings
 from duly.wiring import eyes
-from duly.worker.children import Children
 
 __all__ = ["read_images"]
 

@@ -8,19 +8,10 @@ from itertools import islice
 from typing import Any, Literal
 from uuid import uuid4
 
-from duly.cli.asking import as_api, as_owner
-from duly.cli.shown import on_one_line, outcome_of, print_table, tell_explanation, tell_fields, tell_page, to_json
-from duly.cli.timeline import tell_timeline
-from duly.cli.whose import get_person, owner_of
-from duly.db.pool import Pool
-from duly.errors import AlreadyAnswered, InvalidArgument
-from duly.kernel.outcome import Creation
-from duly.kernel.paging import MOST_ROWS, Page
-from duly.kernel.words import as_called
-from duly.people import service as people
-from duly.scheduler import parse_rule, service
-from duly.scheduler.explain import explain
-from duly.scheduler.model import (
+from duly.accounts import service as people
+from duly.apps.scheduler import parse_rule, service
+from duly.apps.scheduler.explain import explain
+from duly.apps.scheduler.model import (
     Action,
     Answer,
     CatchUp,
@@ -31,9 +22,18 @@ from duly.scheduler.model import (
     Schedule,
     Status,
 )
-from duly.scheduler.plan import next_firings
-from duly.scheduler.seed import SAMPLE_UID, seed
-from duly.scheduler.wallclock import parse_zone
+from duly.apps.scheduler.plan import next_firings
+from duly.apps.scheduler.seed import SAMPLE_UID, seed
+from duly.apps.scheduler.wallclock import parse_zone
+from duly.cli.asking import as_api, as_owner
+from duly.cli.shown import on_one_line, outcome_of, print_table, tell_explanation, tell_fields, tell_page, to_json
+from duly.cli.timeline import tell_timeline
+from duly.cli.whose import get_person, owner_of
+from duly.db.pool import Pool
+from duly.errors import AlreadyAnswered, InvalidArgument
+from duly.formatting import as_called
+from duly.outcomes import Creation
+from duly.paging import MOST_ROWS, Page
 from duly.settings import load_settings
 
 __all__ = [

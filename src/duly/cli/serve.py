@@ -8,21 +8,21 @@ import sys
 import uvicorn
 from psycopg import OperationalError, errors
 
-from duly.api.app import build_app
-from duly.api.keys import is_loopback
-from duly.api.server import server_config
-from duly.api.telegram import Receives
+from duly.accounts.service import has_keys
 from duly.cli.listen import address_of, listen
 from duly.cli.opening import must_have_database, open_existing
 from duly.db.location import Database, cannot_connect, open_database, role_on
 from duly.db.pool import open_pool
 from duly.errors import Misconfigured, NotMigrated
+from duly.executors.lifeline import follow_parent
 from duly.extras import install
-from duly.logs import configure_logs, get_log
-from duly.objects import open_objects
-from duly.people.service import has_keys
+from duly.http.app import build_app
+from duly.http.auth import is_loopback
+from duly.http.server import server_config
+from duly.http.telegram import Receives
+from duly.logging import configure_logs, get_log
 from duly.settings import Settings, load_settings
-from duly.worker.lifeline import follow_parent
+from duly.storage import open_objects
 
 __all__ = ["refuse_open_door", "run_serve"]
 
@@ -66,7 +66,7 @@ def hook_of(settings: Settings) -> Receives | None:
     if not settings.telegram_token or not settings.telegram_webhook_secret:
         return None
     install("telegram")
-    from duly.bot.webhook import Hook
+    from duly.telegram.webhook import Hook
 
     return Hook(settings)
 

@@ -12,10 +12,10 @@ from typing import Any, TypeVar, cast
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
-from duly.kernel.causes import Explanation
-from duly.kernel.outcome import Created, Creation
-from duly.kernel.paging import Page
-from duly.kernel.words import as_called
+from duly.explain import Explanation
+from duly.formatting import as_called
+from duly.outcomes import Created, Creation
+from duly.paging import Page
 
 __all__ = [
     "instant_of",

@@ -3,9 +3,9 @@
 import sys
 from dataclasses import asdict
 
+from duly.apps.posts.slo import Objective, measure
 from duly.cli.asking import as_reader
 from duly.cli.shown import print_table, to_json
-from duly.posts.slo import Objective, measure
 
 __all__ = ["run_slo"]
 

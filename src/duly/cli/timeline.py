@@ -7,9 +7,9 @@ from typing import TypeVar
 from duly.cli.asking import as_api
 from duly.cli.shown import instant_of, print_table, to_json
 from duly.db.pool import Pool
-from duly.kernel.paging import Page
-from duly.kernel.timeline import Transition
-from duly.ledger.model import JobEvent
+from duly.jobs.model import JobEvent
+from duly.lease.timeline import Transition
+from duly.paging import Page
 
 __all__ = ["tell_timeline"]
 

@@ -19,6 +19,7 @@ from typing import IO
 import duly
 from duly.cli.listen import address_of, listen
 from duly.cli.opening import warn_of_unknown_variables
+from duly.cli.process_tree import Component, run_tree
 from duly.cli.serve import refuse_open_door
 from duly.db.embedded import EmbeddedServer
 from duly.db.location import Database, open_database
@@ -26,10 +27,9 @@ from duly.db.migrate import direct_dsn, migrate
 from duly.db.migrations import names_of
 from duly.errors import AlreadyRunning, HomeUnusable, InvalidArgument, Unavailable
 from duly.extras import install
-from duly.kernel.words import as_called
+from duly.formatting import as_called
 from duly.settings import Settings, load_settings
 from duly.wiring import load_app
-from duly.worker.processes import Component, run_tree
 
 __all__ = [
     "about_of",

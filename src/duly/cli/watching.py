@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from duly.cli.shown import on_one_line, to_json
-from duly.ledger.model import Job, Status
+from duly.jobs.model import Job, Status
 
 __all__ = ["counter", "teller", "watcher"]
 

@@ -1,8 +1,8 @@
 """Whom a command is about: people, by their uids."""
 
+from duly.accounts import User, service
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, NotFound
-from duly.people import User, service
 
 __all__ = ["find_person", "get_person", "owner_of", "telegram_id_of"]
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from duly.cli.opening import must_have_database, open_existing
 from duly.db.admin import works_as_login
 from duly.db.location import role_on
-from duly.logs import configure_logs, get_log
+from duly.executors.lifeline import follow_parent
+from duly.logging import configure_logs, get_log
 from duly.settings import LONGEST_WORKER_ID, Settings, load_settings
 from duly.wiring import check_input, endings_of, load_app, works_of
-from duly.worker.lifeline import follow_parent
-from duly.worker.runtime import run_worker
+from duly.worker.runner import run_worker
 
 __all__ = ["Cycle", "default_worker_id", "run_worker_command", "run_works"]
 

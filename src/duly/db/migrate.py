@@ -27,7 +27,7 @@ from duly.db.migrations import DIRECTORY, Names, fill
 from duly.db.pool import READ_ONLY, with_keepalive
 from duly.db.queries import load_queries
 from duly.errors import DulyError, Misconfigured, Unavailable
-from duly.logs import get_log
+from duly.logging import get_log
 from duly.settings import OUR_SCHEMAS, Settings
 
 __all__ = [

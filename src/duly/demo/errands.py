@@ -1,7 +1,7 @@
 """The demo's own type of job: an errand that goes wrong twice, and then well."""
 
 import duly
-from duly.kernel.backoff import BackoffPolicy
+from duly.backoff import BackoffPolicy
 
 __all__ = ["PAUSE_SECONDS", "app", "print_invoice"]
 

@@ -4,9 +4,9 @@ from uuid import UUID
 
 from duly.demo.errands import app, print_invoice
 from duly.demo.stage import Stage
-from duly.ledger import service
-from duly.ledger.explain import explain
-from duly.ledger.model import Job, JobEvent, Status
+from duly.jobs import service
+from duly.jobs.explain import explain
+from duly.jobs.model import Job, JobEvent, Status
 
 __all__ = ["tell_job"]
 

@@ -2,11 +2,11 @@
 
 from uuid import UUID, uuid4
 
+from duly.apps.posts import service
+from duly.apps.posts.explain import explain
+from duly.apps.posts.model import Intent, Post, Status
 from duly.demo.stage import Stage
-from duly.objects import clean_photo
-from duly.posts import service
-from duly.posts.explain import explain
-from duly.posts.model import Intent, Post, Status
+from duly.storage import clean_photo
 
 __all__ = ["tell_post"]
 

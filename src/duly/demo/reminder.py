@@ -5,14 +5,14 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from duly.delivery.service import SentMessage
+from duly.apps.scheduler import service
+from duly.apps.scheduler.explain import explain
+from duly.apps.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Run, Schedule
 from duly.demo.stage import Stage
 from duly.errors import AlreadyAnswered
-from duly.kernel.outcome import Existing
-from duly.kernel.words import counted
-from duly.scheduler import service
-from duly.scheduler.explain import explain
-from duly.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Run, Schedule
+from duly.formatting import counted
+from duly.outbox.service import SentMessage
+from duly.outcomes import Existing
 
 __all__ = ["tell_reminder"]
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from datetime import date
 from uuid import UUID
 
+from duly.apps.ingest import service
+from duly.apps.ingest.diff import Change
+from duly.apps.ingest.explain import House, explain, result_in_words
+from duly.apps.ingest.model import Message, Session
+from duly.apps.ingest.notices import sentence_of
 from duly.demo.stage import Stage, Stuck
-from duly.ingest import service
-from duly.ingest.diff import Change
-from duly.ingest.explain import House, explain, result_in_words
-from duly.ingest.model import Message, Session
-from duly.ingest.notices import sentence_of
-from duly.objects import clean_screenshot
+from duly.storage import clean_screenshot
 
 __all__ = ["tell_screenshots"]
 

@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from duly.accounts import User
 from duly.db.pool import Pool
-from duly.delivery.service import SentMessage, list_messages
 from duly.demo.narrator import Narrator
-from duly.objects import Objects, open_objects
-from duly.people import User
+from duly.outbox.service import SentMessage, list_messages
 from duly.settings import Settings
+from duly.storage import Objects, open_objects
 from duly.testing.clock import Clock
 
 __all__ = ["Stage", "Stuck"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 
 import duly
+from duly.accounts import service as people
 from duly.db.pool import open_pool
 from duly.demo.job import tell_job
 from duly.demo.narrator import Narrator
@@ -16,7 +17,6 @@ from duly.demo.reminder import tell_reminder
 from duly.demo.screenshots import tell_screenshots
 from duly.demo.stage import Stage, Stuck
 from duly.errors import DulyError
-from duly.people import service as people
 from duly.settings import Settings
 from duly.testing.clock import Clock
 

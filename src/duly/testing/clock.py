@@ -17,7 +17,7 @@ from psycopg.rows import scalar_row
 
 from duly.db.queries import load_queries
 from duly.errors import NotATestDatabase
-from duly.ledger.duration import Duration, seconds_of
+from duly.jobs.duration import Duration, seconds_of
 
 __all__ = ["Clock", "has_test_clock", "install_test_clock", "move_clock", "read_clock", "require_test_clock"]
 

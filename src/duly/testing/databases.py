@@ -24,14 +24,7 @@ import psycopg
 from psycopg import connect
 from psycopg.conninfo import make_conninfo
 
-from duly.db.admin import (
-    clone_database,
-    create_database,
-    drop_database,
-    has_database,
-    list_databases,
-    rename_database,
-)
+from duly.db.admin import clone_database, create_database, drop_database, has_database, list_databases, rename_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.locks import hold_shared, is_held
 from duly.db.migrate import migrate

@@ -24,24 +24,24 @@ import uvloop
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
+from duly.app import App, JobType
+from duly.canonical_json import Json, checked_json
 from duly.db.location import role_on
 from duly.db.pool import Pool, open_pool
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, find_value
 from duly.errors import InvalidArgument, Misconfigured
-from duly.kernel.canonical import Json, checked_json
-from duly.kernel.lease import Lease
-from duly.kernel.outcome import RAISABLE, Done, Failed, GiveUp, Outcome
-from duly.kernel.work import Pace
-from duly.ledger import store
-from duly.ledger.asking import AnyTransaction, AsyncTransaction, SyncTransaction, is_async, look, look_async
-from duly.ledger.context import Context, Desk, Nothing
-from duly.ledger.model import Job
-from duly.ledger.sdk import App, JobType
-from duly.ledger.work import JobWork
+from duly.jobs import repository
+from duly.jobs.context import Context, Desk, Nothing
+from duly.jobs.drivers import AnyTransaction, AsyncTransaction, SyncTransaction, is_async, look, look_async
+from duly.jobs.model import Job
+from duly.jobs.work import JobWork
+from duly.lease.operations import Lease
+from duly.lease.work import Pace
+from duly.outcomes import RAISABLE, Done, Failed, GiveUp, Outcome
 from duly.settings import load_settings
 from duly.testing.clock import Clock, require_test_clock
-from duly.worker.runtime import Worker
+from duly.worker.runner import Worker
 
 __all__ = ["assert_enqueued", "assert_not_enqueued", "drain", "find_next_retry", "list_asked", "perform"]
 
@@ -376,5 +376,5 @@ async def find_next_retry(connection: AsyncConnection[Any], keys: Sequence[UUID]
 async def jobs_of(pool: Pool, orgs: Mapping[UUID, UUID]) -> list[Job]:
     """These jobs as they are now; what has left is left out."""
     async with pool.transaction() as connection:
-        found = [await store.find_job(connection, org, key) for key, org in orgs.items()]
+        found = [await repository.find_job(connection, org, key) for key, org in orgs.items()]
     return [job for job in found if job]

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
+from duly.canonical_json import digest_hex
 from duly.db.queries import load_queries
-from duly.kernel.canonical import digest_hex
 
 __all__ = ["VERSIONS_HAVE_THEIR_HASH", "find_wrong_hashes"]
 

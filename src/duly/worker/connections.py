@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from duly.errors import Misconfigured
-from duly.kernel.work import Where, Work
+from duly.executors.call import Where
+from duly.lease.work import Work
 
 __all__ = ["Shares", "share_out"]
 

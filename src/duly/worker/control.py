@@ -20,15 +20,15 @@ import psycopg
 
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import DulyError, NotMigrated, Unavailable
-from duly.kernel.keeper import SharedLine
-from duly.kernel.work import Work
-from duly.logs import get_log
+from duly.lease.heartbeat import SharedLine
+from duly.lease.work import Work
+from duly.logging import get_log
 from duly.worker.handlers import Handlers
 from duly.worker.lanes import Lanes
+from duly.worker.listener import listen
 from duly.worker.metrics import Metrics
 from duly.worker.outage import Outage
 from duly.worker.registry import Identity, note_seen, note_stopped, note_stopping, register
-from duly.worker.wakeup import listen
 
 __all__ = ["Control"]
 

@@ -15,15 +15,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
+from duly.crashpoint import crashpoint
 from duly.errors import Unavailable
-from duly.kernel.crashpoint import crashpoint
-from duly.kernel.keeper import Held
-from duly.kernel.lease import Lease
-from duly.kernel.outcome import RAISABLE, Cancelled, Failed, GiveUp, HandedBack, Stopped, outcome_of_exception
-from duly.kernel.traces import stack_text, traceback_text
-from duly.kernel.work import Call, ReportFailure, Stop, StopSign, Where
-from duly.logs import get_log
-from duly.worker.children import Children
+from duly.executors.call import Call, Where
+from duly.executors.process_pool import Children
+from duly.lease.heartbeat import Held
+from duly.lease.operations import Lease
+from duly.lease.work import ReportFailure, Stop, StopSign
+from duly.logging import get_log
+from duly.outcomes import RAISABLE, Cancelled, Failed, GiveUp, HandedBack, Stopped, outcome_of_exception
+from duly.tracebacks import stack_text, traceback_text
 
 __all__ = ["Deliver", "Handlers", "News", "Running"]
 

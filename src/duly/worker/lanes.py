@@ -16,16 +16,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from duly.backoff import Backoff
+from duly.crashpoint import crashpoint
 from duly.db.pool import Pool
 from duly.errors import LeaseLost
-from duly.kernel.backoff import Backoff
-from duly.kernel.crashpoint import crashpoint
-from duly.kernel.halves import in_halves, is_the_databases_fault, will_pass
-from duly.kernel.keeper import Keeper, SharedLine
-from duly.kernel.lease import Lease
-from duly.kernel.outcome import HandedBack, Settled
-from duly.kernel.work import Finished, Stop, Work
-from duly.logs import get_log
+from duly.lease.bisect import in_halves, is_the_databases_fault, will_pass
+from duly.lease.heartbeat import Keeper, SharedLine
+from duly.lease.operations import Lease
+from duly.lease.work import Finished, Stop, Work
+from duly.logging import get_log
+from duly.outcomes import HandedBack, Settled
 from duly.worker.handlers import Handlers, News, Running
 from duly.worker.metrics import OUTCOMES, Metrics
 from duly.worker.outage import Outage

@@ -7,8 +7,8 @@ nothing at all was answered for some seconds; somebody asks at least once a seco
 import time
 
 from duly.db.pool import READ_ONLY
-from duly.kernel.halves import is_the_databases_fault
-from duly.logs import get_log, masked
+from duly.lease.bisect import is_the_databases_fault
+from duly.logging import get_log, masked
 
 __all__ = ["LOST_SECONDS", "Outage", "reason_of"]
 

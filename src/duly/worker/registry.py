@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 import duly
 from duly.db.queries import load_queries
 from duly.db.rows import change
-from duly.kernel.identity import new_id
+from duly.lease.owner import new_id
 
 __all__ = ["Identity", "note_seen", "note_stopped", "note_stopping", "register"]
 

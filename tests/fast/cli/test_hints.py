@@ -8,9 +8,9 @@ import pytest
 import duly.cli
 from duly.cli import opening
 from duly.cli.opening import warn_of_unknown_variables
-from duly.delivery.console import command_of
 from duly.errors import InvalidArgument, NotFound
-from duly.kernel.words import COMMAND_VARIABLE, NAMES, as_called
+from duly.formatting import COMMAND_VARIABLE, NAMES, as_called
+from duly.outbox.channels.console import command_of
 from duly.wiring import load_app
 from tests.fast.cli.test_help import COMMANDS
 from tests.support.command_line import CommandLine

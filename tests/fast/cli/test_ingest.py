@@ -12,9 +12,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly import extras
+from duly.apps.ingest.diff import replay
+from duly.apps.ingest.shift import read_shift
 from duly.errors import InvalidArgument, MissingExtra, NotFound, NotMigrated
-from duly.ingest.diff import replay
-from duly.ingest.shift import read_shift
 from duly.launcher import ROOT
 from duly.verify import check
 from tests.support.actions import Admin
@@ -26,7 +26,7 @@ __all__ = ["admin", "database"]
 
 Json = dict[str, Any]
 SAMPLE = ROOT / "fixtures" / "sample_schedule.json"
-PICTURES = ROOT / "tests" / "support" / "eyes" / "pictures"
+PICTURES = ROOT / "tests" / "support" / "ocr" / "pictures"
 DAY = "2026-02-10"
 EVENING = {"start": "18:00", "end": "20:00", "title": "Anna Svensson • Städning", "address": "Storgatan 12 B, Göteborg"}
 MORNING = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Billdal"}

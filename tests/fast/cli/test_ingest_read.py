@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from duly.apps.ingest.ocr.layout import Card
+from duly.apps.ingest.ocr.page import Page
+from duly.apps.ingest.photographs import check
 from duly.cli import app, reading
 from duly.errors import InvalidArgument
-from duly.ingest.eyes.layout import Card
-from duly.ingest.eyes.page import Page
-from duly.ingest.photographs import check
 
 ANNA = Card("08:00", "09:00", "Städning", "Anna Svensson", "Åby", "Storgatan 1", 0.99)
 KEYS = ["schedule_date", "is_whole", "shifts", "problems", "notes"]

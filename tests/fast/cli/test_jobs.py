@@ -13,12 +13,12 @@ from duly.cli.jobs import actor
 from duly.cli.watching import counter, watcher
 from duly.db.migrations import Names
 from duly.errors import IllegalMove, InvalidArgument, KeyReused, NotFound, NotMigrated
-from duly.ledger import store
-from duly.ledger.sdk import DEFAULT_ORG
+from duly.jobs import repository
+from duly.jobs.model import DEFAULT_ORG
 from tests.support.command_line import CommandLine
 from tests.support.fixtures import admin, database, worker
-from tests.support.ledger.actions import Admin, JobActions
-from tests.support.ledger.fixtures import jobs
+from tests.support.jobs.actions import Admin, JobActions
+from tests.support.jobs.fixtures import jobs
 
 __all__ = ["admin", "database", "jobs", "worker"]
 
@@ -34,7 +34,7 @@ async def make_dead_letters(
     """Enqueue jobs and fail each of them for good."""
     for _ in range(rows):
         cli.output("jobs", "enqueue", job_type, "--max-attempts", 1)
-    kinds = [store.Kind("default", job_type)]
+    kinds = [repository.Kind("default", job_type)]
     await jobs.fail(*await jobs.claim(*kinds, limit=rows), code=code)
 
 
@@ -49,7 +49,7 @@ async def test_watching_ends_with_1_when_it_did_not_succeed_or_takes_too_long(
     waited = cli.run("jobs", "enqueue", "work", "--watch", "--watch-for", "100ms")
     assert waited.exit_code == 1
     assert "it has not ended; why: duly jobs explain" in waited.stderr
-    await store.done(jobs.worker, await jobs.claim(), [None])
+    await repository.done(jobs.worker, await jobs.claim(), [None])
     _, done = jobs.columns("id")
     assert cli.run("jobs", "show", done, "--watch").exit_code == 0
 
@@ -148,7 +148,7 @@ async def test_a_job_is_shown_with_the_traceback_of_its_last_failure(cli: Comman
     for tracebacks in ((trace,), ()):
         leases = await jobs.claim()
         async with jobs.worker.transaction():
-            await store.failed(jobs.worker, leases, ["KEY_ERROR"], ["KeyError: 1"], tracebacks)
+            await repository.failed(jobs.worker, leases, ["KEY_ERROR"], ["KeyError: 1"], tracebacks)
         shown = cli.output("jobs", "show", key)
         assert cli.json("jobs", "show", key)["traceback"] == (trace if tracebacks else None)
         assert ('File "shop.py", line 7, in price' in shown) is bool(tracebacks)
@@ -164,7 +164,7 @@ async def test_a_job_is_shown_with_its_log(cli: CommandLine, jobs: JobActions) -
     assert made["created_at"].endswith("+00:00")
     shown = dict(line.split(maxsplit=1) for line in cli.output("jobs", "show", made["id"]).splitlines())
     assert (shown["status"], shown["org_id"], shown["payload"]) == ("queued", "default", '{"n": 1}')
-    await store.done(jobs.worker, await jobs.claim(), [None])
+    await repository.done(jobs.worker, await jobs.claim(), [None])
     events = cli.json("jobs", "timeline", made["id"])
     assert [(event["seq"], event["next_status"]) for event in events] == [
         (1, "queued"),
@@ -223,7 +223,7 @@ async def test_running_to_canceled(cli: CommandLine, jobs: JobActions) -> None:
     leases = await jobs.claim()
     assert cli.json("jobs", "cancel", key, "--now")["status"] == "canceled"
     assert jobs.events(key)[-1] == ("running", "canceled", {"actor": actor(), "reason": "cancel_requested"})
-    assert await store.done(jobs.worker, leases, [None]) == frozenset()
+    assert await repository.done(jobs.worker, leases, [None]) == frozenset()
 
 
 def test_a_key_is_released_where_that_is_asked_for(cli: CommandLine, jobs: JobActions) -> None:
@@ -320,8 +320,8 @@ async def test_on_a_terminal_whoever_watches_a_job_sees_a_bar(
 ) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     (lease,) = await jobs.claim()
-    await store.record_progress(jobs.worker, lease, "reading", 40)
-    job = await store.find_job(jobs.worker, DEFAULT_ORG, key)
+    await repository.record_progress(jobs.worker, lease, "reading", 40)
+    job = await repository.find_job(jobs.worker, DEFAULT_ORG, key)
     assert job
     take_for_a_terminal(monkeypatch)
     with watcher(job, as_json=False) as tell_change:
@@ -349,7 +349,7 @@ async def test_what_strangers_wrote_is_shown_and_not_obeyed(cli: CommandLine, jo
     shown = "two lines \N{REPLACEMENT CHARACTER}[31m"
     (key,) = jobs.enqueue(org=DEFAULT_ORG, requested_by=red, max_attempts=1)
     (lease,) = await jobs.claim()
-    await store.record_progress(jobs.worker, lease, red, 40)
+    await repository.record_progress(jobs.worker, lease, red, 40)
     assert f"in stage '{shown}'" in cli.output("jobs", "explain", key)
     await jobs.fail(lease, code="OOPS", message=red)
     assert f"with OOPS ({shown});" in cli.output("jobs", "explain", key)

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from psycopg.conninfo import make_conninfo
 
+from duly.apps.posts.model import LONGEST_CAPTION
 from duly.errors import (
     AlreadyPosted,
     DulyError,
@@ -22,8 +23,7 @@ from duly.errors import (
     RequestIdReused,
     TooLarge,
 )
-from duly.objects.photo import LARGEST_PHOTO_BYTES
-from duly.posts.model import LONGEST_CAPTION
+from duly.storage.photo import LARGEST_PHOTO_BYTES
 from tests.support.command_line import CommandLine
 from tests.support.fixtures import admin, api, database, worker
 from tests.support.posts.actions import HOURS, Admin, Connection, PostActions

@@ -8,15 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from standardwebhooks import Webhook
 
-from duly.errors import (
-    DulyError,
-    IllegalMove,
-    InvalidArgument,
-    KeyReused,
-    NotFound,
-    NothingToUndo,
-    RunClosed,
-)
+from duly.errors import DulyError, IllegalMove, InvalidArgument, KeyReused, NotFound, NothingToUndo, RunClosed
 from duly.testing import move_clock
 from tests.support.actions import Admin
 from tests.support.command_line import CommandLine

@@ -12,15 +12,14 @@ from rich.cells import cell_len
 
 from duly.cli import shown
 from duly.cli.watching import stage_of, watcher
+from duly.db.id_prefix import read_prefix
 from duly.errors import InvalidArgument, NotFound
-from duly.kernel.prefix import read_prefix
-from duly.ledger import store
-from duly.ledger.model import Status
-from duly.ledger.sdk import DEFAULT_ORG
+from duly.jobs import repository
+from duly.jobs.model import DEFAULT_ORG, Status
 from tests.support.command_line import CommandLine
 from tests.support.fixtures import admin, database, worker
-from tests.support.ledger.actions import Admin, JobActions
-from tests.support.ledger.fixtures import jobs
+from tests.support.jobs.actions import Admin, JobActions
+from tests.support.jobs.fixtures import jobs
 
 __all__ = ["admin", "database", "jobs", "worker"]
 
@@ -126,9 +125,9 @@ async def test_watching_off_a_terminal_tells_errors_and_the_result_in_columns(
     cli: CommandLine, jobs: JobActions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
-    job = await store.find_job(jobs.worker, DEFAULT_ORG, key)
+    job = await repository.find_job(jobs.worker, DEFAULT_ORG, key)
     await jobs.fail(*await jobs.claim())
-    failed = await store.find_job(jobs.worker, DEFAULT_ORG, key)
+    failed = await repository.find_job(jobs.worker, DEFAULT_ORG, key)
     assert job
     assert failed
     assert stage_of(failed) == "start 1 of 5 failed: OOPS: because"
@@ -143,7 +142,7 @@ async def test_watching_off_a_terminal_tells_errors_and_the_result_in_columns(
 
 async def test_the_end_of_a_watched_job_shows_its_result(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
-    await store.done(jobs.worker, await jobs.claim(), [{"hello": "Anna"}])
+    await repository.done(jobs.worker, await jobs.claim(), [{"hello": "Anna"}])
     assert cli.output("jobs", "show", key, "--watch").splitlines()[-1] == 'result    {"hello": "Anna"}'
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.api.problems import shown_path
+from duly.http.problems import shown_path
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,11 @@ NAMED_OTHERWISE = {
 }
 # The statements that stand in Python, and why.
 SAID_IN_PYTHON = {
-    ("api/app.py", "select 1"): "asks whether anybody answers; there is no law to state",
-    ("worker/wakeup.py", "select 1"): "likewise",
+    ("http/app.py", "select 1"): "asks whether anybody answers; there is no law to state",
+    ("worker/listener.py", "select 1"): "likewise",
     ("worker/control.py", "select 1"): "likewise",
     ("db/pool.py", ""): "an empty query, to see whether a connection lives",
-    ("worker/wakeup.py", "listen {}"): "a word of the protocol, of which only the channel's name varies",
+    ("worker/listener.py", "listen {}"): "a word of the protocol, of which only the channel's name varies",
     (
         "db/pool.py",
         "select pg_backend_pid(), current_setting('default_transaction_isolation')",

@@ -71,7 +71,7 @@ def test_the_decisions_are_numbered_without_a_gap() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_the_picture_of_the_house_names_every_room() -> None:
-    rooms = {path.name for path in (ROOT / "src" / "duly").iterdir() if path.is_dir() and path.name != "__pycache__"}
+def test_the_tree_on_the_architecture_page_names_every_package() -> None:
+    packages = {path.name for path in (ROOT / "src" / "duly").iterdir() if path.is_dir() and path.name != "__pycache__"}
     page = (ROOT / "docs" / "architecture.md").read_text()
-    assert {room for room in rooms if f"{room}/" not in page} == set()
+    assert {package for package in packages if f"{package}/" not in page} == set()

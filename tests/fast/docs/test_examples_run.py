@@ -96,7 +96,7 @@ def test_the_readme_asks_for_a_job_inside_a_transaction(database: str) -> None:
 
 def test_the_lines_of_the_page_on_logs_can_be_written() -> None:
     names: dict[str, Any] = {"error": OSError("gone"), "__name__": "page"}
-    exec(block_of("docs/logs.md", "from duly.logs import get_log").text, names)  # noqa: S102
+    exec(block_of("docs/logs.md", "from duly.logging import get_log").text, names)  # noqa: S102
 
 
 # SQL ------------------------------------------------------------------------------------------------------------------

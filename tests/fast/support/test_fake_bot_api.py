@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support.telegram import FakeTelegram, Json
+from tests.support.bot_api import FakeTelegram, Json
 
 ANNA = 42
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from duly.ingest.eyes.layout import Card
-from duly.ingest.eyes.page import Page
-from duly.ingest.eyes.spelling import bare, known_words
+from duly.apps.ingest.ocr.layout import Card
+from duly.apps.ingest.ocr.page import Page
+from duly.apps.ingest.ocr.spelling import bare, known_words
 from tools.schedule_images import Plan, plan_all, plan_some, render
 from tools.schedule_images.damages import DAMAGES
 from tools.schedule_images.fonts import FAMILIES, MissingFonts, missing_fonts

@@ -8,14 +8,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from duly.apps.ingest.states import CAPTURE_MACHINE
+from duly.apps.posts.states import POST_MACHINE
+from duly.apps.scheduler.states import RUN_MACHINE, SCHEDULE_MACHINE
 from duly.db.migrations import Names
-from duly.delivery import OUTBOX_MACHINE
-from duly.delivery.machine import NOTIFICATION_MACHINE
-from duly.ingest.machine import CAPTURE_MACHINE
-from duly.kernel.machine import Machine
-from duly.ledger.machine import JOB_MACHINE
-from duly.posts.machine import POST_MACHINE
-from duly.scheduler.machine import RUN_MACHINE, SCHEDULE_MACHINE
+from duly.jobs.states import JOB_MACHINE
+from duly.lease.state_machine import Machine
+from duly.outbox import OUTBOX_MACHINE
+from duly.outbox.states import NOTIFICATION_MACHINE
 from duly.verify.contract import CONTRACTS, contract_lines
 from duly.verify.document import document_of, parse_line
 from duly.verify.machines import DRAWN

@@ -13,23 +13,23 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from duly import doctor
 from duly.db.admin import create_database, drop_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrate import migrate, newest_revision, scripts
 from duly.db.migrations import Names
 from duly.db.queries import parse_queries
 from duly.db.supabase import compile_migrations
+from duly.doctor import CHECKS, Case, Finding, Limits, Verdict, examine, open_connection
+from duly.doctor.server import get_jit, notes_on_jit
+from duly.doctor.words import first_words
 from duly.errors import Unavailable
 from duly.launcher import ROOT
 from duly.settings import Settings
 from duly.testing import FAST_SETTINGS, install_test_clock, move_clock
-from duly.verify import doctor
-from duly.verify.doctor import CHECKS, Case, Finding, Limits, Verdict, examine, open_connection
-from duly.verify.doctor.server import get_jit, notes_on_jit
-from duly.verify.doctor.words import first_words
+from tests.support.bot_api import TOKEN
 from tests.support.locks import supabase_turn, wait_until_blocked
 from tests.support.pooler import needs_pgbouncer, pooler
-from tests.support.telegram import TOKEN
 
 Admin = psycopg.Connection[Any]
 MakeRole = Callable[[str], str]

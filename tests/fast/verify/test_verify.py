@@ -9,9 +9,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
-from duly.delivery import OUTBOX_MACHINE
 from duly.errors import InvalidArgument, Misconfigured
 from duly.launcher import ROOT
+from duly.outbox import OUTBOX_MACHINE
 from duly.verify import INVARIANTS, Invariant, check, compare, invariants_of
 from duly.verify.contract import CONTRACTS, contract_lines
 from duly.verify.hashes import VERSIONS_HAVE_THEIR_HASH

@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-from duly.kernel.lease import Lease
-from duly.kernel.outcome import Done
-from duly.kernel.work import Call, Where
-from duly.worker.children import Children
+from duly.executors.call import Call, Where
+from duly.executors.process_pool import Children
+from duly.lease.operations import Lease
+from duly.outcomes import Done
 from duly.worker.handlers import Handlers, News, Running
 
 

@@ -11,10 +11,10 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 import duly
-from duly.api.metrics import FIGURES, text_of
-from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp, Later
+from duly.apps.posts.slo import Objective
+from duly.http.metrics import FIGURES, text_of
 from duly.launcher import ROOT
-from duly.posts.slo import Objective
+from duly.outcomes import Cancelled, Done, Failed, GiveUp, Later
 from duly.worker.metrics import OUTCOMES, Metrics
 
 COUNTED: dict[str, tuple[Callable[[Metrics], None], float]] = {

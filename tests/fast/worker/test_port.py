@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from duly.errors import PortTaken
+from duly.worker.health import MOST_CONNECTIONS, open_port
 from duly.worker.metrics import Metrics
-from duly.worker.port import MOST_CONNECTIONS, open_port
 
 HOST = "127.0.0.1"
 SECONDS = 30.0

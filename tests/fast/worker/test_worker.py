@@ -13,9 +13,9 @@ import pytest
 from psycopg import sql
 
 from duly.db.pool import connect
-from duly.kernel.lease import claim
+from duly.lease.operations import claim
 from duly.settings import Settings
-from duly.worker.runtime import Worker
+from duly.worker.runner import Worker
 from tests.support import actions
 from tests.support.conformance.tables import PARCEL, VISIT, Shape
 from tests.support.conformance.work import PACE, LawWork

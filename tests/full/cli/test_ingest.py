@@ -24,7 +24,7 @@ from tests.fast.cli.test_ingest import (
     database,
 )
 from tests.support.command_line import DULY
-from tests.support.eyes.days import AFTER
+from tests.support.ocr.days import AFTER
 from tests.support.processes import plain_environment
 from tests.support.terminal import Watched
 

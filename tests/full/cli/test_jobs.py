@@ -7,11 +7,11 @@ import shlex
 import subprocess
 from uuid import uuid4
 
-from duly.ledger import store
-from duly.ledger.sdk import DEFAULT_ORG
+from duly.jobs import repository
+from duly.jobs.model import DEFAULT_ORG
 from tests.fast.cli.test_jobs import admin, cli, database, jobs, worker
 from tests.support.command_line import DULY, CommandLine
-from tests.support.ledger.actions import JobActions
+from tests.support.jobs.actions import JobActions
 from tests.support.processes import plain_environment
 from tests.support.terminal import Watched
 
@@ -66,10 +66,10 @@ async def test_whoever_watches_is_told_every_change_and_the_end(jobs: JobActions
         (lease,) = await jobs.claim()
         assert json.loads(await asyncio.to_thread(watching.line))["status"] == "running"
         for progress in (10, 20):  # the second within a second, which is no event
-            await store.record_progress(jobs.worker, lease, "reading", progress)
+            await repository.record_progress(jobs.worker, lease, "reading", progress)
             seen = json.loads(await asyncio.to_thread(watching.line))
             assert (seen["stage"], seen["progress"]) == ("reading", progress)
-        await store.done(jobs.worker, [lease], [{"pages": 2}])
+        await repository.done(jobs.worker, [lease], [{"pages": 2}])
         ended = json.loads(await asyncio.to_thread(watching.line))
         assert (ended["status"], ended["result"]) == ("succeeded", {"pages": 2})
         assert await asyncio.to_thread(watching.finish) == 0
@@ -78,7 +78,7 @@ async def test_whoever_watches_is_told_every_change_and_the_end(jobs: JobActions
 async def test_a_long_log_is_shown_whole(cli: CommandLine, jobs: JobActions) -> None:
     (key,) = jobs.enqueue(org=DEFAULT_ORG)
     (lease,) = await jobs.claim()
-    await store.record_progress(jobs.worker, lease, "reading", None)
+    await repository.record_progress(jobs.worker, lease, "reading", None)
     for _ in range(1000):  # as though a second had passed every time
         jobs.admin.execute("update ledger.job set progressed_at = progressed_at + interval '1 second'")
     events = cli.json("jobs", "timeline", key)

@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from duly.apps.posts.legacy import BATCH, LONGEST_LINE
+from duly.apps.posts.model import LONGEST_CAPTION
 from duly.db.migrations import Names
-from duly.posts.legacy import BATCH, LONGEST_LINE
-from duly.posts.model import LONGEST_CAPTION
 from tests.fast.cli.test_posts import V1, admin, api, claim, cli, database, image, posts, worker, write
 from tests.support.command_line import CommandLine
 from tests.support.locks import wait_until_blocked

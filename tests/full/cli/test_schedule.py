@@ -9,11 +9,7 @@ from uuid import uuid4
 
 from beancount import loader
 
-from duly.errors import (
-    AlreadyAnswered,
-    KeyReused,
-    NotFound,
-)
+from duly.errors import AlreadyAnswered, KeyReused, NotFound
 from tests.fast.cli.test_schedule import ScheduleCommandLine, admin, cli, database
 
 __all__ = ["admin", "cli", "database"]

@@ -83,7 +83,7 @@ def test_alembic_writes_what_it_found_as_sql_that_leads_up_and_down(empty: str, 
     for part in ("src", "alembic.ini"):
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         copy(ROOT / part, tmp_path / part)
-    declared = tmp_path / "src" / "duly" / "ledger" / "tables.py"
+    declared = tmp_path / "src" / "duly" / "jobs" / "tables.py"
     known = '    Column("revision", '
     assert declared.read_text().count(known) == 1
     declared.write_text(declared.read_text().replace(known, f'    Column("note", Text, server_default="-"),\n{known}'))

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 import duly
-from duly.kernel.backoff import BackoffPolicy
+from duly.backoff import BackoffPolicy
 from duly.launcher import ROOT
 from duly.testing import Clock, drain
 from tests.fast.testing.test_testing import ALONE, OTHER_ORG, WITH_OURS, app, chain, plain, pytest_in

@@ -47,7 +47,7 @@ def test_it_runs_in_parallel_and_in_random_order() -> None:
 @needs_pgbouncer
 @pytest.mark.timeout(600)
 def test_the_lease_holds_through_a_pooler_in_transaction_mode() -> None:
-    answer = run_tests("tests/fast/kernel", "--through-pooler", "-n", "2")
+    answer = run_tests("tests/fast/lease", "--through-pooler", "-n", "2")
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 

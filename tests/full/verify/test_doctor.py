@@ -15,8 +15,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.embedded import EmbeddedServer
+from duly.doctor import CHECKS, Case, Limits, examine, open_connection
 from duly.testing import install_test_clock
-from duly.verify.doctor import CHECKS, Case, Limits, examine, open_connection
 from tests.fast.verify.test_doctor import (
     BAD,
     OK,

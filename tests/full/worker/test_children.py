@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from duly.kernel.outcome import Failed
-from duly.kernel.work import Call, Where
-from duly.worker.children import Children
+from duly.executors.call import Call, Where
+from duly.executors.process_pool import Children
+from duly.outcomes import Failed
 
 LIMIT_SECONDS = 0.5
 HEAVY = f"""

@@ -3,7 +3,7 @@
 import time
 from contextlib import suppress
 
-from duly.worker.port import CONNECTION_SECONDS
+from duly.worker.health import CONNECTION_SECONDS
 from tests.fast.worker.test_port import address, ask, connect, is_over, metrics, worker
 
 __all__ = ["address", "metrics", "worker"]

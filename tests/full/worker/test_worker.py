@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from duly.db.migrations import Names
-from duly.kernel.work import Finished
+from duly.lease.work import Finished
 from duly.worker.control import Control
 from duly.worker.handlers import Handlers
 from tests.fast.worker.test_worker import (

@@ -23,7 +23,7 @@ from bench.verify import ground as verify_ground
 from bench.verify import store as verify_store
 from duly.verify.invariants import check
 from duly.verify.machines import DRAWN
-from tests.support.eyes.days import BEFORE, picture
+from tests.support.ocr.days import BEFORE, picture
 from tests.support.processes import PYTHON, plain_environment
 
 

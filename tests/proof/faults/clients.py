@@ -26,19 +26,19 @@ from uuid import UUID, uuid4
 
 import psycopg
 
+from duly.apps.ingest import service as ingest
+from duly.apps.posts import service as posts
+from duly.apps.posts.model import Intent
+from duly.apps.scheduler import service as scheduler
+from duly.apps.scheduler.model import Action, Answer, RunStatus
+from duly.backoff import Backoff
 from duly.db.pool import Pool, open_pool
 from duly.errors import AlreadyAnswered, AlreadyPosted, KeyReused, Refused, RunClosed, Unavailable
-from duly.ingest import service as ingest
-from duly.kernel.backoff import Backoff
-from duly.kernel.outcome import Created, Creation
-from duly.ledger import service as ledger
-from duly.ledger.model import Job, Options, Request
-from duly.objects import open_objects
-from duly.posts import service as posts
-from duly.posts.model import Intent
-from duly.scheduler import service as scheduler
-from duly.scheduler.model import Action, Answer, RunStatus
+from duly.jobs import service as ledger
+from duly.jobs.model import Job, Options, Request
+from duly.outcomes import Created, Creation
 from duly.settings import load_settings
+from duly.storage import open_objects
 from tests.proof.faults.people import AUTHORS, CAPTURERS, INGEST, ORG
 from tests.support.processes import pause
 

@@ -26,7 +26,7 @@ from tests.proof.faults.people import AUTHORS
 from tests.proof.faults.points import ONCE, Place, die_at, rounds
 from tests.proof.faults.workers import LEASE_SECONDS
 from tests.proof.faults.world import SIX_HOURS, World, chance_of
-from tests.support.delivery.receiver import Answer, Posted
+from tests.support.outbox.receiver import Answer, Posted
 from tests.support.postmaster import postmaster_of
 from tests.support.processes import is_gone, wait_gone
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
-from duly.kernel.crashpoint import CRASHPOINTS, KILLED, VARIABLE
+from duly.crashpoint import CRASHPOINTS, KILLED, VARIABLE
 from tests.proof.faults.people import ORG
 from tests.proof.faults.workers import WORKS
 from tests.proof.faults.world import SIX_HOURS, World

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.figures.record import kernel_release
 from bench.plot import Bar, bars
+from duly.crashpoint import CRASHPOINTS
 from duly.db.embedded.binaries import find_binaries
-from duly.kernel.crashpoint import CRASHPOINTS
 from duly.launcher import ROOT
 from tests.proof.faults.checks import LONGEST_WAIT, MOST_STARTS, TAKEN_OVER
 from tests.proof.faults.clients import BURNS

@@ -12,7 +12,7 @@ from itertools import islice
 
 import pytest
 
-from duly.kernel.crashpoint import CRASHPOINTS
+from duly.crashpoint import CRASHPOINTS
 from tests.proof.faults.checks import TAKEN_OVER
 from tests.proof.faults.episodes import EPISODES, ORDINARY, Outcome, hold_to_account, plan, run_episode
 from tests.proof.faults.faults import (

@@ -5,19 +5,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from duly.delivery.machine import OUTBOX, notification
-from duly.delivery.webhook import Webhook
-from duly.delivery.work import SendWork
-from duly.ingest.reading import FixtureReader
-from duly.ingest.work import CaptureWork, Rules
-from duly.kernel.backoff import Backoff
-from duly.kernel.lease import Lease, LeaseTable
-from duly.kernel.work import Call, Pace, StopSign, Work
-from duly.ledger.work import JobWork
-from duly.posts.reading import Reading
-from duly.posts.rules import RulesAnalyzer, fallback_reading
-from duly.posts.work import PostWork
-from duly.scheduler.work import ScheduleWork
+from duly.apps.ingest.reading import FixtureReader
+from duly.apps.ingest.work import CaptureWork, Rules
+from duly.apps.posts.reading import Reading
+from duly.apps.posts.rules import RulesAnalyzer, fallback_reading
+from duly.apps.posts.work import PostWork
+from duly.apps.scheduler.work import ScheduleWork
+from duly.backoff import Backoff
+from duly.executors.call import Call
+from duly.jobs.work import JobWork
+from duly.lease.operations import Lease, LeaseTable
+from duly.lease.work import Pace, StopSign, Work
+from duly.outbox.channels.webhook import Webhook
+from duly.outbox.sender import SendWork
+from duly.outbox.states import OUTBOX, notification
 from duly.settings import Settings
 from tests.proof.faults.handlers import app
 from tests.support.processes import pause, print_line

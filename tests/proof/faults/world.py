@@ -34,7 +34,7 @@ from duly.testing.databases import remove_home
 from tests.conftest import build_template
 from tests.proof.faults.people import AUTHORS, CAPTURERS, ORG, REMINDED
 from tests.proof.faults.workers import FaultWorkerPool
-from tests.support.delivery.receiver import Answer, Receiver
+from tests.support.outbox.receiver import Answer, Receiver
 from tests.support.pooler import pooler
 from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.proxy import Proxy

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import LiteralString
 
-from duly.delivery import OUTBOX
-from duly.delivery.machine import notification
-from duly.ingest import capture_session
-from duly.kernel.lease import LeaseTable
-from duly.ledger import JOB
-from duly.posts import POST
-from duly.scheduler.machine import PLAN
+from duly.apps.ingest import capture_session
+from duly.apps.posts import POST
+from duly.apps.scheduler.states import PLAN
+from duly.jobs import JOB
+from duly.lease.operations import LeaseTable
+from duly.outbox import OUTBOX
+from duly.outbox.states import notification
 from tests.support.conformance.tables import PARCEL, VISIT
 
 __all__ = ["HELD", "Held"]

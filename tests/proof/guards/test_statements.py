@@ -15,17 +15,22 @@ import pytest
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
+from duly.apps.ingest import observe
+from duly.apps.ingest import repository as capture_store
+from duly.apps.ingest.day import Day, take
+from duly.apps.ingest.explain import House
+from duly.apps.ingest.explain import find_situation as find_session_situation
+from duly.apps.posts.alerts import take_objectives
+from duly.apps.posts.explain import find_situation as find_post_situation
+from duly.apps.scheduler import repository as schedule_store
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.delivery import OUTBOX
-from duly.delivery import store as message_store
 from duly.errors import LeaseLost
-from duly.ingest import observe
-from duly.ingest import store as capture_store
-from duly.ingest.day import Day, take
-from duly.ingest.explain import House
-from duly.ingest.explain import find_situation as find_session_situation
-from duly.kernel.lease import (
+from duly.jobs import repository as job_store
+from duly.jobs.explain import find_situation
+from duly.jobs.model import DeadLetters
+from duly.launcher import ROOT
+from duly.lease.operations import (
     Lease,
     claim,
     claim_lapsed,
@@ -39,17 +44,12 @@ from duly.kernel.lease import (
     settle_many,
     sweep,
 )
-from duly.launcher import ROOT
-from duly.ledger import store as job_store
-from duly.ledger.explain import find_situation
-from duly.ledger.model import DeadLetters
-from duly.posts.alerts import take_objectives
-from duly.posts.explain import find_situation as find_post_situation
-from duly.scheduler import store as schedule_store
+from duly.outbox import OUTBOX
+from duly.outbox import repository as message_store
 from duly.testing import move_clock
 from tests.proof.guards.held import HELD, Held
 from tests.proof.guards.statements import mutations
-from tests.support.ledger.actions import ORG, JobActions
+from tests.support.jobs.actions import ORG, JobActions
 from tests.support.lending import Lender
 
 Admin = psycopg.Connection[Any]
@@ -104,7 +104,7 @@ def test_every_guard_in_a_statement_has_a_test() -> None:
 
 def test_every_guard_in_the_golden_sql_is_one_of_these() -> None:
     """What is rendered has as many of them as the statements that it is rendered from."""
-    known = {(each.kind, each.statement, each.nth) for each in mutations() if each.file.endswith("kernel/lease.sql")}
+    known = {(each.kind, each.statement, each.nth) for each in mutations() if each.file.endswith("lease/lease.sql")}
     known.add(("skip locked", "claim", 1))  # of takeable, which it takes
     owner = r'and (?:\w+\.)?"(?:lease_owner|locked_by|carrier|settled_by)" = (?:%\(owner\)s|\w+\.owner)'
     found: set[tuple[str, str, int]] = set()
@@ -199,7 +199,7 @@ def row_of(admin: Admin, lease: Lease) -> dict[str, Any]:
 # The lease: whoever lost a row ----------------------------------------------------------------------------------------
 
 
-@guards("owner of renew in kernel/lease.sql")
+@guards("owner of renew in lease/lease.sql")
 @over(HELD)
 async def test_whoever_lost_a_row_keeps_it_alive_for_nobody(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
@@ -211,14 +211,14 @@ async def test_whoever_lost_a_row_keeps_it_alive_for_nobody(held: Held, admin: A
     assert new.key in await find_lapsed(worker, new.of)
 
 
-@guards("owner of renew (2) in kernel/lease.sql")
+@guards("owner of renew (2) in lease/lease.sql")
 @over(HELD)
 async def test_whoever_lost_a_row_hears_it_at_the_next_beat(held: Held, admin: Admin, worker: Connection) -> None:
     old, _ = await lose(admin, worker, held)
     assert (await renew(worker, [old], lease_seconds=LEASE)).lost == {old.claim}
 
 
-@guards("owner of fence in kernel/lease.sql")
+@guards("owner of fence in lease/lease.sql")
 @over(HELD)
 async def test_whoever_lost_a_row_does_not_get_behind_its_fence(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
@@ -226,7 +226,7 @@ async def test_whoever_lost_a_row_does_not_get_behind_its_fence(held: Held, admi
     assert await is_behind_fence(worker, new)
 
 
-@guards("owner of fence_many in kernel/lease.sql")
+@guards("owner of fence_many in lease/lease.sql")
 @over(HELD)
 async def test_of_many_rows_only_those_that_are_ours_are_fenced(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
@@ -234,7 +234,7 @@ async def test_of_many_rows_only_those_that_are_ours_are_fenced(held: Held, admi
     assert await fence_many(worker, [new]) == {new.key}
 
 
-@guards("owner of settle in kernel/lease.sql")
+@guards("owner of settle in lease/lease.sql")
 @over(HELD)
 async def test_whoever_lost_a_row_does_not_settle_it(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
@@ -243,7 +243,7 @@ async def test_whoever_lost_a_row_does_not_settle_it(held: Held, admin: Admin, w
     assert row_of(admin, new) == before
 
 
-@guards("owner of find_settled in kernel/lease.sql")
+@guards("owner of find_settled in lease/lease.sql")
 @over(HELD)
 async def test_what_somebody_else_settled_is_no_success_of_ours(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
@@ -252,7 +252,7 @@ async def test_what_somebody_else_settled_is_no_success_of_ours(held: Held, admi
     assert await find_settled(worker, [new]) == {new.key}
 
 
-@guards("owner of release in kernel/lease.sql")
+@guards("owner of release in lease/lease.sql")
 @over(HELD)
 async def test_whoever_lost_a_row_does_not_hand_it_back(held: Held, admin: Admin, worker: Connection) -> None:
     old, new = await lose(admin, worker, held)
@@ -264,14 +264,14 @@ async def test_whoever_lost_a_row_does_not_hand_it_back(held: Held, admin: Admin
 # The lease: nobody waits ----------------------------------------------------------------------------------------------
 
 
-@guards("skip locked of takeable in kernel/lease.sql")
+@guards("skip locked of takeable in lease/lease.sql")
 @over(HELD)
 async def test_a_claim_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     with looked_at(admin, name_of(held)):
         assert len(await hold(worker, held)) == 1
 
 
-@guards("skip locked of claim_lapsed in kernel/lease.sql")
+@guards("skip locked of claim_lapsed in lease/lease.sql")
 @over(RECLAIMED)
 async def test_taking_over_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     assert len(await hold(worker, held)) == 2
@@ -281,7 +281,7 @@ async def test_taking_over_passes_over_what_is_looked_at(held: Held, admin: Admi
     assert len(taken) == 1
 
 
-@guards("skip locked of sweep in kernel/lease.sql")
+@guards("skip locked of sweep in lease/lease.sql")
 @over(RETURNED)
 async def test_a_sweep_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     assert len(await hold(worker, held)) == 2
@@ -290,7 +290,7 @@ async def test_a_sweep_passes_over_what_is_looked_at(held: Held, admin: Admin, w
         assert len(await sweep(worker, held.of)) == 1
 
 
-@guards("skip locked of quarantine in kernel/lease.sql")
+@guards("skip locked of quarantine in lease/lease.sql")
 @over(POISONED)
 async def test_a_quarantine_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     assert len(await hold(worker, held)) == 2
@@ -299,7 +299,7 @@ async def test_a_quarantine_passes_over_what_is_looked_at(held: Held, admin: Adm
         assert len(await quarantine(worker, held.of, most_starts=1)) == 1
 
 
-@guards("skip locked of renew in kernel/lease.sql")
+@guards("skip locked of renew in lease/lease.sql")
 @over(HELD)
 async def test_a_beat_passes_over_what_is_looked_at(held: Held, admin: Admin, worker: Connection) -> None:
     leases = await hold(worker, held)
@@ -329,14 +329,14 @@ async def test_whoever_lost_a_job_is_not_done_with_it(jobs: JobActions) -> None:
     assert jobs.columns("status", "lease_owner") == [("running", new.owner)]
 
 
-@guards("owner of put_back in ledger/queries.sql")
+@guards("owner of put_back in jobs/queries.sql")
 async def test_whoever_lost_a_job_does_not_put_it_back(jobs: JobActions) -> None:
     old, new = await lose_job(jobs)
     await job_store.handed_back(jobs.worker, [old])
     assert jobs.columns("status", "lease_owner", "starts") == [("running", new.owner, 2)]
 
 
-@guards("owner of mark_failed in ledger/queries.sql")
+@guards("owner of mark_failed in jobs/queries.sql")
 async def test_whoever_lost_a_job_does_not_fail_it(jobs: JobActions) -> None:
     old, new = await lose_job(jobs)
     async with jobs.worker.transaction():
@@ -344,7 +344,7 @@ async def test_whoever_lost_a_job_does_not_fail_it(jobs: JobActions) -> None:
     assert jobs.columns("status", "lease_owner") == [("running", new.owner)]
 
 
-@guards("owner of after_failure in ledger/queries.sql")
+@guards("owner of after_failure in jobs/queries.sql")
 async def test_whoever_did_not_fail_a_job_does_not_decide_what_follows(jobs: JobActions) -> None:
     old, new = await lose_job(jobs)
     async with jobs.worker.transaction():
@@ -354,7 +354,7 @@ async def test_whoever_did_not_fail_a_job_does_not_decide_what_follows(jobs: Job
     assert jobs.columns("status") == ["queued"]
 
 
-@guards("owner of record_progress in ledger/queries.sql")
+@guards("owner of record_progress in jobs/queries.sql")
 async def test_whoever_lost_a_job_makes_no_progress_with_it(jobs: JobActions) -> None:
     old, _ = await lose_job(jobs)
     assert not await job_store.record_progress(jobs.worker, old, "nearly", 99)
@@ -430,14 +430,14 @@ async def lose_message(admin: Admin, worker: Connection) -> tuple[Lease, Lease]:
     return old, new
 
 
-@guards("owner of note_called in delivery/queries.sql")
+@guards("owner of note_called in outbox/queries.sql")
 async def test_whoever_lost_a_message_does_not_call_its_transport(admin: Admin, worker: Connection) -> None:
     old, new = await lose_message(admin, worker)
     assert await message_store.note_called(worker, OUTBOX, [old]) == frozenset()
     assert row_of(admin, new)["called_at"] is None
 
 
-@guards("owner of release_messages in delivery/queries.sql")
+@guards("owner of release_messages in outbox/queries.sql")
 async def test_whoever_lost_a_message_does_not_hand_it_back(admin: Admin, worker: Connection) -> None:
     old, new = await lose_message(admin, worker)
     before = row_of(admin, new)
@@ -445,14 +445,14 @@ async def test_whoever_lost_a_message_does_not_hand_it_back(admin: Admin, worker
     assert row_of(admin, new) == before
 
 
-@guards("skip locked of claim_messages in delivery/queries.sql")
+@guards("skip locked of claim_messages in outbox/queries.sql")
 async def test_a_claim_of_messages_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["message"].put)
     with looked_at(admin, "duly.outbox"):
         assert len(await hold_messages(worker)) == 1
 
 
-@guards("skip locked of sweep_messages in delivery/queries.sql")
+@guards("skip locked of sweep_messages in outbox/queries.sql")
 async def test_a_sweep_of_messages_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["message"].put)
     assert len(await hold_messages(worker)) == 2
@@ -461,7 +461,7 @@ async def test_a_sweep_of_messages_passes_over_what_is_looked_at(admin: Admin, w
         assert await message_store.sweep_messages(worker, OUTBOX, most_starts=10) == 1
 
 
-@guards("skip locked of resend_uncertain in delivery/queries.sql")
+@guards("skip locked of resend_uncertain in outbox/queries.sql")
 async def test_sending_again_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["message"].put)
     await message_store.note_called(worker, OUTBOX, await hold_messages(worker))
@@ -471,14 +471,14 @@ async def test_sending_again_passes_over_what_is_looked_at(admin: Admin, worker:
         assert await message_store.resend_uncertain(worker, OUTBOX, ["test"], most_starts=10) == 1
 
 
-@guards("skip locked of note_unconfigured in delivery/queries.sql")
+@guards("skip locked of note_unconfigured in outbox/queries.sql")
 async def test_noting_why_messages_wait_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["message"].put)
     with looked_at(admin, "duly.outbox"):
         assert await message_store.note_unconfigured(worker, OUTBOX, NOT_CONFIGURED) == 1
 
 
-@guards("skip locked of fail_unconfigured in delivery/queries.sql")
+@guards("skip locked of fail_unconfigured in outbox/queries.sql")
 async def test_failing_what_waited_too_long_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["message"].put)
     move_clock(admin, 8 * DAY)
@@ -536,7 +536,7 @@ async def test_forgetting_minutes_passes_over_what_is_looked_at(admin: Admin, wo
 # Captures -------------------------------------------------------------------------------------------------------------
 
 
-@guards("skip locked of close_idle in ingest/queries.sql")
+@guards("skip locked of close_idle in apps/ingest/queries.sql")
 async def test_closing_sessions_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     admin.execute("insert into schedule_ingest.capture_session (user_id) values (42), (42)")
     admin.execute(
@@ -548,7 +548,7 @@ async def test_closing_sessions_passes_over_what_is_looked_at(admin: Admin, work
         assert await capture_store.close_idle(worker, "schedule_ingest", pending="pending", idle_seconds=60) == 1
 
 
-@guards("owner of add_further_days in ingest/queries.sql")
+@guards("owner of add_further_days in apps/ingest/queries.sql")
 async def test_only_who_settled_a_session_adds_its_further_days(admin: Admin, worker: Connection) -> None:
     admin.execute("insert into schedule_ingest.capture_session (user_id, closed_at) values (42, duly.clock())")
     (lease,) = await claim(worker, HELD["capture"].of, "worker-1", lease_seconds=LEASE)
@@ -584,14 +584,14 @@ async def remind(admin: Admin, worker: Connection) -> None:
     assert look(admin, "select status from duly.outbox") == ["pending"] * 2
 
 
-@guards("skip locked of find_due in scheduler/queries.sql")
+@guards("skip locked of find_due in apps/scheduler/queries.sql")
 async def test_reminding_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     put_runs(admin)
     with looked_at(admin, "scheduler.job_runs"):
         assert len(await schedule_store.find_due(worker, 10)) == 1
 
 
-@guards("skip locked of supersede_reminders in scheduler/queries.sql")
+@guards("skip locked of supersede_reminders in apps/scheduler/queries.sql")
 async def test_superseding_reminders_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     await remind(admin, worker)
     admin.execute("update duly.outbox set last_error = 'CHANNEL_NOT_CONFIGURED: set TELEGRAM_TOKEN'")
@@ -653,7 +653,7 @@ async def test_an_answer_does_not_wait_for_whoever_sends_the_reminder(admin: Adm
 # Whoever asks why -----------------------------------------------------------------------------------------------------
 
 
-@guards("skip locked of find_situation in posts/explain.sql")
+@guards("skip locked of find_situation in apps/posts/explain.sql")
 async def test_whoever_asks_about_a_post_does_not_wait_for_whoever_has_it(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["post"].put)
     with looked_at(admin, "posts.posts"):
@@ -661,7 +661,7 @@ async def test_whoever_asks_about_a_post_does_not_wait_for_whoever_has_it(admin:
     assert sorted(each.is_locked for each in found if each) == [False, True]
 
 
-@guards("skip locked of find_situation in ingest/explain.sql")
+@guards("skip locked of find_situation in apps/ingest/explain.sql")
 async def test_whoever_asks_about_a_session_does_not_wait_for_whoever_has_it(admin: Admin, worker: Connection) -> None:
     admin.execute(HELD["capture"].put)
     with looked_at(admin, "schedule_ingest.capture_session"):
@@ -698,7 +698,7 @@ async def test_whoever_asks_about_a_message_does_not_wait_for_whoever_has_it(adm
 # Promises -------------------------------------------------------------------------------------------------------------
 
 
-@guards("skip locked of take_objectives in posts/alerts.sql")
+@guards("skip locked of take_objectives in apps/posts/alerts.sql")
 async def test_looking_at_promises_passes_over_what_is_looked_at(admin: Admin, worker: Connection) -> None:
     with looked_at(admin, "posts.objectives"):
         assert len(await take_objectives(worker)) == 2

@@ -21,12 +21,12 @@ import duly
 from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrations import Names
-from duly.kernel.work import Pace
-from duly.ledger.work import JobWork
+from duly.jobs.work import JobWork
+from duly.lease.work import Pace
 from tests.conftest import build_template
 from tests.support.actions import working
 from tests.support.cpu import descendants, seconds_of
-from tests.support.ledger.actions import ORG
+from tests.support.jobs.actions import ORG
 from tests.support.processes import PYTHON, Program, plain_environment
 from tests.support.servers import find_builds
 

@@ -3,9 +3,9 @@
 import asyncio
 import sys
 
+from duly.apps.posts import POST
 from duly.db.pool import connect
-from duly.kernel.lease import LeaseTable, claim
-from duly.posts import POST
+from duly.lease.operations import LeaseTable, claim
 from tests.support.conformance.tables import SHAPES
 from tests.support.processes import print_line
 

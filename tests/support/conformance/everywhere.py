@@ -5,7 +5,7 @@
 and a fixture `shape` is all that a domain's table needs; the laws that write a note are in `noted`, or told again.
 """
 
-from tests.fast.kernel.test_lease import (
+from tests.fast.lease.test_lease import (
     test_a_beat_that_crosses_a_release_does_not_undo_it,
     test_a_returned_row_keeps_the_due_time_it_had,
     test_a_short_leased_worker_does_not_steal_a_long_lease,
@@ -22,7 +22,7 @@ from tests.fast.kernel.test_lease import (
     test_rows_come_in_the_order_they_are_due_and_never_early,
     test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once,
 )
-from tests.full.kernel.test_plans import test_no_statement_scans_the_table
+from tests.full.lease.test_plans import test_no_statement_scans_the_table
 from tests.support.conformance.fixtures import admin, clock, connection, laws, other, workers
 
 __all__ = [

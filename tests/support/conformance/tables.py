@@ -6,9 +6,9 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from duly.delivery import OUTBOX, OUTBOX_MACHINE
-from duly.kernel.lease import LeaseTable
-from duly.kernel.machine import Machine, render_machine
+from duly.lease.operations import LeaseTable
+from duly.lease.state_machine import Machine, render_machine
+from duly.outbox import OUTBOX, OUTBOX_MACHINE
 
 __all__ = ["SHAPES", "Shape", "insert_rows", "schema_sql"]
 

@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from duly.db.rows import Connection
-from duly.kernel.lease import Lease, settle_many
-from duly.kernel.outcome import Cancelled, Done, Failed, GiveUp
-from duly.kernel.work import Call, Finished, Pace, StopSign, Work, where_to_run
+from duly.executors.call import Call, where_to_run
+from duly.lease.operations import Lease, settle_many
+from duly.lease.work import Finished, Pace, StopSign, Work
+from duly.outcomes import Cancelled, Done, Failed, GiveUp
 from tests.support.conformance.tables import Shape
 from tests.support.processes import print_line
 

@@ -1,6 +1,6 @@
 """A worker over a table of the laws: `<dsn> shape=<name> [pace=value ...]`; the notes of its rows say what it does."""
 
-from duly.kernel.work import Work
+from duly.lease.work import Work
 from tests.support.conformance.tables import SHAPES
 from tests.support.conformance.work import LawWork
 from tests.support.worker_pool import WorkerSettings, run, with_pace

@@ -4,12 +4,12 @@ from random import Random
 from uuid import UUID
 
 from duly.db.pool import Pool
-from duly.kernel.lease import Lease
-from duly.ledger import service, store
-from duly.ledger.explain import Reason, explain
-from duly.ledger.model import Kind
+from duly.jobs import repository, service
+from duly.jobs.explain import Reason, explain
+from duly.jobs.model import Kind
+from duly.lease.operations import Lease
 from tests.support.explain.staff import NAMES, Hired, begin_anew, free_of, hire_some, locking_some
-from tests.support.ledger.actions import LEASE, ORG, OTHER_ORG, JobActions
+from tests.support.jobs.actions import LEASE, ORG, OTHER_ORG, JobActions
 
 __all__ = ["check_jobs"]
 
@@ -42,7 +42,7 @@ async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
     """Some jobs of some kinds, each brought some way along."""
     for name in TYPES:
         if random.random() < 0.4:
-            await store.set_limit(jobs.worker, name, random.randint(1, 2))
+            await repository.set_limit(jobs.worker, name, random.randint(1, 2))
     for _ in range(random.randint(1, 3)):
         for _ in range(random.randint(1, 3)):
             kind = random.choice(KINDS)
@@ -57,7 +57,7 @@ async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
             )
         owner, several = random.choice(NAMES), random.randint(0, 3)
         lease = random.choice([LEASE, 10_000.0])
-        held = await store.claim(jobs.worker, owner, KINDS, lease_seconds=lease, most=several) if several else []
+        held = await repository.claim(jobs.worker, owner, KINDS, lease_seconds=lease, most=several) if several else []
         for one in held:
             await random.choice([finish, fail, snooze, keep, keep])(jobs, one)
         jobs.advance_clock(random.choice([0, 1, 70]))
@@ -69,7 +69,7 @@ async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
 
 async def finish(jobs: JobActions, lease: Lease) -> None:
     """It is done."""
-    await store.done(jobs.worker, [lease], [None])
+    await repository.done(jobs.worker, [lease], [None])
 
 
 async def fail(jobs: JobActions, lease: Lease) -> None:
@@ -79,7 +79,7 @@ async def fail(jobs: JobActions, lease: Lease) -> None:
 
 async def snooze(jobs: JobActions, lease: Lease) -> None:
     """It wants to be done later."""
-    await store.later(jobs.worker, [lease], [30])
+    await repository.later(jobs.worker, [lease], [30])
 
 
 async def keep(jobs: JobActions, lease: Lease) -> None:
@@ -96,7 +96,7 @@ async def take(jobs: JobActions, hired: list[Hired]) -> set[UUID]:
         kinds = [kind for kind in KINDS if f"ledger:{kind.queue}/{kind.type}" in each.kinds]
         if kinds:
             async with jobs.worker.transaction(force_rollback=True):
-                leases = await store.claim(jobs.worker, each.name, kinds, lease_seconds=LEASE, most=1)
+                leases = await repository.claim(jobs.worker, each.name, kinds, lease_seconds=LEASE, most=1)
             taken |= {lease.key for lease in leases}
     return taken
 

@@ -2,11 +2,11 @@
 
 from random import Random
 
+from duly.apps.posts import POST
+from duly.apps.posts.explain import Reason, explain
+from duly.apps.posts.repository import ANYBODY
 from duly.db.pool import Pool
-from duly.kernel.lease import claim
-from duly.posts import POST
-from duly.posts.explain import Reason, explain
-from duly.posts.store import ANYBODY
+from duly.lease.operations import claim
 from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
 from tests.support.posts.actions import HOURS, LEASE, PostActions
 

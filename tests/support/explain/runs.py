@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, time
 from random import Random
 
-from duly.delivery.machine import OUTBOX
-from duly.delivery.store import claim_messages
-from duly.scheduler import store
-from duly.scheduler.explain import Reason, explain
+from duly.apps.scheduler import repository
+from duly.apps.scheduler.explain import Reason, explain
+from duly.outbox.repository import claim_messages
+from duly.outbox.states import OUTBOX
 from tests.support.explain.staff import NAMES, Hired, begin_anew, free_of, hire_some, locking_some
 from tests.support.scheduler.actions import ScheduleActions
 
@@ -112,7 +112,7 @@ async def move_messages(random: Random, schedules: ScheduleActions) -> None:
 async def due_runs(schedules: ScheduleActions) -> dict[int, str | None]:
     """The runs that the next reminders are written of, and why some are skipped; nothing is moved."""
     async with schedules.worker.transaction(force_rollback=True):
-        return {run.id: run.skipped for run in await store.find_due(schedules.worker, 500)}
+        return {run.id: run.skipped for run in await repository.find_due(schedules.worker, 500)}
 
 
 async def next_messages(schedules: ScheduleActions, hired: list[Hired]) -> set[object]:

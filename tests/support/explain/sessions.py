@@ -3,11 +3,11 @@
 from random import Random
 from uuid import uuid4
 
+from duly.apps.ingest import repository
+from duly.apps.ingest.explain import Reason, explain
+from duly.apps.ingest.states import capture_session
 from duly.db.pool import Pool
-from duly.ingest import store
-from duly.ingest.explain import Reason, explain
-from duly.ingest.machine import capture_session
-from duly.kernel.lease import claim
+from duly.lease.operations import claim
 from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
 from tests.support.ingest.actions import ANNA, LEASE, SCHEMA, CaptureActions
 
@@ -63,17 +63,17 @@ async def make_session(random: Random, captures: CaptureActions) -> None:
     key = await captures.open()
     for _ in range(random.randint(0, 2)):
         async with captures.api.transaction():
-            await store.lock_open_session(captures.api, SCHEMA, ANNA, key)
-            await store.add_image(captures.api, SCHEMA, key, f"k/{uuid4()}")
+            await repository.lock_open_session(captures.api, SCHEMA, ANNA, key)
+            await repository.add_image(captures.api, SCHEMA, key, f"k/{uuid4()}")
     if random.random() < 0.4:
-        await store.close_session(captures.api, SCHEMA, ANNA, key)
+        await repository.close_session(captures.api, SCHEMA, ANNA, key)
 
 
 async def closed_as_idle(captures: CaptureActions) -> set[object]:
     """The sessions that the next look of a worker closes; nothing is moved."""
     before = set(captures.values("select id from schedule_ingest.capture_session where closed_at is not null"))
     async with captures.worker.transaction(force_rollback=True):
-        await store.close_idle(captures.worker, SCHEMA, pending="pending", idle_seconds=IDLE_SECONDS, most=100)
+        await repository.close_idle(captures.worker, SCHEMA, pending="pending", idle_seconds=IDLE_SECONDS, most=100)
         rows = await captures.worker.execute(
             "select id from schedule_ingest.capture_session where closed_at is not null"
         )

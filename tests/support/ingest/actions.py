@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from duly.ingest import store
-from duly.ingest.diff import replay
-from duly.ingest.reading import Captured, FixtureReader, Reader, observed
-from duly.ingest.shift import Shift, read_shift
-from duly.ingest.work import CaptureWork, Rules
-from duly.kernel.canonical import Json
-from duly.kernel.lease import Lease
-from duly.kernel.outcome import failure_of
-from duly.kernel.work import Finished, Pace
+from duly.apps.ingest import repository
+from duly.apps.ingest.diff import replay
+from duly.apps.ingest.reading import Captured, FixtureReader, Reader, observed
+from duly.apps.ingest.shift import Shift, read_shift
+from duly.apps.ingest.work import CaptureWork, Rules
+from duly.canonical_json import Json
 from duly.launcher import ROOT
+from duly.lease.operations import Lease
+from duly.lease.work import Finished, Pace
+from duly.outcomes import failure_of
 from tests.support.actions import Actions, Admin, Connection
 
 __all__ = ["ANNA", "LEASE", "SCHEMA", "Admin", "CaptureActions", "Connection", "observe"]
@@ -46,11 +46,11 @@ class CaptureActions(Actions):
 
     async def create(self, *days: Mapping[str, Json], user: int = ANNA) -> list[UUID]:
         """Create a session for each day, which is given as data; return their ids."""
-        return [(await store.add_session(self.api, SCHEMA, user, day)).id for day in days]
+        return [(await repository.add_session(self.api, SCHEMA, user, day)).id for day in days]
 
     async def open(self, user: int = ANNA) -> UUID:
         """Open a session that waits for images; return its id."""
-        return (await store.add_session(self.api, SCHEMA, user)).id
+        return (await repository.add_session(self.api, SCHEMA, user)).id
 
     async def claim(self, work: CaptureWork | None = None, limit: int = 1, owner: str = "worker-1") -> list[Lease]:
         """Claim under the name that every container gives its worker."""

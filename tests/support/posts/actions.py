@@ -4,8 +4,8 @@ import hashlib
 from typing import Any
 from uuid import UUID, uuid4
 
-from duly.kernel.lease import Lease, claim, settle_many, sweep
-from duly.posts import POST
+from duly.apps.posts import POST
+from duly.lease.operations import Lease, claim, settle_many, sweep
 from tests.support.actions import Actions, Admin, Connection
 
 __all__ = ["HOURS", "LEASE", "Admin", "Connection", "PostActions"]

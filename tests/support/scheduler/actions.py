@@ -3,12 +3,12 @@
 from datetime import UTC
 from typing import Any
 
+from duly.apps.scheduler import service
+from duly.apps.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Receipt, Schedule
+from duly.apps.scheduler.work import ScheduleWork, remind
 from duly.db.pool import Pool
-from duly.kernel.outcome import Creation, Failed, failure_of
-from duly.kernel.work import Finished, Pace, StopSign
-from duly.scheduler import service
-from duly.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Receipt, Schedule
-from duly.scheduler.work import ScheduleWork, remind
+from duly.lease.work import Finished, Pace, StopSign
+from duly.outcomes import Creation, Failed, failure_of
 from tests.support.actions import Actions, Admin, Connection
 
 __all__ = ["MONTHLY", "Admin", "ScheduleActions"]

@@ -154,7 +154,7 @@ create table ledger.job_limit (
 );
 comment on table ledger.job_limit is 'Which queues and types rest, and how many jobs of a type may run at once; * is any.';
 
--- What follows is rendered from JOB_MACHINE in duly/ledger/machine.py; a test compares.
+-- What follows is rendered from JOB_MACHINE in duly/jobs/states.py; a test compares.
 
 create function "ledger"."job_guard"() returns trigger
     language plpgsql

@@ -444,7 +444,7 @@ comment on function expense.check_reversal() is 'A reversal takes back one entry
 create trigger expenses_reversal before insert on expense.expenses
     for each row when (new.reverses is not null) execute function expense.check_reversal();
 
--- What follows is rendered from SCHEDULE_MACHINE and RUN_MACHINE in duly/scheduler/machine.py; a test compares.
+-- What follows is rendered from SCHEDULE_MACHINE and RUN_MACHINE in duly/apps/scheduler/states.py; a test compares.
 
 create function "scheduler"."jobs_guard"() returns trigger
     language plpgsql

@@ -130,7 +130,7 @@ comment on function {ingest}.follow_status() is
 create trigger schedule_notification_follow before update on {ingest}.schedule_notification
     for each row execute function {ingest}.follow_status();
 
--- What follows is rendered from NOTIFICATION_MACHINE in duly/delivery/machine.py; a test compares.
+-- What follows is rendered from NOTIFICATION_MACHINE in duly/outbox/states.py; a test compares.
 
 create function {ingest}."schedule_notification_guard"() returns trigger
     language plpgsql
@@ -244,7 +244,7 @@ create function duly.find_next_message() returns uuid
 declare
     key uuid;
 begin
-    -- As claim_messages of delivery/queries.sql, which serves two tables: a test compares. What no channel serves is marked.
+    -- As claim_messages of outbox/queries.sql, which serves two tables: a test compares. What no channel serves is marked.
     with due as (
         select t.id, t.channel, t.recipient, t.seq
         from duly.outbox as t

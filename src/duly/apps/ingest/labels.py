@@ -1,0 +1,91 @@
+"""The words that say what kind of work a shift is, and how they are recognised."""
+
+from enum import StrEnum
+from functools import lru_cache
+
+from duly.apps.ingest.spelling import folded
+
+__all__ = ["CANCELLED", "CUSTOMER_FOLLOWS", "PREPOSITIONS", "WEAK_LABELS", "ShiftType", "find_label", "meant_label"]
+
+SHORTEST_MISREAD = 8  # letters of a label that is recognised though one of them was misread
+
+
+class ShiftType(StrEnum):
+    """What kind of work it is; the first of two that are seen wins."""
+
+    WORK = "WORK"
+    TRAVEL = "TRAVEL"
+    TRAINING = "TRAINING"
+    MEETING = "MEETING"
+    ADMIN = "ADMIN"
+    BREAK = "BREAK"
+    LEAVE = "LEAVE"
+    UNAVAILABLE = "UNAVAILABLE"
+    UNKNOWN = "UNKNOWN"
+
+
+LABELS = {
+    ShiftType.WORK: (
+        "Städning", "Hemstädning", "Kontorsstädning", "Flyttstädning", "Storstädning", "Trappstädning", "Byggstädning",
+        "Fönsterputs", "Hemservice", "Skola", "Kontor", "Tvätt", "Strykning", "Cleaning", "Window Cleaning",
+        "Deep Cleaning", "School", "Office",
+    ),
+    ShiftType.TRAVEL: ("Restid", "Resa", "Travel"),
+    ShiftType.TRAINING: ("Utbildning", "Introduktion", "Training"),
+    ShiftType.MEETING: ("Personalmöte", "Möte", "Meeting"),
+    ShiftType.ADMIN: ("Nyckelhantering", "Administration", "Admin"),
+    ShiftType.BREAK: ("Lunch", "Rast", "Paus", "Break"),
+    ShiftType.LEAVE: ("Vård Av Barn", "Tjänstledig", "Sjukdom", "Sjuk", "Semester", "Föräldraledig", "Leave", "Sick"),
+    ShiftType.UNAVAILABLE: ("Ej Disponibel", "Unavailable"),
+}  # fmt: skip
+
+# Words that also begin or end names (Office Depot, Café Paus): alone they are labels, or before a preposition.
+WEAK_LABELS = frozenset((
+    "Skola", "Kontor", "School", "Office", "Hemservice", "Tvätt", "Resa", "Travel", "Training", "Meeting",
+    "Administration", "Admin", "Lunch", "Rast", "Paus", "Break", "Leave",
+))  # fmt: skip
+CUSTOMER_FOLLOWS = frozenset(map(folded, ("hos", "åt", "for", "at")))  # Städning hos Anna
+PREPOSITIONS = CUSTOMER_FOLLOWS | frozenset(
+    map(folded, ("med", "till", "från", "för", "på", "i", "av", "vid", "with", "to", "in", "on", "of", "from"))
+)
+CANCELLED = frozenset(map(folded, (
+    "Avbokad", "Avbokat", "Avbokade", "Inställd", "Inställt", "Inställda", "Annullerad", "Annullerat", "Cancelled",
+    "Canceled", "已取消",
+)))  # fmt: skip
+
+
+def _known() -> dict[tuple[str, ...], tuple[str, ShiftType]]:
+    """Every label by its folded words."""
+    return {
+        tuple(folded(word) for word in label.split()): (label, kind)
+        for kind, labels in LABELS.items()
+        for label in labels
+    }
+
+
+KNOWN = _known()
+LONGEST = max(map(len, KNOWN))
+SINGLE = {words[0]: found for words, found in KNOWN.items() if len(words) == 1}
+
+
+def find_label(words: tuple[str, ...]) -> tuple[str, ShiftType, int] | None:
+    """The label that these words begin with, its type, and how many words it takes; None when they begin otherwise."""
+    parts = tuple(folded(word) for word in words[:LONGEST])
+    for length in range(len(parts), 0, -1):
+        if found := KNOWN.get(parts[:length]):
+            return (*found, length)
+    if parts and (label := meant_label(words[0])):
+        return (*SINGLE[folded(label)], 1)
+    return None
+
+
+@lru_cache(maxsize=4096)
+def meant_label(word: str) -> str | None:
+    """The label of one word that this is a reading of: with look-alikes or, where it is long, with one wrong letter."""
+    found = folded(word)
+    if found in SINGLE:
+        return SINGLE[found][0]
+    for label in SINGLE if len(found) >= SHORTEST_MISREAD else ():
+        if len(label) == len(found) and sum(one != other for one, other in zip(label, found, strict=True)) == 1:
+            return SINGLE[label][0]
+    return None

@@ -1,0 +1,118 @@
+"""How a capture session is held, and how it may move.
+
+The schema and the names of the states are the installation's: a backend may own these tables and call what is ready
+`closed`. Three clocks say when a session is due: the contract's one-cycle worker takes any (`created_at`), the endless
+one takes what is closed, by somebody or because its last image is idle (`closed_at`), and one that has no eyes at all
+takes what was given as data (`given_at`).
+"""
+
+from dataclasses import dataclass
+
+from duly.lease.operations import LeaseTable
+from duly.lease.state_machine import Machine
+
+__all__ = ["CAPTURE_MACHINE", "DEFAULT_SCHEMA", "TOO_MANY_STARTS", "States", "capture_machine", "capture_session"]
+
+DEFAULT_SCHEMA = "schedule_ingest"
+TOO_MANY_STARTS = (
+    "It was started too often: each time the worker ended before the session did. Look at the workers' logs, then "
+    "send the day again."
+)
+DEFAULT_LEASE_SECONDS = 300  # LEASE_TIMEOUT_SECONDS, where nobody says otherwise
+# A holder that knows the contract's columns alone writes no length; who takes over writes LEASE_TIMEOUT_SECONDS.
+HELD_LONG_ENOUGH = (
+    "old.locked_at < duly.clock()"
+    f" - make_interval(secs => coalesce(old.lease_seconds, new.lease_seconds, {DEFAULT_LEASE_SECONDS}))"
+)
+TIMES = "new.created_at, new.closed_at, new.given_at, new.locked_at"
+
+
+@dataclass(frozen=True)
+class States:
+    """What an installation calls the four states."""
+
+    pending: str = "pending"
+    processing: str = "processing"
+    done: str = "done"
+    failed: str = "failed"
+
+
+def capture_session(
+    schema: str = DEFAULT_SCHEMA,
+    states: States = States(),  # noqa: B008 (frozen)
+    *,
+    due: str = "closed_at",
+    lease_seconds: float = 300,
+) -> LeaseTable:
+    """The sessions of a schema; `lease_seconds` is the length of a lease whose holder did not write one down."""
+    return LeaseTable(
+        table=(schema, "capture_session"),
+        state="state",
+        ready=states.pending,
+        held=states.processing,
+        owner="locked_by",
+        since="locked_at",
+        unwritten_length=float(lease_seconds),  # 300 and 300.0 are one to a cache, and two in SQL
+        due=due,
+        lapsed="reclaimed",
+        poisoned=states.failed,
+        verdict=(("error", TOO_MANY_STARTS),),
+    )
+
+
+def capture_machine(schema: str = DEFAULT_SCHEMA) -> Machine:
+    """The moves of a session in a schema that we migrated."""
+    return Machine(
+        name="capture",
+        table=(schema, "capture_session"),
+        state="state",
+        initial=("pending",),
+        edges={"pending": ("processing", "failed"), "processing": ("done", "failed")},
+        held="processing",
+        owner="locked_by",
+        fixed=("user_id", "created_at", "given_at", "payload"),
+        moved="new.closed_at is distinct from old.closed_at",
+        actor="case when state = 'processing' then locked_by when state in ('done', 'failed') then settled_by end",
+        detail=(
+            "jsonb_strip_nulls(jsonb_build_object('closedAt', case when state = 'pending' then closed_at end,"
+            " 'starts', nullif(starts, 0), 'error', error, 'result', result))"
+        ),
+        rules={
+            "ck_capture_session__error": "(new.state = 'failed') = (new.error is not null)",
+            "ck_capture_session__error_text": "char_length(new.error) between 1 and 4000",
+            "ck_capture_session__lease": (
+                "num_nonnulls(new.locked_at, new.locked_by) = case when new.state = 'processing' then 2 else 0 end"
+            ),
+            "ck_capture_session__lease_seconds": (
+                "new.lease_seconds is null or (new.state = 'processing' and new.lease_seconds > 0)"
+            ),
+            "ck_capture_session__owners": (
+                "char_length(new.locked_by) between 1 and 300 and char_length(new.settled_by) <= 300"
+            ),
+            "ck_capture_session__starts": "new.starts >= 0",
+            "ck_capture_session__payload": (
+                "num_nonnulls(new.payload, new.given_at) in (0, 2)"
+                " and (new.payload is null or new.revision > 1 or (jsonb_typeof(new.payload) = 'object'"
+                " and octet_length(new.payload::text) <= 2097152))"
+            ),
+            "ck_capture_session__result": (
+                "new.result is null or (new.state = 'done' and jsonb_typeof(new.result) = 'object'"
+                " and pg_column_size(new.result) <= 65536)"
+            ),
+            "ck_capture_session__years_2000_to_2200": (
+                f"date_part('epoch', least({TIMES})) >= 946684800"
+                f" and date_part('epoch', greatest({TIMES})) < 7258118400"
+            ),
+        },
+        at_move=(
+            "if old.closed_at is not null and new.closed_at is distinct from old.closed_at then",
+            "    raise exception 'capture % was closed at % and stays so', old.id, old.closed_at",
+            "        using errcode = 'DU001';",
+            f"elsif old.state = 'processing' and new.state = 'processing' and not ({HELD_LONG_ENOUGH}) then",
+            "    raise exception 'capture % is held by %', old.id, old.locked_by using errcode = 'DU001';",
+            "end if;",
+        ),
+    )
+
+
+CAPTURE_MACHINE = capture_machine()

@@ -1,0 +1,194 @@
+"""Five fields of crontab(5), and the instants they mean."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property, lru_cache
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from duly.apps.scheduler.wallclock import LAST_DAY, MINUTE, first_change, instant_of, parse_zone
+from duly.errors import InvalidArgument
+
+__all__ = ["Cron", "parse_cron"]
+
+DAY = timedelta(days=1)
+MOST_DAYS_KNOWN = 10_000
+NICKNAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+ENDINGS = {"1": "st", "2": "nd", "3": "rd"}
+SHORTEST = {month: 28 if month == 2 else 30 if month in (4, 6, 9, 11) else 31 for month in range(1, 13)}
+FIELDS = {
+    "minute": (0, "0 to 59"),
+    "hour": (1, "0 to 23"),
+    "day-of-month": (2, "1 to 31, L for the last day or LW for the last working day"),
+    "month": (3, "1 to 12 or JAN to DEC"),
+    "day-of-week": (4, "0 to 7 (0 and 7 are Sunday) or SUN to SAT, 5L for the last Friday, 2#1 for the first Tuesday"),
+}
+
+
+@dataclass(frozen=True)
+class Cron:
+    """Five fields of crontab(5)."""
+
+    fields: tuple[str, str, str, str, str]
+
+    @cached_property
+    def parsed(self) -> CronSim:
+        """The fields as the library reads them; it is asked for its sets, not for times."""
+        return CronSim(" ".join(self.fields), datetime(2000, 1, 1, tzinfo=UTC))
+
+    @property
+    def follows_elapsed_time(self) -> bool:
+        """Does it fire every so often, rather than at times of day?"""
+        return any(sign in self.fields[0] + self.fields[1] for sign in "*/")
+
+    @property
+    def times_a_day(self) -> int | None:
+        """How often on a day it fires."""
+        return None if self.follows_elapsed_time else len(self.parsed.minutes) * len(self.parsed.hours)
+
+    @property
+    def clock(self) -> time | None:
+        """The time of day at which it fires, where that is one."""
+        return time(min(self.parsed.hours), min(self.parsed.minutes)) if self.times_a_day == 1 else None
+
+    @property
+    def counts_from_anchor(self) -> bool:
+        """Its days are named by the calendar."""
+        return False
+
+    def days(self, first: date, last: date, anchor: date) -> Iterator[date]:  # noqa: ARG002
+        """The days on which it fires."""
+        return filter(self.matches, (first + timedelta(days=number) for number in range((last - first).days + 1)))
+
+    def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:  # noqa: ARG002
+        """The instants after one; two times that spring left out are one instant."""
+        last = at
+        start = self.shortly_before_next(at, zone)
+        if start is None:
+            return
+        for tick in (
+            self.elapsed(start, zone)
+            if self.follows_elapsed_time
+            else CronSim(" ".join(self.fields), start.astimezone(zone))
+        ):
+            instant = tick.astimezone(UTC)
+            if instant > last:
+                last = instant
+                yield instant
+
+    def elapsed(self, at: datetime, zone: ZoneInfo) -> Iterator[datetime]:
+        """The instants of a rule that follows elapsed time: every minute that the wall shows and the fields name.
+
+        The library jumps by whole hours, over what it should see where clocks are set by half of one, or at midnight.
+        """
+        cron = self.parsed
+        moment = at.replace(second=0, microsecond=0) + MINUTE
+        while moment.year <= LAST_DAY.year:
+            local = moment.astimezone(zone)
+            if not self.matches(local.date()):
+                start = self.shortly_before_next(moment, zone)
+                if start is None:
+                    return
+                if start > moment:
+                    moment = start
+                    continue
+                wait = 24 * 60 - local.hour * 60 - local.minute
+            elif local.hour not in cron.hours or local.minute > max(cron.minutes):
+                wait = 60 - local.minute
+            elif local.minute not in cron.minutes:
+                wait = min(minute for minute in cron.minutes if minute > local.minute) - local.minute
+            else:
+                yield moment
+                wait = 1
+            later = moment + wait * MINUTE
+            moment = first_change(moment, later, zone) or later
+
+    def matches(self, day: date) -> bool:
+        """Does it fire on a day?"""
+        return day.month in self.parsed.months and self.parsed.match_day(day)
+
+    def shortly_before_next(self, at: datetime, zone: ZoneInfo) -> datetime | None:
+        """An instant, or a later one before which nothing fires either; None when nothing ever does.
+
+        It lies a day before the next on which it fires, where no setting of clocks can hide one.
+        """
+        day = next_day(self, at.astimezone(zone).date())
+        if day is None:
+            return None
+        return max(at, instant_of(datetime.combine(day - DAY, time()), zone) - MINUTE)
+
+    def sentence(self, anchor: date) -> str:  # noqa: ARG002
+        """The rule in plain words."""
+        said = re.sub(r"\b([23]?)([123])th\b", lambda it: it[1] + it[2] + ENDINGS[it[2]], self.parsed.explain())
+        return said + self.exception()
+
+    def exception(self) -> str:
+        """When it does not fire although its words would make one think so: on days that not every month has."""
+        days, months, weekdays = self.fields[2:]
+        if "#5" in weekdays:
+            return " (only in months that have five)"
+        rare = [int(day) for day in days.split(",") if day in ("29", "30", "31")]
+        if not rare or max(rare) <= min(SHORTEST[month] for month in self.parsed.months):
+            return ""
+        if months in ("2", "FEB"):
+            return " (only in leap years)"
+        return f" (day {' and '.join(map(str, rare))} only in months that have as many)"
+
+
+@lru_cache(maxsize=MOST_DAYS_KNOWN)
+def next_day(cron: Cron, first: date) -> date | None:
+    """The first day from one on on which a rule fires; looked for once, because it may be decades away."""
+    day = first
+    while day <= LAST_DAY + DAY:  # whose first hours are the last of the day before, somewhere
+        if cron.matches(day):
+            return day
+        day = day + DAY if day.month in cron.parsed.months else (day.replace(day=28) + 4 * DAY).replace(day=1)
+    return None
+
+
+def parse_cron(text: str) -> tuple[Cron, ZoneInfo | None]:
+    """Read `cron:` and five fields, with a zone before them if it has one."""
+    words = text.removeprefix("cron:").split()
+    zone = None
+    if words and (named := re.fullmatch(r"(?:CRON_)?TZ=(.*)", words[0])):
+        zone, words = parse_zone("rule: CRON_TZ", named[1]), words[1:]
+    if len(words) == 1 and words[0].lower() in NICKNAMES:
+        words = NICKNAMES[words[0].lower()].split()
+    if len(words) != 5:
+        raise InvalidArgument(
+            f"rule: has {len(words)} fields after `cron:`, and needs five: minute, hour, day of month, month, day of "
+            "week; for example cron: 0 10 1 * *"
+        )
+    cron = Cron(cast("Any", tuple(words)))
+    try:
+        next(CronSim(" ".join(words), datetime(2000, 1, 1, tzinfo=UTC)))
+    except CronSimError as error:
+        raise refusal_of(words, str(error)) from None
+    except StopIteration:
+        raise InvalidArgument(f"rule: `{' '.join(words)}` never fires: there is no such day") from None
+    return cron, zone
+
+
+def refusal_of(words: Sequence[str], error: str) -> InvalidArgument:
+    """What the library says of a field, with the field and what would do."""
+    name = error.removeprefix("Bad ")
+    place, accepted = FIELDS.get(name, (0, ""))
+    if not accepted:
+        return InvalidArgument(f"rule: `{' '.join(words)}` is no cron rule: {error}")
+    before = sum(len(word) + 1 for word in words[:place])
+    return InvalidArgument(
+        f"rule: the {name.replace('-', ' ')} of `{' '.join(words)}`, at character {before + 1}, is {words[place]!r}; "
+        f"write {accepted}"
+    )

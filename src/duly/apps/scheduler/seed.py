@@ -1,0 +1,39 @@
+"""The contract's sample: one schedule, made once however often it is asked for.
+
+Its first run is this month's, as in the contract; the planner makes it and the reminder follows by itself.
+"""
+
+from datetime import UTC, datetime
+
+from duly.apps.scheduler import repository, service
+from duly.apps.scheduler.model import NewSchedule, Schedule
+from duly.db.pool import Pool
+from duly.errors import KeyReused
+from duly.outcomes import Creation, Existing
+
+__all__ = ["SAMPLE_KEY", "SAMPLE_NAME", "SAMPLE_RULE", "SAMPLE_UID", "seed"]
+
+SAMPLE_UID = "sample"
+SAMPLE_KEY = "seed"
+SAMPLE_NAME = "YouTube 订阅"
+SAMPLE_RULE = "cron: 0 10 1 * *"
+
+
+async def seed(pool: Pool, user_id: int, now: datetime) -> Creation[Schedule]:
+    """The sample of this person, made or found; what was changed in it since stays changed."""
+    if found := await find_sample(pool, user_id):
+        return Existing(found)
+    month = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    try:
+        return await service.add_schedule(pool, user_id, NewSchedule(SAMPLE_NAME, SAMPLE_RULE, month), SAMPLE_KEY)
+    except KeyReused:  # somebody else did meanwhile, in another month
+        found = await find_sample(pool, user_id)
+        assert found, "its key is taken by it"
+        return Existing(found)
+
+
+async def find_sample(pool: Pool, user_id: int) -> Schedule | None:
+    """The sample, if it was made before."""
+    async with pool.transaction() as connection:
+        row = await repository.find_by_request(connection, user_id, SAMPLE_KEY)
+        return await repository.find_schedule(connection, user_id, row["id"]) if row else None

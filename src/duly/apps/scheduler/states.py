@@ -1,0 +1,76 @@
+"""How schedules and their runs may move, and how the planning of a schedule is held.
+
+    active <---> paused             a schedule; archived is the end
+        \\          \\
+         +----------+---> archived
+
+    pending ---> sent <---> snoozed         a run; each of the three may be confirmed, skipped or cancelled,
+        \\        |          /               and then nothing moves any more
+         +-------+---------+---> confirmed, skipped, cancelled
+
+A run of a schedule is made ahead of its time by whoever holds the schedule's plan. What a person does to a schedule
+takes its plan out of a planner's hands: the runs of a rule that was changed meanwhile are never written.
+"""
+
+from duly.lease.operations import LeaseTable
+from duly.lease.state_machine import Machine
+
+__all__ = ["PLAN", "RUN_MACHINE", "SCHEDULE_MACHINE", "UNPLANNABLE"]
+
+UNPLANNABLE = (
+    "The planner ended each time it looked at this schedule. Look at the workers' logs, then edit or resume it."
+)
+
+PLAN = LeaseTable(
+    table=("scheduler", "job_plans"),
+    state="state",
+    ready="waiting",
+    held="planning",
+    owner="lease_owner",
+    until="lease_expires_at",
+    due="plan_at",
+    lapsed="reclaimed",
+    key="job_id",
+    key_type="bigint",
+    poisoned="stuck",
+    verdict=(("last_error", UNPLANNABLE),),
+)
+
+SCHEDULE_MACHINE = Machine(
+    name="schedule",
+    table=("scheduler", "jobs"),
+    state="status",
+    initial=("active", "paused"),
+    edges={"active": ("paused", "archived"), "paused": ("active", "archived")},
+    fixed=("user_id", "created_at", "request_key", "request_digest"),
+    moved="(new.rule, new.first_run_at) is distinct from (old.rule, old.first_run_at)",
+    detail="jsonb_build_object('rule', rule)",
+)
+
+RUN_MACHINE = Machine(
+    name="run",
+    table=("scheduler", "job_runs"),
+    state="status",
+    initial=("pending",),
+    edges={
+        "pending": ("sent", "confirmed", "skipped", "cancelled"),
+        "sent": ("confirmed", "skipped", "snoozed", "cancelled"),
+        "snoozed": ("sent", "confirmed", "skipped", "cancelled"),
+    },
+    fixed=("job_id", "period_key", "scheduled_at", "created_at"),
+    detail=(
+        "jsonb_strip_nulls(jsonb_build_object('job', job_id, 'period', period_key, 'remindAt', remind_at,"
+        " 'reason', reason))"
+    ),
+    at_insert=("new.sent_at := null;",),
+    at_stay=(
+        "if new.status not in ('pending', 'sent', 'snoozed') and new.remind_at is not null then",
+        "    raise exception 'run % is % and nobody is reminded of it', old.id, old.status using errcode = 'DU001';",
+        "end if;",
+        "new.sent_at := old.sent_at;",
+    ),
+    at_move=(
+        "new.sent_at := case when new.status = 'sent' then coalesce(old.sent_at, duly.clock()) else old.sent_at end;",
+        "new.remind_at := case when new.status = 'snoozed' then new.remind_at end;",
+    ),
+)

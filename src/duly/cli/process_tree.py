@@ -1,0 +1,137 @@
+"""The process tree of `duly up`: each component a process, restarted when it dies, stopped together.
+
+    up --+-- api        duly serve
+         +-- worker     duly worker
+         +-- bot        duly bot, where it has a token and no webhook
+
+A component ends when it is told (SIGTERM), when the tree has waited long enough (SIGKILL), or when the tree itself is
+gone (the lifeline). It runs in a process group of its own, so Ctrl-C reaches the tree first and the tree decides.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import IO, Literal
+
+from duly.executors import lifeline
+
+__all__ = ["Component", "run_tree"]
+
+HURRY_SECONDS = 5.0  # how long it may take when it is told a second time
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 10.0
+HEALTHY_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Component:
+    """One command of the tree: `duly <arguments>`, with the environment and descriptors it needs."""
+
+    name: str
+    arguments: Sequence[str]
+    environment: dict[str, str]
+    descriptors: Sequence[int] = ()
+    stop_seconds: float = 3.0  # how long it may take to stop when it is told
+
+
+Report = Callable[[str], None]
+Output = IO[bytes] | None
+
+
+async def run_tree(
+    components: Sequence[Component],
+    stop: asyncio.Event,
+    report: Report,
+    hurry: asyncio.Event | None = None,
+    output: Output = None,
+) -> None:
+    """Keep the components running until `stop` is set, then stop them all; returns when the last one is gone.
+
+    `hurry` tells them a second time, which to a worker means now. What they say goes to `output`, or to our standard
+    error.
+    """
+    reading, writing = os.pipe()
+    try:
+        async with asyncio.TaskGroup() as group:
+            for component in components:
+                group.create_task(
+                    keep_running(component, reading, stop, hurry or asyncio.Event(), report, output),
+                    name=component.name,
+                )
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+async def keep_running(
+    component: Component,
+    lifeline_end: int,
+    stop: asyncio.Event,
+    hurry: asyncio.Event,
+    report: Report,
+    output: Output,
+) -> None:
+    """Run one component again and again until `stop`; a pause that doubles keeps a broken one from spinning."""
+    pause = FIRST_PAUSE_SECONDS
+    while not stop.is_set():
+        process = await start(component, lifeline_end, output)
+        started_at = time.monotonic()
+        if await first_of(process.wait(), stop.wait()) == "second":
+            await end(process, component.stop_seconds, hurry)
+            return
+        if time.monotonic() - started_at > HEALTHY_SECONDS:
+            pause = FIRST_PAUSE_SECONDS
+        report(f"{component.name} ended with status {process.returncode}; starting it again in {pause:g} s")
+        await first_of(asyncio.sleep(pause), stop.wait())
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def start(component: Component, lifeline_end: int, output: Output) -> asyncio.subprocess.Process:
+    """Start the component's process, tied to us by the lifeline."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        "-m",
+        "duly",
+        *component.arguments,
+        env={**os.environ, **component.environment, lifeline.VARIABLE: str(lifeline_end)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=output or sys.stderr,  # standard output is the tree's own
+        stderr=output,
+        pass_fds=(*component.descriptors, lifeline_end),
+        process_group=0,
+    )
+
+
+async def end(process: asyncio.subprocess.Process, seconds: float, hurry: asyncio.Event) -> None:
+    """Ask the process to stop; ask again when there is a hurry; insist when it does not."""
+    for patience, sooner in ((seconds, hurry), (HURRY_SECONDS, asyncio.Event())):
+        if process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(patience):
+                if await first_of(process.wait(), sooner.wait()) == "first":
+                    return
+        except TimeoutError:
+            break
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
+
+
+async def first_of(
+    first: Coroutine[object, object, object], second: Coroutine[object, object, object]
+) -> Literal["first", "second"]:
+    """Wait for either; the other is given up."""
+    one, two = asyncio.create_task(first), asyncio.create_task(second)
+    try:
+        await asyncio.wait((one, two), return_when=asyncio.FIRST_COMPLETED)
+        return "second" if two.done() else "first"
+    finally:
+        one.cancel()
+        two.cancel()

@@ -1,0 +1,78 @@
+"""Every check by its name, in the order they are made and people read of them."""
+
+from collections.abc import Generator, Mapping
+from typing import Final
+
+from duly.doctor.case import STANDARD, Case, Check, Limits, Look, named
+from duly.doctor.clock import check_clock, check_test_clock
+from duly.doctor.connection import open_connection
+from duly.doctor.content import check_contracts, check_schema
+from duly.doctor.finding import Finding
+from duly.doctor.locks import check_locks
+from duly.doctor.messages import check_messages
+from duly.doctor.obstacles import (
+    check_prepared_transactions,
+    check_replication_slots,
+    check_transaction_ids,
+    check_transactions,
+    check_vacuum,
+)
+from duly.doctor.partitions import check_partitions
+from duly.doctor.posts import check_posts
+from duly.doctor.roles import check_roles, check_row_security
+from duly.doctor.server import (
+    check_autovacuum,
+    check_connections,
+    check_durability,
+    check_jit,
+    check_server,
+    check_timeouts,
+)
+from duly.doctor.telegram import check_telegram
+from duly.doctor.way import check_listen, check_pooler
+from duly.doctor.workers import check_heartbeat, check_workers
+from duly.settings import Settings
+
+__all__ = ["CHECKS", "examine"]
+
+LOOKS: Final[Mapping[str, Look]] = {
+    "server": check_server,
+    "durability": check_durability,
+    "connections": check_connections,
+    "timeouts": check_timeouts,
+    "autovacuum": check_autovacuum,
+    "jit": check_jit,
+    "clock": check_clock,
+    "test clock": check_test_clock,
+    "pooler": check_pooler,
+    "listen": check_listen,
+    "schema": check_schema,
+    "contracts": check_contracts,
+    "roles": check_roles,
+    "row security": check_row_security,
+    "transactions": check_transactions,
+    "locks": check_locks,
+    "prepared transactions": check_prepared_transactions,
+    "replication slots": check_replication_slots,
+    "vacuum": check_vacuum,
+    "transaction ids": check_transaction_ids,
+    "heartbeat": check_heartbeat,
+    "workers": check_workers,
+    "partitions": check_partitions,
+    "messages": check_messages,
+    "telegram": check_telegram,
+    "posts": check_posts,
+}
+CHECKS: Final[Mapping[str, Check]] = {name: named(name, look) for name, look in LOOKS.items()}
+
+
+def examine(dsn: str, settings: Settings, limits: Limits = STANDARD) -> Generator[Finding, None, None]:
+    """Every check in turn; Unavailable when the database does not answer, or not any more."""
+    connection = open_connection(dsn)
+    try:
+        for check in CHECKS.values():
+            if connection.closed:
+                connection = open_connection(dsn)
+            yield check(Case(connection, settings, limits))
+    finally:
+        connection.close()

@@ -1,0 +1,1 @@
+"""duly inside other frameworks."""

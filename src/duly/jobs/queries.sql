@@ -1,0 +1,322 @@
+-- Jobs: asking for them, holding them, letting go of them, steering them, and looking at them.
+--
+-- Settling is batch-shaped and fenced by the owner, in the form of lease/lease.sql: each row is looked up by its own key,
+-- in the order of the keys; that it is held is said by the end of its lease, which no other index knows. A job that somebody asked to cancel never goes back to the queue: it is cancelled instead.
+
+-- name: enqueue
+-- The unique (org, key) decides who made it; the answer says which.
+select id, outcome from ledger.enqueue(
+    org => %(org)s, type => %(type)s, payload => %(payload)s, key => %(key)s, queue => %(queue)s,
+    priority => %(priority)s, run_at => %(run_at)s, delay_seconds => %(delay_seconds)s,
+    max_attempts => %(max_attempts)s, backoff_policy => %(backoff_policy)s,
+    backoff_base_seconds => %(backoff_base_seconds)s, backoff_cap_seconds => %(backoff_cap_seconds)s,
+    timeout_seconds => %(timeout_seconds)s, retain_for => make_interval(secs => %(retain_seconds)s),
+    requested_by => %(requested_by)s, actor => %(actor)s
+);
+
+-- name: enqueue_many
+-- Many of one type in one statement, all or none; the answers come in the order of the payloads.
+select id, outcome from ledger.enqueue_many(
+    org => %(org)s, type => %(type)s, payloads => %(payloads)s::jsonb[], keys => %(keys)s::text[], queue => %(queue)s,
+    priorities => %(priorities)s::integer[], run_ats => %(run_ats)s::timestamptz[], delay_seconds => %(delay_seconds)s,
+    max_attempts => %(max_attempts)s, backoff_policy => %(backoff_policy)s,
+    backoff_base_seconds => %(backoff_base_seconds)s, backoff_cap_seconds => %(backoff_cap_seconds)s,
+    timeout_seconds => %(timeout_seconds)s, retain_for => make_interval(secs => %(retain_seconds)s),
+    requested_by => %(requested_by)s, actor => %(actor)s
+)
+order by nth;
+
+-- Holding ---------------------------------------------------------------------------------------------------------------
+
+-- name: claim
+-- Due jobs of the kinds we handle become ours, and each claim counts as a start, so a crash counts.
+select
+    id, org_id, type, queue, priority, payload, attempt, max_attempts, starts, timeout_seconds, idempotency_key,
+    snoozes, requested_by, created_at, run_at, started_at
+from ledger.claim(
+    queues => %(queues)s::text[], types => %(types)s::text[], owner => %(owner)s, lease_seconds => %(lease_seconds)s,
+    most => %(most)s, floor_priorities => %(floor_priorities)s::integer[],
+    floor_run_ats => %(floor_run_ats)s::timestamptz[], floor_ids => %(floor_ids)s::uuid[]
+);
+
+-- name: fence
+-- A handler's own transaction: nobody else can have the job before it ends, and it sees what its org may see.
+select ledger.fence(%(key)s, %(owner)s, %(role)s);
+
+-- name: record_progress
+-- The row always tells the newest; the log at most once a second, and the event that ends the start tells the last.
+update ledger.job as t
+set
+    stage = coalesce(%(stage)s::text, t.stage),
+    progress = coalesce(%(progress)s::bigint, t.progress),
+    progressed_at = case
+        when t.progressed_at between duly.clock() - interval '1 second' and duly.clock() then t.progressed_at
+        else duly.clock()
+    end,
+    said = jsonb_strip_nulls(jsonb_build_object(
+        'stage', coalesce(%(stage)s::text, t.stage), 'progress', coalesce(%(progress)s::bigint, t.progress)
+    ))
+where t.id = %(key)s and t.lease_owner = %(owner)s and t.status = 'running'
+returning t.id;
+
+-- Letting go ------------------------------------------------------------------------------------------------------------
+
+-- name: done
+-- The work is done and its result is kept. Whoever asked to cancel meanwhile was too late.
+select done as key from ledger.done(%(keys)s::uuid[], %(owners)s::text[], %(results)s::jsonb[]);
+
+-- name: complete
+-- The same in a handler's own transaction, which acts as the API: as the worker, for this one statement.
+select ledger.complete(%(key)s, %(owner)s, %(result)s::jsonb, %(worker)s);
+
+-- name: put_back
+-- Unfinished and unblamed: the start is given back. Without seconds it is handed back, due as it was; with them the handler
+-- said "later", and a snooze is counted: one too many is left alone here, and fails.
+with given as (
+    select *
+    from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[]), (select %(seconds)s::float8[]))
+        as g (key, owner, seconds)
+    order by g.key
+),
+ours as (
+    select given.*, held.stop
+    from given
+    cross join lateral (
+        select t.cancel_requested_at is not null as stop
+        from ledger.job as t
+        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
+            and (given.seconds is null or t.snoozes < %(most_snoozes)s)
+        for no key update
+    ) as held
+),
+settled as (
+    update ledger.job as t
+    set
+        status = case when ours.stop then 'canceled' else 'queued' end::ledger.job_status,
+        settled_by = ours.owner, lease_owner = null, lease_expires_at = null,
+        starts = case when ours.stop then t.starts else t.starts - 1 end,
+        snoozes = t.snoozes + case when ours.seconds is null then 0 else 1 end,
+        run_at = coalesce(duly.clock() + make_interval(secs => ours.seconds), t.run_at),
+        said = jsonb_strip_nulls(jsonb_build_object(
+            'actor', ours.owner, 'reason', case when ours.seconds is null then 'handed_back' else 'later' end,
+            'seconds', ours.seconds
+        ))
+    from ours
+    where t.id = ours.key
+    returning t.id as key
+)
+select key from settled;
+
+-- name: mark_failed
+-- The first half of a failure: it failed, and keeps its owner, who alone may decide what follows, in this transaction.
+with given as (
+    select *
+    from unnest(
+        (select %(keys)s::uuid[]), (select %(owners)s::text[]), (select %(codes)s::text[]),
+        (select %(messages)s::text[]), (select %(tracebacks)s::text[])
+    ) as g (key, owner, code, message, traceback)
+    order by g.key
+),
+ours as (
+    select given.*, held.stop
+    from given
+    cross join lateral (
+        select t.cancel_requested_at is not null as stop
+        from ledger.job as t
+        where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
+        for no key update
+    ) as held
+),
+settled as (
+    update ledger.job as t
+    set
+        status = case when ours.stop then 'canceled' else 'failed' end::ledger.job_status,
+        settled_by = ours.owner, lease_owner = case when not ours.stop then ours.owner end, lease_expires_at = null,
+        last_error_code = ours.code, last_error_message = left(ours.message, 2048),
+        said = jsonb_strip_nulls(jsonb_build_object(
+            'actor', ours.owner, 'code', ours.code, 'message', left(ours.message, 2048), 'traceback', ours.traceback
+        ))
+    from ours
+    where t.id = ours.key
+    returning t.id as key
+)
+select key from settled;
+
+-- name: mark_lapsed
+-- Nobody holds these any more: they crashed, or were cancelled if somebody had asked. Locked ones are passed over. Their
+-- holders did not settle them: one that comes back finds its lease lost.
+select key, owner, type, queue, attempt, max_attempts from ledger.mark_expired(%(keys)s::uuid[], %(most)s);
+
+-- name: after_failure
+-- The second half, fenced by the owner that the first half kept: to the queue again after a wait, or, when it was started
+-- as often as it may be or will never work, to the dead letters. The wait is that of backoff.py.
+with given as (
+    select *
+    from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[])) as g (key, owner)
+    order by g.key
+),
+ours as (
+    select given.*, held.*
+    from given
+    cross join lateral (
+        select
+            %(give_up)s::boolean or t.starts >= t.max_attempts as dead,
+            case t.backoff_policy
+                when 'none' then 0
+                when 'fixed' then t.backoff_base_seconds
+                when 'exp' then (0.8 + 0.4 * random()) * least(
+                    t.backoff_cap_seconds, t.backoff_base_seconds * power(2::float8, least(t.attempt, 60))
+                )
+            end as wait_seconds
+        from ledger.job as t
+        where t.id = given.key and t.lease_owner = given.owner and t.status = 'failed'
+        for no key update
+    ) as held
+),
+settled as (
+    update ledger.job as t
+    set
+        status = case when ours.dead then 'dead_letter' else 'queued' end::ledger.job_status,
+        lease_owner = null,
+        run_at = case when ours.dead then t.run_at else duly.clock() + make_interval(secs => ours.wait_seconds) end,
+        said = case
+            when %(give_up)s::boolean then jsonb_build_object('reason', 'gave_up')
+            when ours.dead then jsonb_build_object('reason', 'exhausted', 'starts', t.starts)
+            else jsonb_build_object('reason', 'retry', 'wait_seconds', round(ours.wait_seconds::numeric, 3))
+        end
+    from ours
+    where t.id = ours.key
+    returning t.id as key
+)
+select key from settled;
+
+-- Steering --------------------------------------------------------------------------------------------------------------
+
+-- name: cancel_job
+-- A waiting job is cancelled at once. A running one is asked to stop, and stays its holder's until that settles it; or is
+-- cancelled at once too, and its holder finds the lease lost. The key of a canceled job is released only where asked for.
+select ledger.cancel(%(org)s, %(key)s, %(actor)s, now => %(now)s, release_key => %(release_key)s);
+
+-- name: retry_job
+-- A dead letter waits again as though it were new; who wanted that is written down.
+select ledger.retry(%(org)s, %(key)s, %(actor)s);
+
+-- name: count_dead
+-- How many dead letters a redrive with this filter would take.
+select count(*)
+from ledger.job
+where org_id = %(org)s and status = 'dead_letter'
+    and (%(type)s::text is null or type = %(type)s::text)
+    and (%(queue)s::text is null or queue = %(queue)s::text)
+    and (%(code)s::text is null or last_error_code = %(code)s::text)
+    and (%(finished_from)s::timestamptz is null or finished_at >= %(finished_from)s::timestamptz)
+    and (%(finished_before)s::timestamptz is null or finished_at < %(finished_before)s::timestamptz);
+
+-- name: redrive
+-- So many dead letters that match wait again, the oldest first; what somebody else is looking at is left to them.
+select redrive as id from ledger.redrive(
+    %(org)s, %(most)s, %(actor)s, type => %(type)s, queue => %(queue)s, code => %(code)s,
+    finished_from => %(finished_from)s, finished_before => %(finished_before)s
+);
+
+-- name: pause
+-- Nothing of this queue, type or both is claimed until it is resumed; what runs, runs on. The first pause is kept.
+insert into ledger.job_limit as l (queue, type, paused_at, paused_by)
+values (%(queue)s, %(type)s, duly.clock(), %(actor)s)
+on conflict (queue, type) do update
+set paused_at = coalesce(l.paused_at, excluded.paused_at),
+    paused_by = case when l.paused_at is null then excluded.paused_by else l.paused_by end
+returning l.paused_at;
+
+-- name: resume
+-- Nothing returned means it was not paused.
+update ledger.job_limit
+set paused_at = null, paused_by = null
+where queue = %(queue)s and type = %(type)s and paused_at is not null
+returning queue, type;
+
+-- name: set_limit
+-- How many of a type may run at once; null lifts the limit. It binds claims that begin after this commits.
+insert into ledger.job_limit (type, most)
+select %(type)s, %(most)s::bigint
+where %(most)s::bigint is not null or exists (select from ledger.job_limit where queue = '*' and type = %(type)s)
+on conflict (queue, type) do update set most = excluded.most
+where job_limit.most is distinct from excluded.most;
+
+-- name: list_limits
+-- Every pause and limit there is.
+select queue, type, most, paused_at, paused_by
+from ledger.job_limit
+where paused_at is not null or most is not null
+order by queue, type
+limit %(limit)s;
+
+-- name: wake
+-- A hint that something is due; workers also poll.
+select ledger.wake();
+
+-- name: retain
+-- Finished jobs leave, with their events, when their time is over.
+select ledger.retain(%(most)s);
+
+-- name: erase_job
+-- One finished job leaves before its time, with its events; the owner alone may, and who did is written down.
+select ledger.erase(%(org)s, %(key)s, %(actor)s, %(reason)s);
+
+-- name: act_for
+-- From here to the end of the transaction, only this org's jobs can be seen.
+select set_config('app.current_org_id', %(org)s::text, true);
+
+-- Looking ---------------------------------------------------------------------------------------------------------------
+
+-- name: list_job_ids
+-- The ids of an org's jobs that begin alike, as a range of the primary key.
+select id, concat_ws('  ', type, status) as label
+from ledger.job
+where org_id = %(org)s and id between %(first)s and %(last)s
+order by id
+limit %(limit)s;
+
+-- name: find_job
+-- Another org's job is not there.
+select
+    id, org_id, type, queue, status, attempt, max_attempts, backoff_policy, backoff_base_seconds, backoff_cap_seconds,
+    priority, idempotency_key, requested_by, payload, result, run_at, timeout_seconds, starts, snoozes, lease_owner,
+    lease_expires_at, cancel_requested_at, stage, progress, created_at, updated_at, started_at, finished_at,
+    last_error_code, last_error_message, retain_until, revision
+from ledger.job
+where org_id = %(org)s and id = %(key)s;
+
+-- name: list_jobs
+-- The newest first, from a place onwards; without payloads and results, each of which may be a mebibyte.
+select
+    id, org_id, type, queue, status, attempt, max_attempts, backoff_policy, backoff_base_seconds, backoff_cap_seconds,
+    priority, idempotency_key, requested_by, run_at, timeout_seconds, starts, snoozes, lease_owner,
+    lease_expires_at, cancel_requested_at, stage, progress, created_at, updated_at, started_at, finished_at,
+    last_error_code, last_error_message, retain_until, revision
+from ledger.job
+where org_id = %(org)s
+    and (%(status)s::ledger.job_status is null or status = %(status)s::ledger.job_status)
+    and (%(type)s::text is null or type = %(type)s::text)
+    and (%(queue)s::text is null or queue = %(queue)s::text)
+    and (%(finished_from)s::timestamptz is null or finished_at >= %(finished_from)s::timestamptz)
+    and (%(finished_before)s::timestamptz is null or finished_at < %(finished_before)s::timestamptz)
+    and (created_at, id) < (%(before_at)s, %(before_id)s)
+order by created_at desc, id desc
+limit %(most)s;
+
+-- name: find_traceback
+-- Where the last failure of a job was raised. A failure that left no traceback hides those before it.
+select detail_json ->> 'traceback'
+from ledger.job_event
+where org_id = %(org)s and job_id = %(key)s and detail_json ? 'code'
+order by seq desc
+limit 1;
+
+-- name: list_events
+-- What happened to a job, in order, from a place onwards.
+select id, job_id, seq, ts, prev_status, next_status, detail_json
+from ledger.job_event
+where org_id = %(org)s and job_id = %(key)s and seq > %(after_seq)s
+order by seq
+limit %(most)s;

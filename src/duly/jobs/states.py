@@ -1,0 +1,140 @@
+"""How a job is held, and how it may move.
+
+A failure is two moves in one transaction: running to failed, which keeps the owner, and then, fenced by that owner, to
+queued or to dead_letter. So `failed` is never at rest, and a row found there is somebody's unfinished business.
+
+`said` is what the statement that moves a row wants its event to say: who, why, which error. The guard lets a word stand
+for one move only: where nothing moved, or the move brought no word of its own, it is emptied.
+"""
+
+from duly.lease.operations import LeaseTable
+from duly.lease.state_machine import Log, Machine
+
+__all__ = ["JOB", "JOB_EVENT", "JOB_MACHINE"]
+
+NAME = "'^[A-Za-z0-9][A-Za-z0-9_.:/-]*$'"  # names never change: matching them again at every move would be felt
+TIMES = ", ".join(
+    f"new.{name}_at"
+    for name in ("created", "updated", "started", "finished", "run", "lease_expires", "cancel_requested", "progressed")
+)
+
+JOB = LeaseTable(
+    table=("ledger", "job"),
+    state="status",
+    ready="queued",
+    held="running",
+    owner="lease_owner",
+    until="lease_expires_at",
+    due="run_at",
+    lapsed="returned",
+    cancel="cancel_requested_at",
+)
+
+JOB_EVENT = Log(
+    table="ledger.job_event",
+    columns={
+        "id": "ledger.event_id({key}, revision)",  # so the primary key refuses a second event of one number
+        "job_id": "{key}",
+        "org_id": "org_id",
+        "seq": "revision",
+        "prev_status": "moved_from",
+        "next_status": "{state}::text",
+        "detail_json": "{detail}",
+    },
+    # The check that an event's job exists is planned once per session, maybe while there are few jobs, and kept.
+    settings={"enable_seqscan": "off", "jit": "off"},
+)
+
+JOB_MACHINE = Machine(
+    name="job",
+    table=("ledger", "job"),
+    state="status",
+    initial=("queued",),
+    edges={
+        "queued": ("running", "canceled"),
+        "running": ("succeeded", "failed", "canceled", "queued"),
+        "failed": ("queued", "dead_letter"),
+        "dead_letter": ("queued",),
+    },
+    held="running",
+    owner="lease_owner",
+    moved=(
+        "new.progressed_at is distinct from old.progressed_at"
+        " or (old.cancel_requested_at is null and new.cancel_requested_at is not null)"
+        " or new.idempotency_key is distinct from old.idempotency_key"
+    ),
+    detail=(
+        "case when said is null and status = 'running' then jsonb_build_object('actor', lease_owner, 'start', starts)"
+        " when moved_from = 'running' and status <> 'running' and num_nonnulls(stage, progress) > 0"
+        " then coalesce(said, jsonb_build_object())"
+        " || jsonb_strip_nulls(jsonb_build_object('stage', stage, 'progress', progress))"
+        " else said end"
+    ),
+    log=JOB_EVENT,
+    rules={
+        "ck_job__type": f"new.revision > 1 or new.type ~ {NAME}",
+        "ck_job__queue": f"new.revision > 1 or (char_length(new.queue) <= 100 and new.queue ~ {NAME})",
+        "ck_job__attempt": "new.attempt = greatest(new.starts - 1, 0)",
+        "ck_job__max_attempts": "new.max_attempts between 1 and 1000",
+        "ck_job__starts": (
+            "new.starts between 0 and new.max_attempts - case when new.status = 'queued' then 1 else 0 end"
+        ),
+        "ck_job__snoozes": "new.snoozes between 0 and 1000",
+        "ck_job__priority": "new.priority between -100 and 100",
+        "ck_job__idempotency_key": "new.idempotency_key <> ''",
+        "ck_job__request_digest": (
+            "case when new.idempotency_key is null then new.request_digest is null"
+            " else octet_length(new.request_digest) = 32 end"
+        ),
+        "ck_job__payload": "jsonb_typeof(new.payload) = 'object' and pg_column_size(new.payload) <= 1048576",
+        "ck_job__result": "pg_column_size(new.result) <= 1048576",
+        "ck_job__timeout_seconds": "new.timeout_seconds > 0 and new.timeout_seconds <= 31622400",
+        "ck_job__backoff": (
+            "new.backoff_base_seconds >= 0 and new.backoff_base_seconds <= new.backoff_cap_seconds"
+            " and new.backoff_cap_seconds <= 31622400"
+        ),
+        "ck_job__lease": (
+            "case new.status when 'running' then new.lease_owner is not null and new.lease_expires_at is not null"
+            " when 'failed' then new.lease_owner is not null and new.lease_expires_at is null"
+            " else new.lease_owner is null and new.lease_expires_at is null end"
+        ),
+        "ck_job__owners": "char_length(new.lease_owner) between 1 and 300 and char_length(new.settled_by) <= 300",
+        "ck_job__last_error": (
+            "new.last_error_code ~ '^[A-Z][A-Z0-9_]*$'"
+            " and (new.status not in ('failed', 'dead_letter') or new.last_error_code is not null)"
+        ),
+        "ck_job__progress": "new.progress between 0 and 100 and char_length(new.stage) between 1 and 200",
+        "ck_job__retain_for": "new.retain_for between interval '1 day' and interval '3660 days'",
+        "ck_job__retain_until": "(new.finished_at is null) = (new.retain_until is null)",
+        "ck_job__said": "jsonb_typeof(new.said) = 'object' and pg_column_size(new.said) <= 65536",
+        "ck_job__years_2000_to_2200": (
+            f"date_part('epoch', least({TIMES})) >= 946684800 and date_part('epoch', greatest({TIMES})) < 7258118400"
+        ),
+    },
+    at_stay=(
+        "new.said := null;",
+        "new.updated_at := duly.clock();",
+    ),
+    at_move=(
+        "if new.idempotency_key is distinct from old.idempotency_key",
+        "    and (new.idempotency_key is not null or new.status <> 'canceled')",
+        "then",
+        "    raise exception 'the key of job % stays its own until it is canceled and the key released', old.id",
+        "        using errcode = 'DU001';",
+        "end if;",
+        "if new.said is not distinct from old.said then",
+        "    new.said := null;",
+        "end if;",
+        "new.updated_at := duly.clock();",
+        "new.attempt := greatest(new.starts - 1, 0);",
+        "new.started_at := case when new.status = 'running' then coalesce(old.started_at, new.updated_at)"
+        " else old.started_at end;",
+        "if new.status in ('succeeded', 'canceled', 'dead_letter') then",
+        "    new.finished_at := coalesce(old.finished_at, new.updated_at);",
+        "    new.retain_until := new.finished_at + new.retain_for;",
+        "else",
+        "    new.finished_at := null;",
+        "    new.retain_until := null;",
+        "end if;",
+    ),
+)

@@ -1,0 +1,158 @@
+"""Cards: icons before rows, a bullet within one, and whether a row is a customer or a place."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from duly.apps.ingest.ocr.mark import Ink, Mark
+from tests.support.ocr.marks import mark, page, shifts_of
+
+HEAD = [mark("Tisdag 24 februari 2026", 46, 100)]
+DARK, DIM = Ink(contrast=0.9, weight=4, strike=0), Ink(contrast=0.5, weight=4, strike=0)
+BETWEEN = Ink(contrast=0.7, weight=4, strike=0)
+Shown = tuple[str, str, str, str, str]
+
+
+def cards(*shifts: Sequence[str], indent: float = 0, inks: Sequence[Ink | None] = ()) -> list[Mark]:
+    """A card below the other; all rows but the title stand further right by an indent."""
+    marks = [*HEAD]
+    for nth, (times, *rows) in enumerate(shifts):
+        y = 300 + nth * 340
+        marks.append(mark(times, 80, y, 44))
+        for at, text in enumerate(rows):
+            each = mark(text, 80 + (indent if at else 0), y + 72 + at * 66)
+            marks.append(replace(each, ink=inks[at]) if inks else each)
+    return marks
+
+
+# Icons ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("icon", ["Q ", "O ", "9 ", "0 ", "© ", "Q) "])
+def test_an_icon_that_was_read_as_a_letter_or_a_digit_is_no_part_of_the_place(icon: str) -> None:
+    found = page(
+        cards(
+            ("08:00-09:00", "Städning", "Anna Svensson", f"{icon}Brenvik"),
+            ("10:00-11:30", "Tillsyn", "Bo Öberg", f"{icon}Altan"),
+        )
+    )
+    assert [shift[4] for shift in shifts_of(found)] == ["Brenvik", "Altan"]
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize("icon", ["9", "0", "Q", "O", "©"])
+def test_an_icon_that_touches_the_text_is_no_part_of_it(icon: str) -> None:
+    found = page(cards(("08:00-09:00", "Städning", "Anna Svensson", f"{icon}Brenvik")))
+    assert shifts_of(found) == [("08:00", "09:00", "Städning", "Anna Svensson", "Brenvik")]
+
+
+@pytest.mark.parametrize("icon", ["9 ", "Q ", "0 "])
+def test_an_icon_before_a_number_leaves_the_number(icon: str) -> None:
+    found = page(cards(("08:00-09:00", "Cleaning", "Mary Mossley", f"{icon}45A Tay Road")))
+    assert (shifts_of(found)[0][4], found.problems) == ("45A Tay Road", ())
+
+
+@pytest.mark.parametrize("address", ["9 Tay Road", "45A Tay Road", "12 Brent Lane"])
+def test_an_address_that_begins_with_a_number_keeps_it_where_the_page_has_no_icons(address: str) -> None:
+    found = page(
+        cards(
+            ("08:00-09:00", "Cleaning", "Mary Mossley", address),
+            ("10:00-11:30", "Laundry", "John Amshaw", "Elwick"),
+        )
+    )
+    assert (shifts_of(found)[0][4], found.problems) == (address, ())
+
+
+def test_a_digit_before_a_street_is_a_problem_where_the_page_has_icons() -> None:
+    found = page(
+        cards(
+            ("08:00-09:00", "Cleaning", "Mary Mossley", "9 Tay Road"),
+            ("10:00-11:30", "Laundry", "John Amshaw", "QElwick"),
+        )
+    )
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith("'9 Tay Road' may begin with an icon or a number (")
+
+
+def test_a_row_that_stands_right_of_its_title_was_read_without_its_icon() -> None:
+    found = page(cards(("08:00-09:00", "Cleaning", "Mary Mossley", "9 Tay Road"), indent=46))
+    assert (shifts_of(found)[0][4], found.problems) == ("9 Tay Road", ())
+
+
+# A bullet -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bullet", [" • ", " · ", "•", "· "])
+def test_the_side_of_a_bullet_with_words_for_tasks_is_the_title(bullet: str) -> None:
+    first = page(cards(("08:00-09:00", f"Anna Bua{bullet}Städning"), ("10:00-11:30", f"Bo Altan{bullet}Tillsyn")))
+    second = page(cards(("08:00-09:00", f"Städning{bullet}Anna Bua"), ("10:00-11:30", f"Tillsyn{bullet}Bo Altan")))
+    expected = [("08:00", "09:00", "Städning", "Anna Bua", ""), ("10:00", "11:30", "Tillsyn", "Bo Altan", "")]
+    assert shifts_of(first) == shifts_of(second) == expected
+
+
+def test_one_known_task_tells_the_side_for_all_rows_of_a_page() -> None:
+    found = page(cards(("08:00-09:00", "Brenva • Anna Bua"), ("10:00-11:30", "Städning • Bo Altan")))
+    assert shifts_of(found) == [
+        ("08:00", "09:00", "Brenva", "Anna Bua", ""),
+        ("10:00", "11:30", "Städning", "Bo Altan", ""),
+    ]
+
+
+def test_a_title_with_a_bullet_stays_whole_where_the_customer_has_a_row() -> None:
+    found = page(cards(("08:00-09:00", "Städning • Tvätt", "Anna Bua", "Brenvik")))
+    assert shifts_of(found) == [("08:00", "09:00", "Städning • Tvätt", "Anna Bua", "Brenvik")]
+
+
+# Customer or place ----------------------------------------------------------------------------------------------------
+
+
+def with_lone_row(text: str, ink: Ink | None) -> list[Mark]:
+    """Two shifts with customer and place, which look apart, and one with a single row after its title."""
+    marks = cards(
+        ("08:00-09:00", "Städning", "Anna Svensson", "Brenvik"),
+        ("10:00-11:30", "Tillsyn", "Bo Öberg", "Altan"),
+        inks=(DARK, DARK, DIM),
+    )
+    lone = cards(("12:00-13:00", "Lunch", text), inks=(DARK, ink))[1:]
+    down = [replace(each, corners=tuple((x, y + 680) for x, y in each.corners)) for each in lone]
+    return [*marks, *down]
+
+
+@pytest.mark.parametrize(
+    ("ink", "shift"),
+    [
+        (DARK, ("12:00", "13:00", "Lunch", "Elvan", "")),
+        (DIM, ("12:00", "13:00", "Lunch", "", "Elvan")),
+    ],
+    ids=["as customers look", "as places look"],
+)
+def test_the_only_row_after_a_title_is_what_it_looks_like(ink: Ink, shift: Shown) -> None:
+    found = page(with_lone_row("Elvan", ink))
+    assert (shifts_of(found)[-1], found.problems) == (shift, ())
+
+
+@pytest.mark.parametrize("ink", [BETWEEN, None], ids=["looks like both", "not measured"])
+def test_the_only_row_after_a_title_that_looks_like_neither_is_a_problem(ink: Ink | None) -> None:
+    found = page(with_lone_row("Elvan", ink))
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith("whether 'Elvan' is a customer or a place cannot be told (")
+
+
+@pytest.mark.parametrize("address", ["Storgatan 12", "Brenvägen 4B", "45 Tay Road", "Altan, 412 58 Göteborg"])
+def test_the_only_row_after_a_title_is_a_place_when_it_is_an_address(address: str) -> None:
+    found = page(with_lone_row(address, BETWEEN))
+    assert (shifts_of(found)[-1], found.problems) == (("12:00", "13:00", "Lunch", "", address), ())
+
+
+# Letters --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_small_l_at_the_start_of_a_name_is_a_capital_i() -> None:
+    found = page(cards(("08:00-09:00", "Städning", "lngrid Bua", "lrsta")))
+    assert shifts_of(found) == [("08:00", "09:00", "Städning", "Ingrid Bua", "Irsta")]
+
+
+def test_a_small_l_within_a_title_stays() -> None:
+    found = page(cards(("08:00-09:00", "Städning av lokal", "Anna Bua", "Brenvik")))
+    assert shifts_of(found)[0][2] == "Städning av lokal"

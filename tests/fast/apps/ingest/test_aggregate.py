@@ -1,0 +1,111 @@
+"""Several photographs of one day are one day."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from duly.apps.ingest.aggregate import aggregate
+from duly.apps.ingest.canonical import observe
+from duly.apps.ingest.pages import Page, split_days
+from duly.errors import InvalidArgument
+from tests.support.ingest.strategies import payload
+
+BASE: dict[str, Any] = {
+    "start": "10:00",
+    "end": "14:00",
+    "title": "Anna Svensson • Städning",
+    "address": "Storgatan 1, Göteborg",
+}
+
+
+def times(*pages: dict[str, Any]) -> list[tuple[str, str]]:
+    """When the shifts of these photographs are."""
+    return [(shift.start, shift.end) for shift in observe(aggregate(pages)).shifts]
+
+
+def test_one_photograph_is_itself() -> None:
+    page = payload(BASE, {**BASE, "start": "10:03"})
+    assert aggregate([page]) == page
+
+
+def test_a_shift_on_two_photographs_is_one() -> None:
+    assert observe(aggregate([payload(BASE), payload(BASE)])) == observe(payload(BASE))
+
+
+def test_times_that_differ_by_minutes_are_read_as_the_longer() -> None:
+    assert times(payload(BASE), payload({**BASE, "start": "10:02", "end": "14:03"})) == [("10:00", "14:03")]
+
+
+def test_a_shift_that_is_cut_off_lies_within_the_whole() -> None:
+    assert times(payload({**BASE, "start": "11:00"}), payload(BASE)) == [("10:00", "14:00")]
+
+
+def test_a_night_that_is_cut_off_lies_within_the_whole() -> None:
+    night = {**BASE, "start": "22:00", "end": "06:00"}
+    assert times(payload(night), payload({**night, "start": "23:00", "end": "05:00"})) == [("22:00", "06:00")]
+
+
+def test_two_visits_are_two() -> None:
+    assert times(payload(BASE), payload({**BASE, "start": "15:00", "end": "16:00"})) == [
+        ("10:00", "14:00"),
+        ("15:00", "16:00"),
+    ]
+
+
+def test_two_customers_at_one_address_and_time_stay_two() -> None:
+    other = {**BASE, "title": "Bo Ek • Städning"}
+    assert len(observe(aggregate([payload(BASE, other), payload(other, BASE)])).shifts) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "count"),
+    [
+        ("Anna • Städning kök", "Anna • Städning badrum", 2),
+        ("Förskolan Eken • Sal 3", "Förskolan Eken • Sal 4", 2),
+        ("Anna • Städning kök", "Anna • Städning", 1),
+        ("Anna • Städning badrum", "Anna • Städning badr", 1),
+        ("Anna • Stadninq badrum", "Anna • Städning badrurn", 1),
+    ],
+)
+def test_entries_of_two_photographs_are_one_when_their_titles_could_be(one: str, other: str, count: int) -> None:
+    pages = [payload({**BASE, "title": title}) for title in (one, other)]
+    assert len(observe(aggregate(pages)).shifts) == count
+
+
+def test_two_entries_of_one_photograph_are_never_one() -> None:
+    near = {**BASE, "start": "10:03"}
+    assert len(times(payload(BASE, near), payload())) == 2
+
+
+def test_the_fuller_address_wins_as_a_whole() -> None:
+    bare = {**BASE, "address": "Storgatan 1, Göteborg"}
+    full = {**BASE, "address": "Storgatan 1, 412 58 Göteborg"}
+    (found,) = observe(aggregate([payload(bare), payload(full)])).shifts
+    assert (found.postal_code, found.street_number) == ("412 58", "1")
+
+
+def test_words_of_the_screen_are_no_address() -> None:
+    noise = {**BASE, "address": "Schedule Account Profile Storgatan 1 Göteborg"}
+    (found,) = observe(aggregate([payload(noise), payload(BASE)])).shifts
+    assert found.street == "Storgatan"
+
+
+def test_a_place_that_was_read_differently_is_one_when_all_else_agrees() -> None:
+    misread = {**BASE, "address": "Stcrgatan 1, Göteborg"}
+    assert len(times(payload(BASE), payload(misread))) == 1
+
+
+def test_a_photograph_without_a_date_takes_the_others() -> None:
+    page: dict[str, Any] = {"entries": [BASE]}
+    assert observe(aggregate([page, payload(BASE)])) == observe(payload(BASE))
+
+
+def test_pages_of_two_dates_are_never_put_together() -> None:
+    one, other = Page(payload(BASE)), Page(payload(BASE, date="2026-02-11"))
+    assert split_days([other, one, other]) == {date(2026, 2, 10): [one], date(2026, 2, 11): [other, other]}
+
+
+def test_no_date_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="none of the photographs shows a date"):
+        split_days([Page({"entries": []}), Page({"entries": []})])

@@ -1,0 +1,124 @@
+"""One canonical form: whatever is written differently and means the same is the same."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duly.apps.ingest.canonical import observe
+from duly.apps.ingest.noise import with_noise
+from duly.apps.ingest.spelling import as_name, as_time
+from duly.errors import InvalidArgument
+from tests.support.ingest.strategies import days, payload, wild_days
+
+ENTRY = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Billdal"}
+
+
+def test_the_contracts_example_stays_as_it_is() -> None:
+    seen = observe(payload(ENTRY))
+    assert seen.payload == payload(ENTRY)
+    assert seen.schedule_date.isoformat() == "2026-02-10"
+    assert len(seen.payload_hash) == 64
+
+
+@given(days | wild_days)
+def test_the_form_of_a_form_is_itself(day: dict[str, Any]) -> None:
+    once = observe(day)
+    assert observe(once.payload) == once
+
+
+def test_noise_is_the_same_for_the_same_seed_and_is_noise() -> None:
+    day = payload(ENTRY, {**ENTRY, "start": "15:00", "end": "17:00"})
+    assert with_noise(day, 7) == with_noise(day, 7)
+    assert len({str(with_noise(day, seed)) for seed in range(20)}) > 10
+
+
+@given(days, st.randoms())
+def test_the_order_of_entries_means_nothing(day: dict[str, Any], chance: Any) -> None:
+    shuffled = list(day["entries"])
+    chance.shuffle(shuffled)
+    assert observe({**day, "entries": shuffled}) == observe(day)
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    ["9:5", "09:05", "9.05", "09 05", " 9 : 5 ", "9:05", "０９：０５"],  # noqa: RUF001
+)
+def test_a_time_has_one_spelling(spelled: str) -> None:
+    assert as_time(spelled) == "09:05"
+
+
+@pytest.mark.parametrize("spelled", ["", "9", "25:00", "10:60", "24:01", "-1:00", "10:00:00", "ten", "1000", "1 0 0"])
+def test_what_is_no_time_is_refused_by_its_place(spelled: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"^entries\[0\]\.start: must be a time such as 10:00, not "):
+        observe(payload({**ENTRY, "start": spelled}))
+
+
+def test_midnight_ends_a_day_as_24_00_and_as_00_00() -> None:
+    assert observe(payload({**ENTRY, "end": "24:00"})) == observe(payload({**ENTRY, "end": "0:0"}))
+
+
+def test_casing_and_blanks_alone_are_no_change() -> None:
+    loud = {**ENTRY, "title": "  CLEANING ", "location": "bill\u0064al"}
+    assert observe(payload(loud)) == observe(payload(ENTRY))
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("anna-lena ÖBERG", "Anna-Lena Öberg"),
+        ("straße", "Straße"),
+        ("A\u030asa", "Åsa"),
+        ("4H", "4h"),
+        ("x\u00a0 y", "X Y"),
+    ],
+)
+def test_a_name_is_written_with_capitals(written: str, name: str) -> None:
+    assert as_name(written) == name
+
+
+def test_equal_entries_are_one() -> None:
+    assert observe(payload(ENTRY, {**ENTRY, "title": "cleaning"})) == observe(payload(ENTRY))
+
+
+def test_keys_we_do_not_know_are_kept_tidied_and_hashed_and_make_no_shift() -> None:
+    plain = observe(payload(ENTRY))
+    more = observe(payload({**ENTRY, "note": " a  b "}, source={"app": "x  y"}, extra=[1, None, True]))
+    assert more.payload["entries"] == [{**ENTRY, "note": "a b"}]
+    assert more.payload["source"] == {"app": "x y"}
+    assert more.payload["extra"] == [1, None, True]
+    assert more.payload_hash != plain.payload_hash
+    assert more.shifts == plain.shifts
+
+
+def test_a_day_may_be_empty() -> None:
+    assert observe({"schedule_date": "2026-02-10"}) == observe(payload())
+    assert observe(payload()).shifts == ()
+
+
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [
+        ({}, "schedule_date: must be a day such as 2026-02-10, not missing"),
+        ({"schedule_date": "10/02/2026"}, "schedule_date: must be a day such as 2026-02-10, not '10/02/2026'"),
+        ({"schedule_date": "2026-02-30"}, "schedule_date: must be a day"),
+        ({"schedule_date": "20260210"}, "schedule_date: must be a day"),
+        ({"schedule_date": 20260210}, "schedule_date: must be a day"),
+        ({"schedule_date": "1999-12-31"}, "schedule_date: must lie in the years 2000 to 2199"),
+        (payload() | {"entries": {}}, "entries: must be a list"),
+        (payload("x"), r"entries\[0\]: must be an object"),  # type: ignore[arg-type]
+        (payload({**ENTRY, "title": " "}), r"entries\[0\]\.title: must be there, and not empty"),
+        (payload({**ENTRY, "title": 7}), r"entries\[0\]\.title: must be text, not 7"),
+        (payload({**ENTRY, "location": ["x"]}), r"entries\[0\]\.location: must be text"),
+        (
+            payload({**ENTRY, "address": "x" * 501}),
+            r"entries\[0\]\.address: has 501 characters; at most 500 make a name",
+        ),
+        (payload(*[ENTRY] * 501), "entries: has 501 entries; at most 500 make a day"),
+        ([], r"\$: must be an object, not list"),
+    ],
+)
+def test_what_has_no_form_is_refused_by_its_place(day: Any, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"^{words}"):
+        observe(day)

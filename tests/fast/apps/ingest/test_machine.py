@@ -1,0 +1,297 @@
+"""The edges of a capture session, one by one, what nobody may change, and the SQL that enforces it."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+
+from duly.apps.ingest import CAPTURE_MACHINE, capture_machine, capture_session, repository
+from duly.db.migrations import DIRECTORY, Names, fill
+from duly.lease.operations import TEMPLATES, render, render_settle
+from duly.lease.state_machine import ILLEGAL_MOVE, render_machine
+from duly.outbox.states import NOTIFICATION_MACHINE, notification_machine
+from duly.verify import compare
+from duly.verify.contract import contract_lines
+from tests.support.golden import GOLDEN, check_golden
+from tests.support.ingest.actions import LEASE, SCHEMA, Admin, CaptureActions
+
+STATEMENTS = GOLDEN / "lease"
+FRAGMENTS = ("until_", "since_", "settled")
+STATES = ("pending", "processing", "done", "failed")
+UNHELD = "locked_at = null, locked_by = null, lease_seconds = null"
+BESIDE = {
+    "pending": UNHELD,
+    "processing": "locked_by = 'me/1', locked_at = duly.clock(), lease_seconds = 60, starts = starts + 1",
+    "done": UNHELD + ", settled_by = 'me/1', result = '{}'",
+    "failed": UNHELD + ", settled_by = 'me/1', error = 'because'",
+}
+WAYS = {"pending": [], "processing": ["processing"], "done": ["processing", "done"], "failed": ["processing", "failed"]}
+FIXED = {
+    "user_id": "7",
+    "created_at": "created_at + interval '1 s'",
+    "given_at": "duly.clock()",
+    "payload": "'{}'",
+}
+
+
+def change(admin: Admin, what: str) -> None:
+    """Change the only session, as anybody with rights could."""
+    admin.execute(f"update schedule_ingest.capture_session set {what}".encode())
+
+
+def move(admin: Admin, to: str) -> None:
+    """Change its state."""
+    change(admin, f"state = '{to}', {BESIDE[to]}")
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(STATES, 2)))
+async def test_every_pair_of_states_is_allowed_or_refused_as_drawn(
+    before: str, after: str, captures: CaptureActions
+) -> None:
+    key = await captures.open()
+    for each in WAYS[before]:
+        move(captures.admin, each)
+    if CAPTURE_MACHINE.allows(before, after):
+        move(captures.admin, after)
+        assert captures.path(key) == ["pending", *WAYS[before], after]
+        return
+    with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
+        move(captures.admin, after)
+    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert captures.path(key) == ["pending", *WAYS[before]]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_session_begins_as_pending(state: str, admin: Admin) -> None:
+    insert = "insert into schedule_ingest.capture_session (user_id, state, error) values (1, %s, %s)"
+    error = "because" if state == "failed" else None
+    if state == "pending":
+        admin.execute(insert, [state, error])
+        return
+    with pytest.raises(psycopg.DatabaseError, match=f"cannot begin as {state}") as refusal:
+        admin.execute(insert, [state, error])
+    assert refusal.value.sqlstate == ILLEGAL_MOVE
+
+
+def test_the_states_of_the_enum_are_the_contracts(captures: CaptureActions) -> None:
+    states = captures.values("select unnest(enum_range(null::schedule_ingest.capture_session_state))::text")
+    assert tuple(states) == STATES
+    assert set(CAPTURE_MACHINE.states()) == set(STATES)
+
+
+@pytest.mark.parametrize("column", FIXED)
+async def test_what_a_session_was_made_with_stays(column: str, captures: CaptureActions) -> None:
+    await captures.open()
+    with pytest.raises(psycopg.DatabaseError, match="these stay as they are") as refusal:
+        change(captures.admin, f"{column} = {FIXED[column]}")
+    assert refusal.value.sqlstate == ILLEGAL_MOVE
+
+
+async def test_its_key_stays(captures: CaptureActions) -> None:
+    await captures.open()
+    with pytest.raises(psycopg.DatabaseError, match="the key of capture"):
+        change(captures.admin, "id = gen_random_uuid()")
+
+
+# Being held -----------------------------------------------------------------------------------------------------------
+
+
+async def test_another_owner_takes_a_session_only_when_its_lease_is_over(captures: CaptureActions) -> None:
+    key = await captures.open()
+    await captures.claim()
+    for seconds in (0, LEASE - 1):
+        captures.advance_clock(seconds)
+        with pytest.raises(psycopg.DatabaseError, match="is held by worker-1") as refusal:
+            change(captures.admin, "locked_by = 'another/2', locked_at = duly.clock()")
+        assert refusal.value.sqlstate == ILLEGAL_MOVE
+    captures.advance_clock(2)
+    change(captures.admin, "locked_by = 'another/2', locked_at = duly.clock()")
+    assert captures.path(key) == ["pending", "processing", "processing"]
+    assert captures.values("select actor from duly.transition where machine = 'capture' order by seq")[2] == "another/2"
+    captures.verify()
+
+
+async def test_a_stale_session_cannot_be_taken_twice(captures: CaptureActions) -> None:
+    await captures.open()
+    await captures.claim()
+    captures.advance_clock(LEASE + 1)
+    change(captures.admin, "locked_by = 'another/2', locked_at = duly.clock()")
+    with pytest.raises(psycopg.DatabaseError, match="is held by another/2"):
+        change(captures.admin, "locked_by = 'a third/3', locked_at = duly.clock()")
+
+
+async def test_a_beat_is_no_move(captures: CaptureActions) -> None:
+    key = await captures.open()
+    await captures.claim()
+    captures.advance_clock(10)
+    change(captures.admin, "locked_at = duly.clock()")
+    assert captures.path(key) == ["pending", "processing"]
+    assert captures.one("select revision from schedule_ingest.capture_session") == 2
+
+
+async def test_whoever_settles_it_is_written_into_the_log_with_what_came_of_it(captures: CaptureActions) -> None:
+    await captures.capture({"schedule_date": "2026-02-10", "entries": []})
+    lines = captures.rows(
+        "select next_status, actor, detail_json from duly.transition where machine = 'capture' order by seq"
+    )
+    (_, first, _), (_, holder, _), (_, settler, detail) = lines
+    assert (first, settler) == (None, holder)
+    assert (detail["result"]["outcome"], detail["starts"]) == ("changed", 1)
+    assert "closedAt" in lines[0][2]
+
+
+# Being closed ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_session_is_closed_once_and_stays_so(captures: CaptureActions) -> None:
+    key = await captures.open()
+    change(captures.admin, "closed_at = duly.clock()")
+    assert captures.path(key) == ["pending", "pending"]
+    for value in ("null", "closed_at + interval '1 s'"):
+        with pytest.raises(psycopg.DatabaseError, match="was closed at") as refusal:
+            change(captures.admin, f"closed_at = {value}")
+        assert refusal.value.sqlstate == ILLEGAL_MOVE
+    captures.verify()
+
+
+async def test_a_session_is_not_opened_again_by_the_way(captures: CaptureActions) -> None:
+    await captures.open()
+    change(captures.admin, "closed_at = duly.clock()")
+    with pytest.raises(psycopg.DatabaseError, match="was closed at"):
+        change(captures.admin, f"state = 'processing', {BESIDE['processing']}, closed_at = null")
+
+
+# Rules ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize(
+    ("state", "what", "rule"),
+    [
+        ("pending", "error = 'because'", "ck_capture_session__error"),
+        ("processing", "error = 'because'", "ck_capture_session__error"),
+        ("done", "error = 'because'", "ck_capture_session__error"),
+        ("failed", "error = null", "ck_capture_session__error"),
+        ("failed", "error = ''", "ck_capture_session__error_text"),
+        ("failed", "error = repeat('x', 4001)", "ck_capture_session__error_text"),
+        ("pending", "locked_by = 'me'", "ck_capture_session__lease"),
+        ("pending", "locked_at = duly.clock()", "ck_capture_session__lease"),
+        ("processing", "locked_at = null", "ck_capture_session__lease"),
+        ("done", "locked_by = 'me', locked_at = duly.clock()", "ck_capture_session__lease"),
+        ("pending", "lease_seconds = 60", "ck_capture_session__lease_seconds"),
+        ("processing", "lease_seconds = 0", "ck_capture_session__lease_seconds"),
+        ("pending", "settled_by = repeat('x', 301)", "ck_capture_session__owners"),
+        ("pending", "starts = -1", "ck_capture_session__starts"),
+        ("pending", "result = '{}'", "ck_capture_session__result"),
+        ("done", "result = '[]'", "ck_capture_session__result"),
+        ("processing", "locked_at = '1999-12-31Z'", "ck_capture_session__years_2000_to_2200"),
+    ],
+)
+async def test_a_rule_that_is_broken_is_named(state: str, what: str, rule: str, captures: CaptureActions) -> None:
+    await captures.open()
+    for each in WAYS[state]:
+        move(captures.admin, each)
+    with pytest.raises(errors.CheckViolation) as refusal:
+        change(captures.admin, what)
+    assert refusal.value.diag.constraint_name == rule
+
+
+async def test_a_session_that_fails_says_why(captures: CaptureActions) -> None:
+    await captures.open()
+    with pytest.raises(errors.CheckViolation) as refusal:
+        change(captures.admin, "state = 'failed'")
+    assert refusal.value.diag.constraint_name == "ck_capture_session__error"
+
+
+@pytest.mark.parametrize(
+    ("payload", "given_at"),
+    [("'[]'", "duly.clock()"), ("'{}'", "null"), ("null", "duly.clock()"), ("'3'", "duly.clock()")],
+)
+def test_what_is_given_as_data_is_an_object_with_its_time(payload: str, given_at: str, admin: Admin) -> None:
+    with pytest.raises(errors.CheckViolation) as refusal:
+        admin.execute(
+            "insert into schedule_ingest.capture_session (user_id, payload, given_at)"
+            f" values (1, {payload}, {given_at})".encode()
+        )
+    assert refusal.value.diag.constraint_name == "ck_capture_session__payload"
+
+
+# The SQL --------------------------------------------------------------------------------------------------------------
+
+
+def statements() -> Mapping[str, sql.Composed]:
+    """Every statement of the lease for sessions; the claim for each of the three clocks."""
+    of = capture_session()
+    names = [name for name in TEMPLATES if not name.startswith(FRAGMENTS) and name not in ("settle", "claim")]
+    claims = {f"claim by {due}": render(capture_session(due=due), "claim") for due in DUES}
+    return {name: render(of, name) for name in names} | claims | {"settle": render_settle(of, "failed", FAILING)}
+
+
+DUES = ("created_at", "closed_at", "given_at")
+FAILING = (("error", "text"),)
+
+
+def test_the_statements_of_the_lease_are_the_committed_ones() -> None:
+    text = "\n\n".join(f"-- {name}\n{each.as_string(None)};" for name, each in sorted(statements().items()))
+    check_golden(STATEMENTS / "capture.sql", text + "\n")
+
+
+async def test_the_settle_with_the_version_is_the_committed_one(
+    captures: CaptureActions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One statement: the guard of the lease, the settle, and the version that depends on both."""
+    asked: list[sql.Composed] = []
+
+    async def settle_and(
+        _connection: object,
+        _leases: object,
+        to: str,
+        columns: Mapping[str, tuple[str, Sequence[object]]],
+        beside: Mapping[str, tuple[str, Sequence[object]]],
+        then: str,
+        **_parameters: object,
+    ) -> Sequence[Any]:
+        kinds, others = (tuple((name, kind) for name, (kind, _) in each.items()) for each in (columns, beside))
+        asked.append(render_settle(capture_session(), to, kinds, others, then))
+        return []
+
+    monkeypatch.setattr(repository, "settle_and", settle_and)
+    await repository.settle_observed(captures.worker, SCHEMA, "done", [])
+    (statement,) = asked
+    check_golden(STATEMENTS / "capture.settle_observed.sql", statement.as_string(None) + ";\n")
+
+
+def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:
+    check_golden(STATEMENTS / "capture.machine.sql", render_machine(CAPTURE_MACHINE) + "\n")
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, "rota"])
+def test_the_migration_of_ingest_holds_the_triggers_of_its_machine(schema: str) -> None:
+    """A migration is frozen text: whoever changes the machine writes another migration, and names it here."""
+    text = (DIRECTORY / "sql" / "0005_ingest.up.sql").read_text()
+    assert render_machine(capture_machine(schema)) in fill(text, asdict(Names(ingest=schema)))
+
+
+def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
+    table = "schedule_ingest.capture_session.state"
+    drawn = {f"begin {table} {first}" for first in CAPTURE_MACHINE.initial}
+    drawn |= {f"edge {table} {one} -> {two}" for one, all_ in CAPTURE_MACHINE.edges.items() for two in all_}
+    table = "schedule_ingest.schedule_notification.delivery"
+    drawn |= {f"begin {table} {first}" for first in NOTIFICATION_MACHINE.initial}
+    drawn |= {f"edge {table} {one} -> {two}" for one, all_ in NOTIFICATION_MACHINE.edges.items() for two in all_}
+    assert {line for line in contract_lines("ingest") if line.startswith(("begin ", "edge "))} == drawn
+
+
+def test_the_migration_of_delivery_holds_the_triggers_of_its_machine() -> None:
+    text = (DIRECTORY / "sql" / "0007_delivery.up.sql").read_text()
+    assert render_machine(notification_machine("here")) in fill(text, asdict(Names(ingest="here")))
+
+
+def test_a_fresh_database_is_what_the_contract_says(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as admin:
+        assert compare(admin, "ingest") == []

@@ -1,0 +1,214 @@
+"""The reader of photographs: which pages make a day, which part of it they cover, and why others do not."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+from uuid import uuid4
+
+import pytest
+
+from duly.apps.ingest.ocr.engine import Equipment
+from duly.apps.ingest.ocr.layout import Card
+from duly.apps.ingest.ocr.page import Page as Seen
+from duly.apps.ingest.photographs import Eyes, PhotographReader, coverage_of, entry_of
+from duly.apps.ingest.reading import Captured, Observed, Span, observed
+from duly.errors import InvalidArgument, Unavailable
+from duly.executors.call import Call, Where
+from duly.outcomes import Failed
+from duly.settings import Settings
+from duly.storage import Objects, open_objects
+
+DAY = "2026-02-10"
+
+
+def card(start: str, end: str, customer: str = "Anna Svensson") -> Card:
+    return Card(start, end, "Städning", customer, "Askim", "", 0.99)
+
+
+def seen(
+    *cards: Card, day: str | None = DAY, begins: bool = True, ends: bool = True, problems: Sequence[str] = ()
+) -> Seen:
+    return Seen(day, cards, tuple(problems), begins, ends)
+
+
+MORNING, NOON, EVENING = card("07:00", "09:00"), card("12:00", "13:00", "Bo Ek"), card("18:00", "20:00", "Eva Ås")
+
+
+class Child:
+    """Answers what a test says for the bytes of an image, which are its place in a list."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = answers
+        self.calls: list[Call] = []
+
+    async def __call__(self, call: Call) -> object:
+        """The answer; an exception is raised, once."""
+        self.calls.append(call)
+        answer = self.answers[min(int(call.arguments[0]), len(self.answers) - 1)]
+        if isinstance(answer, list):
+            answer = cast("list[object]", answer).pop(0)
+        if isinstance(answer, Exception) and not isinstance(answer, Failed):
+            raise answer
+        return (answer,) if isinstance(answer, Seen) else answer
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> Objects:
+    return open_objects(Settings(DULY_HOME=tmp_path))  # type: ignore[call-arg]
+
+
+async def read(objects: Objects, *answers: object, images: int | None = None) -> Observed:
+    """What a session shows whose images are read so."""
+    names = [f"screenshots/1/{uuid4()}" for _ in range(len(answers) if images is None else images)]
+    for nth, name in enumerate(names):
+        await objects.put(name, str(nth).encode())
+
+    async def close() -> None:
+        pass
+
+    reader = PhotographReader(objects, Eyes(Child(*answers), Equipment(), 2026), close)
+    return await observed(reader, Captured(uuid4(), 1, tuple(names)), None)
+
+
+async def test_a_photograph_is_a_day(objects: Objects) -> None:
+    found = await read(objects, seen(MORNING, NOON))
+    assert (found.seen.schedule_date.isoformat(), found.input, found.images) == (DAY, "ocr", 1)
+    assert [(shift.start, shift.customer_name, shift.raw_type_label) for shift in found.seen.shifts] == [
+        ("07:00", "Anna Svensson", "Städning"),
+        ("12:00", "Bo Ek", "Städning"),
+    ]
+    assert found.covers == (Span(0, 1440),)
+
+
+async def test_photographs_that_overlap_are_one_day_and_one_without_a_date_inherits_it(objects: Objects) -> None:
+    found = await read(objects, seen(MORNING, NOON, ends=False), seen(NOON, EVENING, day=None, begins=False))
+    assert [shift.start for shift in found.seen.shifts] == ["07:00", "12:00", "18:00"]
+    assert found.covers == (Span(0, 720), Span(720, 1440))
+
+
+async def test_photographs_of_several_days_are_put_together_day_by_day(objects: Objects) -> None:
+    later = "2026-02-11"
+    found = await read(
+        objects,
+        (seen(MORNING, NOON, ends=False), seen(MORNING, NOON, day=later, ends=False)),
+        (seen(NOON, EVENING, begins=False), seen(NOON, EVENING, day=later, begins=False)),
+    )
+    days = [
+        (day.schedule_date.isoformat(), [shift.start for shift in day.shifts]) for day in (found.seen, *found.further)
+    ]
+    assert days == [(DAY, ["07:00", "12:00", "18:00"]), (later, ["07:00", "12:00", "18:00"])]
+    assert (found.input, found.images) == ("ocr", 2)
+
+
+@pytest.mark.parametrize(
+    ("starts", "begins", "ends", "covers"),
+    [
+        ("07:00 12:00 18:00", False, False, [(420, 1080)]),
+        ("07:00 12:00 18:00", True, False, [(0, 1080)]),
+        ("07:00 12:00 18:00", False, True, [(420, 1440)]),
+        ("18:00 22:00 00:30", False, True, [(1080, 1440), (30, 30)]),  # a night's list: a known 07:00 was not seen
+        ("18:00 22:00 00:30 02:00", True, False, [(1080, 1440), (30, 30), (120, 120)]),
+        ("18:00 22:00 00:30", False, False, [(1080, 1440), (30, 30)]),
+        ("18:00 22:00 00:30", True, True, [(0, 1440)]),
+        ("08:00 07:00 12:15", True, False, [(420, 420), (480, 480), (735, 735)]),  # in no order: what is hidden?
+        ("20:00 16:00 08:00", False, True, [(480, 480), (960, 960), (1200, 1200)]),
+        ("08:00 07:00 12:15", True, True, [(0, 1440)]),
+        ("", True, True, []),
+    ],
+)
+def test_a_page_covers_from_its_uppermost_shift_on_and_no_more_than_its_order_tells(
+    starts: str, begins: bool, ends: bool, covers: list[tuple[int, int]]
+) -> None:
+    page = seen(*(card(start, "23:59") for start in starts.split()), begins=begins, ends=ends)
+    assert [(span.first, span.last) for span in coverage_of(page)] == covers
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([seen()], "no shift was recognised in the photographs, and nothing was changed"),
+        ([seen(MORNING, day=None)], "none of the photographs shows a date"),
+        (
+            [seen(MORNING), seen(NOON, day="2026-02-11", ends=False)],
+            "show several days, 2026-02-10 and 2026-02-11, and do not show 2026-02-11 from beginning to end",
+        ),
+        (
+            [(seen(MORNING), seen(NOON, day="2026-02-11")), seen(EVENING, day=None)],
+            "photograph 2 shows no date, and the others show 2026-02-10 and 2026-02-11; send it with the head",
+        ),
+        ([(seen(MORNING), seen(day="2026-02-11", problems=["a"])), seen(NOON)], "relied on: photograph 1: a. Send a"),
+        (
+            [seen(MORNING, problems=["'10:00-10:75' is no range"])],
+            "relied on: '10:00-10:75' is no range. Send a clearer",
+        ),
+        ([seen(MORNING), seen(problems=["a", "b"])], "relied on: photograph 2: a; photograph 2: b"),
+        ([seen(problems=list("abcdefg"))], "a; b; c; d; e; and 2 more"),
+        (
+            [seen(MORNING), Failed("INVALID_ARGUMENT", "this is no photograph")],
+            "photograph 2 of 2: this is no photograph",
+        ),
+        ([Failed("TIMEOUT", "took longer than 60 s")], "photograph 1 of 1: reading it took longer than 60 s; send a"),
+        ([Failed("CRASHED", "ended by signal SIGKILL")], "SIGKILL.; send another photograph"),
+        (
+            [Failed("VALUE_ERROR", "ValueError: x", is_unexpected=True)],
+            "not your fault .ValueError: x.; send the day again",
+        ),
+        ([None], "reading it ended as NoneType"),
+        ([], "the session has no photograph"),
+    ],
+)
+async def test_what_cannot_be_relied_on_fails_the_session_in_a_sentence(
+    objects: Objects, answers: list[object], why: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=why):
+        await read(objects, *answers)
+
+
+async def test_a_missing_engine_is_no_fault_of_the_photographs(objects: Objects) -> None:
+    from duly.errors import MissingExtra
+
+    with pytest.raises(MissingExtra, match="install it"):
+        await read(objects, Failed("MISSING_EXTRA", "install it"))
+
+
+async def test_an_image_that_is_not_in_the_store_fails_the_session(objects: Objects) -> None:
+    async def close() -> None:
+        pass
+
+    reader = PhotographReader(objects, Eyes(Child(), Equipment()), close)
+    with pytest.raises(InvalidArgument, match=r"photograph 1 of 1: .*screenshots/1/gone"):
+        await reader.read(Captured(uuid4(), 1, ("screenshots/1/gone",)))
+
+
+async def test_a_store_that_holds_us_up_is_no_fault_of_the_photographs(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from duly.apps.ingest import photographs
+
+    async def hang(self: Objects, name: str, most_bytes: int) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    monkeypatch.setattr(photographs, "FETCH_SECONDS", 0.01)
+    monkeypatch.setattr(Objects, "get", hang)
+    with pytest.raises(Unavailable, match="the store did not give screenshots/1/"):
+        await read(objects, seen(MORNING))
+
+
+async def test_a_child_gets_bytes_a_deadline_and_a_limit(objects: Objects) -> None:
+    child = Child(seen(MORNING))
+    await Eyes(child, Equipment(), None, seconds=7, memory_bytes=1 << 30).look(b"0")
+    (call,) = child.calls
+    assert (call.where, call.timeout_seconds, call.memory_bytes) == (Where.CHILD, 7, 1 << 30)
+    assert call.arguments[1].default_year >= 2026
+
+
+def test_an_entry_says_who_and_what_for_in_its_title() -> None:
+    assert entry_of(MORNING)["title"] == "Anna Svensson • Städning"
+    assert entry_of(Card("12:00", "12:30", "Lunch", "", "", "", 1.0)) == {
+        "start": "12:00",
+        "end": "12:30",
+        "title": "Lunch",
+    }
+    assert entry_of(Card("12:00", "12:30", "Städning", "", "Askim", "Storgatan 1", 1.0))["address"] == "Storgatan 1"

@@ -1,0 +1,453 @@
+"""What the ingest tables refuse, whoever asks: as the owner, as each role, and two at once."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, errors
+from psycopg.conninfo import make_conninfo
+
+from duly.apps.ingest import repository
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.lease.state_machine import ILLEGAL_MOVE
+from tests.support.ingest.actions import ANNA, SCHEMA, CaptureActions
+from tests.support.ingest.strategies import payload
+from tests.support.locks import wait_until_blocked
+
+DAY = "2026-02-10"
+A = payload({"start": "10:00", "end": "14:00", "title": "Anna Svensson • Städning"})
+ROLES = ("worker", "api", "readonly")
+TABLES = (
+    "capture_session",
+    "capture_image",
+    "day_schedule",
+    "schedule_version",
+    "day_snapshot",
+    "schedule_event",
+    "schedule_notification",
+)
+
+
+@pytest.fixture
+async def seen(captures: CaptureActions) -> UUID:
+    """A session that left something in every table; and one more, which still takes images."""
+    await captures.capture(A)
+    key = await captures.open(user=7)
+    await repository.add_image(captures.api, SCHEMA, key, "screenshots/1.png", telegram_message_id=1)
+    return key
+
+
+def refused(captures: CaptureActions, statement: str, *values: object) -> psycopg.Error:
+    """The error of a statement that is refused."""
+    with pytest.raises(psycopg.Error) as refusal:
+        captures.admin.execute(statement.encode(), values)
+    return refusal.value
+
+
+# Who holds a session --------------------------------------------------------------------------------------------------
+
+ROB = "update schedule_ingest.capture_session set locked_by = 'thief', locked_at = duly.clock()"
+
+
+async def test_a_holder_that_writes_the_contracts_columns_alone_is_not_robbed_before_its_lease_ends(
+    captures: CaptureActions,
+) -> None:
+    await captures.open()
+    hold = (
+        "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1', locked_at = duly.clock()"
+    )
+    captures.admin.execute(hold.encode())
+    assert "is held by w-1" in str(refused(captures, ROB))
+    past = "update schedule_ingest.capture_session set locked_at = duly.clock() - interval '{} s'"
+    captures.admin.execute(past.format(290).encode())
+    assert "is held by w-1" in str(refused(captures, ROB))
+    captures.admin.execute(past.format(301).encode())
+    captures.admin.execute(ROB.encode())
+
+
+async def test_who_takes_over_such_a_lease_says_how_long_it_waited(captures: CaptureActions) -> None:
+    """A worker writes its LEASE_TIMEOUT_SECONDS down, and so long the other's lease lasted."""
+    await captures.open()
+    captures.admin.execute(
+        "update schedule_ingest.capture_session set state = 'processing', locked_by = 'w-1',"
+        " locked_at = duly.clock() - interval '100 s'"
+    )
+    assert "is held by w-1" in str(refused(captures, f"{ROB}, lease_seconds = 120"))
+    captures.admin.execute(f"{ROB}, lease_seconds = 60".encode())
+
+
+# Values ---------------------------------------------------------------------------------------------------------------
+
+IMAGE = "insert into schedule_ingest.capture_image (session_id, sequence, r2_key) values (%s, {}, {})"
+CHECKS = {
+    "ck_schedule_version__payload": "schedule_version (payload) '[]'",
+    "ck_schedule_version__version": "schedule_version (version) 0",
+    "ck_schedule_version__payload_hash": "schedule_version (payload_hash) ''",
+    "ck_day_snapshot__snapshot_payload": "day_snapshot (snapshot_payload) '{}'",
+    "ck_day_snapshot__events": "day_snapshot (events) -1",
+    "ck_schedule_event__event_type": "schedule_event (event_type) 'shift_painted'",
+    "ck_schedule_event__seq": "schedule_event (seq) 0",
+    "ck_schedule_notification__status": "schedule_notification (status) 'lost'",
+    "ck_schedule_notification__notification_type": "schedule_notification (notification_type) 'shout'",
+    "ck_schedule_notification__event_ids": "schedule_notification (event_ids) '{}'",
+    "ck_schedule_notification__message": "schedule_notification (message) ''",
+    "ck_schedule_notification__sent_at": "schedule_notification (sent_at) duly.clock()",
+    "ck_day_schedule__current_version": "day_schedule (current_version) 0",
+}
+
+
+@pytest.mark.usefixtures("seen")
+@pytest.mark.parametrize("rule", CHECKS)
+def test_a_value_that_breaks_a_rule_is_refused_by_name(rule: str, captures: CaptureActions) -> None:
+    """A row like the one that is there, with one column as it must not be, and no trigger to say so first."""
+    table, column, value = CHECKS[rule].split(" ", 2)
+    name = column.strip("()")
+    captures.admin.execute("set session_replication_role = replica")
+    columns = captures.values(
+        "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0 and not attisdropped"
+        " and attgenerated = '' and attidentity = ''",
+        f"schedule_ingest.{table}",
+    )
+    like = ", ".join(value if each == name else each for each in columns)
+    error = refused(
+        captures,
+        f"insert into schedule_ingest.{table} ({', '.join(columns)}) select {like} from schedule_ingest.{table}",
+    )
+    assert isinstance(error, errors.CheckViolation)
+    assert error.diag.constraint_name == rule
+
+
+@pytest.mark.usefixtures("seen")
+@pytest.mark.parametrize("kind", ["added", "removed", "time_changed", "relocated", "retitled", "reclassified"])
+def test_the_six_types_of_an_event_have_the_sides_that_they_need(kind: str, captures: CaptureActions) -> None:
+    for old, new in (("'{}'", "'{}'"), ("null", "'{}'"), ("'{}'", "null"), ("null", "null")):
+        fits = (old == "null", new == "null") == (kind == "added", kind == "removed")
+        insert = (
+            "insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type,"
+            " location_fingerprint, customer_fingerprint, old_value_hash, new_value_hash, old_value, new_value,"
+            " source_session_id) select gen_random_uuid(), user_id, schedule_date, %s, 'l', 'c', 'o', 'n',"
+            f" {old}, {new}, source_session_id from schedule_ingest.day_snapshot"
+        )
+        if fits:
+            captures.admin.execute(insert.encode(), [f"shift_{kind}"])
+            continue
+        error = refused(captures, insert, f"shift_{kind}")
+        assert error.diag.constraint_name == "ck_schedule_event__values"
+
+
+def test_images_are_numbered_from_one_and_named_once(captures: CaptureActions, seen: UUID) -> None:
+    for sequence, name, rule in (
+        ("0", "'zero'", "ck_capture_image__sequence"),
+        ("-1", "'minus'", "ck_capture_image__sequence"),
+        ("1", "'again'", "uq_capture_image__session_id_sequence"),
+        ("2", "'screenshots/1.png'", "uq_capture_image__r2_key"),
+        ("2", "''", "ck_capture_image__r2_key"),
+    ):
+        assert refused(captures, IMAGE.format(sequence, name), seen).diag.constraint_name == rule
+    captures.admin.execute(IMAGE.format("2", "'screenshots/2.png'").encode(), [seen])
+
+
+def test_an_image_belongs_to_a_session(captures: CaptureActions) -> None:
+    error = refused(captures, IMAGE.format("1", "'x'"), UUID(int=1))
+    assert error.diag.constraint_name == "fk_capture_image_capture_session_session_id"
+
+
+async def test_the_same_message_of_a_bot_brings_one_image(captures: CaptureActions, seen: UUID) -> None:
+    assert await repository.add_image(captures.api, SCHEMA, seen, "screenshots/2.png", telegram_message_id=1) is None
+    assert captures.count("schedule_ingest.capture_image") == 1
+
+
+# What stays -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("seen")
+@pytest.mark.parametrize("table", ["capture_image", "schedule_version", "schedule_event"])
+@pytest.mark.parametrize("change", ["update {0} set {1} = {1}", "delete from {0}", "truncate {0} cascade"])
+@pytest.mark.parametrize("role", ["", Names().owner])
+def test_images_versions_and_events_are_immutable(table: str, change: str, role: str, captures: CaptureActions) -> None:
+    column = {"capture_image": "r2_key", "schedule_version": "payload", "schedule_event": "event_type"}[table]
+    if role:
+        captures.admin.execute(f"set role {role}".encode())
+    error = refused(captures, change.format(f"schedule_ingest.{table}", column))
+    assert "is append-only" in str(error)
+    captures.admin.execute("reset role")
+    assert captures.count(f"{SCHEMA}.{table}") == 1
+
+
+@pytest.mark.usefixtures("seen")
+@pytest.mark.parametrize("table", ["day_schedule", "day_snapshot"])
+@pytest.mark.parametrize("change", ["delete from {}", "truncate {}"])
+def test_a_day_is_not_forgotten(table: str, change: str, captures: CaptureActions) -> None:
+    assert "is append-only" in str(refused(captures, change.format(f"schedule_ingest.{table}")))
+
+
+def test_a_session_that_left_something_stays(captures: CaptureActions, seen: UUID) -> None:
+    error = refused(captures, "delete from schedule_ingest.capture_session where id = %s", seen)
+    assert isinstance(error, errors.ForeignKeyViolation | errors.RestrictViolation)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "closed_at = duly.clock()",
+        "state = 'processing', locked_by = 'me/1', locked_at = duly.clock()",
+        "state = 'failed', error = 'because'",
+    ],
+)
+def test_no_image_comes_after_a_session_was_closed_or_taken(how: str, captures: CaptureActions, seen: UUID) -> None:
+    captures.admin.execute(f"update schedule_ingest.capture_session set {how} where id = %s".encode(), [seen])
+    error = refused(captures, IMAGE.format("2", "'late'"), seen)
+    assert (error.sqlstate, "takes no more images" in str(error)) == (ILLEGAL_MOVE, True)
+
+
+async def test_whoever_closes_a_session_waits_for_the_image_that_is_on_its_way(
+    captures: CaptureActions, seen: UUID, database: str
+) -> None:
+    close = "update schedule_ingest.capture_session set closed_at = duly.clock() where id = %s"
+    async with captures.api.transaction():
+        await repository.add_image(captures.api, SCHEMA, seen, "screenshots/2.png")
+        closing = asyncio.create_task(asyncio.to_thread(captures.admin.execute, close.encode(), [seen]))
+        await asyncio.to_thread(wait_until_blocked, database)
+    await closing
+    created, closed = captures.rows(
+        "select max(i.created_at), max(s.closed_at) from schedule_ingest.capture_image as i"
+        " join schedule_ingest.capture_session as s on s.id = i.session_id where s.id = %s",
+        seen,
+    )[0]
+    assert created < closed
+
+
+# Versions and their pointer -------------------------------------------------------------------------------------------
+
+
+VERSION = (
+    "insert into schedule_ingest.schedule_version (user_id, schedule_date, version, session_id, payload, payload_hash)"
+    f" select user_id, '{DAY}', %s, id, '{{}}', 'hash' from schedule_ingest.capture_session where id = %s"
+)
+
+
+async def held(captures: CaptureActions, user: int = ANNA) -> UUID:
+    """A session that a worker holds."""
+    await captures.open(user)
+    (lease,) = await captures.claim()
+    return lease.key
+
+
+def pointer(captures: CaptureActions) -> list[int]:
+    """Where the days point."""
+    return captures.values("select current_version from schedule_ingest.day_schedule")
+
+
+@pytest.mark.lawless
+async def test_versions_have_no_gap_and_move_the_pointer(captures: CaptureActions) -> None:
+    for version in (1, 2, 3):
+        for wrong in {0, version + 1, version + 2}:
+            error = refused(captures, VERSION, wrong, await held(captures))
+            assert error.sqlstate in (ILLEGAL_MOVE, "23514")
+        captures.admin.execute(VERSION.encode(), [version, await held(captures)])
+        assert pointer(captures) == [version]
+    for taken in (1, 2, 3):
+        assert isinstance(refused(captures, VERSION, taken, await held(captures)), errors.UniqueViolation)
+
+
+@pytest.mark.lawless
+async def test_a_session_makes_one_version(captures: CaptureActions) -> None:
+    key = await held(captures)
+    captures.admin.execute(VERSION.encode(), [1, key])
+    assert refused(captures, VERSION, 2, key).diag.constraint_name == "uq_schedule_version__session_id"
+
+
+@pytest.mark.lawless
+async def test_several_versions_in_one_statement_count_like_several_statements(captures: CaptureActions) -> None:
+    for user in (1, 2):
+        await held(captures, user)
+    captures.admin.execute(VERSION.replace("%s", "1", 1).split(" where ")[0].encode())
+    assert pointer(captures) == [1, 1]
+    for user in (1, 2):
+        await held(captures, user)
+    error = refused(captures, VERSION.replace("%s", "3", 1).split(" where ")[0] + " where state = 'processing' limit 2")
+    assert isinstance(error, errors.UniqueViolation) or error.sqlstate == ILLEGAL_MOVE
+    assert pointer(captures) == [1, 1]
+
+
+@pytest.mark.parametrize("state", ["pending", "failed", "another's"])
+async def test_a_version_comes_of_a_session_that_is_being_processed_and_of_the_same_person(
+    state: str, captures: CaptureActions
+) -> None:
+    key = await captures.open() if state == "pending" else await held(captures)
+    if state == "failed":
+        captures.admin.execute(
+            "update schedule_ingest.capture_session set state = 'failed', error = 'because', locked_by = null,"
+            " locked_at = null, lease_seconds = null"
+        )
+    statement = VERSION.replace("select user_id", "select 7") if state == "another's" else VERSION
+    error = refused(captures, statement, 1, key)
+    assert (error.sqlstate, "no version can come of it" in str(error)) == (ILLEGAL_MOVE, True)
+    assert pointer(captures) == []
+
+
+async def insert_version(connection: AsyncConnection[Any], version: int, key: UUID) -> None:
+    """A version, as a worker that minds no lock would write it."""
+    await connection.execute(VERSION.encode(), [version, key])
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_of_two_who_write_the_same_version_at_once_one_wins(
+    is_committed: bool, captures: CaptureActions, database: str
+) -> None:
+    one, two = await held(captures), await held(captures)
+    async with await connect(make_conninfo(database, user=Names().worker)) as other:
+        async with captures.worker.transaction(force_rollback=not is_committed):
+            await insert_version(captures.worker, 1, one)
+            second = asyncio.create_task(insert_version(other, 1, two))
+            await asyncio.to_thread(wait_until_blocked, database)
+        if is_committed:
+            with pytest.raises(errors.UniqueViolation):
+                await second
+        else:
+            await second
+    assert pointer(captures) == [1]
+    assert captures.values("select session_id from schedule_ingest.schedule_version") == [one if is_committed else two]
+
+
+@pytest.mark.lawless
+async def test_nobody_writes_the_next_version_before_the_last_is_there(captures: CaptureActions, database: str) -> None:
+    one, two = await held(captures), await held(captures)
+    async with await connect(make_conninfo(database, user=Names().worker)) as other, captures.worker.transaction():
+        await insert_version(captures.worker, 1, one)
+        with pytest.raises(psycopg.Error, match="versions of a day have no gap") as refusal:
+            await insert_version(other, 2, two)
+    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert pointer(captures) == [1]
+
+
+@pytest.mark.usefixtures("seen")
+@pytest.mark.parametrize("role", ["", Names().owner])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into schedule_ingest.day_schedule values (7, '2026-02-10', 1)",
+        "update schedule_ingest.day_schedule set current_version = 2",
+        "update schedule_ingest.day_schedule set current_version = 1",
+        "update schedule_ingest.day_schedule set user_id = 7",
+    ],
+)
+def test_the_pointer_is_moved_by_versions_alone(statement: str, role: str, captures: CaptureActions) -> None:
+    if role:
+        captures.admin.execute(f"set role {role}".encode())
+    error = refused(captures, statement)
+    assert (error.sqlstate, "a pointer that no version moves refused" in str(error)) == (ILLEGAL_MOVE, True)
+
+
+def test_not_even_a_trigger_moves_the_pointer_but_to_the_next_version(captures: CaptureActions, seen: UUID) -> None:
+    captures.admin.execute(
+        "create function schedule_ingest.meddle() returns trigger language plpgsql as $$ begin"
+        " update schedule_ingest.day_schedule set current_version = current_version + 2; return null; end $$;"
+        "create trigger meddle after insert on schedule_ingest.capture_image"
+        " for each row execute function schedule_ingest.meddle()"
+    )
+    assert "a step that is not to the next version refused" in str(refused(captures, IMAGE.format("2", "'x'"), seen))
+
+
+# Snapshots and events -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("seen")
+def test_a_session_writes_its_snapshot_once(captures: CaptureActions) -> None:
+    error = refused(captures, "update schedule_ingest.day_snapshot set updated_at = duly.clock()")
+    assert (error.sqlstate, "a second snapshot of one session" in str(error)) == (ILLEGAL_MOVE, True)
+
+
+@pytest.mark.lawless
+@pytest.mark.usefixtures("seen")
+async def test_an_event_is_known_by_its_session_too(captures: CaptureActions) -> None:
+    again = (
+        "insert into schedule_ingest.schedule_event select gen_random_uuid(), user_id, schedule_date, event_type,"
+        " location_fingerprint, customer_fingerprint, old_value_hash, new_value_hash, old_value, new_value,"
+        " detected_at, {}, seq + {} from schedule_ingest.schedule_event"
+    )
+    error = refused(captures, again.format("source_session_id", 1))
+    assert error.diag.constraint_name == "uq_schedule_event__dedupe"
+    other = f"'{await captures.open()}'"
+    error = refused(captures, again.format(other, 0))
+    assert error.diag.constraint_name == "uq_schedule_event__user_id_schedule_date_seq"
+    captures.admin.execute(again.format(other, 1).encode())
+    assert captures.count("schedule_ingest.schedule_event") == 2
+
+
+@pytest.mark.usefixtures("seen")
+@pytest.mark.parametrize("table", ["day_snapshot", "schedule_event", "schedule_notification"])
+def test_what_a_session_left_names_a_session_that_is_there(table: str, captures: CaptureActions) -> None:
+    foreign = captures.values(
+        "select conname from pg_constraint where conrelid = %s::regclass and contype = 'f'", f"schedule_ingest.{table}"
+    )
+    assert foreign == [f"fk_{table}_capture_session_source_session_id"]
+
+
+# Who may do what ------------------------------------------------------------------------------------------------------
+
+RIGHTS = {
+    "worker": {
+        "capture_session": {"select", "update"},
+        "capture_image": {"select"},
+        "day_schedule": {"select"},
+        "schedule_version": {"select", "insert"},
+        "day_snapshot": {"select", "insert", "update"},
+        "schedule_event": {"select", "insert"},
+        "schedule_notification": {"select", "insert"},
+    },
+    "api": {table: {"select", "insert"} if table == "capture_image" else {"select"} for table in TABLES},
+    "readonly": {table: {"select"} for table in TABLES},
+}
+BEGUN = {"id", "user_id", "payload", "given_at", "closed_at"}  # of a session, by whoever begins it
+COLUMNS = {("api", "insert"): BEGUN, ("api", "update"): {"closed_at"}, ("worker", "insert"): BEGUN}
+
+
+@pytest.mark.parametrize("part", ROLES)
+@pytest.mark.parametrize("table", TABLES)
+def test_each_role_has_the_rights_it_needs_and_no_other(part: str, table: str, captures: CaptureActions) -> None:
+    every = ("select", "insert", "update", "delete", "truncate", "references", "trigger")
+    asked = "select has_table_privilege(%s, %s, %s)"
+    role, name = getattr(Names(), part), f"schedule_ingest.{table}"
+    assert {right for right in every if captures.one(asked, role, name, right)} == RIGHTS[part][table]
+
+
+@pytest.mark.parametrize(("part", "right"), COLUMNS)
+def test_the_api_begins_and_closes_sessions_a_worker_begins_further_days_and_nobody_begins_anything_else(
+    part: str, right: str, captures: CaptureActions
+) -> None:
+    columns = captures.values(
+        "select attname from pg_attribute where attrelid = 'schedule_ingest.capture_session'::regclass and attnum > 0"
+    )
+    asked = "select has_column_privilege(%s, 'schedule_ingest.capture_session', %s, %s)"
+    granted = {column for column in columns if captures.one(asked, getattr(Names(), part), column, right)}
+    assert granted == COLUMNS[part, right]
+
+
+@pytest.mark.usefixtures("seen")
+@pytest.mark.parametrize("part", ROLES)
+def test_no_role_moves_the_pointer_or_rewrites_the_past(part: str, database: str) -> None:
+    with psycopg.connect(make_conninfo(database, user=getattr(Names(), part)), autocommit=True) as connection:
+        for statement in (
+            "update schedule_ingest.day_schedule set current_version = 2",
+            "insert into schedule_ingest.day_schedule values (7, '2026-02-10', 1)",
+            "delete from schedule_ingest.day_schedule",
+            "update schedule_ingest.schedule_version set payload = '{}'",
+            "delete from schedule_ingest.schedule_version",
+            "update schedule_ingest.schedule_event set event_type = 'shift_added'",
+            "delete from schedule_ingest.capture_image",
+            "alter table schedule_ingest.schedule_version disable trigger all",
+        ):
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(statement)
+
+
+async def test_another_persons_session_is_not_there(captures: CaptureActions, seen: UUID) -> None:
+    assert await repository.find_session(captures.api, SCHEMA, ANNA, seen) is None
+    assert not await repository.lock_open_session(captures.api, SCHEMA, ANNA, seen)
+    assert not await repository.close_session(captures.api, SCHEMA, ANNA, seen)
+    assert captures.one("select closed_at from schedule_ingest.capture_session where id = %s", seen) is None

@@ -1,0 +1,302 @@
+"""Photographs that show several days: the session keeps the first, and each other day becomes a session of its own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid5
+
+import pytest
+
+from duly.apps.ingest.endings import written
+from duly.apps.ingest.explain import result_in_words
+from duly.apps.ingest.pages import MAX_DAYS, Page, Span, split_days
+from duly.apps.ingest.reading import Captured, Input, Observed, observed
+from duly.apps.ingest.work import CaptureWork, Shape
+from duly.canonical_json import Json
+from duly.db.migrations import Names
+from duly.db.pool import open_pool
+from duly.errors import InvalidArgument
+from duly.lease.operations import Lease
+from tests.support.fixtures import address_for
+from tests.support.ingest.actions import ANNA, LEASE, CaptureActions
+from tests.support.ingest.strategies import payload
+
+MONDAY, TUESDAY, WEDNESDAY = "2026-09-07", "2026-09-08", "2026-09-09"
+WHOLE, MORNING, EVENING = (Span(0, 1440),), (Span(0, 720),), (Span(720, 1440),)
+SESSIONS = (
+    "select id, user_id, state::text, payload ->> 'schedule_date', closed_at is not null, given_at is not null"
+    " from schedule_ingest.capture_session order by payload ->> 'schedule_date' nulls first"
+)
+
+
+def entry(start: str, title: str = "Städning") -> dict[str, Json]:
+    """A shift of two hours."""
+    return {"start": start, "end": f"{int(start[:2]) + 2:02}:00", "title": title, "location": "Askim"}
+
+
+def page(
+    day: str | None, *starts: str, covers: tuple[Span, ...] = WHOLE, photograph: int = 1, title: str = "Städning"
+) -> Page:
+    """What a photograph shows of a day."""
+    entries: list[Json] = [entry(start, title) for start in starts]
+    shown: dict[str, Json] = {"entries": entries} if day is None else {"schedule_date": day, "entries": entries}
+    return Page(shown, covers, photograph)
+
+
+class Photographs:
+    """Shows what a test says."""
+
+    input = Input.PHOTOGRAPHS
+    has_limits = True
+
+    def __init__(self, *pages: Page) -> None:
+        self.pages = pages
+
+    async def read(self, captured: Captured) -> Sequence[Page]:  # noqa: ARG002
+        """The pages."""
+        return self.pages
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+async def see(*pages: Page) -> Observed:
+    """What a session shows whose photographs show these pages."""
+    return await observed(Photographs(*pages), Captured(UUID(int=1), ANNA, ("a",)), None)
+
+
+def starts_of(seen: Observed) -> dict[str, list[str]]:
+    """The days that were seen, and when their shifts begin."""
+    days = (seen.seen, *seen.further)
+    return {day.schedule_date.isoformat(): [shift.start for shift in day.shifts] for day in days}
+
+
+# Which days are seen --------------------------------------------------------------------------------------------------
+
+
+async def test_the_first_day_is_the_earliest_whatever_the_order_of_the_photographs() -> None:
+    seen = await see(page(TUESDAY, "09:00"), page(WEDNESDAY, "10:00"), page(MONDAY, "08:00", "12:00"))
+    assert starts_of(seen) == {MONDAY: ["08:00", "12:00"], TUESDAY: ["09:00"], WEDNESDAY: ["10:00"]}
+    assert (seen.seen.schedule_date.isoformat(), seen.covers, seen.images) == (MONDAY, WHOLE, 1)
+
+
+async def test_pages_of_one_day_are_put_together_day_by_day() -> None:
+    seen = await see(
+        page(MONDAY, "08:00", "12:00", covers=MORNING),
+        page(TUESDAY, "09:00", "12:00", covers=MORNING),
+        page(MONDAY, "12:00", "18:00", covers=EVENING, photograph=2),
+        page(TUESDAY, "12:00", "20:00", covers=EVENING, photograph=2),
+    )
+    assert starts_of(seen) == {MONDAY: ["08:00", "12:00", "18:00"], TUESDAY: ["09:00", "12:00", "20:00"]}
+    assert seen.covers == (*MORNING, *EVENING)
+
+
+@pytest.mark.parametrize(
+    ("tuesday", "is_whole"),
+    [
+        ([WHOLE], True),
+        ([MORNING, EVENING], True),
+        ([EVENING, MORNING], True),
+        ([(Span(0, 900), Span(600, 600)), EVENING], True),
+        ([MORNING], False),
+        ([EVENING], False),
+        ([MORNING, (Span(721, 1440),)], False),  # between two photographs that do not overlap a shift may be hidden
+        ([MORNING, (Span(720, 1000),)], False),
+    ],
+)
+async def test_every_one_of_several_days_must_be_seen_as_a_whole(
+    tuesday: Sequence[tuple[Span, ...]], is_whole: bool
+) -> None:
+    pages = [page(MONDAY, "08:00"), *(page(TUESDAY, "12:00", covers=covers) for covers in tuesday)]
+    if is_whole:
+        assert list(starts_of(await see(*pages))) == [MONDAY, TUESDAY]
+        return
+    with pytest.raises(InvalidArgument) as refused:
+        await see(*pages)
+    assert str(refused.value) == (
+        "schedule_date: the photographs show several days, 2026-09-07 and 2026-09-08, and do not show 2026-09-08 from "
+        "beginning to end; send 2026-09-08 by itself, and the other days again"
+    )
+
+
+async def test_the_days_that_are_not_seen_as_a_whole_are_all_named() -> None:
+    with pytest.raises(InvalidArgument, match=r"show 2026-09-07 and 2026-09-09 from .* send each of them by itself"):
+        await see(page(MONDAY, "08:00", covers=EVENING), page(TUESDAY, "09:00"), page(WEDNESDAY, "10:00", covers=()))
+
+
+async def test_one_day_alone_may_be_seen_in_part() -> None:
+    seen = await see(page(MONDAY, "12:00", covers=EVENING), page(MONDAY, "18:00", covers=()))
+    assert (starts_of(seen), seen.covers, seen.further) == ({MONDAY: ["12:00", "18:00"]}, EVENING, ())
+
+
+async def test_a_photograph_without_a_date_beside_several_days_is_refused_by_its_number() -> None:
+    with pytest.raises(
+        InvalidArgument, match="photograph 3 shows no date, and the others show 2026-09-07 and 2026-09-08"
+    ):
+        await see(page(MONDAY, "08:00"), page(TUESDAY, "09:00", photograph=2), page(None, "10:00", photograph=3))
+
+
+async def test_a_day_without_a_shift_among_others_stays_as_it_is_known() -> None:
+    """The header of the next day at the foot of a list, or a day off in a week: nothing of it is removed."""
+    seen = await see(page(MONDAY, "08:00"), page(TUESDAY, covers=()), page(WEDNESDAY, "10:00"))
+    assert (list(starts_of(seen)), [day.isoformat() for day in seen.empty_days]) == ([MONDAY, WEDNESDAY], [TUESDAY])
+    alone = await see(page(MONDAY, "12:00", covers=EVENING), page(TUESDAY, covers=()))
+    assert (starts_of(alone), alone.covers, alone.further) == ({MONDAY: ["12:00"]}, EVENING, ())
+
+
+def test_more_days_than_a_session_takes_are_refused() -> None:
+    pages = [page(f"20{year}-01-01", "08:00") for year in range(10, 11 + MAX_DAYS)]
+    assert len(split_days(pages[:MAX_DAYS])) == MAX_DAYS
+    with pytest.raises(InvalidArgument, match=f"show {MAX_DAYS + 1} days, more than {MAX_DAYS}; send them in several"):
+        split_days(pages)
+
+
+# What becomes of them -------------------------------------------------------------------------------------------------
+
+
+async def claim_photographs(captures: CaptureActions, *pages: Page) -> tuple[CaptureWork, Lease]:
+    """A session whose photographs show these pages, claimed by a worker that is about to begin."""
+    work = captures.work(Photographs(*pages))
+    await work.prepare(captures.worker)
+    await captures.open()
+    (lease,) = await captures.claim(work)
+    return work, lease
+
+
+def further(session: UUID, *days: str) -> list[dict[str, str]]:
+    """The sessions that these days become."""
+    return [{"schedule_date": day, "session_id": str(uuid5(session, day))} for day in days]
+
+
+async def test_the_session_keeps_its_first_day_and_each_other_day_becomes_a_session(captures: CaptureActions) -> None:
+    work, lease = await claim_photographs(
+        captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00", "13:00"), page(WEDNESDAY)
+    )
+    await captures.finish([lease], work)
+    other = uuid5(lease.key, TUESDAY)
+    assert captures.rows(SESSIONS) == [
+        (lease.key, ANNA, "done", None, False, False),
+        (other, ANNA, "pending", TUESDAY, True, True),
+    ]
+    result = captures.one("select result from schedule_ingest.capture_session where id = %s", lease.key)
+    assert (result["schedule_date"], result["version"], result["unseen"]) == (MONDAY, 1, 0)
+    assert (result["further_days"], result["empty_days"]) == (further(lease.key, TUESDAY), [WEDNESDAY])
+    captures.verify()
+    leases = await captures.claim(limit=10)  # by any worker, as data
+    assert await captures.finish(leases) == {other}
+    shown = "select schedule_date::text, session_id from schedule_ingest.schedule_version order by schedule_date"
+    assert captures.rows(shown) == [(MONDAY, lease.key), (TUESDAY, other)]
+    assert captures.counts() == {
+        "schedule_version": 2,
+        "schedule_event": 3,
+        "schedule_notification": 3,
+        "day_snapshot": 2,
+        "day_schedule": 2,
+    }
+    captures.verify()
+
+
+async def test_a_repeat_after_a_lost_answer_adds_no_session_twice(captures: CaptureActions) -> None:
+    work, lease = await claim_photographs(captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00"))
+    for _ in range(2):
+        assert await captures.finish([lease], work) == {lease.key}
+    assert captures.count("schedule_ingest.capture_session") == 2
+    captures.verify()
+
+
+async def test_a_further_day_that_has_its_session_already_keeps_it_as_it_is(captures: CaptureActions) -> None:
+    work, lease = await claim_photographs(captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00"))
+    captures.admin.execute(
+        "insert into schedule_ingest.capture_session (id, user_id) values (%s, %s)", [uuid5(lease.key, TUESDAY), ANNA]
+    )
+    assert await captures.finish([lease], work) == {lease.key}
+    assert captures.rows("select payload, state::text from schedule_ingest.capture_session order by state") == [
+        (None, "done"),
+        (None, "pending"),
+    ]
+
+
+async def test_a_worker_that_lost_the_session_adds_no_day(captures: CaptureActions) -> None:
+    work, lease = await claim_photographs(captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00"))
+    captures.advance_clock(LEASE + 1)
+    (taken_over,) = await work.claim_lapsed(captures.worker, "worker-2", 1)
+    assert await captures.finish([lease], work) == frozenset()
+    assert captures.count("schedule_ingest.capture_session") == 1
+    assert await captures.finish([taken_over], work) == {lease.key}
+    assert captures.count("schedule_ingest.capture_session") == 2
+    captures.verify()
+
+
+async def test_days_that_cannot_be_taken_fail_the_session_and_leave_nothing(captures: CaptureActions) -> None:
+    work, lease = await claim_photographs(captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00", covers=MORNING))
+    await captures.finish([lease], work)
+    state, error = captures.rows("select state::text, error from schedule_ingest.capture_session")[0]
+    assert (state, "do not show 2026-09-08 from beginning to end" in error) == ("failed", True)
+    assert set(captures.counts().values()) == {0}
+    captures.verify()
+
+
+async def test_where_a_backend_owns_the_sessions_several_days_are_refused(captures: CaptureActions) -> None:
+    work = captures.work(Photographs(page(MONDAY, "08:00"), page(TUESDAY, "09:00")))
+    work.shape = Shape(can_add_sessions=False)
+    async with open_pool(address_for(captures.admin, Names().worker), size=1) as pool:
+        work.lend(pool)
+        with pytest.raises(InvalidArgument, match=r"days, 2026-09-07 and 2026-09-08; .* send each day by itself"):
+            await work.look(Captured(UUID(int=1), ANNA), None)
+        work.shape = Shape()
+        assert (await work.look(Captured(UUID(int=1), ANNA), None)).further
+
+
+# What is told of them -------------------------------------------------------------------------------------------------
+
+RESULT: Mapping[str, Any] = {
+    "outcome": "changed",
+    "input": "ocr",
+    "schedule_date": MONDAY,
+    "version": 1,
+    "events": 2,
+    "notifications": 2,
+    "further_days": [{"schedule_date": TUESDAY, "session_id": "a"}, {"schedule_date": WEDNESDAY, "session_id": "b"}],
+    "empty_days": ["2026-09-12"],
+}
+
+
+@pytest.mark.parametrize("outcome", ["changed", "unchanged"])
+def test_every_outcome_names_the_sessions_of_the_further_days(outcome: str) -> None:
+    words = "2026-09-08 became session a, 2026-09-09 became session b; 2026-09-12 shows no shift and stayed as known"
+    result = {**RESULT, "outcome": outcome}
+    assert result_in_words(result).endswith(f"; {words}")
+    assert words in written(result).text
+
+
+def test_every_outcome_tells_what_was_odd_in_the_photographs() -> None:
+    odd = "'Fredag 7 september 2026': 2026-09-07 is a Monday"
+    assert result_in_words({**RESULT, "notes": [odd]}).endswith(f"; note: {odd}")
+
+
+TOLD = {
+    "en": "Your screenshots show 2 days: 2026-09-07, 2026-09-08. You get a message for each day that changed.",
+    "sv": "Dina skärmbilder visar 2 dagar: 2026-09-07, 2026-09-08. Du får ett meddelande för varje ändrad dag.",
+    "zh": "您的截图显示了 2 天：2026-09-07、2026-09-08。有变化的日子会分别通知您。",  # noqa: RUF001
+}
+
+
+@pytest.mark.parametrize("language", TOLD)
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_who_sent_them_by_a_bot_hears_which_days_they_show(
+    captures: CaptureActions, language: str, is_known: bool
+) -> None:
+    captures.add_user("anna", telegram_id=ANNA, language=language)
+    if is_known:
+        await captures.capture({**payload(), "schedule_date": MONDAY, "entries": [entry("08:00")]})
+    work = captures.work(Photographs(page(MONDAY, "08:00"), page(TUESDAY, "09:00")))
+    await work.prepare(captures.worker)
+    key = await captures.open()
+    captures.admin.execute(
+        "insert into schedule_ingest.capture_image (session_id, sequence, r2_key, telegram_message_id)"
+        " values (%(key)s, 1, 'a', 7)",
+        {"key": key},
+    )
+    await captures.finish(await captures.claim(work), work)
+    told = captures.rows("select kind, payload ->> 'text' from duly.outbox")
+    assert told == [("capture.several", TOLD[language])]
+    captures.verify()

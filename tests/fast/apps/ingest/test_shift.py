@@ -1,0 +1,146 @@
+"""Who, where, when and what for, out of the words of an entry."""
+
+from typing import Any
+
+import pytest
+
+from duly.apps.ingest.canonical import observe
+from duly.apps.ingest.labels import ShiftType, find_label
+from duly.apps.ingest.shift import Shift, distance
+from tests.support.ingest.strategies import payload
+
+
+def shift(title: str = "Anna Svensson • Städning", start: str = "10:00", end: str = "14:00", **more: Any) -> Shift:
+    """The shift of one entry."""
+    (found,) = observe(payload({"start": start, "end": end, "title": title, **more})).shifts
+    return found
+
+
+@pytest.mark.parametrize(
+    ("title", "customer", "label", "kind"),
+    [
+        ("Anna Svensson • Städning 4h", "Anna Svensson", "Städning", "WORK"),
+        ("anna svensson · städning", "Anna Svensson", "Städning", "WORK"),
+        ("Anna Svensson Fönsterputs 2h 30m", "Anna Svensson", "Fönsterputs", "WORK"),
+        ("Cleaning", "", "Cleaning", "WORK"),
+        ("Lunch", "", "Lunch", "BREAK"),
+        ("Vård av barn", "", "Vård Av Barn", "LEAVE"),
+        ("Ej disponibel", "", "Ej Disponibel", "UNAVAILABLE"),
+        ("Personalmöte 25m", "", "Personalmöte", "MEETING"),
+        ("Bergs Städservice AB • Kontor", "Bergs Städservice Ab", "Kontor", "WORK"),
+        ("AB • Kontor", "Ab", "Kontor", "WORK"),
+        ("Brf 12 Eken", "Brf 12 Eken", "", "UNKNOWN"),
+        ("Someone • Something Odd", "Someone", "Something Odd", "UNKNOWN"),
+        ("Stadning", "", "Städning", "WORK"),
+        ("Fonsterputz", "", "Fönsterputs", "WORK"),
+        ("4h", "4h", "", "UNKNOWN"),
+        ("Städning hos Anna Svensson", "Anna Svensson", "Städning", "WORK"),
+        ("Städning kök", "", "Städning Kök", "WORK"),
+        ("Anna • Städning kök avbokad", "Anna", "Städning Kök Avbokad", "WORK"),
+        ("Avbokad städning", "", "Städning Avbokad", "WORK"),
+        ("Anna • Avbokad städning", "Anna", "Avbokad Städning", "WORK"),
+        ("Anna Svensson avbokad", "Anna Svensson", "Avbokad", "UNAVAILABLE"),
+        ("Anna Svensson • Avbokad", "Anna Svensson", "Avbokad", "UNAVAILABLE"),
+        ("Avbokad", "", "Avbokad", "UNAVAILABLE"),
+        ("Anna Svensson • Möte", "Anna Svensson", "Möte", "MEETING"),
+        ("Möte med chefen", "", "Möte Med Chefen", "MEETING"),
+        ("Lunch på kontoret", "", "Lunch På Kontoret", "BREAK"),
+        ("Städning • Anna Svensson", "Anna Svensson", "Städning", "WORK"),
+        ("Anna Svensson •", "Anna Svensson", "", "UNKNOWN"),
+    ],
+)
+def test_a_title_is_customer_label_and_type(title: str, customer: str, label: str, kind: str) -> None:
+    found = shift(title)
+    assert (found.customer_name, found.raw_type_label, found.shift_type) == (customer, label, kind)
+
+
+@pytest.mark.parametrize(
+    ("address", "location", "parts"),
+    [
+        ("Storgatan 12 B, 412 58 Göteborg", "", ("Storgatan", "12B", "412 58", "Göteborg", "Göteborg")),
+        ("storgatan 12b 41258 göteborg", "", ("Storgatan", "12B", "412 58", "Göteborg", "Göteborg")),
+        ("Göteborg, Storgatan 1", "", ("Storgatan", "1", "", "", "Göteborg")),
+        ("Storgatan 1", "Billdal", ("Storgatan", "1", "", "", "Billdal")),
+        ("Storgatan 1 Västra Frölunda", "", ("Storgatan", "1", "", "", "Västra Frölunda")),
+        ("", "Billdal", ("", "", "", "", "Billdal")),
+        ("", "Storgatan 1, Billdal", ("Storgatan", "1", "", "", "Billdal")),
+        ("Slottet", "Billdal", ("Slottet", "", "", "", "Billdal")),
+        ("", "", ("", "", "", "", "")),
+    ],
+)
+def test_an_address_has_parts(address: str, location: str, parts: tuple[str, ...]) -> None:
+    found = shift(address=address, location=location)
+    assert (found.street, found.street_number, found.postal_code, found.postal_area, found.city) == parts
+
+
+@pytest.mark.parametrize(
+    ("address", "location", "whole"),
+    [
+        ("Storgatan 1 uppgång B, 412 58 Göteborg", "", "Storgatan 1, 412 58 Göteborg, Uppgång B"),
+        ("Storgatan 1, Port 3, 412 58 Göteborg", "Billdal", "Storgatan 1, 412 58 Göteborg, Port 3 Billdal"),
+        ("Storgatan 1 2 tr ner Västra Frölunda", "Plan 3", "Storgatan 1 2, Västra Frölunda, Tr Ner Plan 3"),
+        ("Storgatan 1, Göteborg", "Göteborg", "Storgatan 1, Göteborg"),
+        ("Storgatan 1", "Billdal", "Storgatan 1, Billdal"),
+        ("", "Billdal", "Billdal"),
+    ],
+)
+def test_no_word_of_an_address_is_lost(address: str, location: str, whole: str) -> None:
+    assert shift(address=address, location=location).address == whole
+
+
+def test_how_long_it_takes_is_left_out_where_the_times_say_so() -> None:
+    assert shift("Anna • Städning 4h").title == "Anna • Städning"
+    assert shift("Anna • Städning 3h 59m").title == "Anna • Städning 3h 59m"
+    assert shift("Anna • Städning • 4 h").title == "Anna • Städning"
+    assert shift("4h").title == "4h"
+
+
+def test_an_address_makes_work_of_a_shift_without_a_label() -> None:
+    assert shift("Anna", address="Storgatan 1").shift_type == ShiftType.WORK
+    assert shift("Anna").shift_type == ShiftType.UNKNOWN
+
+
+def test_the_order_in_which_an_address_is_written_makes_no_other_place() -> None:
+    one = shift(address="Göteborg, Storgatan 1")
+    other = shift(address="Storgatan 1, 412 58 Göteborg")
+    assert one.location_fingerprint == other.location_fingerprint
+    assert one != other  # the postal code is new, and an event will say so
+
+
+def test_two_people_who_share_surname_and_initial_are_two() -> None:
+    anna, anders = shift("Anna Svensson • Städning"), shift("Anders Svensson • Städning")
+    assert anna.customer_fingerprint != anders.customer_fingerprint
+
+
+def test_a_name_read_in_another_order_is_the_same_customer() -> None:
+    assert shift("Svensson Anna • Städning").customer_fingerprint == shift().customer_fingerprint
+    assert shift("Bergs AB • Städning").customer_fingerprint == shift("Bergs • Städning").customer_fingerprint
+
+
+def test_a_camera_reads_letters_as_digits_and_it_is_the_same_place() -> None:
+    assert (
+        shift(address="St0rgatan lO, Göteborg").location_fingerprint
+        == shift(address="Storgatan 10, Göteborg").location_fingerprint
+    )
+    assert (
+        shift(address="Storgatan 1, Göteborg").location_fingerprint
+        != shift(address="Storgatan 10, Göteborg").location_fingerprint
+    )
+
+
+def test_a_shift_without_an_address_is_placed_by_its_city() -> None:
+    assert shift(location="Billdal").location_fingerprint == shift("Lunch", location="Billdal").location_fingerprint
+    assert shift(location="Billdal").location_fingerprint != shift(location="Mölndal").location_fingerprint
+
+
+def test_a_customer_called_like_a_label_is_no_label() -> None:
+    assert shift("Lunch • Städning").customer_fingerprint != shift("Lunch").customer_fingerprint
+
+
+def test_times_are_apart_around_the_clock() -> None:
+    assert distance(shift(start="23:50", end="06:00"), shift(start="00:10", end="06:00")) == 20
+
+
+def test_words_that_are_no_label_are_none() -> None:
+    assert find_label(()) is None
+    assert find_label(("Svensson",)) is None

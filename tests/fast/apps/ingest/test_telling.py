@@ -1,0 +1,158 @@
+"""Whoever sent screenshots hears what came of them: why they could not be read, or that nothing changed; once."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from duly.apps.ingest.reading import Captured, Input, Page
+from duly.apps.ingest.states import TOO_MANY_STARTS
+from duly.apps.ingest.telling import LONGEST_WHY, failed, unchanged
+from duly.apps.ingest.work import CaptureWork
+from duly.canonical_json import Json
+from duly.errors import InvalidArgument
+from tests.full.apps.ingest.test_worker import state
+from tests.support.ingest.actions import LEASE, CaptureActions
+from tests.support.ingest.strategies import payload
+
+ENTRY = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Billdal"}
+WHY = "none of the photographs shows a date"
+PEOPLE = {"anna": (42, "en"), "bo": (43, "sv"), "chen": (44, "zh"), "dieter": (45, "de")}
+FAILED = {
+    "anna": f"Your screenshots could not be read, and nothing was changed:\n{WHY}",
+    "bo": f"Dina skärmbilder kunde inte läsas, och ingenting är ändrat:\n{WHY}",
+    "chen": f"无法识别您的截图，日程没有改动：\n{WHY}",  # noqa: RUF001
+    "dieter": f"Your screenshots could not be read, and nothing was changed:\n{WHY}",
+}
+UNCHANGED = {
+    "anna": "Your screenshots are read: nothing changed on 2026-02-10.",
+    "bo": "Dina skärmbilder är lästa: ingenting är ändrat den 2026-02-10.",
+    "chen": "您的截图已识别：2026-02-10 没有变化。",  # noqa: RUF001
+    "dieter": "Your screenshots are read: nothing changed on 2026-02-10.",
+}
+
+
+class Photographs:
+    """Shows everybody the same day, or says why there is none to see."""
+
+    input = Input.PHOTOGRAPHS
+    has_limits = True
+
+    def __init__(self, day: Mapping[str, Json] | None = None) -> None:
+        self.day = day
+
+    async def read(self, captured: Captured) -> Sequence[Page]:  # noqa: ARG002
+        """The day."""
+        if self.day is None:
+            raise InvalidArgument(WHY)
+        return [Page(self.day)]
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+def add_people(captures: CaptureActions) -> None:
+    """Make a user of everybody."""
+    for uid, (number, language) in PEOPLE.items():
+        captures.add_user(uid, telegram_id=number, language=language)
+
+
+async def ready(captures: CaptureActions, reader: Photographs) -> CaptureWork:
+    """Work as a worker has it that is about to begin."""
+    work = captures.work(reader)
+    await work.prepare(captures.worker)
+    return work
+
+
+async def send(captures: CaptureActions, user: int, message: int | None = None) -> UUID:
+    """A session with a screenshot, by a message of a bot or without."""
+    key = await captures.open(user)
+    captures.admin.execute(
+        "insert into schedule_ingest.capture_image (session_id, sequence, r2_key, telegram_message_id)"
+        " values (%(key)s, 1, 'a/' || gen_random_uuid(), %(message)s)",
+        {"key": key, "message": message},
+    )
+    return key
+
+
+def told(captures: CaptureActions) -> list[tuple[Any, ...]]:
+    """Whom, how, what about, in which words, and of which session."""
+    return captures.rows(
+        "select recipient, channel, kind, payload ->> 'text', (payload ->> 'session')::uuid from duly.outbox"
+        " order by recipient, seq"
+    )
+
+
+async def test_whoever_sent_screenshots_hears_in_their_language_why_they_could_not_be_read(
+    captures: CaptureActions,
+) -> None:
+    add_people(captures)
+    work = await ready(captures, Photographs())
+    keys = {uid: await send(captures, number) for uid, (number, _) in PEOPLE.items()}
+    leases = await captures.claim(work, limit=10)
+    await captures.finish(leases, work)
+    assert told(captures) == [(uid, "telegram", "capture.failed", FAILED[uid], key) for uid, key in keys.items()]
+    assert {state(captures, key)[0] for key in keys.values()} == {"failed"}
+    await captures.finish(leases, work)  # after a lost answer
+    assert len(told(captures)) == len(keys)
+    captures.verify()
+
+
+async def test_who_sent_them_by_a_bot_hears_even_that_nothing_changed_and_nobody_hears_it_twice(
+    captures: CaptureActions,
+) -> None:
+    add_people(captures)
+    work = await ready(captures, Photographs(payload(ENTRY)))
+    for uid, (number, _) in PEOPLE.items():
+        changed, bot, other = [await send(captures, number, message) for message in (1, 2, None)]
+        for _ in range(3):
+            await captures.finish(await captures.claim(work), work)
+        assert {state(captures, key)[0] for key in (changed, bot, other)} == {"done"}
+        mine = [row for row in told(captures) if row[0] == uid]
+        assert mine == [(uid, "telegram", "capture.unchanged", UNCHANGED[uid], bot)]
+    told_of_changes = captures.count("schedule_ingest.schedule_notification")  # as they always were
+    assert told_of_changes == len(PEOPLE)
+    captures.verify()
+
+
+async def test_strangers_and_whoever_sent_no_screenshot_are_not_told(captures: CaptureActions) -> None:
+    add_people(captures)
+    work = await ready(captures, Photographs())
+    keys = [await send(captures, 7), await captures.open(42)]
+    await captures.finish(await captures.claim(work, limit=10), work)
+    assert {state(captures, key)[0] for key in keys} == {"failed"}
+    assert told(captures) == []
+
+
+async def test_a_session_that_is_not_ours_any_more_is_not_told_of(captures: CaptureActions) -> None:
+    add_people(captures)
+    work = await ready(captures, Photographs())
+    key = await send(captures, 42)
+    leases = await captures.claim(work)
+    captures.advance_clock(LEASE + 1)
+    await work.claim_lapsed(captures.worker, "worker-2", 1)
+    assert await captures.finish(leases, work) == frozenset()
+    assert (state(captures, key)[0], told(captures)) == ("processing", [])
+
+
+async def test_whoever_sent_a_session_that_no_worker_survived_is_told(captures: CaptureActions) -> None:
+    add_people(captures)
+    work = await ready(captures, Photographs())
+    key = await send(captures, 42)
+    await captures.claim(work)
+    for _ in range(work.pace.most_starts - 1):
+        captures.advance_clock(LEASE + 1)
+        assert await work.claim_lapsed(captures.worker, "worker-2", 1)
+    captures.advance_clock(LEASE + 1)
+    assert await work.sweep(captures.worker) == 1
+    assert await work.sweep(captures.worker) == 0
+    words = f"Your screenshots could not be read, and nothing was changed:\n{TOO_MANY_STARTS}"
+    assert told(captures) == [("anna", "telegram", "capture.failed", words, key)]
+    captures.verify()
+
+
+def test_every_language_says_everything_and_nothing_too_long() -> None:
+    news = failed(UUID(int=1), "x" * 4000), unchanged(UUID(int=1), date(2026, 2, 10))
+    for each in news:
+        assert list(each.texts) == ["en", "sv", "zh"]
+        assert all(len(text) < LONGEST_WHY + 100 for text in each.texts.values())

@@ -1,0 +1,207 @@
+"""A promise that is broken is told of once, and again when it is kept and broken anew, however many workers look."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from duly.apps.posts.alerts import LOOK_SECONDS, Alerts, take_objectives, write_alerts
+from duly.apps.posts.slo import objectives_now
+from duly.apps.posts.work import PostWork
+from duly.settings import Settings
+from duly.wiring import works_of
+from tests.fast.apps.posts.test_work import PACE, Reader
+from tests.support.actions import working
+from tests.support.posts.actions import HOURS, Connection, PostActions
+
+ALERTS = Alerts()
+
+
+def told(posts: PostActions) -> list[tuple[str, str, int]]:
+    """Every alert, in the order they were written: kind, promise, number."""
+    asked = (
+        "select kind, payload ->> 'slo', (payload ->> 'breach')::int from duly.outbox where kind like 'slo.%'"
+        " order by seq"
+    )
+    return posts.admin.execute(asked).fetchall()
+
+
+async def look(connection: Connection) -> int:
+    """Look once, as a worker does."""
+    async with connection.transaction():
+        return await ALERTS.look(connection)
+
+
+def fail_intents(posts: PostActions, failed: int, made: int) -> None:
+    """So many requests ended badly in this minute, and so many well."""
+    posts.admin.execute(
+        "insert into posts.intent_minutes (minute, outcome, intents)"
+        " select date_trunc('minute', duly.clock(), 'UTC'), o, n"
+        " from (values ('UNEXPECTED', %s::bigint), ('CREATED', %s::bigint)) as g (o, n) where n > 0"
+        " on conflict (minute, outcome) do update set intents = excluded.intents + posts.intent_minutes.intents",
+        [failed, made],
+    )
+
+
+async def test_promises_that_are_kept_are_not_told_of(posts: PostActions, worker: Connection) -> None:
+    fail_intents(posts, 0, 1000)
+    assert await look(worker) == 0
+    assert told(posts) == []
+
+
+async def test_a_breach_is_told_once_and_again_when_it_comes_back(posts: PostActions, worker: Connection) -> None:
+    fail_intents(posts, 10, 90)
+    assert await look(worker) == 1
+    assert told(posts) == [("slo.breached", "intents", 1)]
+    for _ in range(3):  # still broken an hour later
+        posts.advance_clock(HOURS)
+        assert await look(worker) == 0
+    posts.advance_clock(31 * 24 * HOURS)  # out of the window: kept again
+    assert await look(worker) == 1
+    posts.advance_clock(HOURS)
+    assert await look(worker) == 0
+    fail_intents(posts, 1, 9)
+    posts.advance_clock(LOOK_SECONDS + 1)
+    assert await look(worker) == 1
+    assert told(posts) == [
+        ("slo.breached", "intents", 1),
+        ("slo.recovered", "intents", 1),
+        ("slo.breached", "intents", 2),
+    ]
+
+
+async def test_an_alert_says_which_promise_and_how_it_stands(posts: PostActions, worker: Connection) -> None:
+    fail_intents(posts, 10, 90)
+    await look(worker)
+    row = posts.admin.execute("select channel, recipient, status, payload from duly.outbox").fetchone()
+    assert row
+    channel, recipient, status, payload = row
+    assert (channel, recipient, status) == ("console", "operator", "pending")
+    assert payload["text"] == (
+        "A promise is broken: more than 99.5 % of intents succeed.\n"
+        "Measured: 0.9, of 0.995; 10 of 100 bad. See: duly slo"
+    )
+    assert (payload["slo"], payload["events"], payload["bad"]) == ("intents", 100, 10)
+    assert payload["since"].endswith("Z")
+
+
+async def test_nobody_looks_twice_in_a_minute(posts: PostActions, worker: Connection) -> None:
+    assert await look(worker) == 0
+    fail_intents(posts, 10, 90)
+    posts.advance_clock(LOOK_SECONDS / 2)
+    assert await look(worker) == 0
+    posts.advance_clock(LOOK_SECONDS)
+    assert await look(worker) == 1
+
+
+async def test_a_clock_that_was_set_back_keeps_nobody_from_looking(posts: PostActions, worker: Connection) -> None:
+    await look(worker)
+    posts.advance_clock(-24 * HOURS)
+    fail_intents(posts, 10, 90)
+    assert await look(worker) == 1
+
+
+async def test_while_one_looks_others_pass_by(posts: PostActions, worker: Connection, other: Connection) -> None:
+    fail_intents(posts, 10, 90)
+    async with worker.transaction():
+        assert await take_objectives(worker) == ["intents", "lag", "stuck"]
+        assert await look(other) == 0  # without waiting
+        await write_alerts(worker, await objectives_now(worker), "console", "operator")
+    assert await look(other) == 0
+    assert told(posts) == [("slo.breached", "intents", 1)]
+
+
+async def test_two_that_found_the_same_write_one_message(
+    posts: PostActions, worker: Connection, other: Connection
+) -> None:
+    """Even if both looked at the same time: the number of the breach is the message's key."""
+    fail_intents(posts, 10, 90)
+    found = await objectives_now(worker)
+    async with worker.transaction():
+        assert len(await write_alerts(worker, found, "console", "operator")) == 1
+        late = asyncio.create_task(write_alerts(other, found, "console", "operator"))
+        await posts.until(lambda: is_waiting(posts))
+    assert await late == []
+    assert told(posts) == [("slo.breached", "intents", 1)]
+
+
+def is_waiting(posts: PostActions) -> bool:
+    """Does somebody wait for a lock in this database?"""
+    row = posts.admin.execute(
+        "select exists (select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database())"
+    ).fetchone()
+    return bool(row and row[0])
+
+
+async def test_a_breach_whose_transaction_ends_badly_is_told_by_the_next(
+    posts: PostActions, worker: Connection
+) -> None:
+    fail_intents(posts, 10, 90)
+    async with worker.transaction(force_rollback=True):
+        assert await ALERTS.look(worker) == 1
+    assert told(posts) == []
+    assert await look(worker) == 1
+
+
+@pytest.mark.lawless  # a post is made to be stuck, which the laws do not allow
+async def test_posts_that_are_late_and_posts_that_are_stuck_are_told_of(posts: PostActions, worker: Connection) -> None:
+    posts.create_due("anna", "bo")
+    posts.advance_clock(HOURS)
+    (lease, _) = await posts.claim(2)
+    await posts.release(lease)
+    posts.admin.execute("set session_replication_role = replica")
+    posts.admin.execute(
+        "update posts.posts set processing_since = duly.clock() - interval '16 min' where status = 'PROCESSING'"
+    )
+    posts.admin.execute("set session_replication_role = origin")
+    assert await look(worker) == 2
+    assert told(posts) == [("slo.breached", "lag", 1), ("slo.breached", "stuck", 1)]
+    assert await posts.sweep() == 0
+    posts.advance_clock(2 * HOURS)
+    assert await posts.sweep() == 1  # nothing is stuck any more
+    assert await look(worker) == 1
+    assert told(posts)[2:] == [("slo.recovered", "stuck", 1)]
+
+
+async def test_workers_that_race_tell_once(posts: PostActions, dsn: str) -> None:
+    """Breach, an hour, recovery and breach again, with two workers that look as often as they can."""
+    fail_intents(posts, 10, 90)
+    one, another = (PostWork(Reader(), PACE, alerts=ALERTS) for _ in range(2))
+    async with working(dsn, one), working(dsn, another):
+        await posts.until(lambda: len(told(posts)) == 1)
+        before = looked_at(posts)
+        posts.advance_clock(HOURS)
+        await posts.until(lambda: looked_at(posts) > before)
+        assert told(posts) == [("slo.breached", "intents", 1)]
+        posts.advance_clock(31 * 24 * HOURS)
+        await posts.until(lambda: len(told(posts)) == 2)
+        fail_intents(posts, 10, 90)
+        posts.advance_clock(LOOK_SECONDS + 1)
+        await posts.until(lambda: len(told(posts)) == 3)
+    assert told(posts) == [
+        ("slo.breached", "intents", 1),
+        ("slo.recovered", "intents", 1),
+        ("slo.breached", "intents", 2),
+    ]
+
+
+def looked_at(posts: PostActions) -> Any:
+    """When somebody last looked."""
+    return posts.one("select min(looked_at) from posts.objectives")
+
+
+# Settings -------------------------------------------------------------------------------------------------------------
+
+
+def test_who_is_told_is_said_by_the_settings() -> None:
+    (work,) = works_of(Settings(DULY_ALERT_CHANNEL="apprise", DULY_ALERT_RECIPIENT="anna"), ["posts"])  # type: ignore[call-arg]
+    assert isinstance(work, PostWork)
+    assert work.alerts == Alerts("apprise", "anna")
+    (plain,) = works_of(Settings(), ["posts"])
+    assert isinstance(plain, PostWork)
+    assert plain.alerts == Alerts("console", "operator")
+
+
+def test_a_channel_that_goes_to_somebody_needs_somebody() -> None:
+    with pytest.raises(ValueError, match="DULY_ALERT_CHANNEL=apprise needs somebody to tell"):
+        Settings(DULY_ALERT_CHANNEL="apprise")  # type: ignore[call-arg]

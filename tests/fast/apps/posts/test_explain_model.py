@@ -1,0 +1,18 @@
+"""Random states: what explain calls takeable is what is taken next, and nothing else."""
+
+import pytest
+
+from duly.db.pool import Pool
+from tests.fast.apps.posts.test_explain import pool
+from tests.support.explain.posts import check_posts
+from tests.support.posts.actions import PostActions
+
+__all__ = ["pool"]
+
+SEEDS = range(5)
+
+
+@pytest.mark.lawless
+async def test_what_is_called_takeable_is_taken_and_nothing_else(posts: PostActions, pool: Pool) -> None:
+    for seed in SEEDS:
+        await check_posts(seed, posts, pool)

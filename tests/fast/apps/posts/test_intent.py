@@ -1,0 +1,185 @@
+"""One post per author and UTC day, the same request twice, and what leaves."""
+
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import errors
+from psycopg.conninfo import make_conninfo
+
+from duly.apps.posts.model import kept_name
+from duly.apps.posts.repository import ALREADY_POSTED, NO_IMAGE, REQUEST_ID_REUSED
+from duly.db.migrations import Names
+from tests.support.locks import wait_until_blocked
+from tests.support.posts.actions import HOURS, INTENT, Admin, PostActions, digest_of
+
+DAY = 24 * HOURS
+
+
+def set_time(posts: PostActions, clock: str) -> None:
+    """Move the database's clock to a time of its present UTC day."""
+    row = posts.admin.execute(
+        "select extract(epoch from (date_trunc('day', duly.clock(), 'UTC') + %s::interval - duly.clock()))::float8",
+        [clock],
+    ).fetchone()
+    assert row is not None
+    posts.advance_clock(row[0])
+
+
+def test_a_second_post_of_the_day_is_refused_with_the_first_ones_id(posts: PostActions) -> None:
+    set_time(posts, "12:00")
+    (key,) = posts.create()
+    with pytest.raises(psycopg.DatabaseError) as refusal:
+        posts.create_intent()
+    assert (refusal.value.sqlstate, refusal.value.diag.message_detail) == (ALREADY_POSTED, str(key))
+    assert (posts.count("posts.posts"), posts.count("posts.daily_locks"), posts.count("posts.idempotency_keys")) == (
+        1,
+        1,
+        1,
+    )
+    posts.create("bo")
+    posts.verify()
+
+
+def test_the_day_turns_at_midnight_utc(posts: PostActions) -> None:
+    set_time(posts, "23:59:50")
+    posts.create()
+    posts.advance_clock(20)
+    posts.create()
+    first, second = posts.columns("daily_key")
+    assert first < second
+    assert {lock for (lock,) in posts.admin.execute("select id from posts.daily_locks")} == {
+        f"{first}_UTC",
+        f"{second}_UTC",
+    }
+    posts.verify()
+
+
+def test_the_same_request_gets_the_answer_it_got_also_after_midnight_and_after_the_release(posts: PostActions) -> None:
+    set_time(posts, "23:59:50")
+    request, upload = uuid4(), posts.upload("anna")
+    first = posts.create_intent(request=request, upload=upload)
+    posts.advance_clock(20)
+    assert posts.create_intent(request=request, upload=upload) == (False, first[1])
+    posts.advance_clock(DAY)
+    assert posts.create_intent(request=request, upload=upload, is_kept=False) == (False, first[1])
+    assert (first[0], posts.count("posts.posts")) == (True, 1)
+
+
+def test_another_request_under_the_same_id_is_refused_and_the_ids_of_others_are_theirs(posts: PostActions) -> None:
+    request = uuid4()
+    posts.create_intent(request=request)
+    with pytest.raises(psycopg.DatabaseError) as refusal:
+        posts.create_intent(caption="another", request=request)
+    assert refusal.value.sqlstate == REQUEST_ID_REUSED
+    assert posts.create_intent("bo", request=request)[0]
+
+
+def test_an_image_must_be_there_and_be_the_authors(posts: PostActions) -> None:
+    for upload, is_kept in ((posts.upload("bo"), True), (f"temp/{uuid4()}.jpg", True), (posts.upload("anna"), False)):
+        with pytest.raises(psycopg.DatabaseError) as refusal:
+            posts.create_intent(upload=upload, is_kept=is_kept)
+        assert refusal.value.sqlstate == NO_IMAGE
+    assert [posts.count(f"posts.{name}") for name in ("posts", "daily_locks", "idempotency_keys")] == [0, 0, 0]
+
+
+def test_a_refused_request_may_come_again_the_next_day(posts: PostActions) -> None:
+    set_time(posts, "12:00")
+    posts.create()
+    request, upload = uuid4(), posts.upload("anna")
+    with pytest.raises(psycopg.DatabaseError):
+        posts.create_intent(request=request, upload=upload)
+    posts.advance_clock(DAY - HOURS)
+    assert posts.create_intent(request=request, upload=upload)[0]
+
+
+def test_whoever_waits_for_the_same_request_gets_its_answer(posts: PostActions, admin: Admin) -> None:
+    """Two of one request: the second waits for the first to commit, and is then answered the same."""
+    request, upload = uuid4(), posts.upload("anna")
+    given = ["anna", request, digest_of("My day"), "My day", upload, True]
+    dsn = make_conninfo(admin.info.dsn, user=Names().api)
+    with psycopg.connect(dsn) as first, psycopg.connect(dsn) as second, ThreadPoolExecutor(1) as threads:
+        made = first.execute(INTENT, given).fetchone()
+        waiting = threads.submit(lambda: second.execute(INTENT, given).fetchone())
+        wait_until_blocked(admin.info.dsn)
+        first.commit()
+        answered = waiting.result(timeout=30)
+    assert made is not None
+    assert answered == (False, made[1])
+
+
+def test_whoever_waits_for_a_request_that_is_undone_makes_the_post(posts: PostActions, admin: Admin) -> None:
+    request, upload = uuid4(), posts.upload("anna")
+    given = ["anna", request, digest_of("My day"), "My day", upload, True]
+    dsn = make_conninfo(admin.info.dsn, user=Names().api)
+    with psycopg.connect(dsn) as first, psycopg.connect(dsn) as second, ThreadPoolExecutor(1) as threads:
+        first.execute(INTENT, given)
+        waiting = threads.submit(lambda: second.execute(INTENT, given).fetchone())
+        wait_until_blocked(admin.info.dsn)
+        first.rollback()
+        answered = waiting.result(timeout=30)
+        second.commit()
+    assert answered is not None
+    assert answered[0]
+    posts.verify()
+
+
+async def test_an_edit_that_races_with_the_claim_loses_cleanly(posts: PostActions, admin: Admin) -> None:
+    (key,) = posts.create_due()
+    edit = "update posts.posts set caption = 'late' where id = %s and status = 'PENDING' returning id"
+    with ThreadPoolExecutor(1) as threads:
+        async with posts.worker.transaction():
+            (lease,) = await posts.claim()
+            waiting = threads.submit(lambda: posts.api.execute(edit, [key]).fetchall())
+            wait_until_blocked(admin.info.dsn)
+        assert waiting.result(timeout=30) == []
+    assert lease.row["caption"] == "My day"
+    assert posts.columns("caption", "status") == [("My day", "PROCESSING")]
+
+
+def test_a_daily_key_tells_author_and_day_apart(admin: Admin) -> None:
+    """The day has eight digits at the end: nobody's key can be read as another's, whatever they are called."""
+    keys = "select posts.daily_key('a', '2024-01-01Z'), posts.daily_key('a_20240101', '2024-01-02Z')"
+    assert admin.execute(keys).fetchone() == ("a_20240101", "a_20240101_20240102")
+    with pytest.raises(errors.CheckViolation):
+        admin.execute("insert into \"user\".users (uid) values ('_a')")
+    asked = "select posts.daily_key('anna', '2024-01-01T23:30:00-02:00')"
+    assert admin.execute(asked).fetchone() == ("anna_20240102",)
+
+
+def test_answers_are_kept_for_thirty_days(posts: PostActions) -> None:
+    posts.create()
+    asked = "select posts.retain(100)"
+    posts.advance_clock(29 * DAY)
+    assert posts.admin.execute(asked).fetchone() == (0,)
+    posts.advance_clock(2 * DAY)
+    assert posts.admin.execute(asked).fetchone() == (1,)
+    assert (posts.count("posts.posts"), posts.count("posts.daily_locks")) == (1, 1)
+    posts.verify()
+
+
+def test_an_upload_leaves_after_a_day_and_takes_what_was_kept_for_no_post(posts: PostActions, admin: Admin) -> None:
+    used, unused = posts.upload("anna"), posts.upload("bo")
+    posts.create_intent(upload=used)
+    asked = "select name, kept from posts.expire_uploads(100) order by kept"
+    assert admin.execute(asked).fetchall() == []
+    posts.advance_clock(DAY + 1)
+    assert admin.execute(asked).fetchall() == [(unused, kept_name(unused)), (used, None)]
+    assert posts.count("posts.uploads") == 0
+
+
+def test_an_upload_that_becomes_a_post_this_instant_is_not_swept_away(posts: PostActions, admin: Admin) -> None:
+    upload = posts.upload("anna")
+    posts.advance_clock(DAY + 1)
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as api:
+        api.execute(INTENT, ["anna", uuid4(), digest_of("x"), "x", upload, True])
+        assert admin.execute("select * from posts.expire_uploads(100)").fetchall() == []
+    assert admin.execute("select name, kept from posts.expire_uploads(100)").fetchall() == [(upload, None)]
+
+
+@pytest.mark.parametrize("name", ["temp/../secret.jpg", "temp/x.jpg", "posts/anna/1.jpg", f"temp/{UUID(int=1)}.png"])
+def test_only_names_of_ours_are_uploads(name: str, posts: PostActions) -> None:
+    posts.add_user("anna")
+    with pytest.raises(errors.CheckViolation):
+        posts.api.execute("insert into posts.uploads (name, author_id) values (%s, 'anna')", [name])

@@ -1,0 +1,133 @@
+"""The laws of holding a row, on posts: every statement that posts share with the other lease tables, on every major.
+
+A holder of a post may write no free text: where a law writes a note, it is told again here in codes. The laws of
+changing state are in `test_machine.py`.
+"""
+
+import pytest
+
+from duly.apps.posts import POST, POST_MACHINE
+from duly.db.pool import connect
+from duly.errors import LeaseLost
+from duly.lease.operations import find_lapsed, release, renew, settle, sweep
+from tests.fast.lease.test_lease import (
+    LEASE,
+    Admin,
+    hold,
+    look,
+    put,
+    take_over,
+    test_what_follows_a_settle_in_its_transaction_is_fenced,
+)
+from tests.support.conformance.everywhere import *  # noqa: F403
+from tests.support.conformance.fixtures import Clock, Connection
+from tests.support.conformance.tables import Shape
+
+__all__ = ["test_what_follows_a_settle_in_its_transaction_is_fenced"]
+
+TEN_MINUTES = 600.0
+
+
+@pytest.fixture
+def shape() -> Shape:
+    """Posts; as documents of the first version, which may be due at any time."""
+    return Shape(
+        of=POST,
+        machine=POST_MACHINE,
+        end="RELEASED",
+        note="ai_error",
+        poison="no code",
+        required={"author_id": "anna", "legacy": "{}"},
+    )
+
+
+@pytest.fixture(autouse=True)
+def author(admin: Admin) -> None:
+    """Whoever posts is known."""
+    admin.execute("insert into \"user\".users (uid) values ('anna')")
+
+
+async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(connection, shape)
+    assert await settle(connection, lease, shape.end, ai_error=("text", "FIRST"))
+    assert not await settle(other, lease, shape.end, ai_error=("text", "SECOND"))
+    assert look(admin, shape, "ai_error") == ["FIRST"]
+    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+    assert look(admin, shape, "version") == [3]
+
+
+async def test_a_lapse_returns_the_post_and_keeps_its_start(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 2)
+    await hold(connection, shape, most=2)
+    assert await find_lapsed(other, shape.of) == list(await sweep(other, shape.of)) == []
+    clock.advance(LEASE + 1)
+    found = await find_lapsed(other, shape.of)
+    assert found == [row["id"] for row in await sweep(other, shape.of)]
+    assert await sweep(other, shape.of) == []
+    for column, expected in {
+        "status": "PENDING",
+        "lease_owner": None,
+        "lease_expires_at": None,
+        "processing_since": None,
+        "process_attempts": 1,
+        "released_at": None,
+        "version": 3,
+    }.items():
+        assert look(admin, shape, column) == [expected] * 2, column
+
+
+async def test_only_the_posts_that_are_named_are_swept(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 3)
+    held = await hold(connection, shape, most=3)
+    clock.advance(LEASE + 1)
+    assert [row["id"] for row in await sweep(connection, shape.of, keys=[held[1].key])] == [held[1].key]
+    assert sorted(look(admin, shape, "status")) == ["PENDING", "PROCESSING", "PROCESSING"]
+
+
+async def test_a_hand_back_repeated_after_its_answer_was_lost_gives_one_start_back(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    await hold(connection, shape)
+    clock.advance(LEASE + 1)
+    (lease,) = await take_over(connection, shape)
+    assert look(admin, shape, shape.of.starts) == [2]
+    await release(connection, [lease])
+    await release(other, [lease])
+    assert look(admin, shape, shape.of.starts) == [1]
+    assert (await renew(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+
+
+async def test_no_lease_lasts_longer_than_ten_minutes_however_often_it_is_renewed(
+    shape: Shape, connection: Connection, workers: str, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(connection, shape)
+    held = 0.0
+    while held + 0.9 * LEASE < TEN_MINUTES:
+        clock.advance(0.9 * LEASE)
+        held += 0.9 * LEASE
+        assert (await renew(connection, [lease], lease_seconds=LEASE)).renewed == {lease.claim}
+    async with await connect(workers) as other:
+        assert await sweep(other, shape.of) == []
+        clock.advance(TEN_MINUTES - held + 1)
+        assert (await renew(connection, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+        assert len(await take_over(other, shape)) == 1
+    with pytest.raises(LeaseLost):
+        await settle(connection, lease, shape.end)
+
+
+def test_no_index_contains_what_the_guard_writes_at_every_change(shape: Shape, admin: Admin) -> None:
+    indexed = admin.execute(
+        "select distinct a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
+        " and a.attnum = any (i.indkey) where i.indrelid = %s::regclass",
+        [str(shape.of)],
+    ).fetchall()
+    assert not {"version", "updated_at", "processing_since"} & {name for (name,) in indexed}

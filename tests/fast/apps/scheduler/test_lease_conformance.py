@@ -1,0 +1,43 @@
+"""The laws of holding a row, on plans: every statement that they share with the other lease tables.
+
+A plan has no timeline of its own: what becomes of it is its schedule's and its runs'.
+"""
+
+import pytest
+
+from duly.apps.scheduler.states import PLAN, SCHEDULE_MACHINE, UNPLANNABLE
+from duly.lease.operations import claim_lapsed, quarantine
+from tests.fast.lease.test_lease import LEASE, Admin, hold, look, put
+from tests.support.conformance.everywhere import *  # noqa: F403
+from tests.support.conformance.fixtures import Clock, Connection
+from tests.support.conformance.noted import *  # noqa: F403
+from tests.support.conformance.tables import Shape
+
+
+@pytest.fixture
+def shape() -> Shape:
+    """Plans."""
+    return Shape(of=PLAN, machine=SCHEDULE_MACHINE, end="waiting", note="last_error", poison="x" * 2049)
+
+
+@pytest.fixture(autouse=True)
+def alone(admin: Admin) -> None:
+    """Plans get on without their schedules here, and number themselves."""
+    admin.execute("alter table scheduler.job_plans drop constraint fk_job_plans_jobs_job_id")
+    admin.execute("create sequence numbers")
+    admin.execute("alter table scheduler.job_plans alter job_id set default nextval('numbers')")
+
+
+async def test_a_plan_started_too_often_is_stuck_and_says_why(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 2)
+    await hold(connection, shape)
+    for _ in range(2):
+        clock.advance(LEASE + 1)
+        await claim_lapsed(connection, PLAN, "worker-1", lease_seconds=LEASE, most_starts=3)
+    clock.advance(LEASE + 1)
+    assert await claim_lapsed(connection, PLAN, "worker-1", lease_seconds=LEASE, most_starts=3) == []
+    (row,) = await quarantine(connection, PLAN, most_starts=3)
+    assert (row["state"], row["last_error"]) == ("stuck", UNPLANNABLE)
+    assert sorted(look(admin, shape, "starts")) == [0, 3]

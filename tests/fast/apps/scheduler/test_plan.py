@@ -1,0 +1,344 @@
+"""Runs are made ahead of time: one for every period, whoever plans, and whatever is done to the schedule meanwhile."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.apps.scheduler import service
+from duly.apps.scheduler.model import NewSchedule, Status
+from duly.apps.scheduler.plan import Planning, plan
+from duly.apps.scheduler.work import ScheduleWork
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.errors import IllegalMove, InvalidArgument, KeyReused, NotFound
+from duly.lease.work import Finished, Pace, StopSign
+from duly.outcomes import Created, Existing
+from tests.support.scheduler.actions import MONTHLY, ScheduleActions
+
+DAILY = "cron: 0 10 * * *"
+HOURLY = "cron: 0 * * * *"
+START = "2026-11-16T09:00:00+00:00"
+
+
+def planning(rule: str, **changes: object) -> Planning:
+    """A schedule as a planner sees it."""
+    at = datetime(2026, 11, 16, 9, tzinfo=UTC)
+    given = {
+        "job_id": 1,
+        "rule": rule,
+        "zone": "UTC",
+        "first_run_at": at,
+        "advance_minutes": 0,
+        "planned_until": None,
+        "paused_at": None,
+        "skip_before": None,
+        "now": at,
+    }
+    return Planning(**given | changes)  # type: ignore[arg-type]
+
+
+def test_a_plan_has_what_comes_within_the_horizon_and_says_when_to_look_again() -> None:
+    made = plan(planning(DAILY, advance_minutes=1440))
+    assert [(each.period_key, str(each.scheduled_at)[:16]) for each in made.firings] == [
+        ("2026-11-16", "2026-11-16 10:00"),
+        ("2026-11-17", "2026-11-17 10:00"),
+    ]
+    assert [str(each.remind_at)[:16] for each in made.firings] == ["2026-11-15 10:00", "2026-11-16 10:00"]
+    assert str(made.next_at)[:16] == "2026-11-18 10:00"
+    assert str(made.plan_at)[:16] == "2026-11-17 09:00"  # a day and an hour before
+
+
+def test_what_was_missed_while_paused_reminds_nobody() -> None:
+    asked = planning(HOURLY, now=datetime(2026, 11, 16, 12, 30, tzinfo=UTC))
+    made = plan(planning(HOURLY, now=asked.now, skip_before=asked.now))
+    assert [each.remind_at is None for each in made.firings] == [True, True, True, True, False]
+
+
+async def test_the_first_run_is_the_rules_first_firing_at_or_after_its_beginning(schedules: ScheduleActions) -> None:
+    schedules.set_clock(START)
+    await schedules.create(first_run_at=datetime(2026, 11, 20, 10, tzinfo=UTC), rule=DAILY)
+    await schedules.plan()
+    assert schedules.runs("id") == []
+    schedules.set_clock("2026-11-20T09:30:00+00:00")
+    await schedules.plan()
+    assert schedules.run_times() == ["2026-11-20 10:00"]
+    assert schedules.runs("period_key", "status") == [("2026-11-20", "pending")]
+
+
+async def test_one_run_for_every_period_of_a_year(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-12-31T23:00:00+00:00")
+    await schedules.create(rule='{"every": "month", "day": 1, "at": "10:00", "tz": "Europe/Stockholm"}')
+    for _ in range(40):
+        schedules.advance_clock(days=10)
+        await schedules.plan()
+    months = [f"2027-{month:02}" for month in range(1, 13)] + ["2028-01", "2028-02"]
+    assert schedules.runs("period_key") == months
+    offsets = {at[11:] for at in schedules.run_times()}
+    assert offsets == {"09:00", "08:00"}  # ten o'clock in Stockholm, winter and summer
+
+
+async def test_eight_planners_make_each_run_once(schedules: ScheduleActions) -> None:
+    schedules.set_clock(START)
+    for nth in range(40):
+        await schedules.create(rule=HOURLY, uid=f"user{nth % 5}")
+    schedules.advance_clock(hours=30)
+
+    async def planner() -> int:
+        work, several = ScheduleWork(Pace()), 0
+        async with await connect(make_conninfo(schedules.admin.info.dsn, user=Names().worker)) as connection:
+            while leases := await work.claim(connection, "planner", 3):
+                calls = [work.call(lease, StopSign()) for lease in leases]
+                finished = [
+                    Finished(lease, await call.function(*call.arguments))
+                    for lease, call in zip(leases, calls, strict=True)
+                ]
+                async with connection.transaction():
+                    several += len(await work.settle(connection, finished))
+        return several
+
+    assert sum(await asyncio.gather(*(planner() for _ in range(8)))) == 40
+    assert schedules.one("select count(*) from scheduler.job_runs") == 40 * 31
+    assert schedules.one("select count(distinct (job_id, period_key)) from scheduler.job_runs") == 40 * 31
+
+
+async def test_a_planner_whose_schedule_was_changed_writes_nothing(schedules: ScheduleActions) -> None:
+    schedules.set_clock(START)
+    schedule = await schedules.create(rule=DAILY)
+    leases = await schedules.work.claim(schedules.worker, "planner", 10)
+    call = schedules.work.call(leases[0], StopSign())
+    outcome = await call.function(*call.arguments)
+    await service.change_schedule(schedules.api, schedule.user_id, schedule.id, {"rule": "cron: 0 11 * * *"})
+    async with schedules.worker.transaction():
+        assert await schedules.work.settle(schedules.worker, [Finished(leases[0], outcome)]) == frozenset()
+    assert schedules.runs("status") == []
+    schedules.set_clock("2026-11-16T10:30:00+00:00")
+    await schedules.plan()
+    assert schedules.run_times() == ["2026-11-16 11:00"]
+
+
+async def test_a_planner_that_dies_is_followed_by_another(schedules: ScheduleActions) -> None:
+    schedules.set_clock(START)
+    await schedules.create(rule=DAILY)
+    assert len(await schedules.work.claim(schedules.worker, "dead", 10)) == 1
+    assert await schedules.plan() == 0
+    schedules.advance_clock(seconds=61)
+    (lease,) = await schedules.work.claim_lapsed(schedules.worker, "heir", 10)
+    call = schedules.work.call(lease, StopSign())
+    async with schedules.worker.transaction():
+        await schedules.work.settle(schedules.worker, [Finished(lease, await call.function(*call.arguments))])
+    assert schedules.run_times() == ["2026-11-16 10:00"]
+
+
+async def test_a_rule_that_cannot_be_read_is_set_aside_and_told(schedules: ScheduleActions) -> None:
+    user = schedules.add_user()
+    schedules.admin.execute(
+        "insert into scheduler.jobs (user_id, name, rule, first_run_at) values (%s, 'bad', 'whenever', duly.now())",
+        [user],
+    )
+    good = await schedules.create(rule=DAILY, first_run_at=schedules.now() - timedelta(days=1))
+    await schedules.plan()
+    (schedule, _) = (await service.list_schedules(schedules.api, user)).items
+    assert schedule.plan_error
+    assert schedule.plan_error.startswith("rule: must begin with `cron:`")
+    assert set(schedules.runs("job_id")) == {good.id}
+    await service.change_schedule(schedules.api, user, schedule.id, {"rule": DAILY})
+    await schedules.plan()
+    assert (await service.get_schedule(schedules.api, user, schedule.id)).plan_error is None
+
+
+# What a person does to a schedule -------------------------------------------------------------------------------------
+
+
+async def test_a_changed_rule_holds_from_its_next_firing(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=DAILY)
+    await schedules.run_cycle()
+    assert schedules.run_times() == ["2026-11-16 10:00"]
+    (first,) = schedules.runs("id")
+    await service.change_schedule(schedules.api, schedule.user_id, schedule.id, {"rule": "cron: 15 10 * * *"})
+    await schedules.run_cycle()
+    assert schedules.run_times() == ["2026-11-16 10:15"]  # nobody had been told of the other
+    assert schedules.path(first) == ["pending", "cancelled"]
+    schedules.set_clock("2026-11-16T10:15:01+00:00")
+    await schedules.run_cycle()
+    assert schedules.runs("status") == ["sent"]
+    await service.change_schedule(schedules.api, schedule.user_id, schedule.id, {"rule": "cron: 30 10 * * *"})
+    schedules.set_clock("2026-11-17T10:30:01+00:00")
+    await schedules.run_cycle()
+    assert schedules.run_times() == ["2026-11-16 10:15", "2026-11-17 10:30"]  # one in every period
+
+
+async def test_a_changed_advance_moves_reminders_that_nobody_has_had(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=DAILY)
+    await schedules.plan()
+    await service.change_schedule(schedules.api, schedule.user_id, schedule.id, {"advance_minutes": 45})
+    assert str(schedules.runs("remind_at")[0])[:16] == "2026-11-16 09:15"
+    await schedules.run_cycle()
+    assert schedules.runs("status") == ["sent"]
+
+
+async def test_paused_takes_back_what_nobody_was_told_of_and_resumed_accounts_for_it(
+    schedules: ScheduleActions,
+) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=HOURLY)
+    await schedules.run_cycle()
+    assert schedules.run_times() == ["2026-11-16 10:00"]
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    assert schedules.runs("status") == []
+    schedules.set_clock("2026-11-16T12:30:00+00:00")
+    await schedules.run_cycle()
+    assert schedules.runs("status") == []
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    await schedules.run_cycle()
+    assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "status", "reason") == [
+        ("10:00", "skipped", "missed: the schedule was paused"),
+        ("11:00", "skipped", "missed: the schedule was paused"),
+        ("12:00", "skipped", "missed: the schedule was paused"),
+        ("13:00", "pending", None),
+    ]
+
+
+async def test_what_was_due_before_the_pause_is_not_blamed_on_it(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule=HOURLY)  # and nobody plans it
+    schedules.set_clock("2026-11-16T11:30:00+00:00")
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    schedules.set_clock("2026-11-16T12:30:00+00:00")
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    await schedules.run_cycle()
+    assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "reason") == [
+        ("10:00", "missed: due before the pause"),
+        ("11:00", "missed: due before the pause"),
+        ("12:00", "missed: the schedule was paused"),
+        ("13:00", None),
+    ]
+
+
+async def test_paused_leaves_open_what_was_sent(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T10:00:01+00:00")
+    schedule = await schedules.create(rule=HOURLY, first_run_at=datetime(2026, 11, 16, 10, tzinfo=UTC))
+    await schedules.run_cycle()
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    assert schedules.runs("status") == ["sent"]
+    await schedules.answer(schedules.run_id())
+    assert schedules.runs("status") == ["confirmed"]
+
+
+async def test_archived_cancels_what_is_open_and_withdraws_its_messages(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T10:00:01+00:00")
+    schedule = await schedules.create(rule="cron: */30 * * * *", first_run_at=datetime(2026, 11, 16, 10, tzinfo=UTC))
+    await schedules.run_cycle()
+    schedules.set_clock("2026-11-16T10:30:01+00:00")
+    await schedules.plan()
+    await schedules.remind()
+    assert schedules.runs("status") == ["sent", "pending", "pending", "pending"]  # the second waits in the outbox
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ARCHIVED)
+    assert set(schedules.runs("status || ': ' || reason")) == {"cancelled: the schedule was archived"}
+    assert schedules.rows("select status, last_error from duly.outbox order by created_at") == [
+        ("sent", None),
+        ("failed", "the schedule was archived"),
+    ]
+    schedules.advance_clock(days=1)
+    await schedules.run_cycle()
+    assert len(schedules.runs("status")) == 4
+    with pytest.raises(IllegalMove):
+        await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    with pytest.raises(IllegalMove):
+        await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
+
+
+async def test_who_moves_to_another_zone_takes_their_schedules_along(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T12:00:00+00:00")
+    schedule = await schedules.create(rule=DAILY)
+    await schedules.plan()
+    schedules.admin.execute("""update "user".users set zone = 'Asia/Tokyo'""")
+    schedules.set_clock("2026-11-17T00:30:00+00:00")
+    await schedules.plan()
+    assert schedules.run_times() == ["2026-11-17 01:00"]
+    assert schedule.zone == "UTC"
+
+
+async def test_a_run_besides_the_rule_comes_once_a_minute(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:00:10+00:00")
+    schedule = await schedules.create(rule=MONTHLY)
+    first = await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
+    again = await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
+    assert isinstance(first, Created)
+    assert again == Existing(first.row)
+    assert first.row.period_key == "fired-2026-11-16T09:00Z"
+    await schedules.run_cycle()
+    assert schedules.runs("status") == ["sent"]
+    schedules.advance_clock(minutes=1)
+    assert isinstance(await service.fire_schedule(schedules.api, schedule.user_id, schedule.id), Created)
+
+
+# Requests -------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_same_request_makes_one_schedule(schedules: ScheduleActions) -> None:
+    user = schedules.add_user()
+    wanted = NewSchedule(name="Rent", rule=MONTHLY, first_run_at=schedules.now())
+    first = await service.add_schedule(schedules.api, user, wanted, "key")
+    again = await service.add_schedule(schedules.api, user, wanted, "key")
+    assert isinstance(first, Created)
+    assert isinstance(again, Existing)
+    assert again.row.id == first.row.id
+    other = NewSchedule(name="Gym", rule=MONTHLY, first_run_at=wanted.first_run_at)
+    with pytest.raises(KeyReused):
+        await service.add_schedule(schedules.api, user, other, "key")
+    assert isinstance(await service.add_schedule(schedules.api, schedules.add_user("bo"), other, "key"), Created)
+
+
+async def test_somebody_elses_schedule_is_not_there(schedules: ScheduleActions) -> None:
+    mine, other = await schedules.create(), schedules.add_user("bo")
+    for question in (
+        service.get_schedule(schedules.api, other, mine.id),
+        service.change_schedule(schedules.api, other, mine.id, {"name": "x"}),
+        service.move_schedule(schedules.api, other, mine.id, Status.PAUSED),
+        service.fire_schedule(schedules.api, other, mine.id),
+    ):
+        with pytest.raises(NotFound):
+            await question
+    assert (await service.list_schedules(schedules.api, other)).items == []
+    assert schedules.rows("select name, status from scheduler.jobs") == [("Rent", "active")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"rule": "cron: 61 * * * *"}, "rule"),
+        ({"name": ""}, "name: must be there"),
+        ({"name": "x" * 121}, "name: must be a text of 1 to 120"),
+        ({"name": "a\0b"}, "name: must be a text"),
+        ({"channel": "Tele gram"}, "channel: must be a name"),
+        ({"advance_minutes": -5}, "advance_minutes: must be between"),
+        ({"first_run_at": datetime(2026, 1, 1)}, "first_run_at: must say its zone"),  # noqa: DTZ001
+        ({"first_run_at": datetime(1999, 1, 1, tzinfo=UTC)}, "first_run_at: must lie in the years"),
+    ],
+)
+async def test_what_cannot_be_is_refused_by_name(
+    wanted: dict[str, Any], words: str, schedules: ScheduleActions
+) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        await schedules.create(**wanted)
+
+
+def test_runs_cannot_be_moved_to_another_time(admin: psycopg.Connection[tuple[object, ...]]) -> None:
+    admin.execute("""insert into "user".users (uid) values ('anna')""")
+    admin.execute(
+        "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+        """ select id, 'x', 'cron: 0 10 1 * *', duly.now() from "user".users"""
+    )
+    admin.execute(
+        "insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)"
+        " select id, 'x', duly.now(), duly.now() from scheduler.jobs"
+    )
+    for change in ("scheduled_at = scheduled_at + interval '1 min'", "period_key = 'y'", "job_id = job_id + 1"):
+        with pytest.raises(psycopg.DatabaseError, match="stay as they are"):
+            admin.execute(f"update scheduler.job_runs set {change}".encode())

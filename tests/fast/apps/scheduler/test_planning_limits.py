@@ -1,0 +1,284 @@
+"""One request cannot fill the disk: rows per schedule, schedules per person and the past are limited."""
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import LiteralString
+
+import psycopg
+import pytest
+
+from duly.apps.scheduler import service
+from duly.apps.scheduler.limits import (
+    MAX_AHEAD_RUNS,
+    MAX_MISSED_RUNS,
+    MAX_PAST_YEARS,
+    MAX_PENDING_RUNS,
+    MAX_SCHEDULES_PER_PERSON,
+)
+from duly.apps.scheduler.model import CatchUp, NewSchedule, RunStatus, Status
+from duly.apps.scheduler.plan import TOO_MANY, Planning, missed_periods, plan
+from duly.apps.scheduler.work import ScheduleWork, finish_archived
+from duly.errors import InvalidArgument, LimitReached, RunClosed
+from tests.support.scheduler.actions import MONTHLY, ScheduleActions
+
+EVERY_MINUTE = "cron: * * * * *"
+DAILY = "cron: 0 10 * * *"
+MANY_RUNS: LiteralString = (
+    "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
+    " select %s, 'p' || n, duly.now() + make_interval(mins => n) from generate_series(%s::int, %s::int) as n"
+)
+MANY_SCHEDULES: LiteralString = (
+    "insert into scheduler.jobs (user_id, name, rule, first_run_at)"
+    " select %s, 'x' || n, %s, duly.now() from generate_series(1, %s) as n"
+)
+
+
+def planning(rule: str, now: datetime, first_run_at: datetime, **changes: object) -> Planning:
+    """A schedule as a planner sees it."""
+    given = {
+        "job_id": 1,
+        "rule": rule,
+        "zone": "UTC",
+        "first_run_at": first_run_at,
+        "advance_minutes": 0,
+        "planned_until": None,
+        "paused_at": None,
+        "skip_before": None,
+        "now": now,
+        "pending": 0,
+    }
+    return Planning(**given | changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("catch_up", list(CatchUp))
+async def test_a_rule_of_every_minute_since_long_ago_writes_no_more_rows_than_the_limit(
+    catch_up: CatchUp, schedules: ScheduleActions
+) -> None:
+    schedules.set_clock("2026-11-16T09:00:30+00:00")
+    begin = datetime(2019, 1, 1, tzinfo=UTC)
+    schedule = await schedules.create(rule=EVERY_MINUTE, first_run_at=begin, catch_up=catch_up, channel="console")
+    await schedules.plan()
+    rows = schedules.one("select count(*) from scheduler.job_runs")
+    assert rows == MAX_MISSED_RUNS + 60  # those within the horizon of an hour
+    assert schedules.one("select count(*) from duly.transition where machine = 'run'") == rows
+    ranges = schedules.rows("select job_id, from_at, until_at, reason from scheduler.missed_ranges")
+    cut = datetime(2026, 11, 16, 9, 1, tzinfo=UTC) - timedelta(minutes=MAX_MISSED_RUNS)
+    assert ranges == [(schedule.id, begin, cut, "missed: more than 100 later ones have come")]
+    await schedules.run_cycle()
+    told = schedules.one("select count(*) from duly.outbox")
+    assert told == {CatchUp.ALL: MAX_MISSED_RUNS, CatchUp.LATEST: 1, CatchUp.NONE: 10}[catch_up]
+
+
+async def test_each_missed_period_of_a_range_can_be_named(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:00:30+00:00")
+    begin = datetime(2025, 11, 16, tzinfo=UTC)
+    schedule = await schedules.create(rule=DAILY, first_run_at=begin)
+    await schedules.plan()
+    rows = schedules.runs("period_key")
+    named: list[str] = []
+    cursor = None
+    while True:
+        page = await service.list_missed(schedules.api, schedule.user_id, schedule.id, cursor=cursor, limit=100)
+        named += [each.period_key for each in page.items]
+        cursor = page.next
+        if cursor is None:
+            break
+    every_day = [(begin + timedelta(days=nth)).date().isoformat() for nth in range(366)]
+    assert named + rows == every_day
+    assert len(rows) == MAX_MISSED_RUNS + 1  # and the one within the horizon
+    assert (
+        (await service.list_missed(schedules.api, schedule.user_id, schedule.id)).items[0].reason.startswith("missed: ")
+    )
+
+
+async def test_what_a_pause_of_months_missed_is_a_range_with_that_reason(schedules: ScheduleActions) -> None:
+    schedules.set_clock("2026-11-16T09:30:00+00:00")
+    schedule = await schedules.create(rule="cron: 0 * * * *")
+    await schedules.run_cycle()
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    schedules.set_clock("2027-02-16T09:30:00+00:00")
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    await schedules.plan()
+    assert len(schedules.runs("id")) <= MAX_MISSED_RUNS + 2
+    assert schedules.rows("select distinct reason from scheduler.missed_ranges") == [
+        ("missed: the schedule was paused",)
+    ]
+
+
+def test_a_range_before_the_pause_says_so() -> None:
+    now = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
+    asked = planning("cron: 0 * * * *", now, now - timedelta(days=100))
+    paused_at, resumed_at = now - timedelta(days=60), now - timedelta(days=20)
+    made = plan(replace(asked, paused_at=paused_at, skip_before=resumed_at))
+    reasons = ["missed: due before the pause", "missed: the schedule was paused", TOO_MANY]
+    assert [each.reason for each in made.missed] == reasons
+    assert made.missed[0].until_at == made.missed[1].from_at == paused_at + timedelta(minutes=30)
+    assert made.missed[1].until_at == made.missed[2].from_at == resumed_at + timedelta(minutes=30)
+
+
+def test_a_plan_of_decades_is_worked_out_at_once() -> None:
+    now = datetime(2026, 11, 16, 9, tzinfo=UTC)
+    for rule in (EVERY_MINUTE, "cron: * * * 1-6 *", "cron: 0 0 29 2 *", '{"every": "day", "at": ["08:00", "17:30"]}'):
+        asked = planning(rule, now, now - timedelta(days=3652))
+        before = time.process_time()
+        made = plan(asked)
+        assert time.process_time() - before < 0.5
+        assert len([each for each in made.firings if each.scheduled_at <= now]) <= MAX_MISSED_RUNS
+        assert made.next_at is not None
+        assert made.next_at > now
+
+
+def test_rows_and_ranges_together_are_every_firing() -> None:
+    now = datetime(2026, 11, 16, 9, 0, 30, tzinfo=UTC)
+    for rule in (
+        "cron: 0 */7 * * *",
+        "cron: 15 3 * * MON-FRI",
+        '{"every": "week", "weekdays": ["mon", "thu"], "at": "09:00"}',
+    ):
+        asked = planning(rule, now, now - timedelta(days=1200))
+        made = plan(asked)
+        named = [each.scheduled_at for one in made.missed for each in missed_periods(one)]
+        all_of_them = plan(replace(asked, pending=-(10**7)), max_missed=10**6).firings
+        assert named + [each.scheduled_at for each in made.firings] == [each.scheduled_at for each in all_of_them]
+        assert len(named) > 0
+
+
+def test_a_week_ahead_of_every_minute_is_planned_in_parts() -> None:
+    now = datetime(2026, 11, 16, 9, tzinfo=UTC)
+    made = plan(planning(EVERY_MINUTE, now, now + timedelta(seconds=1), advance_minutes=10_080))
+    assert len(made.firings) == MAX_AHEAD_RUNS
+    assert made.plan_at is not None
+    assert made.plan_at > now  # not at once again
+    further = planning(EVERY_MINUTE, now, now, advance_minutes=10_080, planned_until=made.planned_until)
+    assert len(plan(further).firings) == MAX_AHEAD_RUNS
+    assert plan(replace(further, pending=MAX_PENDING_RUNS)).firings == []
+    nearly_full = replace(further, pending=MAX_PENDING_RUNS - 300)
+    assert len(plan(nearly_full).firings) == 200  # a hundred are left for runs made besides the rule
+
+
+def test_a_schedule_that_has_no_room_gets_no_rows_of_what_it_missed_either() -> None:
+    now = datetime(2026, 11, 16, 9, tzinfo=UTC)
+    made = plan(planning(EVERY_MINUTE, now, now - timedelta(days=1), pending=MAX_PENDING_RUNS))
+    assert made.firings == []
+    (missed,) = made.missed
+    assert len(list(missed_periods(missed))) == 24 * 60 + 1
+
+
+async def test_a_schedule_that_has_no_room_is_planned_on_later_and_not_stuck(schedules: ScheduleActions) -> None:
+    schedule = await schedules.create(rule=EVERY_MINUTE, advance_minutes=10_080)
+    schedules.admin.execute(MANY_RUNS, [schedule.id, 1, MAX_PENDING_RUNS - 50])
+    await schedules.plan()
+    assert schedules.one("select count(*) from scheduler.job_runs") == MAX_PENDING_RUNS - 50
+    assert schedules.rows("select state, last_error, plan_at > duly.now() from scheduler.job_plans") == [
+        ("waiting", None, True)
+    ]
+
+
+async def test_the_database_refuses_more_open_runs_of_a_schedule_than_the_limit(schedules: ScheduleActions) -> None:
+    schedule = await schedules.create()
+    schedules.admin.execute(MANY_RUNS, [schedule.id, 1, MAX_PENDING_RUNS])
+    with pytest.raises(psycopg.DatabaseError, match=f"has more than {MAX_PENDING_RUNS} pending runs"):
+        schedules.admin.execute(MANY_RUNS, [schedule.id, MAX_PENDING_RUNS + 1, MAX_PENDING_RUNS + 1])
+    part = schedules.one("select min(tableoid::regclass::text) from scheduler.job_runs")
+    into_part = f"insert into {part} (job_id, period_key, scheduled_at) select job_id, 'q', scheduled_at from {part}"
+    with pytest.raises(psycopg.DatabaseError, match=f"has more than {MAX_PENDING_RUNS} pending runs"):
+        schedules.admin.execute(f"{into_part} limit 1".encode())
+    with pytest.raises(LimitReached, match="pending runs"):
+        await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
+
+
+async def test_a_person_has_no_more_schedules_than_the_limit(schedules: ScheduleActions) -> None:
+    user = schedules.add_user()
+    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON])
+    with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules"):
+        await schedules.create()
+    await schedules.create(uid="bo")
+    (first, *_) = (await service.list_schedules(schedules.api, user)).items
+    await service.move_schedule(schedules.api, user, first.id, Status.ARCHIVED)
+    await schedules.create()
+
+
+def test_two_requests_of_one_person_do_not_both_take_the_last_place(schedules: ScheduleActions) -> None:
+    user = schedules.add_user()
+    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON - 1])
+    address = schedules.admin.info.dsn
+    with psycopg.connect(address) as first, psycopg.connect(address) as second:
+        first.execute(MANY_SCHEDULES, [user, MONTHLY, 1])
+        second.execute("set local lock_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            second.execute(MANY_SCHEDULES, [user, MONTHLY, 1])
+        second.rollback()
+        first.commit()
+        with pytest.raises(psycopg.DatabaseError, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules"):
+            second.execute(MANY_SCHEDULES, [user, MONTHLY, 1])
+        second.rollback()
+
+
+async def test_a_beginning_further_back_than_the_limit_is_refused_at_the_door_and_by_the_database(
+    schedules: ScheduleActions,
+) -> None:
+    schedules.set_clock("2026-11-16T09:00:00+00:00")
+    too_early = datetime(2026 - MAX_PAST_YEARS, 11, 16, 8, tzinfo=UTC)
+    with pytest.raises(InvalidArgument, match=f"first_run_at: .* at most {MAX_PAST_YEARS} years"):
+        await schedules.create(first_run_at=too_early)
+    schedule = await schedules.create(first_run_at=too_early + timedelta(days=1))
+    with pytest.raises(InvalidArgument, match="first_run_at"):
+        await service.change_schedule(schedules.api, schedule.user_id, schedule.id, {"first_run_at": too_early})
+    with pytest.raises(psycopg.errors.CheckViolation, match="first_run_at"):
+        schedules.admin.execute("update scheduler.jobs set first_run_at = %s", [too_early])
+    # Years later it may still be changed otherwise.
+    schedules.set_clock("2030-11-16T09:00:00+00:00")
+    changed = await service.change_schedule(schedules.api, schedule.user_id, schedule.id, {"name": "Other"})
+    assert changed.name == "Other"
+
+
+async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(schedules: ScheduleActions) -> None:
+    schedule = await schedules.create()
+    other = await schedules.create(uid="bo")
+    for job in (schedule.id, other.id):
+        schedules.admin.execute(
+            "insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)"
+            " select %s, 'p' || n, duly.now() + make_interval(mins => n), duly.now()"
+            " from generate_series(1, 1300) as n",
+            [job],
+        )
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ARCHIVED)
+    left = "select count(*) from scheduler.job_runs where status = 'pending' and job_id = %s"
+    assert schedules.one(left, schedule.id) == 1300 - 500
+    # What is left is neither reminded of nor answered any more.
+    (run,) = schedules.rows(
+        "select min(id) from scheduler.job_runs where status = 'pending' and job_id = %s", schedule.id
+    )[0]
+    with pytest.raises(RunClosed, match="archived"):
+        await schedules.answer(run)
+    async with schedules.worker.transaction():
+        assert await finish_archived(schedules.worker) == 500
+    assert schedules.one(left, schedule.id) == 300
+    await schedules.remind()
+    assert schedules.one("select count(*) from duly.outbox where recipient = 'anna'") == 0
+    assert isinstance(schedules.work, ScheduleWork)
+    more = 1
+    while more:
+        async with schedules.worker.transaction():
+            more = await schedules.work.tend(schedules.worker)
+    assert schedules.one(left, schedule.id) == 0
+    reasons = schedules.rows("select distinct status, reason from scheduler.job_runs where job_id = %s", schedule.id)
+    assert reasons == [(RunStatus.CANCELLED, "the schedule was archived")]
+
+
+def test_the_limits_of_the_database_are_those_of_the_code(schedules: ScheduleActions) -> None:
+    assert schedules.rows("select max_pending_runs, max_schedules, max_past_years from scheduler.limits()") == [
+        (MAX_PENDING_RUNS, MAX_SCHEDULES_PER_PERSON, MAX_PAST_YEARS)
+    ]
+
+
+async def test_a_request_for_more_is_told_which_limit_it_met(schedules: ScheduleActions) -> None:
+    user = schedules.add_user()
+    wanted = NewSchedule(name="x", rule=MONTHLY, first_run_at=schedules.now())
+    schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON - 1])
+    made = (await service.add_schedule(schedules.api, user, wanted, "key")).row
+    again = (await service.add_schedule(schedules.api, user, wanted, "key")).row
+    assert again.id == made.id  # the same request is still answered at the limit
+    with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules, .*; archive one"):
+        await service.add_schedule(schedules.api, user, wanted, "another key")

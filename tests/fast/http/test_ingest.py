@@ -1,0 +1,609 @@
+"""Ingest over HTTP: sessions given as data or in images, days and what became of them, and every way it says no."""
+
+import asyncio
+import json
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import psycopg
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from psycopg.conninfo import make_conninfo
+
+from duly.accounts.service import change_user
+from duly.apps.ingest.canonical import LONGEST_NAME, MOST_ENTRIES
+from duly.apps.ingest.reading import FixtureReader
+from duly.apps.ingest.service import MOST_IMAGES
+from duly.apps.ingest.work import CaptureWork, Rules
+from duly.db.migrations import Names
+from duly.http.problems import MEDIA_TYPE
+from duly.http.request_limits import LARGEST_BODY_BYTES
+from duly.launcher import ROOT
+from duly.lease.work import Pace
+from duly.paging import place_of
+from duly.settings import load_settings
+from duly.storage import Objects
+from duly.testing import TestDatabases, install_test_clock, move_clock
+from duly.verify import check
+from duly.worker.runner import Worker
+from tests.support.api import api_of, as_owner, ask_until_refused, client_of, key_for, objects_here
+from tests.support.deadly import die_of
+
+NOWHERE = UUID(int=7)
+
+Json = dict[str, Any]
+Admin = psycopg.Connection[Any]
+SESSIONS = "/v1/ingest/sessions"
+DAY = "/v1/ingest/days/2026-02-10"
+BOTH = ("ingest:read", "ingest:write")
+SAMPLE = ROOT / "fixtures" / "sample_schedule.json"
+PEOPLE = {"anna": 42, "bo": 43}
+MORNING = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Billdal"}
+SESSION_KEYS = {
+    "id",
+    "user_id",
+    "state",
+    "created_at",
+    "closed_at",
+    "error",
+    "result",
+    "starts",
+    "locked_by",
+    "locked_at",
+}
+
+
+class House:
+    """An API over a database whose clock can be moved, the directory of its images, and people with keys."""
+
+    def __init__(self, admin: Admin, objects: Objects, address: str, stack: ExitStack) -> None:
+        self.admin = admin
+        self.database = admin.info.dsn
+        self.objects = objects
+        self.address = address
+        self.stack = stack
+
+    def person(self, uid: str, scopes: Sequence[str] = BOTH) -> httpx2.Client:
+        """Somebody with a key of their own, and a Telegram id where they have one."""
+        secret = key_for(self.database, None, scopes, uid=uid, telegram_id=PEOPLE.get(uid)).secret
+        return self.stack.enter_context(client_of(self.address, secret))
+
+    def org(self, scopes: Sequence[str] = BOTH) -> httpx2.Client:
+        """An org's key, which is nobody's in particular."""
+        return self.stack.enter_context(client_of(self.address, key_for(self.database, "acme", scopes).secret))
+
+    @property
+    def images(self) -> dict[str, bytes]:
+        """What is kept, by its name."""
+        root = getattr(self.objects.place, "root", None)
+        assert isinstance(root, Path)
+        return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+    def work(self, due: str = "given_at", file: Path = SAMPLE) -> int:
+        """One cycle of a worker that takes what was given as data; how many sessions it took."""
+
+        async def once() -> int:
+            work = CaptureWork(FixtureReader(file), Pace(), Rules(due=due))
+            dsn = make_conninfo(self.database, user=Names().worker)
+            return await Worker([work], load_settings(), dsn=dsn).run(once=True)
+
+        return asyncio.run(once())
+
+    def verify(self) -> None:
+        """Nothing breaks a law."""
+        assert check(self.admin, ("duly", "schedule_ingest")) == []
+
+
+@contextmanager
+def opened(database: str) -> Generator[House, None, None]:
+    """Serve a database in which nothing is yet."""
+    with ExitStack() as stack, psycopg.connect(database, autocommit=True) as admin:
+        install_test_clock(admin)
+        objects = stack.enter_context(objects_here())
+        yield House(admin, objects, stack.enter_context(api_of(database, objects)), stack)
+
+
+@pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
+
+
+@pytest.fixture
+def house(database: str) -> Generator[House, None, None]:
+    """A house of the test's own."""
+    with opened(database) as house:
+        yield house
+
+
+@pytest.fixture
+def anna(house: House) -> httpx2.Client:
+    """Somebody whose days are captured there."""
+    return house.person("anna")
+
+
+@pytest.fixture(scope="module")
+def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
+    """Somebody in a house that is shared by tests that change nothing."""
+    with databases.clone(worker_id) as dsn, opened(dsn) as house:
+        yield house.person("anna")
+
+
+def day(*entries: Mapping[str, Any], on: str = "2026-02-10", **more: Any) -> Json:
+    """A day as data."""
+    return {"payload": {"schedule_date": on, "entries": list(entries), **more}}
+
+
+def picture(kind: str = "PNG", size: tuple[int, int] = (60, 40), **saved: Any) -> bytes:
+    """A picture of a screen."""
+    file = BytesIO()
+    image = Image.linear_gradient("L").resize(size).convert("RGB")
+    image.save(file, kind, **saved)
+    return file.getvalue()
+
+
+def made(answer: httpx2.Response) -> Json:
+    """A session that was begun."""
+    assert answer.status_code == 201, answer.text
+    body: Json = answer.json()
+    assert body.keys() == SESSION_KEYS | {"images"}
+    assert answer.headers["location"] == f"{SESSIONS}/{body['id']}"
+    assert (body["state"], body["error"], body["result"], body["images"]) == ("pending", None, None, [])
+    return body
+
+
+def send(person: httpx2.Client, session: str, image: bytes, name: str = "day.png") -> httpx2.Response:
+    """Add an image to a session, as a browser does."""
+    return person.post(f"{SESSIONS}/{session}/images", files={"file": (name, image, "image/png")})
+
+
+def added(answer: httpx2.Response) -> Json:
+    """An image that was taken."""
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def shown(answer: httpx2.Response) -> Json:
+    """What is shown when all is well."""
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
+    return answer.json()
+
+
+def items(answer: httpx2.Response) -> list[Json]:
+    """The rows of a page that is the last."""
+    page = shown(answer)
+    assert page["next"] is None
+    return page["items"]
+
+
+def problem(answer: httpx2.Response, status: int, code: str) -> str:
+    """A refusal; its words."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE), answer.text
+    assert answer.json()["code"] == code
+    return answer.json()["detail"]
+
+
+def test_sessions_are_listed_page_by_page_the_newest_first(house: House, anna: httpx2.Client) -> None:
+    keys = [made(anna.post(SESSIONS, json=day(MORNING, on=f"2026-02-1{nth}")))["id"] for nth in range(5)]
+    bo = house.person("bo")
+    theirs = made(bo.post(SESSIONS))["id"]
+    page = shown(anna.get(SESSIONS, params={"limit": 2}))
+    assert [each["id"] for each in page["items"]] == keys[:2:-1]
+    assert page["items"][0].keys() == SESSION_KEYS
+    rest = items(anna.get(SESSIONS, params={"limit": 3, "next": page["next"]}))
+    assert [each["id"] for each in rest] == keys[2::-1]
+    assert [each["id"] for each in items(bo.get(SESSIONS))] == [theirs]
+
+
+def test_events_versions_messages_and_logs_come_in_pages_that_hold_everything_once(
+    house: House, anna: httpx2.Client
+) -> None:
+    for nth in range(6):
+        made(anna.post(SESSIONS, json=day({**MORNING, "start": f"0{nth}:00"})))
+        assert house.work() == 1
+    (newest, *_) = shown(anna.get(SESSIONS))["items"]
+    for path, key, wanted in (
+        (f"{DAY}/versions", "version", list(range(1, 7))),
+        (f"{DAY}/events", "seq", list(range(1, 7))),
+        (f"{DAY}/notifications", "notification_id", None),
+        (f"{SESSIONS}/{newest['id']}/timeline", "seq", [1, 2, 3]),
+    ):
+        whole = items(anna.get(path))
+        found: list[Json] = []
+        page: Json = {"next": None}
+        while page["next"] or not found:
+            page = shown(anna.get(path, params={"limit": 2, **({"next": page["next"]} if page["next"] else {})}))
+            found += page["items"]
+        assert found == whole
+        assert wanted in (None, [each[key] for each in found])
+
+
+def test_events_of_another_program_come_first_and_none_is_passed_over(house: House, anna: httpx2.Client) -> None:
+    key = made(anna.post(SESSIONS, json=day(MORNING)))["id"]
+    assert house.work() == 1
+    house.admin.execute(
+        "insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type,"
+        " location_fingerprint, customer_fingerprint, old_value_hash, new_value_hash, new_value, source_session_id)"
+        " select gen_random_uuid(), 42, '2026-02-10', 'shift_added', 'p' || n, 'c', 'o', 'n', '{}', %s"
+        " from generate_series(1, 5) as n",
+        [key],
+    )
+    page = shown(anna.get(f"{DAY}/events", params={"limit": 2}))
+    rest = items(anna.get(f"{DAY}/events", params={"next": page["next"]}))
+    assert [each["seq"] for each in (*page["items"], *rest)] == [None] * 5 + [1]
+    assert len({each["event_id"] for each in (*page["items"], *rest)}) == 6
+
+
+def test_an_idle_session_is_closed_by_a_worker_that_reads(house: House, anna: httpx2.Client) -> None:
+    key = made(anna.post(SESSIONS))["id"]
+    added(send(anna, key, picture()))
+    assert house.work("closed_at") == 0
+    move_clock(house.admin, 26)
+    assert house.work("closed_at") == 1
+    assert shown(anna.get(f"{SESSIONS}/{key}"))["state"] == "done"
+
+
+BOUNDARY = "b0undary"
+HEADERS = b'Content-Disposition: form-data; name="file"; filename="day.png"\r\nContent-Type: image/png\r\n\r\n'
+
+
+def form(*parts: bytes, end: bytes = b"--b0undary--\r\n") -> bytes:
+    """A form of these parts, headers and all."""
+    return b"".join(b"--b0undary\r\n" + part + b"\r\n" for part in parts) + end
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "words"),
+    [
+        ("image/png", picture(), "is no form"),
+        ("application/json", b"{}", "is no form"),
+        ("multipart/form-data", form(HEADERS + picture()), "is no form"),
+        ("multipart/mixed; boundary=b0undary", form(HEADERS + picture()), "is no form"),
+        (f"multipart/form-data; boundary={'x' * 71}", form(HEADERS + picture()), "is no form"),
+        ("multipart/form-data; boundary=other", form(HEADERS + picture()), "does not begin"),
+        ("multipart/form-data; boundary=b0undary", b"", "does not begin"),
+        ("multipart/form-data; boundary=b0undary", form(), "has no part"),
+        ("multipart/form-data; boundary=b0undary", form(HEADERS + picture(), HEADERS + picture()), "several parts"),
+        ("multipart/form-data; boundary=b0undary", form(HEADERS + picture(), end=b""), "ends in the middle"),
+        ("multipart/form-data; boundary=b0undary", form(b"no headers"), "headers cannot be read"),
+        ("multipart/form-data; boundary=b0undary", form(b"X: " + b"y" * 9000 + b"\r\n\r\n"), "headers cannot be read"),
+        (
+            "multipart/form-data; boundary=b0undary",
+            form(HEADERS.replace(b'"file"', b'"photo"') + picture()),
+            "no file called file",
+        ),
+        (
+            "multipart/form-data; boundary=b0undary",
+            form(b'Content-Disposition: form-data; name="file"\r\n\r\ntext'),
+            "no file called file",
+        ),
+        ("multipart/form-data; boundary=b0undary", form(HEADERS), "no photograph that we can read"),
+        ("multipart/form-data; boundary=b0undary", form(HEADERS + b"GIF89a"), "no photograph that we can read"),
+        ("multipart/form-data; boundary=b0undary", form(HEADERS + picture()[:-40]), "no photograph that we can read"),
+    ],
+    ids=lambda part: ascii(part)[:30],
+)
+def test_what_is_no_form_with_one_photograph_is_refused(
+    kind: str, content: bytes, words: str, quiet: httpx2.Client
+) -> None:
+    key = made(quiet.post(SESSIONS))["id"]
+    answer = quiet.post(f"{SESSIONS}/{key}/images", content=content, headers={"Content-Type": kind})
+    assert words in problem(answer, 422, "INVALID_ARGUMENT")
+    assert shown(quiet.get(f"{SESSIONS}/{key}"))["images"] == []
+
+
+@pytest.mark.parametrize("before", [b"", b"a preamble\r\n"])
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=b0undary", 'Multipart/Form-Data; Boundary="b0undary"'])
+def test_a_form_is_read_however_it_is_written(before: bytes, kind: str, quiet: httpx2.Client) -> None:
+    key = made(quiet.post(SESSIONS))["id"]
+    content = before + form(HEADERS.replace(b"Content-D", b"content-d") + picture()) + b"an epilogue"
+    added(quiet.post(f"{SESSIONS}/{key}/images", content=content, headers={"Content-Type": kind}))
+
+
+def test_an_image_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
+    quiet: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = made(quiet.post(SESSIONS))["id"]
+    with monkeypatch.context() as patched:
+        patched.setattr("duly.http.ingest.clean_screenshot", die_of)
+        assert "no photograph that we can read" in problem(send(quiet, key, picture()), 422, "INVALID_ARGUMENT")
+    added(send(quiet, key, picture()))
+
+
+# Saying no ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        ({}, "schedule_date: must be a day"),
+        ({"schedule_date": "10.2.2026"}, "schedule_date: must be a day"),
+        ({"schedule_date": "1999-12-31"}, "schedule_date: must lie in the years"),
+        ({"schedule_date": "2026-02-30"}, "schedule_date: must be a day"),
+        ({"schedule_date": "2026-02-10", "entries": {}}, "entries: must be a list"),
+        ({"schedule_date": "2026-02-10", "entries": ["x"]}, "entries[0]: must be an object"),
+        ({"schedule_date": "2026-02-10", "entries": [{**MORNING, "end": "25:00"}]}, "entries[0].end: must be a time"),
+        ({"schedule_date": "2026-02-10", "entries": [{**MORNING, "title": " "}]}, "entries[0].title: must be there"),
+        (
+            {"schedule_date": "2026-02-10", "entries": [{**MORNING, "location": "x" * (LONGEST_NAME + 1)}]},
+            "entries[0].location: has 501 characters",
+        ),
+        ({"schedule_date": "2026-02-10", "entries": [MORNING] * (MOST_ENTRIES + 1)}, "at most 500"),
+        ({"schedule_date": "2026-02-10", "note": "a\0b"}, "NUL"),
+        ({"schedule_date": "2026-02-10", "note": "x" * 1_100_000}, "limit of 1048576 bytes"),
+    ],
+    ids=lambda part: ascii(part)[:40],
+)
+def test_a_day_that_cannot_be_one_is_refused_by_its_place(payload: Json, words: str, quiet: httpx2.Client) -> None:
+    before = shown(quiet.get(SESSIONS, params={"limit": 1}))
+    assert words in problem(quiet.post(SESSIONS, json={"payload": payload}), 422, "INVALID_ARGUMENT")
+    assert shown(quiet.get(SESSIONS, params={"limit": 1})) == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"[]", b"7", b'{"payload": []}', b'{"payload": "x"}', b'{"pay_load": {}}', b"\xff", b"[" * 100_000],
+)
+def test_a_body_that_is_no_session_is_refused(content: bytes, quiet: httpx2.Client) -> None:
+    answer = quiet.post(SESSIONS, content=content, headers={"Content-Type": "application/json"})
+    problem(answer, 422, "INVALID_ARGUMENT")
+
+
+def test_a_body_that_is_endless_is_refused(quiet: httpx2.Client) -> None:
+    answer = quiet.post(SESSIONS, content=json.dumps({"payload": {"x": "y" * LARGEST_BODY_BYTES}}))
+    problem(answer, 413, "TOO_LARGE")
+
+
+@pytest.mark.parametrize("body", [None, b"", b"{}", b'{"payload": null}'])
+def test_a_session_without_a_day_waits_for_images(body: bytes | None, quiet: httpx2.Client) -> None:
+    headers = {"Content-Type": "application/json"} if body else {}
+    session = made(quiet.post(SESSIONS, content=body, headers=headers))
+    assert session["closed_at"] is None
+
+
+@pytest.mark.parametrize(
+    "day", ["x", "1", "20260210", "2026-2-10", "2026-02-30", "1999-12-31", "2200-01-01", "\uff12026-02-10"]
+)
+@pytest.mark.parametrize("what", ["", "/versions", "/versions/1", "/events", "/notifications"])
+def test_what_is_no_day_is_refused(day: str, what: str, quiet: httpx2.Client) -> None:
+    words = problem(quiet.get(f"/v1/ingest/days/{day}{what}"), 422, "INVALID_ARGUMENT")
+    assert words.startswith("path.date: must ")
+
+
+def test_a_day_of_which_nothing_is_known_is_not_there_and_its_lists_are_empty(quiet: httpx2.Client) -> None:
+    assert "nothing is known of 2031-05-05" in problem(quiet.get("/v1/ingest/days/2031-05-05"), 404, "NOT_FOUND")
+    problem(quiet.get("/v1/ingest/days/2031-05-05/versions/1"), 404, "NOT_FOUND")
+    for version in ("0", "-1", "x", str(2**31)):
+        problem(quiet.get(f"/v1/ingest/days/2031-05-05/versions/{version}"), 422, "INVALID_ARGUMENT")
+    for what in ("versions", "events", "notifications"):
+        assert items(quiet.get(f"/v1/ingest/days/2031-05-05/{what}")) == []
+
+
+BROKEN_PLACES = ["x", "!", place_of(1, 2, 3, 4), place_of("x", "y"), place_of(), "a" * 600]
+UNSTORABLE_PLACE = place_of("2026-01-01T00:00:00+00:00", "\0")
+
+
+@pytest.mark.parametrize("place", [*BROKEN_PLACES, UNSTORABLE_PLACE])
+@pytest.mark.parametrize("path", [SESSIONS, f"{DAY}/versions", f"{DAY}/events", f"{DAY}/notifications"])
+def test_a_place_that_no_page_gave_is_refused(place: str, path: str, quiet: httpx2.Client) -> None:
+    problem(quiet.get(path, params={"next": place}), 422, "INVALID_ARGUMENT")
+
+
+def test_an_administrator_acts_for_a_person_and_nobody_else_does(house: House, anna: httpx2.Client) -> None:
+    key = made(anna.post(SESSIONS))["id"]
+    admin, org, bo = house.org(["admin"]), house.org(), house.person("bo")
+    for_anna = {"Duly-User": "anna"}
+    assert shown(admin.get(f"{SESSIONS}/{key}", headers=for_anna))["user_id"] == 42
+    assert made(admin.post(SESSIONS, headers=for_anna))["user_id"] == 42
+    assert "days belong to people" in problem(admin.get(SESSIONS), 403, "FORBIDDEN")
+    assert "days belong to people" in problem(org.post(SESSIONS), 403, "FORBIDDEN")
+    for caller in (org, bo):
+        assert "for administrators" in problem(caller.get(SESSIONS, headers=for_anna), 403, "FORBIDDEN")
+    words = problem(admin.get(SESSIONS, headers={"Duly-User": "nobody-here"}), 404, "NOT_FOUND")
+    assert "duly users create nobody-here --telegram-id" in words
+
+
+def test_a_person_without_a_telegram_id_hears_how_to_get_one(house: House) -> None:
+    cia = house.person("cia")
+    for answer in (cia.get(SESSIONS), cia.post(SESSIONS), cia.get(DAY), cia.get(f"{SESSIONS}/{uuid4()}")):
+        assert "duly users set cia --telegram-id N" in problem(answer, 403, "FORBIDDEN")
+    as_owner(house.database, lambda pool: change_user(pool, "cia", telegram_id=77))
+    assert made(cia.post(SESSIONS))["user_id"] == 77
+
+
+def test_who_sits_at_this_machine_says_for_whom(database: str) -> None:
+    with opened(database) as house, client_of(house.address) as neighbour:
+        house.admin.execute("insert into \"user\".users (uid, telegram_id) values ('anna', 42)")
+        assert made(neighbour.post(SESSIONS, headers={"Duly-User": "anna"}))["user_id"] == 42
+        problem(neighbour.post(SESSIONS), 403, "FORBIDDEN")
+
+
+EVENING = {"start": "18:00", "end": "20:00", "title": "Anna Svensson • Städning", "address": "Storgatan 12 B, Göteborg"}
+
+
+def test_a_day_given_as_data_becomes_versions_events_and_messages(house: House, anna: httpx2.Client) -> None:
+    first = made(anna.post(SESSIONS, json=day(MORNING)))
+    assert (first["user_id"], first["starts"]) == (42, 0)
+    assert first["closed_at"] is not None
+    assert house.work() == 1
+    second = made(anna.post(SESSIONS, json=day({**MORNING, "start": "11:00"}, EVENING, source="app")))
+    assert house.work() == 1
+    seen = shown(anna.get(f"{SESSIONS}/{second['id']}"))
+    assert (seen["state"], seen["error"], seen["starts"], seen["images"]) == ("done", None, 1, [])
+    assert seen["result"] == {
+        "outcome": "changed",
+        "input": "given",
+        "schedule_date": "2026-02-10",
+        "version": 2,
+        "events": 2,
+        "notifications": 2,
+    }
+    known = shown(anna.get(DAY))
+    assert (known["user_id"], known["schedule_date"], known["current_version"]) == (42, "2026-02-10", 2)
+    assert [shift["start"] for shift in known["snapshot_payload"]] == ["11:00", "18:00"]
+    assert known["source_session_id"] == second["id"]
+    versions = items(anna.get(f"{DAY}/versions"))
+    assert [(each["version"], each["session_id"]) for each in versions] == [(1, first["id"]), (2, second["id"])]
+    assert versions[0].keys() == {"version", "session_id", "payload_hash", "created_at"}
+    whole = shown(anna.get(f"{DAY}/versions/2"))
+    assert {**whole, "payload": None} == {**versions[1], "payload": None}
+    assert (whole["payload"]["source"], len(whole["payload"]["entries"])) == ("app", 2)
+    events = items(anna.get(f"{DAY}/events"))
+    assert [(each["seq"], each["event_type"], each["source_session_id"]) for each in events] == [
+        (1, "shift_added", first["id"]),
+        (2, "shift_time_changed", second["id"]),
+        (3, "shift_added", second["id"]),
+    ]
+    assert (events[0]["old_value"], events[1]["old_value"]["start"], events[1]["new_value"]["start"]) == (
+        None,
+        "10:00",
+        "11:00",
+    )
+    told = items(anna.get(f"{DAY}/notifications"))
+    assert [each["message"] for each in told] == [
+        "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
+        "The 10:00 shift on 2026-02-10 now starts at 11:00.",
+        "New shift on 2026-02-10: 18:00\N{EN DASH}20:00, Anna Svensson • Städning, Storgatan 12B, Göteborg.",
+    ]
+    assert {(each["status"], each["sent_at"]) for each in told} == {("pending", None)}
+    assert [each["event_ids"] for each in told] == [[each["event_id"]] for each in events]
+    log = items(anna.get(f"{SESSIONS}/{second['id']}/timeline"))
+    assert [(each["seq"], each["prev_status"], each["next_status"]) for each in log] == [
+        (1, None, "pending"),
+        (2, "pending", "processing"),
+        (3, "processing", "done"),
+    ]
+    house.verify()
+
+
+def test_the_same_day_again_changes_nothing_and_says_so(house: House, anna: httpx2.Client) -> None:
+    made(anna.post(SESSIONS, json=day(MORNING)))
+    assert house.work() == 1
+    last = made(anna.post(SESSIONS, json=day(MORNING)))
+    assert house.work() == 1
+    result = shown(anna.get(f"{SESSIONS}/{last['id']}"))["result"]
+    assert (result["outcome"], result["version"], result["events"], result["notifications"]) == ("unchanged", 1, 0, 0)
+    known = shown(anna.get(DAY))
+    assert (known["current_version"], known["source_session_id"]) == (1, last["id"])
+    assert len(items(anna.get(f"{DAY}/versions"))) == 1
+    house.verify()
+
+
+def test_the_longest_names_there_may_be_are_told_too(house: House, anna: httpx2.Client) -> None:
+    long = {"start": "10:00", "end": "14:00", **dict.fromkeys(("title", "location", "address"), "å" * LONGEST_NAME)}
+    for entry in (long, {**long, "title": "ö" * LONGEST_NAME}, {**long, "location": "ä" * LONGEST_NAME}):
+        key = made(anna.post(SESSIONS, json=day(entry)))["id"]
+        assert house.work() == 1
+        assert shown(anna.get(f"{SESSIONS}/{key}"))["state"] == "done"
+    house.verify()
+
+
+def test_images_are_taken_in_order_cleaned_and_kept_until_the_session_is_closed(
+    house: House, anna: httpx2.Client
+) -> None:
+    key = made(anna.post(SESSIONS))["id"]
+    text = PngInfo()
+    text.add_text("Comment", "SECRET")
+    screen = picture(pnginfo=text)
+    first = added(send(anna, key, screen))
+    second = added(send(anna, key, picture("JPEG", comment=b"SECRET"), "day.jpg"))
+    third = added(send(anna, key, picture("WEBP"), "../../etc/passwd"))
+    assert first.keys() == {"id", "session_id", "sequence", "r2_key", "created_at"}
+    assert [each["sequence"] for each in (first, second, third)] == [1, 2, 3]
+    assert [each["r2_key"].rsplit(".", 1)[1] for each in (first, second, third)] == ["png", "jpg", "jpg"]
+    kept = house.images
+    assert set(kept) == {each["r2_key"] for each in (first, second, third)}
+    assert all(name.startswith(f"screenshots/42/{key}/") for name in kept)
+    assert not any(b"SECRET" in data for data in kept.values())
+    with Image.open(BytesIO(kept[first["r2_key"]])) as one, Image.open(BytesIO(screen)) as other:
+        assert one.format == "PNG"
+        assert one.tobytes() == other.tobytes()
+    seen = shown(anna.get(f"{SESSIONS}/{key}"))
+    assert (seen["images"], seen["closed_at"], seen["state"]) == ([first, second, third], None, "pending")
+    assert house.work() == 0  # it was not given as data
+    closed = shown(anna.post(f"{SESSIONS}/{key}/close"))
+    assert (closed["closed_at"] is not None, len(closed["images"])) == (True, 3)
+    assert shown(anna.post(f"{SESSIONS}/{key}/close")) == closed
+    assert "is closed and takes no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_MOVE")
+    assert len(house.images) == 3
+    assert house.work("closed_at") == 1  # but a worker with a file takes that
+    assert shown(anna.get(f"{SESSIONS}/{key}"))["result"]["input"] == "fixture"
+    assert "is done and takes no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_MOVE")
+    assert shown(anna.post(f"{SESSIONS}/{key}/close"))["state"] == "done"
+    house.verify()
+
+
+def test_a_session_given_as_data_takes_no_images(house: House, anna: httpx2.Client) -> None:
+    key = made(anna.post(SESSIONS, json=day(MORNING)))["id"]
+    assert "takes no more images" in problem(send(anna, key, picture()), 409, "ILLEGAL_MOVE")
+    assert house.images == {}
+
+
+def test_a_session_takes_so_many_images_and_no_more(house: House, anna: httpx2.Client) -> None:
+    key = made(anna.post(SESSIONS))["id"]
+    house.admin.execute(
+        "insert into schedule_ingest.capture_image (session_id, sequence, r2_key)"
+        " select %s, n, 'k' || n from generate_series(1, %s) as n",
+        [key, MOST_IMAGES - 1],
+    )
+    assert added(send(anna, key, picture()))["sequence"] == MOST_IMAGES
+    assert "takes no more; close it" in problem(send(anna, key, picture()), 422, "INVALID_ARGUMENT")
+    assert len(house.images) == 1
+
+
+def test_the_same_day_of_two_people_is_two_days(house: House, anna: httpx2.Client) -> None:
+    bo = house.person("bo")
+    for person, entry in ((anna, MORNING), (bo, EVENING)):
+        made(person.post(SESSIONS, json=day(entry)))
+    assert house.work() == 2
+    for person, start in ((anna, "10:00"), (bo, "18:00")):
+        known = shown(person.get(DAY))
+        assert (known["current_version"], [each["start"] for each in known["snapshot_payload"]]) == (1, [start])
+    house.verify()
+
+
+def test_scopes_say_who_may_look_and_who_may_bring(house: House, anna: httpx2.Client) -> None:
+    key = made(anna.post(SESSIONS))["id"]
+    looks, brings, posts = (
+        house.person("anna", ["ingest:read"]),
+        house.person("anna", ["ingest:write"]),
+        house.person("anna", ["posts:read", "posts:write"]),
+    )
+    shown(looks.get(f"{SESSIONS}/{key}"))
+    assert "lacks the scope ingest:write" in problem(looks.post(SESSIONS), 403, "FORBIDDEN")
+    made(brings.post(SESSIONS))
+    assert "lacks the scope ingest:read" in problem(brings.get(f"{SESSIONS}/{key}"), 403, "FORBIDDEN")
+    problem(posts.get(SESSIONS), 403, "FORBIDDEN")
+    problem(posts.post(SESSIONS), 403, "FORBIDDEN")
+    with client_of(house.address) as nobody:
+        problem(nobody.get(SESSIONS), 401, "UNAUTHORIZED")
+
+
+def test_one_person_who_brings_too_much_at_once_is_told_when_to_come_back(house: House, anna: httpx2.Client) -> None:
+    bo = house.person("bo")
+    *answers, limited = ask_until_refused(lambda: anna.post(f"{SESSIONS}/{NOWHERE}/close"))
+    assert len(answers) >= 120
+    assert limited.headers["retry-after"] == "1"
+    assert problem(limited, 429, "RATE_LIMITED")
+    made(bo.post(SESSIONS))
+    shown(anna.get(SESSIONS))
+
+
+def test_why_a_session_failed_is_shown_to_its_person(house: House, anna: httpx2.Client, tmp_path: Path) -> None:
+    key = made(anna.post(SESSIONS))["id"]
+    added(send(anna, key, picture()))
+    shown(anna.post(f"{SESSIONS}/{key}/close"))
+    broken = tmp_path / "day.json"
+    broken.write_text('{"schedule_date": "someday"}')
+    assert house.work("closed_at", broken) == 1
+    seen = shown(anna.get(f"{SESSIONS}/{key}"))
+    assert (seen["state"], seen["result"]) == ("failed", None)
+    assert seen["error"].startswith("schedule_date: must be a day such as 2026-02-10")
+    problem(anna.get(DAY), 404, "NOT_FOUND")
+    house.verify()

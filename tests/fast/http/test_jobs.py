@@ -1,0 +1,582 @@
+"""The ledger over HTTP: a real server, the API's own role, every route and every way it says no."""
+
+import json
+from collections.abc import AsyncGenerator, Generator, Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import psycopg
+import pytest
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import make_conninfo
+
+from duly.canonical_json import LARGEST_BYTES, canonical_bytes
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.http.app import build_app
+from duly.http.problems import MEDIA_TYPE
+from duly.http.request_limits import LARGEST_BODY_BYTES
+from duly.jobs import repository
+from duly.jobs.model import DEFAULT_ORG
+from duly.paging import place_of
+from duly.settings import parse_address
+from duly.testing import TestDatabases, install_test_clock
+from tests.support.api import api_on, client_of, objects_here, running
+from tests.support.jobs.actions import JobActions
+
+Json = dict[str, Any]
+NOWHERE = UUID(int=7)
+AS_JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
+
+
+@pytest.fixture
+def admin(database: str) -> Generator[psycopg.Connection[Any], None, None]:
+    """The test's own hand, with a clock that it can move."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        install_test_clock(connection)
+        yield connection
+
+
+@pytest.fixture
+def api(admin: psycopg.Connection[Any]) -> Generator[httpx2.Client, None, None]:
+    """Somebody at this machine, where no key was ever made."""
+    with api_on(admin.info.dsn) as address, client_of(address) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
+    """The same, shared by tests that make nothing."""
+    with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_of(address) as client:
+        yield client
+
+
+@pytest.fixture
+async def jobs(admin: psycopg.Connection[Any]) -> AsyncGenerator[JobActions, None]:
+    """A worker's hand, for what only a worker does."""
+    worker: AsyncConnection[Any]
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
+        yield JobActions(admin, worker)
+
+
+def made(api: httpx2.Client, **body: Any) -> Json:
+    """A job that was just made."""
+    answer = api.post("/v1/jobs", json={"type": "work", **body})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def refused(answer: httpx2.Response, status: int, code: str) -> Json:
+    """A problem in its one form, with this status and code."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    problem: Json = answer.json()
+    assert problem["status"] == status
+    assert problem["code"] == code
+    assert problem["type"] == f"urn:duly:error:{code}"
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem.keys() - {"places"} == {"type", "title", "status", "detail", "code"}
+    return problem
+
+
+def events_of(api: httpx2.Client, job: Json) -> list[Json]:
+    return api.get(f"/v1/jobs/{job['id']}/events").json()["items"]
+
+
+async def dead_letter(api: httpx2.Client, jobs: JobActions) -> Json:
+    """A job that failed as often as it may."""
+    job = made(api, max_attempts=1)
+    await jobs.fail(*await jobs.claim())
+    return job
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_made_once_and_the_answer_says_which(api: httpx2.Client) -> None:
+    body = {"type": "thumbnail", "payload": {"image_id": "a1"}, "key": "order:42"}
+    first, second = api.post("/v1/jobs", json=body), api.post("/v1/jobs", json=body)
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json() == second.json()
+    assert first.headers["location"] == second.headers["location"] == f"/v1/jobs/{first.json()['id']}"
+    assert api.get(first.headers["location"]).json() == first.json()
+
+
+def test_a_key_that_stands_for_another_request_is_refused(api: httpx2.Client) -> None:
+    made(api, key="order:42")
+    again = api.post("/v1/jobs", json={"type": "work", "key": "order:42", "payload": {"other": 1}})
+    assert "order:42" in refused(again, 409, "KEY_REUSED")["detail"]
+    assert len(api.get("/v1/jobs").json()["items"]) == 1
+
+
+def test_everything_that_is_asked_for_is_in_the_row(api: httpx2.Client) -> None:
+    job = made(
+        api,
+        type="images/thumb:v2",
+        payload={"a": [1, 2.5, None, True, "ö", {"b": {}}]},
+        queue="images",
+        key="k" * 255,
+        run_at="2030-01-31T12:00:00.5+02:00",
+        priority=-100,
+        max_attempts=1000,
+        backoff={"policy": "fixed", "base_seconds": 2.5, "cap_seconds": 31622400},
+        timeout_seconds=0.5,
+        retain_seconds=86400,
+        requested_by="anna",
+    )
+    wanted: Json = {
+        "type": "images/thumb:v2",
+        "payload": {"a": [1, 2.5, None, True, "ö", {"b": {}}]},
+        "queue": "images",
+        "idempotency_key": "k" * 255,
+        "run_at": "2030-01-31T10:00:00.500000Z",
+        "priority": -100,
+        "max_attempts": 1000,
+        "backoff_policy": "fixed",
+        "backoff_base_seconds": 2.5,
+        "backoff_cap_seconds": 31622400,
+        "timeout_seconds": 0.5,
+        "requested_by": "anna",
+        "org_id": str(DEFAULT_ORG),
+        "status": "queued",
+        "attempt": 0,
+        "starts": 0,
+        "revision": 1,
+        "result": None,
+        "finished_at": None,
+    }
+    assert {name: job[name] for name in wanted} == wanted
+
+
+def test_whoever_names_another_is_named_too(api: httpx2.Client) -> None:
+    by_their_word = events_of(api, made(api, requested_by="anna"))[0]["detail_json"]
+    assert by_their_word == {"actor": "loopback", "requested_by": "anna"}
+    assert events_of(api, made(api, requested_by="loopback"))[0]["detail_json"] == {"actor": "loopback"}
+
+
+def test_a_delay_is_counted_by_the_clock_of_the_database(api: httpx2.Client, admin: psycopg.Connection[Any]) -> None:
+    job = made(api, delay_seconds=31622400)
+    asked = "select run_at - created_at = interval '366 days' from ledger.job where id = %s"
+    assert admin.execute(asked, [job["id"]]).fetchone() == (True,)
+
+
+def test_times_are_told_in_utc_whatever_the_zone_of_the_server(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as admin:
+        name = sql.Identifier(parse_address(database)["dbname"])
+        admin.execute(sql.SQL("alter database {} set timezone = 'Asia/Kolkata'").format(name))
+    with api_on(database) as address, client_of(address) as api:
+        job = made(api, run_at="2030-01-31T12:00:00+05:30")
+        assert job["run_at"] == "2030-01-31T06:30:00Z"
+        assert job["created_at"].endswith("Z")
+        assert events_of(api, job)[0]["ts"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("type", None, "string"),
+        ("type", "", "pattern"),
+        ("type", "two words", "pattern"),
+        ("type", "work\n", "pattern"),
+        ("type", "a" * 101, "100 characters"),
+        ("type", 5, "string"),
+        ("queue", "*", "pattern"),
+        ("queue", "a" * 101, "100 characters"),
+        ("key", "", "1 character"),
+        ("key", "k" * 256, "255 characters"),
+        ("key", "a\0b", "pattern"),
+        ("key", "\ud800", "unicode"),
+        ("requested_by", "", "1 character"),
+        ("requested_by", "r" * 256, "255 characters"),
+        ("requested_by", "\0", "pattern"),
+        ("priority", 101, "less than or equal to 100"),
+        ("priority", -101, "-100"),
+        ("priority", 1.5, "integer"),
+        ("priority", "5", "integer"),
+        ("priority", True, "integer"),
+        ("priority", 10**30, "100"),
+        ("max_attempts", 0, "1"),
+        ("max_attempts", 1001, "1000"),
+        ("delay_seconds", -1, "0"),
+        ("delay_seconds", 31622401, "31622400"),
+        ("delay_seconds", "60", "number"),
+        ("timeout_seconds", 0, "greater than 0"),
+        ("timeout_seconds", 31622401, "31622400"),
+        ("retain_seconds", 86399, "86400"),
+        ("retain_seconds", 316224001, "316224000"),
+        ("run_at", "2030-01-31T12:00:00", "timezone"),
+        ("run_at", "2030-01-31 12:00", "timezone"),
+        ("run_at", "2030-01-31", "time with its zone"),
+        ("run_at", "tomorrow", "time with its zone"),
+        ("run_at", 1893456000, "time with its zone"),
+        ("run_at", "1893456000", "time with its zone"),
+        ("run_at", "2030-02-31T12:00:00Z", "day"),
+        ("run_at", "1999-12-31T23:59:59Z", "2000 to 2199"),
+        ("run_at", "2200-01-01T00:00:00Z", "2000 to 2199"),
+        ("run_at", "0001-01-01T00:00:00+14:00", "2000 to 2199"),
+        ("backoff", "exp", "object"),
+        ("backoff", {"policy": "linear"}, "none"),
+        ("backoff", {"base_seconds": 601}, "more than cap_seconds 600"),
+        ("backoff", {"cap_seconds": 31622401}, "31622400"),
+        ("backoff", {"base": 1}, "not permitted"),
+        ("payload", [], "$: must be an object"),
+        ("payload", None, "$: must be an object"),
+        ("payload", {"a": "x\0"}, "$.a: holds the character NUL"),
+        ("payload", {"a\0": 1}, "NUL"),
+        ("payload", {"a": ["\udfff"]}, "$.a[0]: holds a lone surrogate"),
+        ("payload", {"a": 2**53}, "2^53"),
+        ("payload", {"a": 1e300}, "2^53"),
+        ("prio", 5, "not permitted"),
+    ],
+)
+def test_a_bad_field_is_refused_with_its_place_and_the_rule(
+    field: str, value: object, words: str, quiet: httpx2.Client
+) -> None:
+    body = json.dumps({"type": "work", field: value})
+    answer = quiet.post("/v1/jobs", content=body, headers=AS_JSON)
+    problem = refused(answer, 422, "INVALID_ARGUMENT")
+    (place,) = problem["places"]
+    assert place["at"].startswith("body.")
+    assert words in place["says"]
+    assert problem["detail"] == f"{place['at']}: {place['says']}"
+    assert quiet.get("/v1/jobs").json()["items"] == []
+
+
+def test_a_field_whose_name_is_no_text_is_refused(quiet: httpx2.Client) -> None:
+    answer = quiet.post("/v1/jobs", content=b'{"type": "work", "\\ud800": 5}', headers=AS_JSON)
+    refused(answer, 422, "INVALID_ARGUMENT")
+
+
+def test_a_time_and_a_delay_contradict_each_other(quiet: httpx2.Client) -> None:
+    body = {"type": "work", "run_at": "2030-01-01T00:00:00Z", "delay_seconds": 1}
+    problem = refused(quiet.post("/v1/jobs", json=body), 422, "INVALID_ARGUMENT")
+    assert "not both" in problem["detail"]
+
+
+def test_all_that_is_wrong_is_told_at_once_and_not_repeated(quiet: httpx2.Client) -> None:
+    body = {"priority": 1000, "queue": "hunter2 hunter2", **{f"x{n}": "hunter2" for n in range(50)}}
+    problem = refused(quiet.post("/v1/jobs", json=body), 422, "INVALID_ARGUMENT")
+    assert {place["at"] for place in problem["places"][:3]} == {"body.type", "body.queue", "body.priority"}
+    assert len(problem["places"]) == 20
+    assert "(and 52 more)" in problem["detail"]
+    assert "hunter2" not in json.dumps(problem)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("body", ['{"type": "work", "payload": {"a": %s}}', '{"type": "work", "delay_seconds": %s}'])
+def test_what_is_not_a_number_is_refused(number: str, body: str, quiet: httpx2.Client) -> None:
+    answer = quiet.post("/v1/jobs", content=body % number, headers=AS_JSON)
+    assert "finite" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+
+
+def nested(levels: int) -> Json:
+    """An object of so many levels."""
+    return {"a": nested(levels - 1)} if levels > 1 else {}
+
+
+def test_a_payload_may_have_64_levels(api: httpx2.Client) -> None:
+    assert made(api, payload=nested(64))["payload"] == nested(64)
+    answer = api.post("/v1/jobs", json={"type": "work", "payload": nested(65)})
+    assert "more than 64 levels" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+
+
+def test_a_payload_may_have_a_mebibyte_however_it_is_written(api: httpx2.Client) -> None:
+    rest = LARGEST_BYTES - len(canonical_bytes({"a": ""})) - 60  # jsonb counts a few bytes more than the text has
+    payload = {"a": "ö" * (rest // 2)}
+    escaped = json.dumps({"type": "work", "payload": payload})
+    assert len(escaped) > 2.9 * LARGEST_BYTES
+    answer = api.post("/v1/jobs", content=escaped, headers=AS_JSON)
+    assert answer.status_code == 201
+    assert api.get(answer.headers["location"]).json()["payload"] == payload
+    answer = api.post("/v1/jobs", json={"type": "work", "payload": {"a": "ö" * (LARGEST_BYTES // 2)}})
+    assert f"limit of {LARGEST_BYTES} bytes" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+
+
+def test_a_payload_that_grows_in_the_database_is_refused_with_the_rule(quiet: httpx2.Client) -> None:
+    answer = quiet.post("/v1/jobs", json={"type": "work", "payload": {"a": [1] * 200_000}})
+    problem = refused(answer, 422, "INVALID_ARGUMENT")
+    assert "payload" in problem["detail"]
+    assert "ck_job" not in problem["detail"]
+
+
+# Bodies ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "required"),
+        (b"{", "is not JSON"),
+        (b"{'type': 'work'}", "is not JSON"),
+        (b'{"type": "work"} {}', "is not JSON"),
+        (b"\xff\xfe\xfd", "JSON"),
+        (b'{"type": "\xff"}', "JSON"),
+        (b'{"payload": ' + b"[" * 100_000, "JSON"),
+        (b'{"priority": ' + b"9" * 5000 + b"}", "JSON"),
+        (b"[]", "JSON object"),
+        (b'"work"', "JSON object"),
+        (b"null", "JSON object"),
+    ],
+)
+def test_a_body_that_is_no_object_is_refused(content: bytes, words: str, quiet: httpx2.Client) -> None:
+    answer = quiet.post("/v1/jobs", content=content, headers=AS_JSON)
+    problem = refused(answer, 422, "INVALID_ARGUMENT")
+    assert problem["places"][0]["at"] == "body"
+    assert words in problem["detail"] + problem["places"][0]["says"]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_a_body_that_does_not_say_it_is_json_is_not_read_as_json(kind: str | None, quiet: httpx2.Client) -> None:
+    headers = {"Content-Type": kind} if kind else {}
+    answer = quiet.post("/v1/jobs", content=b'{"type": "work"}', headers=headers)
+    assert "Content-Type: application/json" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+
+
+def test_a_body_that_does_not_say_how_long_it_is_is_cut_off(quiet: httpx2.Client) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(8):
+            yield b" " * (LARGEST_BODY_BYTES // 4)
+
+    headers = AS_JSON
+    answer = quiet.post("/v1/jobs", content=parts(), headers=headers)
+    assert "transfer-encoding" in answer.request.headers
+    refused(answer, 413, "TOO_LARGE")
+    answer = quiet.post(f"/v1/jobs/{NOWHERE}/retry", content=parts(), headers=headers)
+    refused(answer, 413, "TOO_LARGE")
+
+
+def test_a_body_in_parts_is_read_whole(api: httpx2.Client) -> None:
+    parts = iter([b'{"type"', b': "work"', b"}"])
+    answer = api.post("/v1/jobs", content=parts, headers=AS_JSON)
+    assert answer.status_code == 201
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_is_walked_page_by_page_and_nothing_comes_twice(api: httpx2.Client) -> None:
+    jobs = [made(api, payload={"nth": nth})["id"] for nth in range(5)]
+    first = api.get("/v1/jobs", params={"limit": 2}).json()
+    made(api)  # at the front, where it moves nothing
+    second = api.get("/v1/jobs", params={"limit": 2, "next": first["next"]}).json()
+    third = api.get("/v1/jobs", params={"limit": 2, "next": second["next"]}).json()
+    assert [job["id"] for page in (first, second, third) for job in page["items"]] == jobs[::-1]
+    assert third["next"] is None
+    assert not {"payload", "result"} & first["items"][0].keys()
+
+
+async def test_a_list_can_be_narrowed(api: httpx2.Client, jobs: JobActions) -> None:
+    dead = await dead_letter(api, jobs)
+    waiting = made(api, type="mail", queue="slow")
+    ended = api.get(f"/v1/jobs/{dead['id']}").json()["finished_at"]
+
+    def found(**filters: str) -> list[str]:
+        answer = api.get("/v1/jobs", params=filters)
+        assert answer.status_code == 200, answer.text
+        return [job["id"] for job in answer.json()["items"]]
+
+    assert found() == [waiting["id"], dead["id"]]
+    assert found(type="mail") == found(queue="slow") == found(status="queued") == [waiting["id"]]
+    assert found(status="dead_letter") == found(finished_from=ended) == [dead["id"]]
+    assert found(finished_before=ended) == found(type="work", queue="slow") == []
+    assert found(finished_from="0001-01-01T00:00:00+14:00") == [dead["id"]]
+    assert found(finished_before="9999-12-31T23:59:59-14:00") == [dead["id"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("limit=0", "query.limit"),
+        ("limit=201", "query.limit"),
+        ("limit=many", "query.limit"),
+        ("status=done", "query.status"),
+        ("type=a%20b", "query.type"),
+        ("type=%00", "query.type"),
+        ("queue=" + "a" * 101, "query.queue"),
+        ("finished_from=2030-01-01T00:00:00", "query.finished_from"),
+        ("finished_from=2030-01-01T00:00:00+00:00", "%2B"),
+        ("finished_before=0", "query.finished_before"),
+        ("state=queued", "query.state"),
+        ("next=", "query.next"),
+        ("next=%2B", "query.next"),
+        ("next=" + "a" * 513, "query.next"),
+        ("next=aaaa", "no place in the list"),
+        ("next=WzEsMl0", "no place in the list"),
+    ],
+)
+def test_a_bad_question_is_refused(query: str, words: str, quiet: httpx2.Client) -> None:
+    assert words in refused(quiet.get(f"/v1/jobs?{query}"), 422, "INVALID_ARGUMENT")["detail"]
+
+
+@pytest.mark.parametrize("seconds", ["", "+00:00:00.000001", "+23:59", "-23:59"])
+@pytest.mark.parametrize("year", ["0001", "2030", "9999"])
+def test_a_place_that_we_never_gave_leads_nowhere(year: str, seconds: str, quiet: httpx2.Client) -> None:
+    place = place_of(f"{year}-12-31T00:00:00{seconds}", str(NOWHERE))
+    assert quiet.get("/v1/jobs", params={"next": place}).json() == {"items": [], "next": None}
+
+
+async def test_a_log_is_walked_page_by_page(api: httpx2.Client, jobs: JobActions) -> None:
+    job = await dead_letter(api, jobs)
+    path = f"/v1/jobs/{job['id']}/events"
+    first = api.get(path, params={"limit": 3}).json()
+    rest = api.get(path, params={"limit": 3, "next": first["next"]}).json()
+    events = first["items"] + rest["items"]
+    assert [event["seq"] for event in events] == [1, 2, 3, 4]
+    assert [event["next_status"] for event in events] == ["queued", "running", "failed", "dead_letter"]
+    assert {event["job_id"] for event in events} == {job["id"]}
+    assert events[0]["detail_json"] == {"actor": "loopback"}
+    assert events[2]["detail_json"]["code"] == "OOPS"
+    assert rest["next"] is None
+    refused(api.get(path, params={"next": "WyJ4Il0"}), 422, "INVALID_ARGUMENT")
+    refused(api.get(path, params={"type": "work"}), 422, "INVALID_ARGUMENT")
+
+
+# Steering -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_job_is_cancelled_at_once_and_an_ended_one_refuses(api: httpx2.Client) -> None:
+    job = made(api)
+    cancelled = api.post(f"/v1/jobs/{job['id']}/cancel")
+    assert (cancelled.status_code, cancelled.json()["status"]) == (200, "canceled")
+    assert cancelled.json()["finished_at"]
+    assert events_of(api, job)[-1]["detail_json"] == {"actor": "loopback", "reason": "cancel_requested"}
+    again = refused(api.post(f"/v1/jobs/{job['id']}/cancel"), 409, "ILLEGAL_MOVE")
+    assert "is canceled" in again["detail"]
+
+
+async def test_a_running_job_is_asked_to_stop_or_stopped_now(api: httpx2.Client, jobs: JobActions) -> None:
+    job = made(api)
+    await jobs.claim()
+    asked = api.post(f"/v1/jobs/{job['id']}/cancel", json={}).json()
+    assert asked["status"] == "running"
+    assert asked["cancel_requested_at"]
+    assert asked["lease_owner"].startswith("worker-1/")
+    stopped = api.post(f"/v1/jobs/{job['id']}/cancel", json={"now": True}).json()
+    assert (stopped["status"], stopped["lease_owner"]) == ("canceled", None)
+    assert [event["next_status"] for event in events_of(api, job)] == ["queued", "running", "running", "canceled"]
+    jobs.verify()
+
+
+def test_a_canceled_jobs_key_is_released_where_that_is_asked_for(api: httpx2.Client) -> None:
+    job = made(api, key="order:42")
+    api.post(f"/v1/jobs/{job['id']}/cancel")
+    taken = refused(
+        api.post("/v1/jobs", json={"type": "work", "key": "order:42", "queue": "images"}), 409, "KEY_REUSED"
+    )
+    assert f"already belongs to job {job['id']} (canceled), asked for with queue default, not images" in taken["detail"]
+    released = api.post(f"/v1/jobs/{job['id']}/cancel", json={"release_key": True})
+    assert (released.status_code, released.json()["idempotency_key"]) == (200, None)
+    told = {"actor": "loopback", "reason": "key_released", "released_key": "order:42"}
+    assert events_of(api, job)[-1]["detail_json"] == told
+    assert api.post("/v1/jobs", json={"type": "work", "key": "order:42", "queue": "images"}).status_code == 201
+
+
+@pytest.mark.parametrize("body", [{"now": "yes"}, {"now": 1}, {"force": True}, {"release_key": 1}, [], "now"])
+def test_a_cancel_that_is_badly_said_cancels_nothing(body: object, api: httpx2.Client) -> None:
+    job = made(api)
+    refused(api.post(f"/v1/jobs/{job['id']}/cancel", json=body), 422, "INVALID_ARGUMENT")
+    assert api.get(f"/v1/jobs/{job['id']}").json()["status"] == "queued"
+
+
+async def test_a_dead_letter_waits_again_and_nothing_else_does(api: httpx2.Client, jobs: JobActions) -> None:
+    job = await dead_letter(api, jobs)
+    assert api.get(f"/v1/jobs/{job['id']}").json()["last_error_code"] == "OOPS"
+    retried = api.post(f"/v1/jobs/{job['id']}/retry")
+    assert (retried.status_code, retried.json()["status"], retried.json()["starts"]) == (200, "queued", 0)
+    assert events_of(api, job)[-1]["detail_json"] == {"actor": "loopback", "reason": "redriven"}
+    again = refused(api.post(f"/v1/jobs/{job['id']}/retry"), 409, "ILLEGAL_MOVE")
+    assert "only a dead_letter can" in again["detail"]
+    jobs.verify()
+
+
+# Saying no ------------------------------------------------------------------------------------------------------------
+
+
+ROUTES = [("GET", ""), ("GET", "/events"), ("POST", "/cancel"), ("POST", "/retry")]
+
+
+@pytest.mark.parametrize(("verb", "rest"), ROUTES)
+def test_a_job_that_is_not_there_is_not_found(verb: str, rest: str, quiet: httpx2.Client) -> None:
+    problem = refused(quiet.request(verb, f"/v1/jobs/{NOWHERE}{rest}"), 404, "NOT_FOUND")
+    assert problem["detail"] == f"there is no job {NOWHERE}"
+    refused(quiet.request(verb, f"/v1/jobs/nonsense{rest}"), 422, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/jobs/", "/v1/nothing", f"/v1/jobs/{NOWHERE}/", "/docs", "/v1%00"])
+def test_an_address_that_is_not_there_is_not_found(path: str, quiet: httpx2.Client) -> None:
+    assert "/openapi.json" in refused(quiet.get(path), 404, "NOT_FOUND")["detail"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "allowed"),
+    [
+        ("DELETE", "/v1/jobs", "GET, POST"),
+        ("PUT", f"/v1/jobs/{NOWHERE}", "GET"),
+        ("GET", f"/v1/jobs/{NOWHERE}/cancel", "POST"),
+        ("POST", "/healthz", "GET"),
+    ],
+)
+def test_a_wrong_verb_is_answered_with_the_right_ones(verb: str, path: str, allowed: str, quiet: httpx2.Client) -> None:
+    answer = quiet.request(verb, path)
+    refused(answer, 405, "METHOD_NOT_ALLOWED")
+    assert set(answer.headers["allow"].split(", ")) <= set(allowed.split(", "))
+
+
+@pytest.mark.lawless
+def test_a_database_without_our_tables_is_told_without_details(api: httpx2.Client, admin: Any) -> None:
+    admin.execute("alter table ledger.job rename to somewhere")
+    problem = refused(api.get("/v1/jobs"), 500, "NOT_MIGRATED")
+    assert "ledger" not in problem["detail"]
+
+
+def test_a_mistake_of_ours_is_told_without_its_insides(api: httpx2.Client, admin: Any) -> None:
+    admin.execute("revoke select on ledger.job from duly_api")
+    problem = refused(api.get("/v1/jobs"), 500, "UNEXPECTED")
+    assert "job" not in json.dumps(problem)
+    assert api.get("/healthz").status_code == 200
+
+
+def test_a_login_that_is_somebody_else_acts_as_the_api(admin: psycopg.Connection[Any]) -> None:
+    admin.execute("select ledger.enqueue(org => %s, type => 'theirs')", [uuid4()])
+    with (
+        objects_here() as images,
+        running(build_app(admin.info.dsn, images, role=Names().api)) as address,
+        client_of(address) as api,
+    ):
+        job = made(api)
+        assert [each["id"] for each in api.get("/v1/jobs").json()["items"]] == [job["id"]]
+    with (
+        objects_here() as images,
+        running(build_app(admin.info.dsn, images, role="nobody_here")) as address,
+        client_of(address) as api,
+    ):
+        assert "nobody_here" not in refused(api.get("/v1/jobs"), 500, "NOT_MIGRATED")["detail"]
+
+
+def test_what_is_not_said_is_as_the_table_has_it(api: httpx2.Client, admin: psycopg.Connection[Any]) -> None:
+    job = made(api)
+    plain = admin.execute("select id from ledger.enqueue(org => %s, type => 'work')", [DEFAULT_ORG]).fetchone()
+    asked = (
+        "select payload, queue, priority, max_attempts, backoff_policy, backoff_base_seconds, backoff_cap_seconds,"
+        " timeout_seconds, retain_for from ledger.job"
+    )
+    rows = admin.execute(asked).fetchall()
+    assert plain
+    assert rows[0] == rows[1]
+    assert job["requested_by"] == "loopback"
+
+
+async def test_a_result_is_shown_as_the_handler_left_it(api: httpx2.Client, jobs: JobActions) -> None:
+    job = made(api)
+    await repository.done(jobs.worker, await jobs.claim(), [["any", {"json": 1.5}]])
+    shown = api.get(f"/v1/jobs/{job['id']}").json()
+    assert (shown["status"], shown["result"]) == ("succeeded", ["any", {"json": 1.5}])
+    assert shown["retain_until"] > shown["finished_at"] > shown["created_at"]

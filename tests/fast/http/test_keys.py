@@ -1,0 +1,273 @@
+"""Who may ask: keys, scopes, orgs, and the neighbour who needs none until the first key is made."""
+
+import json
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import ExitStack
+from typing import Any
+from uuid import UUID
+
+import httpx2
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.accounts import service
+from duly.accounts.model import new_secret
+from duly.db.migrations import Names
+from duly.http.app import build_app
+from duly.http.auth import is_loopback
+from duly.jobs.model import DEFAULT_ORG
+from duly.testing import TestDatabases
+from tests.support.api import ALL, api_on, as_owner, client_of, key_for, objects_here
+
+NOWHERE = UUID(int=7)
+JOB = {"type": "work"}
+
+
+@pytest.fixture
+def api(database: str) -> Generator[httpx2.Client, None, None]:
+    """A caller without a key."""
+    with api_on(database) as address, client_of(address) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
+    """The same, shared by tests that make nothing."""
+    with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_of(address) as client:
+        yield client
+
+
+def is_refused(answer: httpx2.Response, status: int, code: str) -> str:
+    """Refused in the one form; what it said."""
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (status, code), answer.text
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+    return problem["detail"]
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+# Without a key --------------------------------------------------------------------------------------------------------
+
+
+def test_without_any_key_this_machine_acts_for_the_default_org(api: httpx2.Client) -> None:
+    job = api.post("/v1/jobs", json=JOB).json()
+    assert (job["org_id"], job["requested_by"]) == (str(DEFAULT_ORG), "loopback")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "localhost"},
+        {"Host": "LOCALHOST:8420"},
+        {"Host": "127.0.0.1:1"},
+        {"Host": "127.255.0.9"},
+        {"Host": "[::1]:8420"},
+        {"Host": "localhost:8420", "Origin": "http://localhost:8420"},
+    ],
+)
+def test_a_neighbour_may_call_this_machine_by_its_names(headers: Mapping[str, str], quiet: httpx2.Client) -> None:
+    assert quiet.get("/v1/jobs", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "evil.example:8420"},
+        {"Host": "localhost.evil.example"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Host": "evil@127.0.0.1.evil.example"},
+        {"Host": "192.0.2.1"},
+        {"Host": "[::]"},
+        {"Host": "0.0.0.0"},
+        {"Host": "0x7f000001"},
+        {"Host": "["},
+        {"Host": ""},
+        {"Host": "localhost:8420", "Origin": "http://evil.example"},
+        {"Host": "localhost:8420", "Origin": "http://localhost:3000"},
+        {"Host": "localhost:8420", "Origin": "null"},
+        {"X-Forwarded-For": "127.0.0.1"},
+        {"Forwarded": "for=127.0.0.1"},
+        {"Via": "1.1 somewhere"},
+        {"X-Real-IP": "127.0.0.1"},
+    ],
+)
+def test_a_stranger_who_comes_through_a_browser_or_a_proxy_needs_a_key(
+    headers: Mapping[str, str], quiet: httpx2.Client
+) -> None:
+    assert "duly keys create" in is_refused(quiet.get("/v1/jobs", headers=headers), 401, "UNAUTHORIZED")
+
+
+@pytest.fixture
+async def asked_from(database: str, request: pytest.FixtureRequest) -> AsyncGenerator[httpx2.AsyncClient, None]:
+    """A caller at another address, which no test machine has: the application is asked directly."""
+    with objects_here() as objects:
+        app = build_app(make_conninfo(database, user=Names().api), objects)
+    async with app.router.lifespan_context(app) as state:
+        assert state
+
+        async def with_state(scope: Any, receive: Any, send: Any) -> None:
+            await app({**scope, "state": dict(state)}, receive, send)
+
+        transport = httpx2.ASGITransport(with_state, client=(request.param, 50_000))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8420") as client:
+            yield client
+
+
+@pytest.mark.parametrize("asked_from", ["192.0.2.1", "10.0.0.1", "::ffff:192.0.2.1", "fe80::1", "unix"], indirect=True)
+async def test_another_machine_needs_a_key_whatever_it_says(asked_from: httpx2.AsyncClient) -> None:
+    is_refused(await asked_from.get("/v1/jobs"), 401, "UNAUTHORIZED")
+
+
+@pytest.mark.parametrize("asked_from", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"], indirect=True)
+async def test_this_machine_has_several_addresses(asked_from: httpx2.AsyncClient) -> None:
+    assert (await asked_from.get("/v1/jobs")).status_code == 200
+
+
+def test_the_first_key_locks_the_door_at_once_and_for_good(database: str, api: httpx2.Client) -> None:
+    assert api.get("/v1/jobs").status_code == 200
+    key = key_for(database, "acme")
+    assert "needs a key" in is_refused(api.get("/v1/jobs"), 401, "UNAUTHORIZED")
+    assert api.get("/v1/jobs", headers=bearer(key.secret)).status_code == 200
+    as_owner(database, lambda pool: service.revoke_key(pool, key.key.prefix))
+    is_refused(api.get("/v1/jobs"), 401, "UNAUTHORIZED")
+    is_refused(api.get("/v1/jobs", headers=bearer(key.secret)), 401, "UNAUTHORIZED")
+    with api_on(database) as address, client_of(address) as later:
+        is_refused(later.get("/v1/jobs"), 401, "UNAUTHORIZED")
+
+
+def test_a_wrong_key_is_refused_even_where_none_is_needed(api: httpx2.Client) -> None:
+    is_refused(api.get("/v1/jobs", headers=bearer(new_secret())), 401, "UNAUTHORIZED")
+
+
+def test_who_asks_is_known_before_the_body_is_read(database: str, api: httpx2.Client) -> None:
+    key_for(database, "acme")
+    as_json = {"Content-Type": "application/json"}
+    is_refused(api.post("/v1/jobs", content=b"{", headers=as_json), 401, "UNAUTHORIZED")
+
+
+READS = [("GET", "/v1/jobs"), ("GET", "/v1/jobs/{id}"), ("GET", "/v1/jobs/{id}/events")]
+WRITES = [("POST", "/v1/jobs"), ("POST", "/v1/jobs/{id}/cancel"), ("POST", "/v1/jobs/{id}/retry")]
+
+
+def test_a_key_does_what_its_scopes_say_and_no_more(database: str, api: httpx2.Client) -> None:
+    secrets = {scope: key_for(database, "acme", [scope]).secret for scope in (*ALL, "admin", "posts:write")}
+    job = api.post("/v1/jobs", json=JOB, headers=bearer(secrets["admin"])).json()
+
+    def answers(scope: str, routes: list[tuple[str, str]]) -> set[int]:
+        return {
+            api.request(
+                verb, path.format(id=job["id"]), json=JOB if verb == "POST" else None, headers=headers
+            ).status_code
+            for verb, path in routes
+            for headers in [bearer(secrets[scope])]
+        }
+
+    assert answers("ledger:read", READS) == answers("admin", READS) == {200}
+    assert answers("ledger:read", WRITES) == answers("ledger:write", READS) == {403}
+    assert answers("posts:write", READS + WRITES) == {403}
+    assert api.get(f"/v1/jobs/{job['id']}", headers=bearer(secrets["admin"])).json()["status"] == "queued"
+    words = is_refused(api.post("/v1/jobs", json=JOB, headers=bearer(secrets["ledger:read"])), 403, "FORBIDDEN")
+    assert "--scope ledger:write" in words
+    assert not answers("ledger:write", WRITES) & {401, 403}
+    assert not answers("admin", WRITES) & {401, 403}
+
+
+def test_a_key_of_a_person_without_an_org_is_told_the_way_out(database: str, api: httpx2.Client) -> None:
+    headers = bearer(key_for(database, None, ["admin"], uid="anna").secret)
+    for verb, path in READS + WRITES:
+        answer = api.request(verb, path.format(id=NOWHERE), json=JOB if verb == "POST" else None, headers=headers)
+        assert "duly keys create NAME --org ORG" in is_refused(answer, 403, "FORBIDDEN")
+
+
+def test_a_key_of_a_person_within_an_org_acts_for_the_org(database: str, api: httpx2.Client) -> None:
+    first, second = (key_for(database, "acme", uid=uid) for uid in ("anna", "ben"))
+    job = api.post("/v1/jobs", json=JOB, headers=bearer(first.secret)).json()
+    assert job["org_id"] == str(first.key.org_id)
+    assert api.get(f"/v1/jobs/{job['id']}", headers=bearer(second.secret)).status_code == 200
+
+
+def test_what_a_key_does_is_written_under_its_prefix(database: str, api: httpx2.Client) -> None:
+    key = key_for(database, "acme")
+    headers, name = bearer(key.secret), f"key:{key.key.prefix}"
+    job = api.post("/v1/jobs", json=JOB, headers=headers).json()
+    assert job["requested_by"] == name
+    assert api.post("/v1/jobs", json={**JOB, "requested_by": "anna"}, headers=headers).json()["requested_by"] == "anna"
+    api.post(f"/v1/jobs/{job['id']}/cancel", headers=headers)
+    events = api.get(f"/v1/jobs/{job['id']}/events", headers=headers).json()["items"]
+    assert [event["detail_json"]["actor"] for event in events] == [name, name]
+    assert key.secret not in json.dumps([job, events])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost", "Localhost", "::ffff:127.0.0.1"])
+def test_these_are_names_of_this_machine(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["", "0.0.0.0", "::", "192.0.2.1", "::ffff:192.0.2.1", "localhost.", "my.localhost", "1"]
+)
+def test_these_are_not_or_not_surely(host: str) -> None:
+    assert not is_loopback(host)
+
+
+def test_no_route_that_takes_an_id_finds_what_belongs_to_another_org(database: str) -> None:
+    with ExitStack() as stack:
+        address = stack.enter_context(api_on(database))
+        ours, theirs = (
+            stack.enter_context(client_of(address, key_for(database, org, ["admin"]).secret))
+            for org in ("acme", "other")
+        )
+        job = ours.post("/v1/jobs", json={**JOB, "key": "k", "payload": {"secret": "hunter2"}}).json()
+        probed = 0
+        for path, verbs in ours.get("/openapi.json").json()["paths"].items():
+            if "{job_id}" not in path:  # those that take a post are asked in test_openapi.py
+                continue
+            for verb in verbs:
+                probed += 1
+                found = theirs.request(verb, path.format(job_id=job["id"]))
+                nothing = theirs.request(verb, path.format(job_id=NOWHERE))
+                assert found.status_code == nothing.status_code == 404, (verb, path)
+                assert found.text == nothing.text.replace(str(NOWHERE), job["id"])
+                assert {**found.headers, "date": "", "content-length": ""} == {
+                    **nothing.headers,
+                    "date": "",
+                    "content-length": "",
+                }
+        assert probed >= 4
+        assert ours.get(f"/v1/jobs/{job['id']}").json() == job  # and nothing was done to it
+
+
+def test_no_list_shows_what_belongs_to_another_org(database: str) -> None:
+    with ExitStack() as stack:
+        address = stack.enter_context(api_on(database))
+        ours, theirs = (
+            stack.enter_context(client_of(address, key_for(database, org, ["admin"]).secret))
+            for org in ("acme", "other")
+        )
+        jobs = [ours.post("/v1/jobs", json=JOB).json() for _ in range(3)]
+        place = ours.get("/v1/jobs", params={"limit": 1}).json()["next"]
+        lists = [
+            path
+            for path, verbs in ours.get("/openapi.json").json()["paths"].items()
+            if path.startswith("/v1/jobs") and "{" not in path and "get" in verbs
+        ]
+        assert lists == ["/v1/jobs"]  # a feed is everybody's, and promises are the whole house's
+        for path in lists:
+            for query in ({}, {"status": "queued"}, {"type": "work"}, {"next": place}):
+                assert theirs.get(path, params=query).json()["items"] == [], (path, query)
+        assert len(ours.get("/v1/jobs").json()["items"]) == len(jobs)
+
+
+def test_the_same_key_of_two_orgs_makes_two_jobs(database: str) -> None:
+    with api_on(database) as address:
+        made: list[str] = []
+        for org in ("acme", "other"):
+            with client_of(address, key_for(database, org).secret) as client:
+                answer = client.post("/v1/jobs", json={**JOB, "key": "order:42"})
+                assert answer.status_code == 201
+                made.append(answer.json()["id"])
+    assert made[0] != made[1]

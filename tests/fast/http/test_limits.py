@@ -1,0 +1,190 @@
+"""What one caller can cost: bodies that nobody may send, that are slow or too many, and questions that are one."""
+
+import asyncio
+import json
+import socket
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPResponse
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.http.request_limits import SMALL_BODY_BYTES, GuardedRoute, ImageRoute
+from duly.rate_limit import Rate
+from duly.settings import parse_address
+from duly.testing import TestDatabases
+from tests.support.api import SECONDS, client_of, key_for, served_on
+
+NOWHERE = "00000000-0000-0000-0000-000000000007"
+IMAGES = "/v1/posts/images"
+JOBS = "/v1/jobs"
+SESSION_IMAGES = f"/v1/ingest/sessions/{NOWHERE}/images"
+SCHEDULES = "/v1/schedules"
+LIMITED = [IMAGES, "/v1/createPostIntent", SESSION_IMAGES, "/v1/ingest/sessions", SCHEDULES]
+WRITES = ("ledger:write", "posts:write", "ingest:write", "scheduler:write")
+READS = ("ledger:read", "posts:read", "ingest:read", "scheduler:read")
+MANY = 60
+LARGE = SMALL_BODY_BYTES + 1
+
+
+@dataclass(frozen=True)
+class Api:
+    """An API, and two keys to it."""
+
+    address: str
+    writer: str
+    reader: str
+
+
+@contextmanager
+def opened(database: str) -> Generator[Api, None, None]:
+    """An API over a database, where anna of acme may do everything, and bo may look."""
+    writer = key_for(database, "acme", WRITES, uid="anna", telegram_id=42).secret
+    with served_on(database) as address:
+        yield Api(address, writer, key_for(database, None, READS, uid="bo").secret)
+
+
+@pytest.fixture
+def api(database: str) -> Generator[Api, None, None]:
+    """An API of the test's own."""
+    with opened(database) as api:
+        yield api
+
+
+class Sender:
+    """Somebody who speaks HTTP by hand, and stops in the middle of a request."""
+
+    def __init__(self, address: str) -> None:
+        place = urlsplit(address)
+        self.socket = socket.create_connection((place.hostname or "", place.port or 80), timeout=SECONDS)
+
+    def begin(self, path: str, key: str, announced: int | None, kind: str = "application/json") -> None:
+        """Say what is to come, and how much of it; in pieces, where that is not said."""
+        length = "Transfer-Encoding: chunked" if announced is None else f"Content-Length: {announced}"
+        lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {key}", f"Content-Type: {kind}"]
+        self.socket.sendall("\r\n".join([*lines, length, "", ""]).encode())
+
+    def send(self, data: bytes) -> None:
+        """A piece of the body."""
+        self.socket.sendall(data)
+
+    def answer(self) -> tuple[int, dict[str, Any], str | None]:
+        """The status, the body, and how long to wait before the next try."""
+        with closing(HTTPResponse(self.socket)) as response:
+            response.begin()
+            return response.status, json.loads(response.read()), response.getheader("retry-after")
+
+
+@contextmanager
+def sender_to(api: Api) -> Generator[Sender, None, None]:
+    """A connection to the API."""
+    sender = Sender(api.address)
+    with sender.socket:
+        yield sender
+
+
+def answer_before_the_body(api: Api, path: str, key: str, announced: int | None) -> tuple[int, str]:
+    """The status and the code that somebody gets who announced a body, and did not send it."""
+    with sender_to(api) as sender:
+        sender.begin(path, key, announced)
+        status, body, _ = sender.answer()
+        return status, body.get("code") or body["error"]["code"]
+
+
+@pytest.mark.parametrize("path", LIMITED)
+def test_who_asks_too_often_is_refused_before_the_body_comes_and_every_request_counts_once(
+    path: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.http.app.Rate", partial(Rate, burst=3, per_second=0.0))
+    with opened(database) as api, client_of(api.address, api.writer) as anna:
+        answers = [anna.post(path, json={"unheard": "of"}).status_code for _ in range(3)]
+        assert 429 not in answers
+        assert answer_before_the_body(api, path, api.writer, LARGE) == (429, "RATE_LIMITED")
+
+
+def test_a_header_that_names_nobody_is_refused_before_the_body_comes(api: Api) -> None:
+    with sender_to(api) as sender:
+        sender.begin(IMAGES, f"{api.writer}\r\nDuly-User: !", LARGE)
+        status, body, _ = sender.answer()
+    assert (status, body["places"][0]["at"]) == (422, "header.Duly-User")
+
+
+@pytest.mark.parametrize("announced", [10, LARGE, None])
+@pytest.mark.parametrize(("path", "kind"), [(JOBS, GuardedRoute), (IMAGES, ImageRoute), (SESSION_IMAGES, ImageRoute)])
+def test_a_body_that_does_not_come_is_not_waited_for(
+    path: str, kind: type[GuardedRoute], announced: int | None, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "longest_seconds", 0.3)
+    with sender_to(api) as sender:
+        sender.begin(path, api.writer, announced)
+        sender.send(b"1\r\n{\r\n" if announced is None else b"{")
+        status, body, _ = sender.answer()
+    assert (status, body["code"]) == (413, "TOO_LARGE")
+    assert "within" in body["detail"]
+
+
+# Readiness ------------------------------------------------------------------------------------------------------------
+
+
+def test_however_many_ask_whether_we_are_ready_one_connection_asks_the_database(
+    databases: TestDatabases, worker_id: str
+) -> None:
+    with (
+        databases.clone(worker_id) as dsn,
+        served_on(dsn) as address,
+        psycopg.connect(databases.dsn, autocommit=True) as admin,
+    ):
+        name = sql.Identifier(parse_address(dsn)["dbname"])
+        admin.execute(sql.SQL("alter database {} connection limit 12").format(name))  # of which a pool has 8
+        assert asyncio.run(statuses_of(f"{address}/readyz")) == {200: MANY}
+
+
+async def statuses_of(address: str) -> Counter[int]:
+    """What many get who ask at the same time."""
+    limits = httpx2.Limits(max_connections=MANY)
+    async with httpx2.AsyncClient(trust_env=False, timeout=SECONDS, limits=limits) as client:
+        answers = await asyncio.gather(*(client.get(address) for _ in range(MANY)))
+    return Counter(answer.status_code for answer in answers)
+
+
+# Unknown fields -------------------------------------------------------------------------------------------------------
+
+
+def unknown(count: int) -> dict[str, int]:
+    """Fields of which no request knows."""
+    return {f"{nth:x}": 0 for nth in range(100_000, 100_000 + count)}
+
+
+def bodies_full_of_unknown_fields() -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Where to, what, and where it is wrong."""
+    yield JOBS, {"type": "a", **unknown(1000)}, "body"
+    yield JOBS, {"type": "a", "backoff": unknown(1000)}, "body.backoff"
+    yield SCHEDULES, {"name": "a", "rule": "cron: 0 10 1 * *", "expense": unknown(1000)}, "body.expense"
+    yield "/v1/ingest/sessions", unknown(1000), "body"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"), list(bodies_full_of_unknown_fields()), ids=["job", "backoff", "expense", "session"]
+)
+def test_a_heap_of_unknown_fields_is_one_mistake(path: str, body: dict[str, Any], place: str, api: Api) -> None:
+    with client_of(api.address, api.writer) as anna:
+        problem = anna.post(path, json=body).json()
+    assert (problem["status"], problem["code"]) == (422, "INVALID_ARGUMENT")
+    assert [each["at"] for each in problem["places"]] == [place]
+    assert "100" in problem["detail"]  # so many
+    assert "more)" not in problem["detail"]
+
+
+@pytest.mark.parametrize("names", [["prioritty"], [f"field_{nth}" for nth in range(15)]])
+def test_a_few_unknown_fields_are_named_one_by_one(names: Sequence[str], api: Api) -> None:
+    with client_of(api.address, api.writer) as anna:
+        places = anna.post(JOBS, json={"type": "a", **dict.fromkeys(names, 1)}).json()["places"]
+    assert places == [{"at": f"body.{name}", "says": "Extra inputs are not permitted"} for name in names]

@@ -1,0 +1,841 @@
+"""Posts over HTTP: the contract to the letter, the same request again, images, the feed, and every way it says no."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import psycopg
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from duly.accounts.model import new_secret
+from duly.apps.posts.legacy import import_legacy
+from duly.apps.posts.model import LONGEST_CAPTION
+from duly.apps.posts.rules import RulesAnalyzer
+from duly.apps.posts.work import PostWork
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.errors import Unavailable
+from duly.http.problems import MEDIA_TYPE
+from duly.lease.work import Pace
+from duly.paging import place_of
+from duly.settings import load_settings
+from duly.storage import Objects
+from duly.testing import TestDatabases, install_test_clock, move_clock
+from duly.testing.clock import read_clock
+from duly.verify import check
+from duly.worker.runner import Worker
+from tests.support.api import api_of, as_owner, client_of, key_for, objects_here
+from tests.support.deadly import die_of
+
+Json = dict[str, Any]
+Admin = psycopg.Connection[Any]
+INTENT = "/v1/createPostIntent"
+BOTH = ("posts:read", "posts:write")
+NOWHERE = UUID(int=7)
+AS_JSON = {"Content-Type": "application/json"}
+HOURS = 3600.0
+
+
+class House:
+    """An API over a database whose clock stands at noon, the directory of its images, and people with keys."""
+
+    def __init__(self, admin: Admin, objects: Objects, address: str, stack: ExitStack) -> None:
+        self.admin = admin
+        self.database = admin.info.dsn
+        self.objects = objects
+        self.address = address
+        self.stack = stack
+
+    def person(self, uid: str, scopes: Sequence[str] = BOTH, org: str | None = None) -> httpx2.Client:
+        """Somebody with a key of their own."""
+        secret = key_for(self.database, org, scopes, uid=uid).secret
+        return self.stack.enter_context(client_of(self.address, secret))
+
+    def org(self, scopes: Sequence[str] = BOTH) -> httpx2.Client:
+        """An org's key, which is nobody's in particular."""
+        return self.stack.enter_context(client_of(self.address, key_for(self.database, "acme", scopes).secret))
+
+    def nobody(self, secret: str | None = None) -> httpx2.Client:
+        """A caller without a key, or with a wrong one."""
+        return self.stack.enter_context(client_of(self.address, secret))
+
+    @property
+    def images(self) -> set[str]:
+        """The names under which images are kept."""
+        root = root_of(self.objects)
+        return {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
+
+    def count(self, table: str) -> int:
+        """How many rows a table of posts has."""
+        ((rows,),) = self.admin.execute(sql.SQL("select count(*) from posts.{}").format(sql.Identifier(table)))
+        return rows
+
+    def release(self) -> int:
+        """Six hours pass, and a worker comes by."""
+        move_clock(self.admin, 6 * HOURS + 1)
+        return release_due(self.database)
+
+    def bring(self, *documents: Json) -> int:
+        """Import documents of the first version; how many are new."""
+        lines = [json.dumps(document).encode() for document in documents]
+        done = as_owner(self.database, lambda pool: import_legacy(pool, lines))
+        assert done.bad_lines == []
+        return done.added
+
+
+def root_of(objects: Objects) -> Path:
+    """The directory of a store."""
+    root = getattr(objects.place, "root", None)
+    assert isinstance(root, Path)
+    return root
+
+
+def release_due(database: str) -> int:
+    """One cycle of a worker; how many posts it took."""
+
+    async def once() -> int:
+        work = PostWork(RulesAnalyzer(), Pace())
+        return await Worker([work], load_settings(), dsn=make_conninfo(database, user=Names().worker)).run(once=True)
+
+    return asyncio.run(once())
+
+
+def set_time(admin: Admin, clock: str) -> None:
+    """Move the database's clock to a time of its present UTC day."""
+    day = "date_trunc('day', duly.clock(), 'UTC')"
+    ((seconds,),) = admin.execute(
+        f"select extract(epoch from ({day} + %s::interval - duly.clock()))::float8".encode(), [clock]
+    )
+    move_clock(admin, seconds)
+
+
+@contextmanager
+def opened(database: str, objects: Objects | None = None) -> Generator[House, None, None]:
+    """Serve a database in which nothing is yet."""
+    with ExitStack() as stack, psycopg.connect(database, autocommit=True) as admin:
+        install_test_clock(admin)
+        set_time(admin, "12:00")
+        kept = objects or stack.enter_context(objects_here())
+        yield House(admin, kept, stack.enter_context(api_of(database, kept)), stack)
+
+
+@pytest.fixture
+def database(movable_database: str) -> str:
+    """Here, one with a clock that can be moved."""
+    return movable_database
+
+
+@pytest.fixture
+def house(database: str) -> Generator[House, None, None]:
+    """A house of the test's own."""
+    with opened(database) as house:
+        yield house
+
+
+@pytest.fixture
+def anna(house: House) -> httpx2.Client:
+    """Somebody who posts there."""
+    return house.person("anna")
+
+
+@pytest.fixture(scope="module")
+def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
+    """Somebody who may post, in a house that is shared by tests that make nothing."""
+    with databases.clone(worker_id) as dsn, opened(dsn) as house:
+        yield house.person("anna")
+
+
+def photo(kind: str = "JPEG", **saved: Any) -> bytes:
+    """A photograph of nothing in particular."""
+    file = BytesIO()
+    Image.new("RGB", (60, 40), (250, 140, 60)).save(file, kind, **saved)
+    return file.getvalue()
+
+
+PHOTO = photo()
+
+
+def upload(person: httpx2.Client, image: bytes = PHOTO, headers: Mapping[str, str] | None = None) -> str:
+    """Bring an image; the name it goes by."""
+    answer = person.post("/v1/posts/images", content=image, headers=headers)
+    assert answer.status_code == 201, answer.text
+    assert answer.json().keys() == {"imagePath"}
+    return answer.json()["imagePath"]
+
+
+def body_of(person: httpx2.Client, caption: str = "My day") -> Json:
+    """A request for a post, with an image that is there."""
+    return {"imagePath": upload(person), "caption": caption, "requestId": str(uuid4())}
+
+
+def refused(answer: httpx2.Response, status: int, code: str, post: str | None = None) -> str:
+    """A refusal in the envelope; its words."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+    assert ("retry-after" in answer.headers) == (status in (429, 503))
+    body: Json = answer.json()
+    assert body.keys() == {"success", "error"}
+    assert body["success"] is False
+    wanted = {"code", "message", "status"}
+    assert body["error"].keys() == (wanted | {"postId"} if post else wanted)
+    assert (body["error"]["code"], body["error"].get("postId")) == (code, post)
+    assert body["error"]["message"]
+    return body["error"]["message"]
+
+
+def problem(answer: httpx2.Response, status: int, code: str) -> str:
+    """A refusal elsewhere; its words."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE), answer.text
+    assert answer.json()["code"] == code
+    return answer.json()["detail"]
+
+
+def items(answer: httpx2.Response) -> list[Json]:
+    """The posts of a page."""
+    assert answer.status_code == 200, answer.text
+    return answer.json()["items"]
+
+
+def test_a_request_id_is_a_uuid_however_it_is_written(anna: httpx2.Client) -> None:
+    body = body_of(anna)
+    first = anna.post(INTENT, json=body)
+    for spelled in (body["requestId"].upper(), body["requestId"].replace("-", ""), f"urn:uuid:{body['requestId']}"):
+        again = anna.post(INTENT, json={**body, "requestId": spelled})
+        assert (again.content, again.headers["duly-replayed"]) == (first.content, "true")
+
+
+# Saying no, in the envelope -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"requestId": "x"}, "requestId"),
+        ({"requestId": ""}, "requestId"),
+        ({"requestId": 7}, "requestId"),
+        ({"requestId": None}, "requestId"),
+        ({"caption": None}, "caption"),
+        ({"caption": 7}, "caption"),
+        ({"caption": ["My day"]}, "caption"),
+        ({"caption": "x" * (LONGEST_CAPTION + 1)}, "caption"),
+        ({"caption": "a\0b"}, "caption"),
+        ({"caption": "a\ud800b"}, "caption"),
+        ({"imagePath": None}, "imagePath"),
+        ({"imagePath": 7}, "imagePath"),
+        ({"imagePath": ""}, "imagePath"),
+        ({"imagePath": "x" * 100_000}, "imagePath"),
+        ({"status": "RELEASED"}, "status: Extra inputs"),
+        ({"authorId": "bo"}, "authorId: Extra inputs"),
+        ({"": 1}, "Extra inputs"),
+        ({"\ud800": 1}, "body: "),
+    ],
+    ids=lambda part: ascii(part)[:40],
+)
+def test_bad_input_is_refused_with_400_and_names_the_field(change: Json, words: str, quiet: httpx2.Client) -> None:
+    body = {"imagePath": f"temp/{uuid4()}.jpg", "caption": "My day", "requestId": str(uuid4())}
+    answer = quiet.post(INTENT, content=json.dumps({**body, **change}), headers=AS_JSON)
+    assert words in refused(answer, 400, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize("field", ["imagePath", "caption", "requestId"])
+def test_a_missing_field_is_refused_by_its_name(field: str, quiet: httpx2.Client) -> None:
+    body = {"imagePath": f"temp/{uuid4()}.jpg", "caption": "My day", "requestId": str(uuid4())}
+    answer = quiet.post(INTENT, json={name: value for name, value in body.items() if name != field})
+    assert refused(answer, 400, "INVALID_ARGUMENT").startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "temp/../secret.jpg",
+        f"temp/../temp/{NOWHERE}.jpg",
+        "../../etc/passwd",
+        "/etc/passwd",
+        f"/temp/{NOWHERE}.jpg",
+        "temp/%2e%2e/secret.jpg",
+        f"temp//{NOWHERE}.jpg",
+        f"temp/{NOWHERE}.png",
+        f"temp/{NOWHERE}.jpg/",
+        f"temp/{NOWHERE}.jpg\n",
+        f"temp/{NOWHERE}.jpg\0",
+        f"temp/{str(NOWHERE)[:-1]}F.jpg",
+        f"temp\\{NOWHERE}.jpg",
+        f"posts/00/{NOWHERE}.jpg",
+        f"https://example.org/temp/{NOWHERE}.jpg",
+    ],
+    ids=ascii,
+)
+def test_a_path_that_no_upload_was_answered_with_is_refused(path: str, quiet: httpx2.Client) -> None:
+    answer = quiet.post(INTENT, json={"imagePath": path, "caption": "My day", "requestId": str(uuid4())})
+    assert refused(answer, 400, "INVALID_ARGUMENT").startswith("imagePath: must be what the upload")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "required"),
+        (b"{", "JSON"),
+        (b"{'caption': 'My day'}", "JSON"),
+        (b"\xff\xfe\xfd", "JSON"),
+        (b'{"caption": "\xff"}', "JSON"),
+        (b'{"caption": ' + b"[" * 100_000, "JSON"),
+        (b'{"caption": ' + b"9" * 5000 + b"}", "JSON"),
+        (b"[]", "JSON object"),
+        (b'"My day"', "JSON object"),
+        (b"null", "JSON object"),
+    ],
+    ids=lambda part: ascii(part)[:30],
+)
+def test_a_body_that_is_no_object_is_refused(content: bytes, words: str, quiet: httpx2.Client) -> None:
+    assert words in refused(quiet.post(INTENT, content=content, headers=AS_JSON), 400, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_a_body_that_does_not_say_it_is_json_is_not_read_as_json(kind: str | None, quiet: httpx2.Client) -> None:
+    answer = quiet.post(INTENT, content=b'{"caption": "My day"}', headers={"Content-Type": kind} if kind else {})
+    assert "Content-Type: application/json" in refused(answer, 400, "INVALID_ARGUMENT")
+
+
+def test_without_a_key_or_with_a_wrong_one_nobody_is_known(house: House) -> None:
+    house.person("anna")
+    assert "needs a key" in refused(house.nobody().post(INTENT, content=b"{"), 401, "UNAUTHORIZED")
+    assert "wrong" in refused(house.nobody(new_secret()).post(INTENT, json={}), 401, "UNAUTHORIZED")
+
+
+def test_a_key_without_the_scope_may_not_look(house: House) -> None:
+    writer = house.person("anna", ["posts:write"])
+    for path in ("", f"/{NOWHERE}", f"/{NOWHERE}/image"):
+        assert "--scope posts:read" in problem(writer.get(f"/v1/posts{path}"), 403, "FORBIDDEN")
+    problem(writer.get("/v1/slo"), 403, "FORBIDDEN")
+
+
+def bomb(side: int = 7000) -> bytes:
+    """A small file that promises 49 million pixels."""
+    file = BytesIO()
+    Image.new("1", (side, side)).save(file, "PNG")
+    assert len(file.getvalue()) < 100_000
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (lambda: b"", "no photograph"),
+        (lambda: b"My day was fine, thank you.", "no photograph"),
+        (lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no photograph"),
+        (lambda: PHOTO[: len(PHOTO) // 2], "no photograph"),
+        (lambda: photo("GIF"), "no photograph"),
+        (bomb, "million pixels"),
+    ],
+    ids=["nothing", "text", "svg", "half", "gif", "bomb"],
+)
+def test_what_is_no_photograph_that_we_take_is_refused(image: Any, words: str, quiet: httpx2.Client) -> None:
+    for kind in ("image/jpeg", "text/plain"):
+        answer = quiet.post("/v1/posts/images", content=image(), headers={"Content-Type": kind})
+        assert words in problem(answer, 422, "INVALID_ARGUMENT")
+
+
+def test_a_form_is_refused_with_the_way_to_send_the_file_itself(quiet: httpx2.Client) -> None:
+    answer = quiet.post("/v1/posts/images", files={"image": ("x.jpg", PHOTO, "image/jpeg")})
+    assert "send the file itself: curl --data-binary @x.jpg" in problem(answer, 422, "INVALID_ARGUMENT")
+
+
+def test_a_photograph_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
+    quiet: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("duly.http.posts.clean_photo", die_of)
+        problem(
+            quiet.post("/v1/posts/images", content=PHOTO, headers={"Content-Type": "image/jpeg"}),
+            422,
+            "INVALID_ARGUMENT",
+        )
+    assert quiet.post("/v1/posts/images", content=PHOTO, headers={"Content-Type": "image/jpeg"}).is_success
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("limit=0", "query.limit"),
+        ("limit=201", "query.limit"),
+        ("author=", "query.author"),
+        ("author=*", "query.author"),
+        ("author=two%20words", "query.author"),
+        ("author=%00", "query.author"),
+        ("status=PENDING", "query.status"),
+        ("next=", "query.next"),
+        ("next=aaaa", "no place in the list"),
+        ("next=WzEsMl0", "no place in the list"),
+    ],
+)
+def test_a_bad_question_is_refused(query: str, words: str, quiet: httpx2.Client) -> None:
+    assert words in problem(quiet.get(f"/v1/posts?{query}"), 422, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize("seconds", ["", "+00:00:00.000001", "+23:59", "-23:59"])
+@pytest.mark.parametrize("year", ["0001", "2030", "9999"])
+def test_a_place_that_we_never_gave_leads_nowhere(year: str, seconds: str, quiet: httpx2.Client) -> None:
+    place = place_of(f"{year}-12-31T00:00:00{seconds}", str(NOWHERE))
+    for author in ({}, {"author": "anna"}):
+        assert quiet.get("/v1/posts", params={"next": place, **author}).json() == {"items": [], "next": None}
+
+
+def test_what_is_no_id_is_told_as_such(quiet: httpx2.Client) -> None:
+    for verb, rest in (("GET", ""), ("GET", "/image"), ("PATCH", "")):
+        problem(quiet.request(verb, f"/v1/posts/nonsense{rest}", json={"caption": "x"}), 422, "INVALID_ARGUMENT")
+        answer = quiet.request(verb, f"/v1/posts/{NOWHERE}{rest}", json={"caption": "x"})
+        assert str(NOWHERE) in problem(answer, 404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"caption": None},
+        {"caption": 7},
+        {"caption": "x" * (LONGEST_CAPTION + 1)},
+        {"caption": "a\0b"},
+        {"caption": "a\ud800b"},
+        {"caption": "x", "status": "RELEASED"},
+        [],
+    ],
+    ids=lambda body: ascii(body)[:40],
+)
+def test_words_that_cannot_be_kept_are_refused(body: object, quiet: httpx2.Client) -> None:
+    answer = quiet.patch(f"/v1/posts/{NOWHERE}", content=json.dumps(body), headers=AS_JSON)
+    problem(answer, 422, "INVALID_ARGUMENT")
+
+
+POST_KEYS = {
+    "postId",
+    "authorId",
+    "status",
+    "caption",
+    "imageUrl",
+    "createdAt",
+    "updatedAt",
+    "releaseTime",
+    "releasedAt",
+    "dailyKey",
+    "version",
+    "requestId",
+    "leaseOwner",
+    "leaseExpiresAt",
+    "processAttempts",
+    "ai",
+    "aiError",
+}
+
+
+def test_a_post_is_asked_for_and_answered_in_the_words_of_the_contract(house: House, anna: httpx2.Client) -> None:
+    body = body_of(anna)
+    answer = anna.post(INTENT, json=body)
+    data = made(answer)
+    assert "duly-replayed" not in answer.headers
+    shown = anna.get(f"/v1/posts/{data['postId']}").json()
+    assert shown.keys() == POST_KEYS
+    assert (shown["authorId"], shown["status"], shown["caption"]) == ("anna", "PENDING", "My day")
+    assert shown["releaseTime"] == data["releaseTime"]
+    created = datetime.fromisoformat(shown["createdAt"])
+    assert datetime.fromisoformat(shown["releaseTime"]) - created == timedelta(hours=6)
+    assert shown["dailyKey"] == f"anna_{created:%Y%m%d}"
+    assert (shown["version"], shown["processAttempts"], shown["ai"], shown["aiError"]) == (1, 0, None, None)
+    ((lock, post),) = house.admin.execute("select id, post_id from posts.daily_locks").fetchall()
+    assert (lock, str(post)) == (f"{shown['dailyKey']}_UTC", data["postId"])
+    assert check(house.admin, ("duly", "posts")) == []
+
+
+def test_a_caption_may_be_empty_long_and_in_any_script(house: House) -> None:
+    for uid, caption in (("anna", ""), ("bo", "ö" * LONGEST_CAPTION), ("cia", "日本 👩‍👩‍👧 \t\n'\"\\")):
+        person = house.person(uid)
+        data = made(person.post(INTENT, json=body_of(person, caption)))
+        assert person.get(f"/v1/posts/{data['postId']}").json()["caption"] == caption
+
+
+def test_an_image_of_nobody_of_another_person_or_that_is_gone_is_refused(house: House, anna: httpx2.Client) -> None:
+    theirs, gone = upload(house.person("bo")), upload(anna)
+    (root_of(house.objects) / gone).unlink()
+    request = str(uuid4())
+    for path in (f"temp/{NOWHERE}.jpg", theirs, gone):
+        answer = anna.post(INTENT, json={"imagePath": path, "caption": "My day", "requestId": request})
+        assert f"there is no image {path} of yours" in refused(answer, 400, "INVALID_ARGUMENT")
+    assert [house.count(table) for table in ("posts", "daily_locks", "idempotency_keys")] == [0, 0, 0]
+    made(anna.post(INTENT, json={**body_of(anna), "requestId": request}))  # a refusal uses up no request id
+
+
+def test_a_key_without_the_scope_or_without_a_person_may_not_post(house: House) -> None:
+    anna, reader, org = house.person("anna"), house.person("bo", ["posts:read"]), house.org()
+    body = body_of(anna)
+    assert "--scope posts:write" in refused(reader.post(INTENT, json=body), 403, "FORBIDDEN")
+    assert "--user UID" in refused(org.post(INTENT, json=body), 403, "FORBIDDEN")
+    for other in (anna, org):
+        answer = other.post(INTENT, json=body, headers={"Duly-User": "bo"})
+        assert "administrators" in refused(answer, 403, "FORBIDDEN")
+    for denied in (reader, org):
+        problem(denied.post("/v1/posts/images", content=PHOTO), 403, "FORBIDDEN")
+        problem(denied.patch(f"/v1/posts/{NOWHERE}", json={"caption": "x"}), 403, "FORBIDDEN")
+    made(anna.post(INTENT, json=body, headers={"Duly-User": "anna"}))  # which says what the key says
+
+
+def test_a_second_post_of_the_day_is_refused_with_the_first_ones_id(house: House, anna: httpx2.Client) -> None:
+    first = made(anna.post(INTENT, json=body_of(anna)))
+    for body in (body_of(anna), {**body_of(anna), "imagePath": f"temp/{NOWHERE}.jpg"}):
+        refused(anna.post(INTENT, json=body), 409, "ALREADY_POSTED", first["postId"])
+    bo = house.person("bo")
+    made(bo.post(INTENT, json=body_of(bo)))
+    assert house.count("posts") == house.count("daily_locks") == 2
+
+
+def test_a_request_id_that_stands_for_another_request_is_refused(house: House, anna: httpx2.Client) -> None:
+    body = body_of(anna)
+    made(anna.post(INTENT, json=body))
+    for change in ({"caption": "Another"}, {"imagePath": upload(anna)}):
+        assert body["requestId"] in refused(anna.post(INTENT, json={**body, **change}), 409, "REQUEST_ID_REUSED")
+    bo = house.person("bo")
+    made(bo.post(INTENT, json={**body_of(bo), "requestId": body["requestId"]}))  # everybody has their own
+
+
+def test_who_asks_too_often_is_told_when_to_come_again_and_others_are_not(house: House, anna: httpx2.Client) -> None:
+    seen: Counter[int] = Counter()
+    answer = anna.post(INTENT, json={})
+    while answer.status_code != 429 and seen.total() < 1000:
+        seen[answer.status_code] += 1
+        answer = anna.post(INTENT, json={})
+    assert "120" in refused(answer, 429, "RATE_LIMITED")
+    assert int(answer.headers["retry-after"]) >= 1
+    assert seen[400] >= 120
+    assert set(seen) == {400}
+    problem(anna.post("/v1/posts/images", content=b"x"), 429, "RATE_LIMITED")
+    assert anna.get("/v1/posts").status_code == 200  # looking is free
+    bo = house.person("bo")
+    made(bo.post(INTENT, json=body_of(bo)))
+
+
+def test_what_is_our_fault_is_told_without_its_insides_and_can_be_asked_again(
+    house: House, anna: httpx2.Client
+) -> None:
+    body, function = body_of(anna), "posts.create_intent(text, uuid, bytea, text, text, boolean)"
+    house.admin.execute(f"revoke execute on function {function} from duly_api".encode())
+    words = refused(anna.post(INTENT, json=body), 500, "UNEXPECTED")
+    assert "create_intent" not in words
+    assert "permission" not in words
+    house.admin.execute(f"grant execute on function {function} to duly_api".encode())
+    made(anna.post(INTENT, json=body))
+
+
+def test_the_same_request_is_answered_the_same_after_midnight_after_release_and_for_a_month(
+    house: House, anna: httpx2.Client
+) -> None:
+    set_time(house.admin, "23:59:50")
+    body = body_of(anna)
+    first = anna.post(INTENT, json=body)
+    day = read_clock(house.admin).date()
+
+    def again() -> None:
+        answer = anna.post(INTENT, json=body)
+        assert (answer.status_code, answer.content) == (200, first.content)
+        assert answer.headers["duly-replayed"] == "true"
+
+    again()
+    move_clock(house.admin, 20)
+    assert read_clock(house.admin).date() > day
+    again()
+    second = anna.post(INTENT, json=body_of(anna))  # the new day has a post of its own
+    assert made(second)["postId"] != made(first)["postId"]
+    again()
+    assert house.release() == 2
+    assert anna.get(f"/v1/posts/{made(first)['postId']}").json()["status"] == "RELEASED"
+    again()
+    move_clock(house.admin, 29 * 24 * HOURS)
+    again()
+    assert house.count("posts") == house.count("daily_locks") == 2
+    assert check(house.admin, ("duly", "posts")) == []
+
+
+class Clinging(Objects):
+    """A store that keeps everything and, today, removes nothing."""
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Not now."""
+        raise Unavailable(f"cannot remove {names} now")
+
+
+def test_a_post_that_was_made_is_answered_even_if_its_upload_cannot_be_removed(database: str) -> None:
+    with objects_here() as objects, opened(database, Clinging(objects.place)) as house:
+        anna = house.person("anna")
+        body = body_of(anna)
+        first = anna.post(INTENT, json=body)
+        made(first)
+        assert anna.post(INTENT, json=body).content == first.content
+        assert body["imagePath"] in house.images  # until its day is over
+
+
+def telling() -> dict[str, bytes]:
+    """Photographs in every format, each of which tells where it was taken."""
+    exif = Image.Exif()
+    exif[0x010F] = "Camera Inc."
+    exif.get_ifd(0x8825).update({1: "N", 2: (59.0, 19.0, 46.0), 3: "E", 4: (18.0, 4.0, 7.0)})
+    notes = PngInfo()
+    notes.add_text("Location", "59.3293 N")
+    return {
+        "image/jpeg": photo("JPEG", exif=exif, comment=b"at home"),
+        "image/png": photo("PNG", exif=exif, pnginfo=notes),
+        "image/webp": photo("WEBP", exif=exif),
+    }
+
+
+def test_a_photograph_of_every_kind_becomes_a_jpeg_that_tells_nothing(house: House) -> None:
+    for nth, (kind, image) in enumerate(telling().items()):
+        assert Image.open(BytesIO(image)).getexif().get_ifd(0x8825), "the test's own photograph has no place in it"
+        person = house.person(f"person-{nth}")
+        path = upload(person, image, {"Content-Type": kind})
+        assert re.fullmatch(r"temp/[0-9a-f-]{36}\.jpg", path)
+        data = made(person.post(INTENT, json={"imagePath": path, "caption": kind, "requestId": str(uuid4())}))
+        answer = person.get(f"/v1/posts/{data['postId']}/image")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "image/jpeg")
+        shown = Image.open(BytesIO(answer.content))
+        assert (shown.format, shown.size) == ("JPEG", (60, 40))
+        assert not shown.getexif()
+        assert not shown.info.keys() & {"exif", "comment", "Location"}
+        for trace in (b"Exif", b"Camera", b"at home", b"59.3293"):
+            assert trace not in answer.content
+
+
+def test_the_image_of_a_post_is_moved_to_where_it_stays(house: House, anna: httpx2.Client) -> None:
+    body = body_of(anna)
+    assert house.images == {body["imagePath"]}
+    name = body["imagePath"].removeprefix("temp/")
+    data = made(anna.post(INTENT, json=body))
+    assert house.images == {f"posts/{name[:2]}/{name}"}
+    assert anna.get(f"/v1/posts/{data['postId']}").json()["imageUrl"] == f"posts/{name[:2]}/{name}"
+    made(anna.post(INTENT, json=body))
+    assert house.images == {f"posts/{name[:2]}/{name}"}
+
+
+def test_an_image_that_is_not_used_leaves_after_a_day_and_a_used_one_stays(house: House, anna: httpx2.Client) -> None:
+    used, unused = body_of(anna), upload(anna)
+    made(anna.post(INTENT, json=used))
+    refused(anna.post(INTENT, json={**body_of(anna), "imagePath": unused}), 409, "ALREADY_POSTED", posts_of(house)[0])
+    move_clock(house.admin, 24 * HOURS + 1)
+
+    async def tidy() -> None:
+        async with await connect(make_conninfo(house.database, user=Names().worker)) as worker:
+            await PostWork(RulesAnalyzer(), Pace(), objects=house.objects).tidy(worker)
+
+    asyncio.run(tidy())
+    assert len(house.images) == 1
+    assert house.images == {name for (name,) in house.admin.execute("select image_url from posts.posts")}
+
+
+def posts_of(house: House) -> list[str]:
+    """The ids of all posts there are, in the order they were made."""
+    return [str(key) for (key,) in house.admin.execute("select id from posts.posts order by created_at, id")]
+
+
+def test_what_waits_is_there_for_its_author_alone_and_what_is_released_for_all(
+    house: House, anna: httpx2.Client
+) -> None:
+    bo, org = house.person("bo"), house.org(["posts:read"])
+    post = made(anna.post(INTENT, json=body_of(anna)))["postId"]
+    path = f"/v1/posts/{post}"
+    assert anna.get(path).json()["status"] == "PENDING"
+    assert [each["postId"] for each in items(anna.get("/v1/posts?author=anna"))] == [post]
+    assert items(anna.get("/v1/posts")) == []  # the feed has what is released, one's own too
+    for other in (bo, org):
+        for rest in ("", "/image"):
+            found, nothing = other.get(path + rest), other.get(f"/v1/posts/{NOWHERE}{rest}")
+            problem(found, 404, "NOT_FOUND")
+            assert found.text == nothing.text.replace(str(NOWHERE), post)
+        assert items(other.get("/v1/posts")) == items(other.get("/v1/posts?author=anna")) == []
+    assert house.release() == 1
+    for viewer in (anna, bo, org):
+        shown = viewer.get(path).json()
+        assert shown.keys() == POST_KEYS
+        assert (shown["status"], shown["processAttempts"]) == ("RELEASED", 1)
+        assert shown["version"] >= 3
+        assert shown["releasedAt"] > shown["releaseTime"]
+        assert {"mood", "music", "reasoning"} <= shown["ai"].keys()
+        assert viewer.get(f"{path}/image").status_code == 200
+        assert items(viewer.get("/v1/posts")) == items(viewer.get("/v1/posts?author=anna")) == [shown]
+    assert items(bo.get("/v1/posts?author=bo")) == []
+
+
+def test_documents_of_the_first_version_are_in_the_feed_in_their_place(house: House, anna: httpx2.Client) -> None:
+    now = read_clock(house.admin)
+    days = {name: (now + timedelta(days=days)).isoformat() for name, days in (("old", -700), ("new", -1), ("ahead", 1))}
+    old = {"id": "a1", "userId": "bo", "timestamp": days["old"], "content": "long ago", "url": "https://old/1.jpg"}
+    new = {"id": "a2", "userId": "anna", "timestamp": days["new"], "content": "yesterday", "imageUrl": "my pictures/1"}
+    ahead = {"id": "a3", "userId": "cia", "timestamp": days["ahead"]}
+    assert house.bring(new, ahead, old) == 3
+    post = made(anna.post(INTENT, json=body_of(anna, "today")))["postId"]
+    assert house.release() == 1
+    feed = items(anna.get("/v1/posts"))
+    assert [each["caption"] for each in feed] == ["", "today", "yesterday", "long ago"]
+    assert [each["authorId"] for each in feed] == ["cia", "anna", "anna", "bo"]
+    assert {each["status"] for each in feed} == {"RELEASED"}
+    assert [each["postId"] for each in items(anna.get("/v1/posts?author=anna"))] == [post, feed[2]["postId"]]
+    first = feed[3]
+    assert first.keys() == POST_KEYS
+    assert datetime.fromisoformat(first["createdAt"]) == now - timedelta(days=700)
+    assert {first[name] for name in ("releaseTime", "releasedAt", "dailyKey", "ai", "aiError")} == {None}
+    for nth in (0, 2, 3):  # without an image, with one of a name that nothing has here, and one that is elsewhere
+        problem(anna.get(f"/v1/posts/{feed[nth]['postId']}/image"), 404, "NOT_FOUND")
+
+
+def test_a_feed_is_walked_page_by_page_while_new_posts_arrive(house: House, anna: httpx2.Client) -> None:
+    at = read_clock(house.admin) - timedelta(days=30)
+    times = [at + timedelta(minutes=nth // 3) for nth in range(23)]  # three of each instant: ids part them
+    documents = [{"id": str(uuid4()), "userId": "anna", "timestamp": time.isoformat()} for time in times]
+    house.bring(*documents)
+    wanted = [each["postId"] for each in items(anna.get("/v1/posts"))]
+    assert set(wanted) == {document["id"] for document in documents}
+    for path in ("/v1/posts", "/v1/posts?author=anna"):
+        seen: list[str] = []
+        place, pages = None, 0
+        while pages == 0 or place:
+            page = anna.get(path, params={"limit": 5} | ({"next": place} if place else {})).json()
+            assert page.keys() == {"items", "next"}
+            assert len(page["items"]) <= 5
+            seen += [each["postId"] for each in page["items"]]
+            place, pages = page["next"], pages + 1
+            house.bring({"userId": "anna", "timestamp": read_clock(house.admin).isoformat()})  # at the front
+        assert seen[-len(wanted) :] == wanted
+        assert len(seen) == len(set(seen))
+        assert pages >= 5
+
+
+def test_a_caption_is_its_authors_until_the_post_is_taken(house: House, anna: httpx2.Client) -> None:
+    bo = house.person("bo")
+    post = made(anna.post(INTENT, json=body_of(anna)))["postId"]
+    path = f"/v1/posts/{post}"
+    edited = anna.patch(path, json={"caption": "My evening"})
+    assert (edited.status_code, edited.json()["caption"], edited.json()["version"]) == (200, "My evening", 2)
+    assert edited.json() == anna.get(path).json()
+    assert edited.json()["updatedAt"] > edited.json()["createdAt"]
+    for other in (bo.patch(path, json={"caption": "Mine!"}), bo.patch(f"/v1/posts/{NOWHERE}", json={"caption": "x"})):
+        problem(other, 404, "NOT_FOUND")
+    assert house.release() == 1
+    released = anna.get(path).json()
+    assert "is RELEASED" in problem(anna.patch(path, json={"caption": "Late"}), 409, "ILLEGAL_MOVE")
+    problem(bo.patch(path, json={"caption": "Mine!"}), 404, "NOT_FOUND")
+    assert anna.get(path).json() == released
+    assert released["caption"] == "My evening"
+    assert check(house.admin, ("duly", "posts")) == []
+
+
+def test_a_post_that_is_being_prepared_keeps_its_caption(house: House, anna: httpx2.Client) -> None:
+    post = made(anna.post(INTENT, json=body_of(anna)))["postId"]
+    move_clock(house.admin, 6 * HOURS + 1)
+    house.admin.execute(
+        "update posts.posts set status = 'PROCESSING', lease_owner = 'w/1', process_attempts = 1,"
+        " lease_expires_at = duly.clock() + interval '1 minute'"
+    )
+    assert "is PROCESSING" in problem(anna.patch(f"/v1/posts/{post}", json={"caption": "x"}), 409, "ILLEGAL_MOVE")
+
+
+def test_an_administrator_posts_and_looks_for_whom_they_say(house: House) -> None:
+    bo = house.person("bo")
+    root, org = house.person("root", ["admin"]), house.org(["admin"])
+    for admin, uid in ((root, "anna"), (org, "cia")):
+        house.person(uid)
+        behalf = {"Duly-User": uid}
+        path = upload(admin, headers=behalf)
+        body = {"imagePath": path, "caption": "My day", "requestId": str(uuid4())}
+        assert "of yours" in refused(bo.post(INTENT, json=body), 400, "INVALID_ARGUMENT")
+        post = made(admin.post(INTENT, json=body, headers=behalf))["postId"]
+        assert admin.get(f"/v1/posts/{post}", headers=behalf).json()["authorId"] == uid
+        problem(admin.get(f"/v1/posts/{post}"), 404, "NOT_FOUND")  # for nobody in particular it is not there yet
+        assert admin.patch(f"/v1/posts/{post}", json={"caption": "x"}, headers=behalf).status_code == 200
+        assert [each["postId"] for each in items(admin.get(f"/v1/posts?author={uid}", headers=behalf))] == [post]
+    made(root.post(INTENT, json=body_of(root)))  # and for themselves, where the key is a person's
+    refused(org.post(INTENT, json=body), 403, "FORBIDDEN")
+
+
+def test_the_header_names_somebody_who_is_there(house: House, anna: httpx2.Client) -> None:
+    root = house.person("root", ["admin"])
+    body, nobody = body_of(anna), {"Duly-User": "nobody-here"}
+    answer = root.post("/v1/posts/images", content=PHOTO, headers=nobody)
+    assert "duly users create nobody-here" in problem(answer, 422, "INVALID_ARGUMENT")
+    assert "nobody-here" in refused(root.post(INTENT, json=body, headers=nobody), 400, "INVALID_ARGUMENT")
+    for bad in ("two words", "*", "-x", "x" * 129):
+        assert "Duly-User" in refused(root.post(INTENT, json=body, headers={"Duly-User": bad}), 400, "INVALID_ARGUMENT")
+        problem(root.get("/v1/posts", headers={"Duly-User": bad}), 422, "INVALID_ARGUMENT")
+    problem(root.get("/v1/posts", headers=nobody), 422, "INVALID_ARGUMENT")
+
+
+def test_without_any_key_this_machine_posts_for_whom_it_says(house: House) -> None:
+    house.admin.execute("insert into \"user\".users (uid) values ('anna')")
+    here = house.nobody()
+    refused(here.post(INTENT, json={"caption": "x"}), 403, "FORBIDDEN")
+    anna = {"Duly-User": "anna"}
+    body = {"imagePath": upload(here, headers=anna), "caption": "My day", "requestId": str(uuid4())}
+    first = here.post(INTENT, json=body, headers=anna)
+    again = here.post(INTENT, json=body, headers=anna)
+    assert (made(first), again.content) == (made(again), first.content)
+    problem(here.get(f"/v1/posts/{made(first)['postId']}"), 404, "NOT_FOUND")
+    assert here.get(f"/v1/posts/{made(first)['postId']}", headers=anna).json()["authorId"] == "anna"
+
+
+def test_the_promises_are_shown_with_what_may_still_go_wrong(house: House, anna: httpx2.Client) -> None:
+    none, late, stuck = anna.get("/v1/slo").json()
+    wanted = {"name", "promise", "is_met", "measured", "target", "events", "bad", "budget_left", "burn_rates"}
+    assert none.keys() == late.keys() == stuck.keys() == wanted
+    assert [each["name"] for each in (none, late, stuck)] == ["intents", "lag", "stuck"]
+    assert (none["measured"], none["is_met"], none["budget_left"]) == (None, True, None)
+    house.admin.execute(
+        "insert into posts.intent_minutes select date_trunc('minute', duly.clock(), 'UTC') - at, outcome, intents from"
+        " (values ('CREATED', 900, interval '0'), ('REPLAYED', 90, '0'), ('UNAVAILABLE', 9, '2 hours'),"
+        " ('UNEXPECTED', 1, '4 days'), ('INVALID_ARGUMENT', 500, '0')) as v (outcome, intents, at)"
+    )
+    made(anna.post(INTENT, json=body_of(anna)))
+    move_clock(house.admin, 60)
+    assert house.release() == 1
+    intents, lag, stuck = anna.get("/v1/slo").json()
+    assert (intents["events"], intents["bad"], intents["measured"], intents["is_met"]) == (1000, 10, 0.99, False)
+    assert intents["budget_left"] == -1.0  # ten failed where five may
+    rates = intents["burn_rates"]
+    assert rates.keys() == {"1h", "6h", "3d", "30d"}
+    assert (rates["30d"], rates["1h"]) == (2.0, None)  # by now the good ones are more than six hours old
+    assert (lag["events"], lag["bad"], lag["is_met"]) == (1, 0, True)
+    assert 60 < lag["measured"] < 120
+    assert (stuck["bad"], stuck["is_met"]) == (0, True)
+    assert house.org(["posts:read"]).get("/v1/slo").status_code == 200
+
+
+def made(answer: httpx2.Response) -> Json:
+    """What the contract promises of a post that was made, to the letter."""
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
+    body: Json = answer.json()
+    assert body.keys() == {"success", "data"}
+    assert body["success"] is True
+    assert list(body["data"]) == ["postId", "status", "releaseTime"]
+    assert body["data"]["status"] == "PENDING"
+    assert str(UUID(body["data"]["postId"])) == body["data"]["postId"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", body["data"]["releaseTime"])
+    return body["data"]
+
+
+def test_a_full_disk_is_told_without_the_path_of_the_store(
+    house: House, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("duly.storage.directory.sync", fail)
+    answer = anna.post("/v1/posts/images", content=PHOTO)
+    assert answer.status_code == 503
+    assert str(root_of(house.objects)) not in answer.text
+    assert "No space left on device" in answer.text

@@ -1,0 +1,153 @@
+"""Claiming: the right jobs, in the right order, never too many, and without reading what is in the way."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.jobs import repository
+from duly.jobs.model import Floor, Kind, floors_after
+from tests.support.jobs.actions import KIND, LEASE, Admin, Connection, JobActions
+
+
+async def test_a_claim_holds_the_job_and_counts_as_a_start(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(payload={"n": 1})
+    (lease,) = await jobs.claim()
+    assert (lease.key, lease.row["payload"], lease.row["attempt"], lease.row["starts"]) == (key, {"n": 1}, 0, 1)
+    assert jobs.columns("status", "attempt", "starts", "lease_owner") == [("running", 0, 1, lease.owner)]
+    assert jobs.events(key)[1:] == [("queued", "running", {"actor": lease.owner, "start": 1})]
+    assert await jobs.claim() == []
+    jobs.verify()
+
+
+async def test_unknown_work_is_left_alone(jobs: JobActions) -> None:
+    jobs.enqueue("unknown")
+    jobs.enqueue(queue="elsewhere")
+    assert await jobs.claim() == []
+    assert len(await jobs.claim(Kind("elsewhere", "work"), Kind("default", "unknown"), limit=9)) == 2
+
+
+async def test_higher_priority_comes_first_and_then_what_has_waited_longest(jobs: JobActions) -> None:
+    low_old, low_new = jobs.enqueue(priority=-5, rows=2)
+    (other_type,) = jobs.enqueue("other", priority=-5)
+    (high,) = jobs.enqueue("other", priority=100)
+    (plain,) = jobs.enqueue()
+    order = [lease.key for _ in range(5) for lease in await jobs.claim(KIND, Kind("default", "other"))]
+    assert order == [high, plain, low_old, low_new, other_type]
+
+
+async def test_at_equal_priority_the_kind_whose_head_waited_longest_comes_first(jobs: JobActions) -> None:
+    (one,) = jobs.enqueue("one")
+    (two,) = jobs.enqueue("two")
+    (three,) = jobs.enqueue("one")
+    kinds = [Kind("default", "two"), Kind("default", "one")]
+    order = [lease.key for _ in range(3) for lease in await jobs.claim(*kinds)]
+    assert order == [one, two, three]
+
+
+async def test_one_claim_takes_from_as_many_kinds_and_priorities_as_it_needs(jobs: JobActions) -> None:
+    for priority in (1, 0, -1):
+        jobs.enqueue("one", rows=2, priority=priority)
+        jobs.enqueue("two", rows=2, priority=priority)
+    leases = await jobs.claim(Kind("default", "one"), Kind("default", "two"), limit=7)
+    assert sorted(lease.row["priority"] for lease in leases) == [0, 0, 0, 1, 1, 1, 1]
+    assert len({lease.owner for lease in leases}) == 1
+
+
+async def test_nothing_is_claimed_before_its_time(jobs: JobActions) -> None:
+    jobs.enqueue(delay_seconds=60.0)
+    assert await jobs.claim() == []
+    jobs.advance_clock(61)
+    assert len(await jobs.claim()) == 1
+
+
+@pytest.mark.parametrize("what", [{"queue": "default"}, {"type": "work"}, {"queue": "default", "type": "work"}])
+async def test_what_is_paused_rests_until_it_is_resumed(
+    what: dict[str, str], jobs: JobActions, worker: Connection
+) -> None:
+    jobs.enqueue()
+    jobs.enqueue("other", queue="elsewhere")
+    since = await repository.pause(worker, "anna", **what)
+    assert await repository.pause(worker, "bert", **what) == since
+    assert [(each.paused_by, each.paused_at) for each in await repository.list_limits(worker)] == [("anna", since)]
+    kinds = (KIND, Kind("elsewhere", "other"))
+    assert [lease.row["type"] for lease in await jobs.claim(*kinds, limit=9)] == ["other"]
+    assert await repository.resume(worker, **what)
+    assert not await repository.resume(worker, **what)
+    assert await repository.list_limits(worker) == []
+    assert [lease.row["type"] for lease in await jobs.claim(*kinds, limit=9)] == ["work"]
+
+
+async def test_a_limit_counts_what_runs_in_every_queue_and_binds_no_other_type(
+    jobs: JobActions, worker: Connection
+) -> None:
+    assert await repository.set_limit(worker, "work", 3)
+    assert not await repository.set_limit(worker, "work", 3)
+    jobs.enqueue(rows=4, priority=2)
+    jobs.enqueue(rows=4, queue="slow")
+    jobs.enqueue("other", rows=4)
+    kinds = (KIND, Kind("slow", "work"), Kind("default", "other"))
+    first = await jobs.claim(*kinds, limit=2)
+    second = await jobs.claim(*kinds, limit=9)
+    assert [lease.row["type"] for lease in first] == ["work", "work"]
+    assert sorted(lease.row["type"] for lease in second) == ["other"] * 4 + ["work"]
+    await repository.done(worker, first, [None, None])
+    assert len(await jobs.claim(*kinds, limit=9)) == 2
+    await repository.set_limit(worker, "work", None)
+    assert len(await jobs.claim(*kinds, limit=9)) == 3
+
+
+async def test_a_claimer_that_hangs_with_the_limit_keeps_nobody_from_other_types(
+    jobs: JobActions, other: Connection
+) -> None:
+    await repository.set_limit(jobs.worker, "work", 5)
+    jobs.enqueue(rows=2)
+    jobs.enqueue("other")
+    async with other.transaction():
+        assert len(await repository.claim(other, "worker-2", [KIND], lease_seconds=LEASE, most=1)) == 1
+        async with asyncio.timeout(10):
+            leases = await jobs.claim(KIND, Kind("default", "other"), limit=9)
+        assert [lease.row["type"] for lease in leases] == ["other"]
+    assert len(await jobs.claim(limit=9)) == 1
+
+
+async def test_no_job_ever_has_two_holders_though_eight_claimers_race(jobs: JobActions, admin: Admin) -> None:
+    jobs.enqueue(rows=300)
+
+    async def drain() -> list[Any]:
+        async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
+            held: list[Any] = []
+            while leases := await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, most=7):
+                held += [lease.key for lease in leases]
+            return held
+
+    claimed = [key for keys in await asyncio.gather(*(drain() for _ in range(8))) for key in keys]
+    assert len(claimed) == len(set(claimed)) == 300
+    assert jobs.columns("starts") == [1] * 300
+
+
+async def test_a_floor_passes_over_what_lies_below_it_and_over_nothing_else(
+    jobs: JobActions, worker: Connection
+) -> None:
+    first, second = jobs.enqueue(rows=2)
+    (low,) = jobs.enqueue(priority=-1)
+    (high,) = jobs.enqueue(priority=1)
+    (row,) = jobs.admin.execute("select run_at from ledger.job where id = %s", [second]).fetchall()
+    floors = {KIND: Floor(0, row[0], second)}
+    leases = await repository.claim(worker, "worker-1", [KIND], lease_seconds=LEASE, most=9, floors=floors)
+    assert {lease.key for lease in leases} == {high, second, low}
+    assert [lease.key for lease in await jobs.claim()] == [first]
+
+
+def test_a_floor_is_the_newest_of_one_priority() -> None:
+    rows: list[dict[str, Any]] = [
+        {"queue": "q", "type": "one", "priority": 0, "run_at": 5, "id": 9},
+        {"queue": "q", "type": "one", "priority": 0, "run_at": 7, "id": 2},
+        {"queue": "q", "type": "one", "priority": 0, "run_at": 7, "id": 1},
+        {"queue": "q", "type": "two", "priority": 0, "run_at": 7, "id": 3},
+        {"queue": "q", "type": "two", "priority": 1, "run_at": 7, "id": 4},
+    ]
+    assert floors_after(rows) == {Kind("q", "one"): (0, 7, 2)}

@@ -1,0 +1,62 @@
+"""What a handler may do about its job while it runs: transactions that hold it, completing it there, progress."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.pool import open_pool
+from duly.errors import InvalidArgument
+from duly.jobs.context import Context, Desk
+from duly.jobs.work import context_of
+from tests.support.jobs.actions import ORG, JobActions
+
+Admin = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def worker_dsn(admin: Admin) -> str:
+    """Where workers connect, as themselves; with a book that the API may write."""
+    admin.execute("create schema shop")
+    admin.execute("create table shop.book (job uuid, who text, org text)")
+    admin.execute("grant usage on schema shop to duly_api")
+    admin.execute("grant insert on shop.book to duly_api")
+    return make_conninfo(admin.info.dsn, user="duly_worker")
+
+
+@asynccontextmanager
+async def held(jobs: JobActions, dsn: str) -> AsyncGenerator[Context, None]:
+    """The context of a job that we hold."""
+    async with open_pool(dsn, idle=0) as pool:
+        (lease,) = await jobs.claim()
+        yield context_of(lease, desk=Desk(lease, pool, "duly_api", asyncio.get_running_loop()))
+
+
+async def test_nobody_can_take_the_job_while_the_transaction_is_open(jobs: JobActions, worker_dsn: str) -> None:
+    jobs.enqueue()
+    async with held(jobs, worker_dsn) as ctx, ctx.transaction() as tx:
+        jobs.advance_clock(61)
+        assert await jobs.sweep() == 0
+        await ctx.complete(tx, 1)
+    assert jobs.columns("status", "result") == [("succeeded", 1)]
+
+
+async def test_completing_needs_the_connection_of_the_open_transaction(jobs: JobActions, worker_dsn: str) -> None:
+    jobs.enqueue()
+    async with held(jobs, worker_dsn) as ctx:
+        with pytest.raises(InvalidArgument, match=r"ctx\.transaction"):
+            await ctx.complete(jobs.worker, 1)
+        with pytest.raises(InvalidArgument, match="async with"), ctx.transaction():
+            pytest.fail("it was let in")
+
+
+@pytest.mark.parametrize(("stage", "percent"), [(None, 101), (None, -1), ("", None), ("x" * 201, 1)])
+def test_progress_out_of_bounds_is_refused(stage: str | None, percent: int | None) -> None:
+    context = Context(UUID(int=1), ORG, "work", "default", 0, 5)
+    with pytest.raises(InvalidArgument):
+        context.progress(stage, percent)

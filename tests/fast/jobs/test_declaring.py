@@ -1,0 +1,257 @@
+"""What a developer declares and asks for is checked at once, and refused in a sentence that names the fix."""
+
+import contextlib
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_origin, get_type_hints
+from uuid import UUID
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import create_async_engine
+
+import duly
+from duly.app import App, AsyncOrder
+from duly.backoff import Backoff, BackoffPolicy
+from duly.errors import InvalidArgument
+from duly.jobs import repository
+from duly.jobs.model import Request
+from tests.support.jobs.actions import ORG, JobActions
+
+Admin = psycopg.Connection[Any]
+app = App()
+
+
+@app.job("thumbnail")
+def thumbnail(ctx: duly.Context, image_id: str) -> None:
+    """A handler that is never performed."""
+
+
+# Options that do not exist --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "answer"),
+    [
+        ("dely", r"unknown option dely of thumbnail\.on\(\); did you mean delay\?"),
+        ("Key", r"did you mean key\?"),
+        ("max_attempts", r"max_attempts.*declare it: @app\.job\('thumbnail', max_attempts=\.\.\.\)"),
+        ("xyzzy", "it takes delay, key, org, priority, requested_by, run_at"),
+    ],
+)
+def test_an_unknown_option_of_a_request_is_refused_with_the_nearest_name(
+    option: str, answer: str, admin: Admin
+) -> None:
+    unknown: Any = {option: 1}
+    with pytest.raises(InvalidArgument, match=answer):
+        thumbnail.on(admin, **unknown)
+
+
+@pytest.mark.parametrize(
+    ("option", "answer"),
+    [
+        ("max_attempt", r"unknown option max_attempt of @app\.job\('late'\); did you mean max_attempts\?"),
+        ("delay", r"delay.*give it with the request: late\.on\(tx, delay=\.\.\.\)"),
+        ("xyzzy", "it takes backoff, concurrency, isolate, max_attempts"),
+    ],
+)
+def test_an_unknown_option_of_a_declaration_is_refused_with_the_nearest_name(option: str, answer: str) -> None:
+    unknown: Any = {option: 1}
+    with pytest.raises(InvalidArgument, match=answer):
+        App().job("late", **unknown)
+
+
+# Declarations ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ({"type": "a b"}, r"job type 'a b': must have 1 to 100 characters"),
+        ({"type": ""}, "must have 1 to 100 characters"),
+        ({"type": "x" * 101}, "must have 1 to 100 characters"),
+        ({"type": 7}, "job type 7: must be a string"),
+        ({"queue": "the images"}, r"queue='the images' of the job type 'good': must have 1 to 100 characters"),
+        ({"max_attempts": 0}, "max_attempts=0 of the job type 'good': must be a whole number between 1 and 1000"),
+        ({"max_attempts": 1001}, "max_attempts=1001"),
+        ({"max_attempts": True}, "max_attempts=True"),
+        ({"max_attempts": "5"}, "max_attempts='5'"),
+        ({"priority": 999}, "priority=999 of the job type 'good': must be a whole number between -100 and 100"),
+        ({"priority": 1.5}, "priority=1.5"),
+        ({"retain": "1h"}, "retain='1h' of the job type 'good': must be between 1 day and 3660 days"),
+        ({"retain": timedelta(days=4000)}, "retain=.*must be between 1 day and 3660 days"),
+        ({"timeout": 0}, "timeout=0 of the job type 'good': must be more than 0"),
+        ({"timeout": "soon"}, "timeout='soon' of the job type 'good'"),
+        ({"timeout": object()}, "timeout=.*of the job type 'good'"),
+        ({"concurrency": 0}, "concurrency=0 of the job type 'good'"),
+        ({"memory_bytes": 0}, "memory_bytes=0 of the job type 'good'"),
+        ({"backoff": "linear"}, "backoff 'linear': must be none, fixed or exp"),
+    ],
+)
+def test_a_declaration_that_no_job_could_be_made_from_is_refused_when_it_is_made(
+    options: dict[str, Any], answer: str
+) -> None:
+    given: dict[str, Any] = {"type": "good", **options}
+    with pytest.raises(InvalidArgument, match=answer):
+        App().job(**given)
+
+
+def nothing() -> None: ...
+
+
+def no_context(_name: str) -> None: ...
+
+
+def neither_name_nor_annotation(_name: Any, _rest: int = 1) -> None: ...
+
+
+def only_by_name(*, _ctx: duly.Context) -> None: ...
+
+
+def in_words(_it: "duly.Context", _name: str) -> None: ...
+
+
+def by_name(ctx: Any, name: str) -> None: ...
+
+
+def by_annotation(it: duly.Context, name: str) -> None: ...
+
+
+def ignored(_: Any) -> None: ...
+
+
+@pytest.mark.parametrize("function", [nothing, no_context, neither_name_nor_annotation, only_by_name])
+def test_a_function_that_does_not_take_the_context_first_is_refused(function: Callable[..., None]) -> None:
+    with pytest.raises(InvalidArgument, match=r"job type 'good'.*first parameter.*ctx: duly\.Context"):
+        App().job("good")(function)
+
+
+@pytest.mark.parametrize("function", [in_words, by_name, by_annotation, ignored])
+def test_the_context_is_known_by_its_annotation_or_by_its_name(function: Callable[..., None]) -> None:
+    App().job("good")(function)
+
+
+# Backoff --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_backoff_takes_its_policy_as_a_word() -> None:
+    assert duly.Backoff("fixed", 1, 1) == Backoff(BackoffPolicy.FIXED, 1.0, 1.0)
+    assert duly.Backoff("fixed", 1, 1).policy is BackoffPolicy.FIXED
+    assert duly.Backoff("none").delay_seconds(0) == 0
+
+
+def test_a_declared_backoff_reaches_the_job(jobs: JobActions) -> None:
+    mine = App()
+
+    @mine.job("slow", backoff=duly.Backoff("fixed", 1, 2))
+    def slow(ctx: duly.Context) -> None: ...
+
+    slow.on(jobs.admin).enqueue()
+    told = jobs.columns("backoff_policy", "backoff_base_seconds", "backoff_cap_seconds")
+    assert told == [("fixed", 1.0, 2.0)]
+
+
+@pytest.mark.parametrize("policy", ["linear", "", None, 7])
+def test_a_backoff_of_an_unknown_policy_is_refused_when_it_is_made(policy: Any) -> None:
+    with pytest.raises(InvalidArgument, match="must be none, fixed or exp"):
+        duly.Backoff(policy)
+
+
+@pytest.mark.parametrize("base", ["1", None, True])
+def test_a_backoff_of_no_number_is_refused_when_it_is_made(base: Any) -> None:
+    with pytest.raises(InvalidArgument, match="base"):
+        duly.Backoff("fixed", base, 9)
+
+
+# Times ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_without_a_zone_is_refused(admin: Admin) -> None:
+    noon = datetime(2026, 12, 1, 12, 0)  # noqa: DTZ001
+    with pytest.raises(InvalidArgument, match=r"run_at=2026-12-01 12:00:00 has no time zone.*tzinfo"):
+        thumbnail.on(admin, run_at=noon).enqueue("a1")
+    thumbnail.on(admin, run_at=noon.replace(tzinfo=UTC)).enqueue("a1")
+    assert admin.execute("select run_at from ledger.job").fetchall() == [(noon.replace(tzinfo=UTC),)]
+
+
+async def test_many_times_of_which_one_has_no_zone_are_refused(jobs: JobActions) -> None:
+    times = [datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 1)]  # noqa: DTZ001
+    with pytest.raises(InvalidArgument, match="has no time zone"):
+        await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{}, {}], run_ats=times)
+
+
+def test_a_time_and_a_delay_are_refused_together(admin: Admin) -> None:
+    with pytest.raises(InvalidArgument, match="not both"):
+        thumbnail.on(admin, run_at=datetime.now(UTC), delay="1h").enqueue("a1")
+
+
+# Connections ----------------------------------------------------------------------------------------------------------
+
+
+def of_class(module: str, name: str) -> object:
+    """An instance of a class that is called so, of a library that need not be here."""
+    return type(name, (), {"__module__": module})()
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        (None, "not None"),
+        ("postgresql://localhost/shop", "not a string; connect first"),
+        (of_class("asyncpg.connection", "Connection"), r"not asyncpg\.connection\.Connection"),
+        (of_class("asyncpg.pool", "PoolConnectionProxy"), r"not asyncpg\.pool\.PoolConnectionProxy"),
+        (of_class("psycopg2.extensions", "connection"), r"not psycopg2\.extensions\.connection"),
+        (of_class("django.db.utils", "ConnectionProxy"), r"Django.*connection\.connection"),
+        (of_class("django.db.backends.postgresql.base", "DatabaseWrapper"), r"Django.*connection\.connection"),
+        (of_class("psycopg_pool.pool", "ConnectionPool"), r"not psycopg_pool\.pool\.ConnectionPool"),
+        (create_engine("postgresql+psycopg://"), "engine.*begin"),
+        (object(), "not object"),
+    ],
+)
+def test_a_connection_that_is_not_supported_is_refused_by_name(given: Any, answer: str) -> None:
+    with pytest.raises(InvalidArgument, match=answer) as refusal:
+        thumbnail.on(given)
+    assert "psycopg 3" in str(refusal.value)
+    assert "SQLAlchemy" in str(refusal.value)
+
+
+def test_a_cursor_is_refused_and_its_connection_named(admin: Admin) -> None:
+    with admin.cursor() as cursor, pytest.raises(InvalidArgument, match=r"cursor.*cursor\.connection"):
+        thumbnail.on(cursor)  # type: ignore[call-overload] # pyright: ignore
+
+
+async def test_sqlalchemy_over_another_driver_is_refused_with_the_address_to_use(admin: Admin) -> None:
+    pytest.importorskip("asyncpg", reason="it comes with the extra bench")
+    info = admin.info
+    address = f"postgresql+asyncpg://{info.user}@/{info.dbname}?host={info.host}&port={info.port}"
+    engine = create_async_engine(address)
+    try:
+        async with engine.begin() as connection:
+            with pytest.raises(InvalidArgument, match=r"over asyncpg.*postgresql\+psycopg://"):
+                await thumbnail.on(connection).enqueue("a1")
+    finally:
+        await engine.dispose()
+    lite = create_engine("sqlite://")
+    with contextlib.closing(lite.connect()) as connection, pytest.raises(InvalidArgument, match="over pysqlite"):
+        thumbnail.on(connection).enqueue("a1")
+    lite.dispose()
+    assert admin.execute("select count(*) from ledger.job").fetchone() == (0,)
+
+
+# Types and names ------------------------------------------------------------------------------------------------------
+
+
+def test_asking_on_an_async_connection_is_typed_as_a_coroutine() -> None:
+    assert get_origin(get_type_hints(AsyncOrder.enqueue)["return"]) is Coroutine
+
+
+def test_the_answer_names_the_job(admin: Admin) -> None:
+    made = thumbnail.on(admin, key="k").enqueue("a1")
+    again = thumbnail.on(admin, key="k").enqueue("a1")
+    assert isinstance(made.job_id, UUID)
+    assert made.job_id == again.job_id == made.row
+
+
+def test_the_package_lists_its_public_names() -> None:
+    assert dir(duly) == sorted(duly.__all__)

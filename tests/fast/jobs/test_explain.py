@@ -1,0 +1,591 @@
+"""One true sentence for every reason why a job is not running, each brought about for real."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta, timezone
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.db.pool import Pool, connect, open_pool
+from duly.errors import NotFound
+from duly.explain import ALIVE_SECONDS, names
+from duly.jobs import repository, service
+from duly.jobs.context import Context
+from duly.jobs.explain import CAUSES, Reason, explain, span
+from duly.jobs.model import DEFAULT_ORG, Status
+from duly.jobs.work import Handler, JobWork
+from duly.lease.work import Pace
+from duly.worker.registry import Identity, note_stopped, register
+from tests.support.actions import working
+from tests.support.jobs.actions import KIND, LEASE, ORG, OTHER_ORG, Admin, JobActions
+
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+HANDLES = JobWork([Handler(KIND.type, print, KIND.queue)], Pace()).kinds
+
+
+@pytest.fixture
+async def pool(admin: Admin) -> AsyncGenerator[Pool, None]:
+    """Connections as a worker, who sees every org."""
+    async with open_pool(make_conninfo(admin.info.dsn, user=Names().worker), size=1) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def api_pool(admin: Admin) -> AsyncGenerator[Pool, None]:
+    """Connections with the API's rights, which sees one org."""
+    async with open_pool(make_conninfo(admin.info.dsn, user=Names().api), size=1) as opened:
+        yield opened
+
+
+async def hire(jobs: JobActions, *kinds: str, name: str = "night", slots: int = 2) -> Identity:
+    """A worker says that it is there."""
+    identity = Identity(name, kinds or HANDLES, {"ledger": slots})
+    await register(jobs.worker, identity)
+    return identity
+
+
+# Every reason, and a situation in which it is the reason --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to bring a reason about, for which job, and what is said then."""
+
+    reason: Reason
+    sentence: str
+    bring_about: Callable[[JobActions, Pool], Awaitable[UUID]]
+
+
+CASES: list[Case] = []
+
+
+def says(reason: Reason, sentence: str) -> Callable[[Callable[[JobActions, Pool], Awaitable[UUID]]], None]:
+    """This brings a reason about, and a sentence of this pattern."""
+    return lambda bring_about: CASES.append(Case(reason, sentence.replace("TIME", TIME), bring_about))
+
+
+@says(Reason.SUCCEEDED, r"It succeeded at TIME, at start 1 of at most 5\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await repository.done(jobs.worker, await jobs.claim(), [None])
+    return key
+
+
+@says(Reason.CANCELED, r"It was cancelled at TIME, as anna had asked\.")
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await service.cancel(pool, ORG, key, "anna")
+    return key
+
+
+@says(Reason.CANCELED, r"It was cancelled at TIME, as anna had asked\.")
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    leases = await jobs.claim()
+    await service.cancel(pool, ORG, key, "anna")
+    await repository.cancelled(jobs.worker, leases)  # the last word is its holder's
+    return key
+
+
+@says(
+    Reason.DEAD_LETTER,
+    r"It is a dead letter since TIME: start 1 of 1 failed, and was the last, with OOPS \(because\); to let it wait "
+    rf"again: duly jobs retry [-0-9a-f]+ --org {ORG}\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(max_attempts=1)
+    await jobs.fail(*await jobs.claim())
+    return key
+
+
+@says(Reason.DEAD_LETTER, r"It is a dead letter since TIME: start 1 of 5 was given up, with NO \(never\); .*")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    leases = await jobs.claim()
+    async with jobs.worker.transaction():
+        await repository.gave_up(jobs.worker, leases, ["NO"], ["never"])
+    return key
+
+
+@says(Reason.HALF_FAILED, r"It failed with OOPS \(because\) and nobody decided .* of worker-1; see: duly verify\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await repository.mark_failed(jobs.worker, await jobs.claim(), ["OOPS"], ["because"])
+    return key
+
+
+@says(
+    Reason.LAPSED_NO_WORKER,
+    r"The lease of worker-1 ended at TIME without a word, and no live worker performs jobs .*: duly worker\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    await hire(jobs)  # and it is not seen again
+    jobs.advance_clock(LEASE + 1)
+    await hire(jobs, "posts")  # and this one sweeps something else
+    return key
+
+
+@says(
+    Reason.LAPSED,
+    r"The lease of worker-1 ended at TIME without a word, and the next sweep, one every DULY_SWEEP_SECONDS, takes it "
+    r"back: then it waits for start 2 of 5\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    jobs.advance_clock(LEASE + 1)
+    await hire(jobs, "ledger", "ledger:elsewhere/other")  # any worker that performs jobs sweeps them all
+    return key
+
+
+@says(Reason.LAPSED, r"The lease .* back: then it is a dead letter, after 1 of 1 starts\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(max_attempts=1)
+    await jobs.claim()
+    jobs.advance_clock(LEASE + 1)
+    await hire(jobs)
+    return key
+
+
+@says(Reason.LAPSED, r"The lease .* back: then it is cancelled, as was asked\.")
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    await service.cancel(pool, ORG, key, "anna")
+    jobs.advance_clock(LEASE + 1)
+    await hire(jobs)
+    return key
+
+
+@says(
+    Reason.HOLDER_GONE,
+    r"worker-1 holds it until TIME, but is not there any more: it was last seen at TIME\. When the lease ends, the "
+    r"next sweep takes it back: then it waits for start 2 of 5\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    gone = await hire(jobs, name="worker-1")
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    await note_stopped(jobs.worker, gone)
+    await hire(jobs)
+    return key
+
+
+@says(
+    Reason.ASKED_TO_STOP,
+    r"It runs, and anna asked it to stop at TIME: worker-1, which holds it until TIME, hears of it when it renews; to "
+    rf"stop it at once: duly jobs cancel [-0-9a-f]+ --org {ORG} --now\.",
+)
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    await service.cancel(pool, ORG, key, "anna")
+    return key
+
+
+@says(
+    Reason.RUNNING,
+    r"It runs: worker-1 holds it since TIME, until TIME unless it renews; start 1 of 5, 40 %, in stage 'reading'\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    await repository.record_progress(jobs.worker, lease, "reading", 40)
+    return key
+
+
+@says(Reason.RUNNING, r"It runs: .*; start 2 of 5, no word of progress\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(backoff_policy="none")
+    await jobs.fail(*await jobs.claim())
+    await jobs.claim()
+    return key
+
+
+@says(
+    Reason.BACKING_OFF,
+    r"Start 1 of 5 failed with OOPS \(because\), and it waits until TIME, for another (59 s|1 min)\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(backoff_policy="fixed", backoff_base_seconds=60)
+    await jobs.fail(*await jobs.claim())
+    return key
+
+
+@says(Reason.SNOOZED, r"Its handler said 'later', 2 times so far, and it waits until TIME, for another .*\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue(backoff_policy="none")
+    await jobs.fail(*await jobs.claim())  # a failure before does not make it one
+    for seconds in (0, 3600):
+        await repository.later(jobs.worker, await jobs.claim(), [seconds])
+    return key
+
+
+@says(Reason.DELAYED, r"It waits until TIME, for another (1 h|59 min 5\d s), as it was asked to\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    return jobs.enqueue(delay_seconds=3600)[0]
+
+
+@says(
+    Reason.DELAYED,
+    r"It waits until TIME, .*, as it was asked to; besides, the queue default is paused since TIME by anna; to go on: "
+    r"duly jobs resume --queue default\.",
+)
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    (key,) = jobs.enqueue(delay_seconds=3600)
+    await service.pause(pool, "anna", queue="default")
+    return key
+
+
+@says(
+    Reason.CLOCK_SET_BACK,
+    r"It was due at once, and it waits until TIME, for another (1 h|59 min 5\d s): the clock of the database was set "
+    r"back, for its last event is of TIME, (1 h|59 min 5\d s) from now\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    (key,) = jobs.enqueue()
+    jobs.advance_clock(-3600)
+    return key
+
+
+@says(
+    Reason.QUEUE_AND_TYPE_PAUSED,
+    r"The type work is paused since TIME by bert and the queue default is paused since TIME by anna; to go on: duly "
+    r"jobs resume --type work and duly jobs resume --queue default\.",
+)
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    await service.pause(pool, "anna", queue="default")
+    await service.pause(pool, "bert", type="work")
+    return jobs.enqueue()[0]
+
+
+@says(
+    Reason.QUEUE_PAUSED,
+    r"The queue default is paused since TIME by anna; to go on: duly jobs resume --queue default\.",
+)
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    await service.pause(pool, "anna", queue="default")
+    await service.pause(pool, "anna", queue="elsewhere")
+    await hire(jobs)
+    return jobs.enqueue()[0]
+
+
+@says(Reason.TYPE_PAUSED, r"The type work is paused since TIME by somebody; to go on: duly jobs resume --type work\.")
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    await service.pause(pool, None, type="work")
+    return jobs.enqueue()[0]
+
+
+@says(
+    Reason.TYPE_IN_QUEUE_PAUSED,
+    r"The type work in the queue default is paused since TIME by anna; to go on: duly jobs resume --queue default "
+    r"--type work\.",
+)
+async def _(jobs: JobActions, pool: Pool) -> UUID:
+    await service.pause(pool, "anna", queue="default", type="work")
+    return jobs.enqueue()[0]
+
+
+@says(Reason.LIMIT_REACHED, r"Of the type work at most 2 may run at once, and 2 do\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await repository.set_limit(jobs.worker, "work", 2)
+    jobs.enqueue(org=OTHER_ORG, rows=2)  # a limit knows no orgs
+    (key,) = jobs.enqueue()
+    await jobs.claim(limit=3)
+    await hire(jobs)
+    return key
+
+
+@says(Reason.NO_WORKER, r"It is due since TIME \(.*\), and no worker is alive; start one: duly worker\.")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs)
+    jobs.advance_clock(ALIVE_SECONDS + 1)
+    await note_stopped(jobs.worker, await hire(jobs))
+    return jobs.enqueue()[0]
+
+
+@says(
+    Reason.NOT_HANDLED,
+    r"It is due since TIME \(.*\), and of 2 live workers none performs jobs of the type work in the queue default; .*",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs, "ledger", "ledger:images/work", "ledger:default/other")
+    await hire(jobs, "posts")
+    return jobs.enqueue()[0]
+
+
+@says(
+    Reason.SLOTS_TAKEN,
+    r"It is due since TIME \(.*\), and the 2 slots of worker-1, which could perform it, are taken: 2 jobs run there, "
+    r"and 1 due job goes first\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs, name="worker-1")
+    keys = jobs.enqueue(rows=4)
+    await jobs.claim(limit=2)
+    return keys[-1]
+
+
+@says(Reason.LOCKED, r"It is due since TIME \(.*\), and another transaction has its row locked this instant: .*")
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs)
+    (key,) = jobs.enqueue()
+    jobs.admin.execute("begin")  # ends with the test
+    jobs.admin.execute("select from ledger.job for share")  # the weakest lock that a claim passes over
+    return key
+
+
+@says(
+    Reason.BEHIND_OTHERS,
+    r"It is due since TIME \(.*\), and 2 due jobs go first, by priority or .*: 2 slots of night are free\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs)
+    jobs.enqueue()
+    (key,) = jobs.enqueue()
+    jobs.enqueue(org=OTHER_ORG, priority=1)
+    jobs.enqueue()  # later
+    jobs.enqueue(priority=-1)
+    jobs.enqueue(priority=1, delay_seconds=60)
+    jobs.enqueue(priority=1, queue="elsewhere")
+    return key
+
+
+@says(
+    Reason.DUE,
+    r"It is due since TIME \(.*\), nothing that can be seen holds it back, and night may take it any moment\.",
+)
+async def _(jobs: JobActions, _: Pool) -> UUID:
+    await hire(jobs)
+    jobs.enqueue()
+    await jobs.claim()
+    (key,) = jobs.enqueue()
+    jobs.admin.execute("begin")  # a foreign key to a job locks it too, and is in nobody's way
+    jobs.admin.execute("select from ledger.job for key share")
+    return key
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
+async def test_every_reason_is_told_in_one_true_sentence(case: Case, jobs: JobActions, pool: Pool) -> None:
+    key = await case.bring_about(jobs, pool)
+    found = await explain(pool, ORG, key)
+    assert found.reason is case.reason, found.sentence
+    assert re.fullmatch(case.sentence, found.sentence), found.sentence
+    job = await service.get_job(pool, ORG, key)
+    assert (found.id, found.status) == (key, job.status)
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
+async def test_a_claim_takes_only_what_is_said_to_be_its_turn(case: Case, jobs: JobActions, pool: Pool) -> None:
+    key = await case.bring_about(jobs, pool)
+    took = await repository.claim(jobs.worker, "night", [KIND], lease_seconds=LEASE, most=1)
+    could = {Reason.DUE, Reason.NO_WORKER, Reason.NOT_HANDLED}  # of the last two nobody tried
+    assert ([lease.key for lease in took] == [key]) == (case.reason in could)
+
+
+def test_no_reason_is_without_a_situation_and_none_without_a_sentence() -> None:
+    assert {case.reason for case in CASES} == set(Reason)
+    assert [cause.reason for cause in CAUSES] == list(Reason)
+
+
+async def test_a_job_is_explained_on_every_major(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as admin:
+        dsn = make_conninfo(database, user=Names().worker)
+        async with await connect(dsn) as worker, open_pool(dsn, size=1) as pool:
+            jobs = JobActions(admin, worker)
+            await service.pause(pool, "anna", queue="default", type="work")
+            (key,) = jobs.enqueue()
+            assert (await explain(pool, ORG, key)).reason is Reason.TYPE_IN_QUEUE_PAUSED
+            await service.resume(pool, queue="default", type="work")
+            await hire(jobs)
+            assert (await explain(pool, ORG, key)).reason is Reason.DUE
+
+
+# What was once told wrongly -------------------------------------------------------------------------------------------
+
+
+async def at_the_limit(jobs: JobActions) -> UUID:
+    """A job of a type of which one may run, and the one that runs has a lease that ended."""
+    await repository.set_limit(jobs.worker, "work", 1)
+    _, key = jobs.enqueue(rows=2)
+    await jobs.claim()
+    jobs.advance_clock(3600)
+    return key
+
+
+async def test_without_a_live_worker_a_limit_is_not_the_reason(jobs: JobActions, pool: Pool) -> None:
+    found = await explain(pool, ORG, await at_the_limit(jobs))
+    assert (found.reason, "no worker is alive" in found.sentence) == (Reason.NO_WORKER, True)
+
+
+async def test_an_expired_lease_counts_for_the_limit_and_is_not_called_running(jobs: JobActions, pool: Pool) -> None:
+    key = await at_the_limit(jobs)
+    await hire(jobs)
+    found = await explain(pool, ORG, key)
+    assert found.reason is Reason.LIMIT_REACHED
+    assert "at most 1 may run at once: 0 do, and 1 job counts whose lease ended without a word" in found.sentence
+    assert await jobs.claim() == []  # the claim counts it, too
+    await jobs.sweep()
+    assert (await explain(pool, ORG, key)).reason is not Reason.LIMIT_REACHED
+
+
+async def test_what_nobody_handles_does_not_wait_for_a_limit(jobs: JobActions, pool: Pool) -> None:
+    key = await at_the_limit(jobs)
+    await hire(jobs, "ledger", "ledger:elsewhere/work")
+    assert (await explain(pool, ORG, key)).reason is Reason.NOT_HANDLED
+
+
+@pytest.mark.parametrize("lock", ["for share", "for no key update", "for update"])
+async def test_a_lock_is_tried_as_the_claim_tries_it(lock: str, jobs: JobActions, pool: Pool) -> None:
+    await hire(jobs)
+    (key,) = jobs.enqueue()
+    with jobs.admin.transaction():
+        jobs.admin.execute(f"select from ledger.job {lock}".encode())
+        assert (await explain(pool, ORG, key)).reason is Reason.LOCKED
+        assert await jobs.claim() == []
+    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+
+
+async def test_jobs_of_every_kind_that_its_workers_perform_go_first(jobs: JobActions, pool: Pool) -> None:
+    await hire(jobs, *HANDLES, "ledger:default/other", slots=1)
+    jobs.enqueue("other", rows=5, priority=1)
+    (key,) = jobs.enqueue()
+    found = await explain(pool, ORG, key)
+    assert found.reason is Reason.BEHIND_OTHERS
+    assert "and 5 due jobs go first" in found.sentence
+    assert found.sentence.endswith(": 1 slot of night is free.")
+    await hire(jobs, name="day")  # it performs no others: there nothing goes first
+    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+
+
+async def test_a_worker_that_is_stopping_takes_nothing_and_is_told_as_stopping(
+    jobs: JobActions, pool: Pool, dsn: str
+) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def handle(_: Context) -> None:
+        begun.set()
+        await may_end.wait()
+
+    jobs.enqueue()
+    async with working(dsn, JobWork([Handler("work", handle)], Pace(slots=2)), WORKER_ID="day") as worker:
+        await begun.wait()
+        worker.ask_to_stop()
+        stopping = "select count(*) from duly.workers where stopping_at is not null and stopped_at is null"
+        await jobs.until(lambda: jobs.one(stopping) == 1)
+        (key,) = jobs.enqueue()
+        found = await explain(pool, ORG, key)
+        may_end.set()
+    assert found.reason is Reason.NO_WORKER
+    assert "no worker is alive (day is stopping, and takes nothing new); start one" in found.sentence
+    assert jobs.columns("status") == ["succeeded", "queued"]
+
+
+async def test_a_holder_that_is_gone_is_not_said_to_run_its_job(jobs: JobActions, pool: Pool) -> None:
+    await hire(jobs, name="worker-1")
+    (key,) = jobs.enqueue()
+    await jobs.claim(lease_seconds=600)
+    assert (await explain(pool, ORG, key)).reason is Reason.RUNNING
+    jobs.advance_clock(ALIVE_SECONDS + 1)  # and it is not seen
+    found = await explain(pool, ORG, key)
+    assert found.reason is Reason.HOLDER_GONE
+    assert "When the lease ends, no live worker would take it back: duly worker." in found.sentence
+
+
+async def test_a_clock_that_was_set_back_is_said_to_be_the_reason(jobs: JobActions, pool: Pool) -> None:
+    (asked,), (key,) = jobs.enqueue(delay_seconds=60), jobs.enqueue()
+    jobs.advance_clock(-3600)
+    assert (await explain(pool, ORG, asked)).reason is Reason.DELAYED
+    found = await explain(pool, ORG, key)
+    assert (found.reason, "as it was asked" in found.sentence) == (Reason.CLOCK_SET_BACK, False)
+    assert await jobs.claim() == []
+
+
+async def test_a_limit_that_somebody_has_locked_lets_nothing_start(jobs: JobActions, pool: Pool) -> None:
+    await repository.set_limit(jobs.worker, "work", 5)
+    await hire(jobs)
+    (key,) = jobs.enqueue()
+    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+    with jobs.admin.transaction():
+        jobs.admin.execute("select from ledger.job_limit for update")
+        found = await explain(pool, ORG, key)
+        assert (found.reason, "has the limit of its type locked" in found.sentence) == (Reason.LOCKED, True)
+        assert await jobs.claim() == []
+
+
+async def test_asking_moves_nothing(jobs: JobActions, pool: Pool) -> None:
+    await hire(jobs)
+    (key,) = jobs.enqueue()
+    before = jobs.rows("select * from ledger.job"), jobs.events(key)
+    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+    assert (jobs.rows("select * from ledger.job"), jobs.events(key)) == before
+
+
+# What is not told -----------------------------------------------------------------------------------------------------
+
+
+async def test_anothers_job_and_one_that_has_left_are_not_there(jobs: JobActions, pool: Pool, api_pool: Pool) -> None:
+    (key,) = jobs.enqueue()
+    for each in (pool, api_pool):
+        assert (await explain(each, ORG, key)).status is Status.QUEUED
+        for org, wanted in ((OTHER_ORG, key), (ORG, uuid4())):
+            with pytest.raises(NotFound, match=str(wanted)):
+                await explain(each, org, wanted)
+    await service.cancel(pool, ORG, key, "anna")
+    jobs.advance_clock(31 * 86_400)
+    await repository.retain(jobs.worker)
+    with pytest.raises(NotFound):
+        await explain(pool, ORG, key)
+
+
+async def test_with_the_rights_of_the_api_no_other_org_is_counted(jobs: JobActions, api_pool: Pool) -> None:
+    await hire(jobs, name="worker-1")
+    jobs.enqueue(org=OTHER_ORG, rows=3)
+    await jobs.claim(limit=2)
+    found = await explain(api_pool, ORG, jobs.enqueue()[0])
+    assert found.reason is Reason.DUE
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_error_of_many_lines_stays_within_its_sentence(jobs: JobActions, pool: Pool) -> None:
+    (key,) = jobs.enqueue(max_attempts=1)
+    await jobs.fail(*await jobs.claim(), message="one\ntwo\n" + 1000 * "x")
+    sentence = (await explain(pool, ORG, key)).sentence
+    assert "OOPS (one two xxx" in sentence
+    assert "\n" not in sentence
+    assert len(sentence) < 500
+
+
+async def test_the_default_org_is_not_said_and_times_are_told_in_the_zone_asked_for(
+    jobs: JobActions, pool: Pool
+) -> None:
+    (key,) = jobs.enqueue(org=DEFAULT_ORG, max_attempts=1)
+    await jobs.fail(*await jobs.claim())
+    found = await explain(pool, DEFAULT_ORG, key, zone=timezone(timedelta(hours=9), "KST"))
+    assert found.sentence.endswith(f"duly jobs retry {key}.")
+    (finished_at,) = jobs.columns("finished_at")
+    assert f"since {finished_at.astimezone(timezone(timedelta(hours=9))):%Y-%m-%d %H:%M:%S} KST" in found.sentence
+    assert found.looked_at.utcoffset() == timedelta(0)
+
+
+def test_lengths_of_time_have_two_units_at_most() -> None:
+    lengths = [0.2, 59.6, 61, 3600, 86_400 + 3600 * 5 + 61, 86_400 * 3 + 61]
+    assert [span(each) for each in lengths] == ["0 s", "1 min", "1 min 1 s", "1 h", "1 d 5 h", "3 d 1 min"]
+
+
+def test_not_every_worker_is_named() -> None:
+    assert names(["a"]) == "a"
+    assert names(["a", "b"]) == "a and b"
+    assert names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"

@@ -1,0 +1,18 @@
+"""Random states: what explain calls takeable is what is taken next, and nothing else."""
+
+import pytest
+
+from duly.db.pool import Pool
+from tests.fast.jobs.test_explain import pool
+from tests.support.explain.jobs import check_jobs
+from tests.support.jobs.actions import JobActions
+
+__all__ = ["pool"]
+
+SEEDS = range(5)
+
+
+@pytest.mark.lawless
+async def test_what_is_called_takeable_is_taken_and_nothing_else(jobs: JobActions, pool: Pool) -> None:
+    for seed in SEEDS:
+        await check_jobs(seed, jobs, pool)

@@ -1,0 +1,293 @@
+"""A try that fails: what is logged, what is kept with the job, which code it has, and who is told."""
+
+import io
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import duly
+from duly.jobs.context import Context
+from duly.jobs.work import JobWork
+from duly.lease.work import Pace
+from duly.outcomes import Failed, GiveUp, code_of_class
+from duly.settings import Settings
+from duly.tracebacks import MAX_TRACEBACK_BYTES
+from duly.worker import handlers
+from duly.worker.runner import Worker
+from tests.support.jobs.actions import JobActions
+from tests.support.mishaps import GO_ON, app
+from tests.support.outbox.said import lines_of_log
+
+PACE = Pace(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.5)
+OUR_FILES = "/src/duly/"
+
+
+@pytest.fixture
+def lines() -> Generator[io.StringIO, None, None]:
+    """What is logged, as JSON."""
+    with lines_of_log("info") as stream:
+        yield stream
+
+
+def failures(lines: io.StringIO) -> list[dict[str, Any]]:
+    """The lines about jobs that failed."""
+    logged = [json.loads(line) for line in lines.getvalue().splitlines()]
+    return [line for line in logged if line["event"].startswith("job failed")]
+
+
+async def work_once(dsn: str, work: JobWork | None = None) -> None:
+    """One cycle of a worker."""
+    await Worker([work or JobWork(app.handlers(), PACE)], Settings(), dsn=dsn).run(once=True)
+
+
+def last_detail(jobs: JobActions) -> dict[str, Any]:
+    """What the last failure of the only job left in its log."""
+    (job,) = jobs.columns("id")
+    return [detail for _, _, detail in jobs.events(job) if "code" in (detail or {})][-1]
+
+
+@pytest.mark.parametrize("kind", ["price", "price_plainly"])
+async def test_a_failed_try_is_logged_with_traceback_cause_and_which_job_it_was(
+    jobs: JobActions, dsn: str, lines: io.StringIO, kind: str
+) -> None:
+    (job,) = jobs.enqueue(kind, max_attempts=2, backoff_policy="none")
+    await work_once(dsn)
+    await work_once(dsn)
+    first, second = failures(lines)
+    assert (first["level"], second["level"]) == ("warning", "error")
+    assert (first["job"], first["type"], first["attempt"], second["attempt"]) == (str(job), kind, 0, 1)
+    assert first["code"] == "RUNTIME_ERROR"
+    assert first["error"]["type"] == "RuntimeError"
+    for words in ("KeyError: 'sku'", "The above exception was the direct cause", "in price_order", "RuntimeError:"):
+        assert words in first["trace"]
+    assert OUR_FILES not in first["trace"]
+    assert "hunter2" not in lines.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["price", "price_plainly"])
+async def test_the_traceback_is_kept_with_the_event_of_the_failure(jobs: JobActions, dsn: str, kind: str) -> None:
+    jobs.enqueue(kind, max_attempts=1)
+    await work_once(dsn)
+    assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")]
+    trace = last_detail(jobs)["traceback"]
+    assert trace.startswith("Traceback (most recent call last):")
+    assert "KeyError: 'sku'" in trace
+    assert "in price_order" in trace
+    assert OUR_FILES not in trace
+    assert "hunter2" not in trace
+    assert "anna:***@db" in trace
+    jobs.verify()
+
+
+async def test_a_traceback_is_cut_to_what_is_kept(jobs: JobActions, dsn: str) -> None:
+    jobs.enqueue("chatter", max_attempts=1)
+    await work_once(dsn)
+    trace = last_detail(jobs)["traceback"]
+    assert MAX_TRACEBACK_BYTES - 10 < len(trace.encode()) <= MAX_TRACEBACK_BYTES
+    assert trace.startswith("Traceback")
+    assert "…" in trace
+
+
+async def test_a_time_limit_says_where_the_handler_was(jobs: JobActions, dsn: str, lines: io.StringIO) -> None:
+    GO_ON.clear()
+    jobs.enqueue("late", max_attempts=1)
+    jobs.enqueue("late_plainly", max_attempts=1)
+    work = JobWork(app.handlers(), PACE)
+    await work_once(dsn, work)
+    GO_ON.set()
+    assert jobs.columns("status", "last_error_code") == [("dead_letter", "TIMEOUT")] * 2
+    traces = jobs.values("select detail_json ->> 'traceback' from ledger.job_event where detail_json ? 'code'")
+    assert sorted("in late\n" in trace or "in late_plainly\n" in trace for trace in traces) == [True, True]
+    assert all(OUR_FILES not in trace for trace in traces)
+    assert sorted(line["type"] for line in failures(lines)) == ["late", "late_plainly"]
+
+
+async def test_a_job_whose_worker_vanished_is_logged_by_the_one_that_takes_it_back(
+    jobs: JobActions, dsn: str, lines: io.StringIO
+) -> None:
+    (job,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    jobs.advance_clock(61)
+    await work_once(dsn)
+    (line,) = failures(lines)
+    assert (line["level"], line["job"], line["type"], line["code"]) == ("warning", str(job), "work", "CRASHED")
+    assert line["holder"] == lease.owner
+
+
+# Codes ----------------------------------------------------------------------------------------------------------------
+
+
+class HTTPStatusError(Exception):
+    """Has an abbreviation in its name."""
+
+
+class _Hidden2Fehlér(Exception):
+    """Has letters that no code has."""
+
+
+class 错误(Exception):  # noqa: N801
+    """Has nothing that a code may have."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (ConnectionError, "CONNECTION_ERROR"),
+        (HTTPStatusError, "HTTP_STATUS_ERROR"),
+        (OSError, "OS_ERROR"),
+        (_Hidden2Fehlér, "HIDDEN2_FEHL_R"),
+        (错误, "ERROR"),
+        (type("9Lives", (Exception,), {}), "ERROR_9_LIVES"),
+        (type("X" * 100, (Exception,), {}), "X" * 64),
+    ],
+)
+def test_an_exception_has_the_code_of_its_class(kind: type[Exception], code: str) -> None:
+    assert code_of_class(kind) == code
+    assert Failed(code_of_class(kind), "it can be stored")
+
+
+async def test_a_job_has_the_code_of_its_handlers_exception(jobs: JobActions, dsn: str) -> None:
+    jobs.enqueue("refused", max_attempts=1)
+    await work_once(dsn)
+    assert jobs.columns("last_error_code", "last_error_message") == [
+        ("CONNECTION_ERROR", "ConnectionError: refused"),
+    ]
+
+
+# Outcomes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "ended"),
+    [
+        ("done", ("succeeded", 1, None, {"made": 1})),
+        ("later", ("queued", 0, None, None)),
+        ("give_up", ("dead_letter", 1, "CARD_DECLINED", None)),
+        ("failed", ("queued", 1, "NOT_NOW", None)),
+        ("stopped", ("queued", 1, "STOPPED", None)),
+    ],
+)
+async def test_an_outcome_may_be_raised(jobs: JobActions, dsn: str, what: str, ended: tuple[Any, ...]) -> None:
+    jobs.enqueue("raises", payload={"what": what}, max_attempts=2, backoff_policy="none")
+    await work_once(dsn)
+    assert jobs.columns("status", "starts", "last_error_code", "result") == [ended]
+    jobs.verify()
+
+
+async def test_an_outcome_that_is_raised_keeps_where_and_why(jobs: JobActions, dsn: str) -> None:
+    jobs.enqueue("raises", payload={"what": "give_up"})
+    await work_once(dsn)
+    assert jobs.columns("last_error_message") == ["no money"]
+    trace = last_detail(jobs)["traceback"]
+    assert "ValueError: because" in trace
+    assert "CARD_DECLINED: no money" in trace
+
+
+def test_an_outcome_can_be_caught_and_changed_on_its_way() -> None:
+    @contextmanager
+    def inside() -> Generator[None, None, None]:
+        yield
+
+    with pytest.raises(duly.GiveUp) as caught, inside():
+        raise duly.GiveUp(code="NEVER", message="not like this")
+    assert caught.value == duly.GiveUp("NEVER", "not like this")
+    assert replace(caught.value, code="OTHER").code == "OTHER"
+
+
+# Hooks ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+@pytest.mark.parametrize("kind", ["price", "price_plainly"])
+async def test_a_hook_is_called_with_the_job_and_the_handlers_exception(
+    jobs: JobActions, dsn: str, kind: str, is_async: bool
+) -> None:
+    told: list[tuple[Context, BaseException]] = []
+
+    async def later(ctx: Context, error: BaseException) -> None:
+        told.append((ctx, error))
+
+    def at_once(ctx: Context, error: BaseException) -> None:
+        told.append((ctx, error))
+
+    (job,) = jobs.enqueue(kind, max_attempts=1)
+    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[later if is_async else at_once]))
+    ((ctx, error),) = told
+    assert (ctx.job_id, ctx.type, ctx.attempt, ctx.max_attempts) == (job, kind, 0, 1)
+    assert isinstance(error, RuntimeError)
+    assert isinstance(error.__cause__, KeyError)
+    assert error.__traceback__
+    assert error.__traceback__.tb_frame.f_code.co_name == kind
+
+
+async def test_a_hook_gets_what_is_recorded_where_there_is_no_exception(jobs: JobActions, dsn: str) -> None:
+    told: list[BaseException] = []
+    jobs.enqueue("raises", payload={"what": "give_up"})
+    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[lambda _, error: told.append(error)]))
+    assert told == [GiveUp("CARD_DECLINED", "no money")]
+
+
+async def test_a_hook_that_fails_is_logged_and_changes_nothing(jobs: JobActions, dsn: str, lines: io.StringIO) -> None:
+    told: list[str] = []
+
+    def broken(ctx: Context, error: BaseException) -> None:
+        raise ValueError("no connection to the tracker")
+
+    async def broken_later(ctx: Context, error: BaseException) -> None:
+        raise ValueError("no connection to the tracker")
+
+    def well(ctx: Context, error: BaseException) -> None:
+        told.append(ctx.type)
+
+    jobs.enqueue("price", max_attempts=1)
+    jobs.enqueue("price_plainly", max_attempts=1)
+    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[broken, broken_later, well]))
+    assert sorted(told) == ["price", "price_plainly"]
+    assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")] * 2
+    assert lines.getvalue().count("the on_failure hook failed") == 4
+
+
+@pytest.mark.parametrize("kind", ["price", "price_plainly"])
+async def test_a_hook_that_never_ends_holds_up_no_job(
+    jobs: JobActions, dsn: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "REPORT_SECONDS", 0.1)
+    GO_ON.clear()
+    jobs.enqueue(kind, max_attempts=1)
+    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[lambda _, __: GO_ON.wait(30)]))
+    GO_ON.set()
+    assert jobs.columns("status") == ["dead_letter"]
+
+
+def test_an_app_collects_its_hooks() -> None:
+    mine = duly.App()
+
+    @mine.on_failure
+    def tell(ctx: duly.Context, error: BaseException) -> None:
+        """A tracker's."""
+
+    assert mine.failure_hooks == [tell]
+
+
+# Rights ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_missing_grant_says_who_needs_it(jobs: JobActions, dsn: str) -> None:
+    jobs.admin.execute("create table public.parts (id int)")
+    mine = duly.App()
+
+    @mine.job("count", max_attempts=1)
+    async def count(ctx: duly.Context) -> None:
+        async with ctx.transaction() as tx:
+            await tx.execute("select count(*) from public.parts")
+
+    jobs.enqueue("count", max_attempts=1)
+    await work_once(dsn, JobWork(mine.handlers(), PACE))
+    ((code, message),) = jobs.columns("last_error_code", "last_error_message")
+    assert code == "INSUFFICIENT_PRIVILEGE"
+    assert "permission denied for table parts" in message
+    assert message.endswith("handlers act as duly_api: grant what they need to duly_api")

@@ -1,0 +1,180 @@
+"""Lists and what they do not tell: more of C1 to C7 of the security checklist, where `test_tenants.py` leaves off.
+
+There: rights, forced row security, the tenant of a transaction and of a pooled one, keys, functions that run as their
+owner, the index of every list. Here: the same lists when their plans are made for good, page by page; what sums, joins,
+statistics and refusals give away; and our own pool, service and roles.
+"""
+
+import inspect
+import itertools
+from collections.abc import AsyncGenerator
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from psycopg.errors import InsufficientPrivilege
+
+from duly.db.pool import Pool, open_pool
+from duly.errors import DulyError, NotFound
+from duly.jobs import repository, service
+from duly.jobs.model import DeadLetters, Request
+from tests.fast.jobs.test_tenants import ROLES, act_for
+from tests.support.jobs.actions import ORG, OTHER_ORG, Admin, JobActions
+
+GLOBAL = {"list_limits", "pause", "resume"}  # queues and types are every org's
+
+
+@pytest.fixture
+async def pool(admin: Admin) -> AsyncGenerator[Pool, None]:
+    """The API's own pool, of one connection that everybody shares."""
+    async with open_pool(make_conninfo(admin.info.dsn, user=ROLES.api), size=1) as pool:
+        yield pool
+
+
+def test_c7_no_view_shows_what_its_reader_may_not_see(admin: Admin) -> None:
+    asked = (
+        "select relname from pg_class where relnamespace = 'ledger'::regnamespace and relkind in ('v', 'm')"
+        " and not coalesce('security_invoker=true' = any (reloptions), false)"
+    )
+    assert admin.execute(asked).fetchall() == []
+
+
+def test_c7_statistics_tell_nothing_of_a_table_under_row_security(jobs: JobActions, admin: Admin, api: Admin) -> None:
+    jobs.enqueue(rows=50, org=OTHER_ORG, payload={"secret": 42})
+    admin.execute("analyze ledger.job, ledger.job_event")
+    asked = "select tablename, attname from pg_stats where schemaname = 'ledger' and tablename <> 'job_limit'"
+    with api.transaction():
+        act_for(api, ORG)
+        assert api.execute(asked).fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "select count(*), max(created_at), min(id::text) from ledger.job",
+        "select count(*), max(seq), min(id::text) from ledger.job_event",
+        "select count(*), null, null from ledger.job j join ledger.job_event e on e.job_id = j.id",
+        "select count(*), null, null from ledger.job_event e left join ledger.job j on j.id = e.job_id",
+        "select count(*), null, null from ledger.job where org_id in (select org_id from ledger.job_event)",
+        "select count(*), null, null from ledger.job where org_id <> current_setting('app.current_org_id')::uuid",
+        "select count(*), null, null from (table ledger.job union all table ledger.job) as twice",
+        "select count(*), null, null from (select status from ledger.job group by cube (status, type)) as g"
+        " where status is not null",
+    ],
+)
+def test_c4_neither_sums_nor_joins_nor_a_forgotten_condition_reach_another_org(
+    question: str, jobs: JobActions, api: Admin
+) -> None:
+    jobs.enqueue(rows=3, org=OTHER_ORG)
+    with api.transaction():
+        act_for(api, ORG)
+        assert api.execute(question.encode()).fetchall() == [(0, None, None)]
+    with api.transaction():
+        act_for(api, OTHER_ORG)
+        ((count, *_),) = api.execute(question.encode()).fetchall()
+        assert count > 0 or "<>" in question
+
+
+def test_c4_every_verb_for_a_tenant_takes_an_org() -> None:
+    """Row security stops a forgotten condition; that the verbs ask for an org stops a forgotten tenant."""
+    for name in sorted({*service.__all__} - GLOBAL):
+        given = inspect.signature(getattr(service, name)).parameters.values()
+        assert any(each.name == "org" or each.annotation in (Request, DeadLetters) for each in given), name
+
+
+def test_c2_without_a_policy_of_its_own_even_the_owner_would_see_nothing(jobs: JobActions, admin: Admin) -> None:
+    jobs.enqueue(rows=2)
+    counts = "select (select count(*) from ledger.job), (select count(*) from ledger.job_event)"
+    with admin.transaction(force_rollback=True):
+        admin.execute(f"set local role {ROLES.owner}".encode())
+        assert admin.execute(counts).fetchone() == (2, 2)
+        for table in ("job", "job_event"):
+            admin.execute(f"drop policy {table}_of_any_tenant on ledger.{table}".encode())
+        assert admin.execute(counts).fetchone() == (0, 0)
+
+
+def test_c1_no_role_that_runs_can_become_a_mightier_one(admin: Admin) -> None:
+    """A worker can act as the API, which sees less: its handlers' own transactions do."""
+    roles = (ROLES.owner, ROLES.worker, ROLES.api, ROLES.readonly)
+    asked = "select pg_has_role(%s::name, %s::name, 'member')"
+    for one, two in itertools.permutations(roles, 2):
+        if one != ROLES.owner and (one, two) != (ROLES.worker, ROLES.api):
+            assert admin.execute(asked, [one, two]).fetchone() == (False,), f"{one} is a member of {two}"
+
+
+@pytest.mark.parametrize("setting", ["", " ", "*", "not an org", "00000000-0000-0000-0000-00000000000"])
+def test_c3_a_tenant_that_is_none_sees_nothing(setting: str, jobs: JobActions, api: Admin) -> None:
+    jobs.enqueue(rows=2)
+    try:
+        with api.transaction():
+            act_for(api, setting)
+            assert api.execute("select from ledger.job").fetchall() == []
+            assert setting == ""
+    except psycopg.errors.InvalidTextRepresentation:
+        assert setting != ""
+
+
+async def test_c3_a_tenant_does_not_outlive_its_transaction_in_our_pool(jobs: JobActions, pool: Pool) -> None:
+    (key,) = jobs.enqueue()
+    assert (await service.get_job(pool, ORG, key)).id == key
+    async with pool.transaction() as connection:
+        assert (await (await connection.execute("select count(*) from ledger.job")).fetchone()) == (0,)
+    with pytest.raises(DulyError):
+        await service.retry(pool, ORG, key, "anna")
+    async with pool.transaction() as connection:
+        assert (await (await connection.execute("select count(*) from ledger.job")).fetchone()) == (0,)
+
+
+async def test_c5_a_foreign_job_and_none_are_refused_in_the_same_words(jobs: JobActions, pool: Pool) -> None:
+    (foreign,) = jobs.enqueue(org=OTHER_ORG)
+    before = jobs.events(foreign)
+    words: dict[UUID, list[str]] = {foreign: [], (absent := uuid4()): []}
+    for key, said in words.items():
+        for ask in (
+            service.get_job(pool, ORG, key),
+            service.list_events(pool, ORG, key),
+            service.cancel(pool, ORG, key, "anna"),
+            service.cancel(pool, ORG, key, "anna", now=True),
+            service.retry(pool, ORG, key, "anna"),
+        ):
+            with pytest.raises(NotFound) as refusal:
+                await ask
+            said.append(str(refusal.value).replace(str(key), "KEY"))
+    assert words[foreign] == words[absent]
+    assert jobs.events(foreign) == before
+
+
+async def test_c5_the_dead_of_another_org_are_neither_counted_nor_redriven(jobs: JobActions, pool: Pool) -> None:
+    jobs.enqueue(org=OTHER_ORG, max_attempts=1)
+    await jobs.fail(*await jobs.claim())
+    assert await service.count_dead(pool, DeadLetters(ORG)) == 0
+    assert await service.redrive(pool, DeadLetters(ORG), "anna") == 0
+    async with pool.transaction() as connection:  # and not by asking for them under one's own tenant
+        await repository.act_for(connection, ORG)
+        assert await repository.count_dead(connection, DeadLetters(OTHER_ORG)) == 0
+        with pytest.raises(InsufficientPrivilege, match="does not act for org"):
+            await repository.redrive(connection, DeadLetters(OTHER_ORG), "anna")
+    assert jobs.columns("status") == ["dead_letter"]
+
+
+def test_c5_no_foreign_key_can_be_used_to_ask_whether_a_job_exists(admin: Admin, api: Admin) -> None:
+    admin.execute(f"create schema playground authorization {ROLES.api}".encode())
+    for table in ("job", "job_event"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            api.execute(f"create table playground.probe (id uuid references ledger.{table} (id))".encode())
+
+
+def test_c6_every_function_pins_its_path_or_is_one_expression_and_none_is_public(admin: Admin) -> None:
+    """Those that run as their owner are in `test_tenants.py`; but a path that somebody else chose serves no other."""
+    asked = (
+        "select p.proname from pg_proc p join pg_language l on l.oid = p.prolang"
+        " where p.pronamespace = 'ledger'::regnamespace and p.prosqlbody is null"
+        " and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false) order by 1"
+    )
+    assert admin.execute(asked).fetchall() == [("job_guard",)]  # which names nothing without its schema
+    public = (
+        "select p.proname from pg_proc p where p.pronamespace = 'ledger'::regnamespace"
+        " and has_function_privilege('public', p.oid, 'execute')"
+    )
+    assert admin.execute(public).fetchall() == []

@@ -1,0 +1,120 @@
+"""The edges of a job, one by one, and the SQL that enforces them."""
+
+import itertools
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.db.migrations import DIRECTORY
+from duly.jobs import JOB, JOB_MACHINE
+from duly.jobs.model import TERMINAL, Status
+from duly.lease.operations import TEMPLATES, render, render_settle
+from duly.lease.state_machine import ILLEGAL_MOVE, render_machine
+from duly.verify import compare
+from duly.verify.contract import contract_lines
+from tests.support.golden import GOLDEN, check_golden
+from tests.support.jobs.actions import ORG, Admin, JobActions
+
+STATEMENTS = GOLDEN / "lease"
+FRAGMENTS = ("until_", "since_", "settled")
+UNHELD = "lease_owner = null, lease_expires_at = null"
+BESIDE = {
+    "queued": UNHELD + ", starts = 0",
+    "running": "lease_owner = 'me/1', lease_expires_at = duly.clock(), starts = 1",
+    "failed": "lease_owner = 'me/1', lease_expires_at = null, last_error_code = 'OOPS'",
+    "succeeded": UNHELD,
+    "canceled": UNHELD,
+    "dead_letter": UNHELD + ", last_error_code = 'OOPS'",
+}
+WAYS = {
+    "queued": [],
+    "running": ["running"],
+    "succeeded": ["running", "succeeded"],
+    "failed": ["running", "failed"],
+    "canceled": ["canceled"],
+    "dead_letter": ["running", "failed", "dead_letter"],
+}
+EVERY_STATUS = tuple(status.value for status in Status)
+
+
+def move(admin: Admin, to: str) -> None:
+    """Change the status of the only job, as anybody with rights could."""
+    admin.execute(f"update ledger.job set status = '{to}', {BESIDE[to]}".encode())
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(EVERY_STATUS, 2)))
+def test_every_pair_of_states_is_allowed_or_refused_as_drawn(before: str, after: str, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    for each in WAYS[before]:
+        move(jobs.admin, each)
+    if JOB_MACHINE.allows(before, after):
+        move(jobs.admin, after)
+        assert jobs.path(key) == ["queued", *WAYS[before], after]
+        assert [at is not None for at in jobs.columns("finished_at")] == [after in TERMINAL]
+        return
+    with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
+        move(jobs.admin, after)
+    assert refusal.value.sqlstate == ILLEGAL_MOVE
+
+
+@pytest.mark.parametrize("status", EVERY_STATUS)
+def test_an_insert_is_an_edge_too(status: str, admin: Admin) -> None:
+    insert = sql.SQL("insert into ledger.job (org_id, type, status) values ({}, 'work', {})").format(ORG, status)
+    if status == "queued":
+        admin.execute(insert)
+        return
+    with pytest.raises(psycopg.DatabaseError, match=f"cannot begin as {status}"):
+        admin.execute(insert)
+
+
+def test_the_caller_writes_neither_revision_nor_what_the_guard_stamps(jobs: JobActions, admin: Admin) -> None:
+    jobs.enqueue()
+    admin.execute(
+        "update ledger.job set revision = 77, moved_from = 'nowhere', said = '{}', updated_at = '2001-01-01Z'"
+    )
+    assert jobs.columns("revision", "moved_from", "said") == [(1, None, None)]
+    admin.execute(
+        "update ledger.job set status = 'canceled', finished_at = '2001-01-01Z', started_at = '2001-01-01Z',"
+        " retain_until = '2001-01-01Z', attempt = 9"
+    )
+    assert jobs.columns("started_at", "attempt") == [(None, 0)]
+    assert all(at.year > 2001 for row in jobs.columns("finished_at", "retain_until", "updated_at") for at in row)
+
+
+def test_many_moves_of_one_statement_are_as_many_events(jobs: JobActions, admin: Admin) -> None:
+    jobs.enqueue(rows=50)
+    admin.execute("update ledger.job set status = 'canceled'")
+    assert admin.execute("select seq, count(*) from ledger.job_event group by seq order by seq").fetchall() == [
+        (1, 50),
+        (2, 50),
+    ]
+    jobs.verify()
+
+
+def test_the_statements_of_the_lease_are_the_committed_ones() -> None:
+    names = [name for name in TEMPLATES if not name.startswith(FRAGMENTS) and name != "settle"]
+    statements = {name: render(JOB, name) for name in names} | {"settle": render_settle(JOB, "succeeded")}
+    text = "\n\n".join(f"-- {name}\n{statements[name].as_string(None)};" for name in sorted(statements))
+    check_golden(STATEMENTS / "job.sql", text + "\n")
+
+
+def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:
+    check_golden(STATEMENTS / "job.machine.sql", render_machine(JOB_MACHINE) + "\n")
+
+
+def test_the_migration_of_the_ledger_holds_the_triggers_of_its_machine() -> None:
+    """A migration is frozen text: whoever changes the machine writes another migration, and names it here."""
+    assert render_machine(JOB_MACHINE) in (DIRECTORY / "sql" / "0003_ledger.up.sql").read_text()
+
+
+def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
+    drawn = {f"begin ledger.job.status {first}" for first in JOB_MACHINE.initial}
+    drawn |= {f"edge ledger.job.status {one} -> {two}" for one, all_ in JOB_MACHINE.edges.items() for two in all_}
+    assert {line for line in contract_lines("ledger") if line.startswith(("begin ", "edge "))} == drawn
+
+
+def test_a_fresh_database_is_what_the_contract_says(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as admin:
+        assert compare(admin, "ledger") == []

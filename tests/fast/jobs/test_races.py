@@ -1,0 +1,132 @@
+"""Asking for jobs from many sides at once, and claiming past what is in the way.
+
+`test_enqueue.py` shows a hundred equal requests make one job; `test_claim.py` that a limit
+holds with eight claimers, and that 300,000 jobs in the way are not read. Here: two requests under one key, batches that
+overlap, and what an old snapshot does to a claim.
+"""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.jobs import repository
+from duly.jobs.model import Floor, Kind, Request, floors_after
+from tests.support.jobs.actions import KIND, LEASE, ORG, OTHER_ORG, Admin, Connection, JobActions
+from tests.support.jobs.fixtures import admin, jobs, other, worker
+from tests.support.locks import wait_until_blocked
+
+__all__ = ["admin", "jobs", "other", "worker"]
+SECONDS = 60.0
+BATCH = 100
+
+
+def at_once(number: int, act: Callable[[int, Admin], None], address: str) -> None:
+    """Do this from so many connections, all of which begin together; what any of them raises, this raises."""
+    start, failures = threading.Barrier(number), list[BaseException]()
+
+    def run(nth: int) -> None:
+        try:
+            with psycopg.connect(address, autocommit=True) as connection:
+                start.wait(SECONDS)
+                act(nth, connection)
+        except BaseException as failure:  # handed on below
+            failures.append(failure)
+            start.abort()
+
+    threads = [threading.Thread(target=run, args=[nth]) for nth in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert not any(thread.is_alive() for thread in threads)
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.parametrize(("end", "outcome"), [("commit", "existing"), ("rollback", "created")])
+async def test_who_waits_for_another_request_takes_what_became_of_it(
+    end: str, outcome: str, jobs: JobActions, admin: Admin
+) -> None:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as first:
+        first.execute("select ledger.enqueue(%s, 'work', '{}', 'once')", [ORG])
+        waiting = asyncio.create_task(repository.enqueue(jobs.worker, Request(ORG, "work", key="once")))
+        await asyncio.to_thread(wait_until_blocked, admin.info.dsn)
+        getattr(first, end)()
+    assert (await waiting)["outcome"] == outcome
+    assert len(jobs.columns("id")) == 1
+    jobs.verify()
+
+
+def test_the_same_key_of_many_orgs_at_once_is_a_job_for_each(jobs: JobActions, admin: Admin) -> None:
+    orgs = [ORG, OTHER_ORG]
+
+    def ask(nth: int, connection: Admin) -> None:
+        connection.execute("select ledger.enqueue(%s, 'work', '{}', 'once')", [orgs[nth % 2]])
+
+    at_once(20, ask, make_conninfo(admin.info.dsn, user=Names().api))
+    assert sorted(jobs.columns("org_id")) == orgs
+
+
+async def test_two_overlapping_batches_of_open_transactions_wait_and_do_not_die(
+    jobs: JobActions, other: Connection, admin: Admin
+) -> None:
+    """The first holds every key that the second wants, in the opposite order, until it commits."""
+    keys = [f"key-{n}" for n in range(50)]
+    payloads = [{"key": key} for key in keys]
+    async with other.transaction():
+        first = await repository.enqueue_many(other, Request(ORG, "work"), payloads, keys)
+        asked = repository.enqueue_many(jobs.worker, Request(ORG, "work"), payloads[::-1], keys[::-1])
+        waiting = asyncio.create_task(asked)
+        await asyncio.to_thread(wait_until_blocked, admin.info.dsn)
+    second = await waiting
+    assert [row["id"] for row in second] == [row["id"] for row in first][::-1]
+    assert {row["outcome"] for row in second} == {"existing"}
+
+
+def test_singles_and_batches_of_the_same_keys_make_each_job_once(jobs: JobActions, admin: Admin) -> None:
+    keys = [f"key-{n:02}" for n in range(40)]
+    outcomes: list[str] = []
+
+    def ask(nth: int, connection: Admin) -> None:
+        if nth % 2:
+            asked = "select outcome from ledger.enqueue_many(%s, 'work', array_fill('{}'::jsonb, array[40]), %s)"
+            outcomes.extend(
+                outcome for (outcome,) in connection.execute(asked, [ORG, keys[:: -1 if nth % 4 == 1 else 1]])
+            )
+        else:
+            for key in keys[nth:] + keys[:nth]:
+                asked = "select outcome from ledger.enqueue(%s, 'work', '{}', %s)"
+                outcomes.extend(outcome for (outcome,) in connection.execute(asked, [ORG, key]))
+
+    at_once(12, ask, make_conninfo(admin.info.dsn, user=Names().api))
+    assert Counter(outcomes) == {"created": 40, "existing": 40 * 11}
+    jobs.verify()
+
+
+# A claim where the dead cannot be cleared -----------------------------------------------------------------------------
+
+
+async def drain(connection: Connection, *, most: int) -> Floor:
+    """Claim and finish so many jobs, batch by batch, each from the floor that the one before left; the last floor."""
+    floors: dict[Kind, Floor] = {}
+    for _ in range(most // BATCH):
+        leases = await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, most=BATCH, floors=floors)
+        assert len(leases) == BATCH
+        floors = floors_after([lease.row for lease in leases])
+        await repository.done(connection, leases, [None] * BATCH)
+    return floors[KIND]
+
+
+async def test_draining_with_floors_takes_every_job_once(jobs: JobActions, admin: Admin) -> None:
+    await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(1_000)])
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
+        await drain(connection, most=1_000)
+    assert jobs.columns("status", "starts") == [("succeeded", 1)] * 1_000
+    jobs.verify()

@@ -1,0 +1,352 @@
+"""Letting go of jobs: by their holder only, once, and to where docs/adr/0009 says."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from duly.jobs import repository
+from duly.jobs.model import MOST_SNOOZES, Request
+from duly.lease.operations import Lease
+from tests.support.jobs.actions import LEASE, ORG, Admin, Connection, JobActions
+from tests.support.locks import wait_until_blocked
+
+Settle = Callable[[Connection, Sequence[Lease]], Awaitable[frozenset[UUID]]]
+SETTLES: dict[str, Settle] = {
+    "done": lambda connection, leases: repository.done(connection, leases, ["well"] * len(leases)),
+    "later": lambda connection, leases: repository.later(connection, leases, [5.0] * len(leases)),
+    "handed_back": repository.handed_back,
+    "cancelled": repository.cancelled,
+    "failed": lambda connection, leases: repository.failed(
+        connection, leases, ["A"] * len(leases), ["b"] * len(leases)
+    ),
+    "gave_up": lambda connection, leases: repository.gave_up(
+        connection, leases, ["A"] * len(leases), ["b"] * len(leases)
+    ),
+}
+ENDS = {
+    "done": ["succeeded"],
+    "later": ["queued"],
+    "handed_back": ["queued"],
+    "cancelled": ["canceled"],
+    "failed": ["failed", "queued"],
+    "gave_up": ["failed", "dead_letter"],
+}
+
+
+@pytest.fixture(params=SETTLES)
+def name(request: pytest.FixtureRequest) -> str:
+    """Each way to let go."""
+    return request.param
+
+
+async def let_go(connection: Connection, name: str, leases: Sequence[Lease]) -> frozenset[UUID]:
+    """Settle, in one transaction."""
+    async with connection.transaction():
+        return await SETTLES[name](connection, leases)
+
+
+async def test_each_outcome_goes_where_it_should_and_nobody_holds_the_job(name: str, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    assert await let_go(jobs.worker, name, [lease]) == {key}
+    assert jobs.path(key) == ["queued", "running", *ENDS[name]]
+    finished = ENDS[name][-1] in {"succeeded", "canceled", "dead_letter"}
+    assert jobs.columns("lease_owner", "lease_expires_at", "settled_by") == [(None, None, lease.owner)]
+    (ends,) = jobs.columns("finished_at", "retain_until", "updated_at")
+    assert ends == ((ends[2], ends[2] + timedelta(days=30), ends[2]) if finished else (None, None, ends[2]))
+    jobs.verify()
+
+
+async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
+    name: str, jobs: JobActions, other: Connection
+) -> None:
+    jobs.enqueue(rows=3)
+    leases = await jobs.claim(limit=3)
+    keys = {lease.key for lease in leases}
+    assert await let_go(jobs.worker, name, leases) == keys
+    before = jobs.columns("revision", "starts", "snoozes", "run_at")
+    assert await let_go(other, name, leases[::-1]) == keys
+    assert jobs.columns("revision", "starts", "snoozes", "run_at") == before
+
+
+async def test_a_stale_holder_settles_nothing(name: str, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (old,) = await jobs.claim()
+    jobs.advance_clock(LEASE + 1)
+    assert await jobs.sweep() == 1
+    assert await let_go(jobs.worker, name, [old]) == frozenset()
+    jobs.advance_clock(3600)
+    (new,) = await jobs.claim()
+    assert await let_go(jobs.worker, name, [old]) == frozenset()
+    assert (new.key, new.row["attempt"], new.row["starts"]) == (key, 1, 2)
+    await repository.done(jobs.worker, [new], [None])
+    assert await let_go(jobs.worker, name, [old]) == frozenset()
+    assert jobs.columns("status") == ["succeeded"]
+    jobs.verify()
+
+
+async def test_two_settles_of_one_batch_at_once_both_succeed_and_settle_once(
+    name: str, jobs: JobActions, other: Connection, database: str
+) -> None:
+    jobs.enqueue(rows=20)
+    leases = await jobs.claim(limit=20)
+    async with jobs.worker.transaction():
+        first = await SETTLES[name](jobs.worker, leases)
+        waiting = asyncio.create_task(let_go(other, name, leases[::-1]))
+        await asyncio.to_thread(wait_until_blocked, database)
+    assert await waiting == first == {lease.key for lease in leases}
+    assert set(jobs.columns("revision")) == {2 + len(ENDS[name])}
+
+
+async def test_a_batch_without_anything_in_it_is_nothing(name: str, jobs: JobActions) -> None:
+    assert await let_go(jobs.worker, name, []) == frozenset()
+
+
+async def test_a_result_is_kept_and_an_old_error_is_not(jobs: JobActions) -> None:
+    jobs.enqueue(backoff_policy="none")
+    await jobs.fail(*await jobs.claim())
+    assert jobs.columns("last_error_code", "last_error_message") == [("OOPS", "because")]
+    await repository.done(jobs.worker, await jobs.claim(), [{"answer": [42, None]}])
+    assert jobs.columns("result", "last_error_code", "last_error_message") == [({"answer": [42, None]}, None, None)]
+
+
+async def test_a_failure_is_two_events_with_error_and_actor(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(backoff_policy="fixed", backoff_base_seconds=2.0)
+    (lease,) = await jobs.claim()
+    await jobs.fail(lease)
+    assert jobs.events(key)[2:] == [
+        ("running", "failed", {"actor": lease.owner, "code": "OOPS", "message": "because"}),
+        ("failed", "queued", {"reason": "retry", "wait_seconds": 2.0}),
+    ]
+
+
+async def test_nobody_else_can_finish_the_second_half(jobs: JobActions, other: Connection, admin: Admin) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    async with jobs.worker.transaction():
+        await repository.mark_failed(jobs.worker, [lease], ["A"], ["b"])
+        assert await repository.after_failure(jobs.worker, [(key, "somebody/else")]) == 0
+        assert await repository.after_failure(jobs.worker, [(key, lease.owner)]) == 1
+    assert jobs.columns("status") == ["queued"]
+
+
+async def test_max_attempts_is_how_often_it_starts(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(max_attempts=3, backoff_policy="none")
+    attempts: list[int] = []
+    while leases := await jobs.claim():
+        attempts += [lease.row["attempt"] for lease in leases]
+        await jobs.fail(*leases)
+    assert attempts == [0, 1, 2]
+    assert jobs.columns("status", "starts", "attempt") == [("dead_letter", 3, 2)]
+    assert jobs.events(key)[-1] == ("failed", "dead_letter", {"reason": "exhausted", "starts": 3})
+    jobs.verify()
+
+
+async def test_a_lapsed_lease_is_a_crash_that_counts(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(max_attempts=2, backoff_policy="none")
+    for _ in range(2):
+        await jobs.claim()
+        assert await jobs.sweep() == 0
+        jobs.advance_clock(LEASE + 1)
+        assert await jobs.sweep() == 1
+    assert jobs.path(key) == ["queued", "running", "failed", "queued", "running", "failed", "dead_letter"]
+    assert jobs.columns("status", "last_error_code", "starts") == [("dead_letter", "CRASHED", 2)]
+    jobs.verify()
+
+
+async def test_a_sweep_is_bounded_passes_over_what_is_locked_and_can_be_told_which(
+    jobs: JobActions, other: Connection
+) -> None:
+    jobs.enqueue(rows=5, backoff_policy="none")
+    leases = await jobs.claim(limit=5)
+    jobs.advance_clock(LEASE + 1)
+    locked, wanted, *_ = (lease.key for lease in leases)
+    async with other.transaction():
+        await other.execute("select from ledger.job where id = %s for update", [locked])
+        assert await jobs.sweep(keys=[wanted]) == 1
+        assert await jobs.sweep(most=2) == 2
+        assert await jobs.sweep() == 1
+    assert await jobs.sweep() == 1
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize(("policy", "least", "most"), [("none", 0.0, 0.0), ("fixed", 3.0, 3.0), ("exp", 19.2, 28.8)])
+async def test_the_wait_after_a_failure(policy: str, least: float, most: float, jobs: JobActions) -> None:
+    """After the fourth start (attempt 3), base 3: exp waits 3 * 2^3 s, a fifth more or less."""
+    jobs.enqueue(rows=60, backoff_policy=policy, backoff_base_seconds=3.0)
+    jobs.admin.execute("update ledger.job set starts = 3, attempt = 2")
+    await jobs.fail(*await jobs.claim(limit=60))
+    waits = [(run_at - updated_at).total_seconds() for run_at, updated_at in jobs.columns("run_at", "updated_at")]
+    assert all(least - 0.1 <= wait <= most + 0.1 for wait in waits)
+    if policy == "exp":  # they spread over the whole range
+        assert min(waits) < 22
+        assert max(waits) > 26
+
+
+@pytest.mark.lawless
+async def test_the_wait_is_capped(jobs: JobActions) -> None:
+    jobs.enqueue(rows=40, backoff_base_seconds=1.0, backoff_cap_seconds=5.0, max_attempts=1000)
+    jobs.admin.execute("update ledger.job set starts = 900, attempt = 899")
+    await jobs.fail(*await jobs.claim(limit=40))
+    waits = [(run_at - updated_at).total_seconds() for run_at, updated_at in jobs.columns("run_at", "updated_at")]
+    assert 4.0 <= min(waits) < 5.0 < max(waits) <= 6.0
+
+
+async def test_later_gives_the_start_back_and_has_a_cap_of_its_own(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue(max_attempts=1)
+    (lease,) = await jobs.claim()
+    assert await let_go(jobs.worker, "later", [lease]) == {key}
+    assert jobs.columns("status", "starts", "attempt", "snoozes") == [("queued", 0, 0, 1)]
+    assert jobs.events(key)[-1] == ("running", "queued", {"actor": lease.owner, "reason": "later", "seconds": 5.0})
+    assert await jobs.claim() == []
+    jobs.advance_clock(6)
+    jobs.admin.execute("update ledger.job set snoozes = %s", [MOST_SNOOZES])
+    (lease,) = await jobs.claim()
+    assert await let_go(jobs.worker, "later", [lease]) == {key}
+    assert jobs.columns("status", "last_error_code") == [("dead_letter", "TOO_MANY_SNOOZES")]
+    jobs.verify()
+
+
+async def test_handing_back_keeps_the_due_time_and_gives_the_start_back(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    due = jobs.columns("run_at")
+    (lease,) = await jobs.claim()
+    await repository.handed_back(jobs.worker, [lease])
+    assert jobs.columns("run_at") == due
+    assert jobs.columns("starts") == [0]
+    assert jobs.events(key)[-1] == ("running", "queued", {"actor": lease.owner, "reason": "handed_back"})
+    assert len(await jobs.claim()) == 1
+
+
+@pytest.mark.parametrize("name", ["later", "handed_back", "failed", "gave_up"])
+async def test_a_job_that_was_to_be_cancelled_never_waits_again(name: str, jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    assert await jobs.steer(repository.cancel_job, lease.row["org_id"], key, "anna") == "running"
+    assert await let_go(jobs.worker, name, [lease]) == {key}
+    assert jobs.path(key) == ["queued", "running", "running", "canceled"]
+    jobs.verify()
+
+
+async def test_a_message_too_long_or_unstorable_is_cut_and_cleaned(jobs: JobActions) -> None:
+    jobs.enqueue()
+    await jobs.fail(*await jobs.claim(), message="\0" + "x" * 3000)
+    (message,) = jobs.columns("last_error_message")
+    assert (len(message), message[:2]) == (2048, "\N{REPLACEMENT CHARACTER}x")
+
+
+async def test_a_code_that_is_none_is_refused(jobs: JobActions) -> None:
+    jobs.enqueue()
+    leases = await jobs.claim()
+    with pytest.raises(psycopg.errors.CheckViolation, match="ck_job__last_error"):
+        await jobs.fail(*leases, code="not a code")
+    assert jobs.columns("status") == ["running"]
+
+
+async def test_started_at_is_the_first_start_and_updated_at_the_databases_word(jobs: JobActions) -> None:
+    jobs.enqueue(backoff_policy="none")
+    await jobs.claim()
+    ((started, updated),) = jobs.columns("started_at", "updated_at")
+    assert started == updated
+    jobs.advance_clock(LEASE + 1)
+    await jobs.sweep()
+    jobs.advance_clock(3600)
+    await jobs.claim()
+    assert jobs.columns("started_at") == [started]
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        await jobs.worker.execute("update ledger.job set updated_at = '2001-01-01Z'")
+    jobs.admin.execute("update ledger.job set updated_at = '2001-01-01Z'")
+    assert jobs.columns("updated_at")[0] > started
+
+
+async def progress(jobs: JobActions, lease: Lease, stage: str | None, percent: int | None) -> None:
+    """Say how far we are."""
+    assert await repository.record_progress(jobs.worker, lease, stage, percent)
+
+
+async def test_progress_is_an_event_with_equal_ends_at_most_once_a_second(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    for percent in (1, 2, 3):
+        await progress(jobs, lease, "reading", percent)
+    jobs.advance_clock(1.1)
+    await progress(jobs, lease, None, 4)
+    await progress(jobs, lease, "writing", 5)
+    await progress(jobs, lease, None, 99)
+    for _ in range(2):
+        await progress(jobs, lease, None, 100)
+    told = [(before, after, detail) for before, after, detail in jobs.events(key)[2:]]
+    assert told == [
+        ("running", "running", {"stage": "reading", "progress": 1}),
+        ("running", "running", {"stage": "reading", "progress": 4}),
+    ]
+    assert jobs.columns("stage", "progress") == [("writing", 100)]
+    await repository.done(jobs.worker, [lease], [None])
+    assert jobs.events(key)[-1] == ("running", "succeeded", {"stage": "writing", "progress": 100})
+    assert not await repository.record_progress(jobs.worker, lease, "too late", 1)
+    jobs.verify()
+
+
+@pytest.mark.lawless
+async def test_a_stage_that_changes_all_the_time_writes_one_event_a_second(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    for second in range(3):
+        for row in range(10):
+            await progress(jobs, lease, f"row {10 * second + row}", None)
+        jobs.advance_clock(1.1)
+    assert [detail["stage"] for _, _, detail in jobs.events(key)[2:]] == ["row 0", "row 10", "row 20"]
+    await jobs.fail(lease, code="OOPS", message="because")
+    error = {"actor": lease.owner, "code": "OOPS", "message": "because"}
+    assert jobs.events(key)[-2] == ("running", "failed", {**error, "stage": "row 29"})
+
+
+async def test_a_clock_that_was_set_back_does_not_silence_progress(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    await progress(jobs, lease, "reading", 1)
+    jobs.advance_clock(-3600)
+    for percent in (2, 3):
+        await progress(jobs, lease, "reading", percent)
+    assert [detail["progress"] for _, _, detail in jobs.events(key)[2:]] == [1, 2]
+
+
+async def test_a_new_start_begins_without_progress(jobs: JobActions) -> None:
+    jobs.enqueue()
+    (lease,) = await jobs.claim()
+    await progress(jobs, lease, "reading", 50)
+    await repository.handed_back(jobs.worker, [lease])
+    await jobs.claim()
+    assert jobs.columns("stage", "progress") == [(None, None)]
+
+
+@pytest.mark.parametrize(("stage", "percent"), [("x" * 201, 1), ("", 1), (None, 101), (None, -1)])
+async def test_progress_that_makes_no_sense_is_refused(stage: str | None, percent: int, jobs: JobActions) -> None:
+    jobs.enqueue()
+    (lease,) = await jobs.claim()
+    with pytest.raises(psycopg.errors.CheckViolation, match="ck_job__progress"):
+        await repository.record_progress(jobs.worker, lease, stage, percent)
+
+
+def test_a_word_stands_for_one_move_only(jobs: JobActions, admin: Admin) -> None:
+    (key,) = jobs.enqueue(requested_by="anna")
+    admin.execute("update ledger.job set status = 'canceled'")
+    assert [detail for _, _, detail in jobs.events(key)] == [{"actor": "anna"}, None]
+    admin.execute("update ledger.job set said = '{}'")
+    assert jobs.columns("said") == [None]
+
+
+async def test_a_batch_of_every_size_settles_whole(jobs: JobActions, worker: Connection) -> None:
+    await repository.enqueue_many(worker, Request(ORG, "work"), [{"n": n} for n in range(2000)])
+    leases = await jobs.claim(limit=2000)
+    sizes: list[Any] = [1, 2, 7, 490, 1500]
+    for size in sizes:
+        batch, leases = leases[:size], leases[size:]
+        assert await repository.done(worker, batch, [None] * size) == {lease.key for lease in batch}
+    assert jobs.columns("status") == ["succeeded"] * 2000
+    jobs.verify()

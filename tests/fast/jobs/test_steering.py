@@ -1,0 +1,183 @@
+"""Cancel, retry, redrive, run now, retain: what people do to jobs, and what they find."""
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.jobs import repository
+from duly.jobs.model import DeadLetters, Status
+from duly.lease.operations import renew
+from tests.support.jobs.actions import LEASE, ORG, OTHER_ORG, Admin, Connection, JobActions
+
+
+async def make_dead_letters(jobs: JobActions, rows: int = 1, **options: str) -> None:
+    """Enqueue jobs and fail each of them for good."""
+    jobs.enqueue(rows=rows, max_attempts=1, **options)
+    leases = await jobs.claim(limit=rows)
+    await jobs.fail(*leases)
+
+
+async def test_a_waiting_job_is_cancelled_at_once(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") == Status.CANCELED
+    assert jobs.events(key)[-1] == ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"})
+    assert await jobs.claim() == []
+    jobs.verify()
+
+
+async def test_a_running_job_is_asked_to_stop_by_the_next_beat(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") == Status.RUNNING
+    assert await jobs.steer(repository.cancel_job, ORG, key, "bert") == Status.RUNNING
+    assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == {(key, lease.owner)}
+    assert await repository.cancelled(jobs.worker, [lease]) == {key}
+    assert jobs.events(key)[2:] == [
+        ("running", "running", {"actor": "anna", "reason": "cancel_requested"}),
+        ("running", "canceled", {"actor": lease.owner, "reason": "canceled"}),
+    ]
+    jobs.verify()
+
+
+async def test_a_job_that_is_done_before_it_stops_is_done(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    await jobs.steer(repository.cancel_job, ORG, key, "anna")
+    assert await repository.done(jobs.worker, [lease], [None]) == {key}
+    assert jobs.columns("status") == ["succeeded"]
+
+
+async def test_now_means_at_once_and_the_holder_has_lost_it(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    (lease,) = await jobs.claim()
+    assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=True) == Status.CANCELED
+    assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).lost == {(key, lease.owner)}
+    assert await repository.done(jobs.worker, [lease], [None]) == frozenset()
+    assert await repository.cancelled(jobs.worker, [lease]) == frozenset()
+    jobs.verify()
+
+
+async def test_a_lapse_cancels_what_was_to_be_cancelled(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    await jobs.claim()
+    await jobs.steer(repository.cancel_job, ORG, key, "anna")
+    jobs.advance_clock(LEASE + 1)
+    assert await jobs.sweep() == 1
+    assert jobs.path(key) == ["queued", "running", "running", "canceled"]
+
+
+async def test_what_has_ended_and_what_is_anothers_is_not_cancelled(jobs: JobActions) -> None:
+    (key,) = jobs.enqueue()
+    assert await jobs.steer(repository.cancel_job, OTHER_ORG, key, "anna") is None
+    await jobs.steer(repository.cancel_job, ORG, key, "anna")
+    for now in (False, True):
+        assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=now) is None
+    assert jobs.columns("status", "revision") == [("canceled", 2)]
+
+
+async def test_a_dead_letter_is_redriven_as_though_it_were_new(jobs: JobActions) -> None:
+    await make_dead_letters(jobs)
+    (key,) = jobs.columns("id")
+    assert not await jobs.steer(repository.retry_job, OTHER_ORG, key, "anna")
+    assert await jobs.steer(repository.retry_job, ORG, key, "anna")
+    assert not await jobs.steer(repository.retry_job, ORG, key, "anna")
+    assert jobs.columns("status", "starts", "attempt", "finished_at", "retain_until") == [("queued", 0, 0, None, None)]
+    assert jobs.events(key)[-1] == ("dead_letter", "queued", {"actor": "anna", "reason": "redriven"})
+    (lease,) = await jobs.claim()
+    await repository.done(jobs.worker, [lease], [None])
+    jobs.verify()
+
+
+async def test_a_redrive_takes_what_matches_in_batches_after_a_count(jobs: JobActions) -> None:
+    await make_dead_letters(jobs, rows=5)
+    jobs.enqueue("other", max_attempts=1)
+    which = DeadLetters(ORG, type="work", code="OOPS")
+    assert await repository.count_dead(jobs.worker, which) == 5
+    assert await repository.count_dead(jobs.worker, DeadLetters(ORG, code="TIMEOUT")) == 0
+    assert await repository.count_dead(jobs.worker, DeadLetters(OTHER_ORG)) == 0
+    (newest,) = sorted(jobs.admin.execute("select max(finished_at) from ledger.job").fetchone() or ())
+    assert await repository.count_dead(jobs.worker, DeadLetters(ORG, finished_before=newest)) == 4
+    assert await repository.count_dead(jobs.worker, DeadLetters(ORG, finished_from=newest)) == 1
+    taken = [len(await jobs.steer(repository.redrive, which, "anna", most=2)) for _ in range(4)]
+    assert taken == [2, 2, 1, 0]
+    assert jobs.columns("status") == ["queued"] * 6
+    jobs.verify()
+
+
+@pytest.mark.parametrize("status", ["succeeded", "canceled", "dead_letter"])
+async def test_finished_jobs_leave_with_their_events_when_their_time_is_over(status: str, jobs: JobActions) -> None:
+    jobs.enqueue(rows=3, max_attempts=1)
+    jobs.enqueue("waits")
+    leases = await jobs.claim(limit=3)
+    if status == "succeeded":
+        await repository.done(jobs.worker, leases, [None] * 3)
+    elif status == "canceled":
+        await repository.cancelled(jobs.worker, leases)
+    else:
+        await jobs.fail(*leases)
+    jobs.advance_clock(30 * 86_400 - 60)
+    assert await repository.retain(jobs.worker) == 0
+    jobs.advance_clock(120)
+    assert [await repository.retain(jobs.worker, most=2) for _ in range(3)] == [2, 1, 0]
+    assert jobs.columns("type") == ["waits"]
+    assert jobs.admin.execute("select count(distinct job_id) from ledger.job_event").fetchone() == (1,)
+    jobs.verify()
+
+
+async def test_a_job_keeps_the_time_it_was_given(jobs: JobActions) -> None:
+    jobs.enqueue(retain_for="1 day")
+    jobs.enqueue(retain_for="60 days")
+    await repository.done(jobs.worker, leases := await jobs.claim(limit=2), [None] * len(leases))
+    jobs.advance_clock(86_460)
+    assert await repository.retain(jobs.worker) == 1
+    jobs.advance_clock(58 * 86_400)
+    assert await repository.retain(jobs.worker) == 0
+
+
+@pytest.mark.parametrize("most", [0, 10_001, None])
+async def test_retention_is_bounded(most: int | None, worker: Connection) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        await repository.retain(worker, most)  # type: ignore[arg-type]
+
+
+def test_a_log_leaves_by_no_other_way(jobs: JobActions, admin: Admin, api: Admin) -> None:
+    jobs.enqueue()
+    for statement in (
+        b"delete from ledger.job_event",
+        b"update ledger.job_event set seq = 2",
+        b"truncate ledger.job_event",
+        b"truncate ledger.job cascade",
+        b"delete from ledger.job",
+    ):
+        with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
+            admin.execute(statement)
+        for role in (Names().worker, Names().api, Names().readonly):
+            with psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection:
+                connection.execute("set duly.retention = 'on'")
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(statement)
+    insert = "insert into ledger.job_event (job_id, org_id, seq, prev_status, next_status) values (%s, %s, 9, 'a', 'b')"
+    for role in (Names().worker, Names().api):
+        with (
+            psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection,
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+        ):
+            connection.execute(insert, [ORG, ORG])
+
+
+async def test_jobs_and_events_are_listed_page_by_page(jobs: JobActions) -> None:
+    keys = jobs.enqueue(rows=5)
+    pages = [await repository.list_jobs(jobs.worker, ORG, most=2)]
+    while pages[-1]:
+        last = pages[-1][-1]
+        pages.append(await repository.list_jobs(jobs.worker, ORG, before=(last.created_at, last.id), most=2))
+    assert [job.id for page in pages for job in page] == keys[::-1]
+    await jobs.steer(repository.cancel_job, ORG, keys[0], "anna")
+    only = await repository.list_jobs(jobs.worker, ORG, status=Status.CANCELED, type="work", queue="default")
+    assert [(job.id, job.is_finished) for job in only] == [(keys[0], True)]
+    assert await repository.list_jobs(jobs.worker, OTHER_ORG) == []
+    events = await repository.list_events(jobs.worker, ORG, keys[0])
+    assert [event.next_status for event in events] == ["queued", "canceled"]
+    assert [event.seq for event in await repository.list_events(jobs.worker, ORG, keys[0], after_seq=1)] == [2]
+    assert await repository.list_events(jobs.worker, OTHER_ORG, keys[0]) == []

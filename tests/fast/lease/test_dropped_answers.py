@@ -1,0 +1,221 @@
+"""The laws of answers that never came: the work was done or it was not, and asking again is safe either way."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+import psycopg
+import pytest
+
+from duly.db.pool import connect
+from duly.errors import LeaseLost
+from duly.lease.operations import Lease, claim_lapsed, release, renew, settle, settle_many, sweep
+from tests.fast.lease.test_lease import LEASE, MANY_STARTS, hold, look, put, take_over
+from tests.support.conformance.fixtures import Clock, Connection
+from tests.support.conformance.tables import Shape
+from tests.support.proxy import Proxy
+
+Admin = psycopg.Connection[Any]
+SECONDS = 30.0
+COMMIT = b"COMMIT\0"  # to its end: a transaction begins with READ COMMITTED
+
+
+@pytest.fixture
+def proxy(workers: str) -> Generator[Proxy, None, None]:
+    """The wire between workers and their database, to be broken."""
+    with Proxy(workers) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def fragile(proxy: Proxy) -> AsyncGenerator[Connection, None]:
+    """A worker's connection over that wire."""
+    async with await connect(proxy.address) as connection:
+        yield connection
+
+
+async def settle_with_a_receipt(connection: Connection, lease: Lease, shape: Shape) -> None:
+    """The short transaction at the end of work: settle first, then write what came of it."""
+    async with connection.transaction():
+        await settle(connection, lease, shape.end)
+        await connection.execute(
+            "insert into laws.receipt (key, written_by) values (%s, %s) on conflict (key) do nothing",
+            [str(lease.key), lease.owner],
+        )
+
+
+def written(admin: Admin) -> list[tuple[str, str]]:
+    """Every receipt."""
+    return admin.execute("select key, written_by from laws.receipt").fetchall()
+
+
+def transitions(admin: Admin, shape: Shape) -> list[str]:
+    """The states that rows of the table went to, as the log has it."""
+    log = "select next_status from duly.transition where machine = %s order by key, seq"
+    return [state for (state,) in admin.execute(log, [shape.machine.name])]
+
+
+async def take_some(connection: Connection, shape: Shape, most: int) -> list[Lease]:
+    """Take over so many of the lapsed rows, as another worker."""
+    if shape.of.lapsed == "returned":
+        await sweep(connection, shape.of, most=most)
+        return await hold(connection, shape, most=most)
+    return await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=MANY_STARTS, most=most)
+
+
+async def test_a_settle_whose_commit_was_not_heard_of_is_repeated_as_success_once(
+    shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(fragile, shape)
+    proxy.cut_after(COMMIT)
+    with pytest.raises(psycopg.OperationalError):
+        await settle_with_a_receipt(fragile, lease, shape)
+    assert look(admin, shape, shape.of.state) == [shape.end]
+    async with await connect(proxy.address) as again:
+        await settle_with_a_receipt(again, lease, shape)
+    assert transitions(admin, shape) == [shape.of.ready, shape.of.held, shape.end]
+    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+    assert written(admin) == [(str(lease.key), lease.owner)]
+    assert (proxy.connections, proxy.connections_cut) == (2, 1)
+
+
+async def test_a_settle_whose_commit_never_arrived_is_done_by_its_repetition(
+    shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(fragile, shape)
+    proxy.cut_before(COMMIT)
+    with pytest.raises(psycopg.OperationalError):
+        await settle_with_a_receipt(fragile, lease, shape)
+    assert look(admin, shape, shape.of.state) == [shape.of.held]
+    assert written(admin) == []
+    async with await connect(proxy.address) as again:
+        await settle_with_a_receipt(again, lease, shape)
+    assert transitions(admin, shape) == [shape.of.ready, shape.of.held, shape.end]
+    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+    assert written(admin) == [(str(lease.key), lease.owner)]
+
+
+async def test_a_settle_that_never_arrived_is_lost_when_another_took_the_row_meanwhile(
+    shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(fragile, shape)
+    proxy.cut_before(COMMIT)
+    with pytest.raises(psycopg.OperationalError):
+        await settle_with_a_receipt(fragile, lease, shape)
+    clock.advance(LEASE + 1)
+    new = await take_over_once_free(other, shape)
+    async with await connect(proxy.address) as again:
+        with pytest.raises(LeaseLost):
+            await settle_with_a_receipt(again, lease, shape)
+    await settle_with_a_receipt(other, new, shape)
+    assert written(admin) == [(str(new.key), new.owner)]
+
+
+async def take_over_once_free(connection: Connection, shape: Shape) -> Lease:
+    """Take the one lapsed row over as soon as the server has seen that its last transaction is dead."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            if taken := await take_over(connection, shape):
+                return taken[0]
+
+
+async def settle_unheard(proxy: Proxy, connection: Connection, leases: list[Lease], shape: Shape) -> None:
+    """Settle a batch while no answer comes through, until the connection breaks."""
+    swallowed = proxy.drop_answers()
+    settling = asyncio.create_task(settle_many(connection, leases, shape.end))
+    assert await asyncio.to_thread(swallowed.wait, SECONDS)
+    proxy.cut()
+    with pytest.raises(psycopg.OperationalError):
+        await settling
+    proxy.resume()
+
+
+async def test_a_batch_settled_unheard_of_comes_back_whole_when_repeated(
+    shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
+) -> None:
+    put(admin, shape, 100)
+    leases = await hold(fragile, shape, most=100)
+    await settle_unheard(proxy, fragile, leases, shape)
+    async with await connect(proxy.address) as again:
+        assert await settle_many(again, leases, shape.end) == {lease.key for lease in leases}
+    assert transitions(admin, shape) == [shape.of.ready, shape.of.held, shape.end] * 100
+
+
+async def test_what_another_worker_took_does_not_come_back_with_a_repeated_batch(
+    shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 100)
+    leases = await hold(fragile, shape, most=100)
+    clock.advance(LEASE + 1)
+    taken = await take_some(other, shape, most=10)
+    await settle_unheard(proxy, fragile, leases, shape)
+    theirs = {lease.key for lease in taken}
+    async with await connect(proxy.address) as again:
+        assert await settle_many(again, leases, shape.end) == {lease.key for lease in leases} - theirs
+        assert await settle_many(other, taken, shape.end) == theirs
+        assert await settle_many(again, leases, shape.end) == {lease.key for lease in leases} - theirs
+    assert len(theirs) == 10
+    assert look(admin, shape, shape.of.state) == [shape.end] * 100
+
+
+async def test_rows_claimed_unheard_of_come_back_when_their_lease_lapses_and_the_claim_counts(
+    shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 3)
+    proxy.cut_after(b"skip locked")
+    with pytest.raises(psycopg.OperationalError):
+        await hold(fragile, shape, most=3)
+    assert look(admin, shape, shape.of.state) == [shape.of.held] * 3
+    assert len(set(look(admin, shape, shape.of.owner))) == 1
+    assert await hold(other, shape, most=3) == await take_some(other, shape, most=3) == []
+    clock.advance(LEASE + 1)
+    assert len(await take_some(other, shape, most=3)) == 3
+    assert look(admin, shape, shape.of.starts) == [2] * 3
+
+
+async def started_twice(connection: Connection, admin: Admin, shape: Shape, clock: Clock) -> Lease:
+    """A row that was lost once and is held again: giving back one start too many would show."""
+    put(admin, shape)
+    await hold(connection, shape)
+    clock.advance(LEASE + 1)
+    (lease,) = await take_over(connection, shape)
+    assert look(admin, shape, shape.of.starts) == [2]
+    return lease
+
+
+async def test_a_release_repeated_after_its_answer_was_lost_gives_the_start_back_once(
+    shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin, clock: Clock
+) -> None:
+    lease = await started_twice(fragile, admin, shape, clock)
+    proxy.cut_after(b"greatest")
+    with pytest.raises(psycopg.OperationalError):
+        await release(fragile, [lease])
+    assert look(admin, shape, shape.of.starts) == [1]
+    async with await connect(proxy.address) as again:
+        await release(again, [lease])
+    assert look(admin, shape, shape.of.starts) == [1]
+
+
+async def test_a_release_repeated_while_the_first_waits_for_a_beat_gives_the_start_back_once(
+    shape: Shape, connection: Connection, other: Connection, workers: str, admin: Admin, clock: Clock
+) -> None:
+    lease = await started_twice(connection, admin, shape, clock)
+    async with await connect(workers) as again:
+        async with connection.transaction():
+            await renew(connection, [lease], lease_seconds=LEASE)
+            releases = [asyncio.create_task(release(each, [lease])) for each in (other, again)]
+            await asyncio.to_thread(wait_for_waiters, admin, 2)
+        await asyncio.gather(*releases)
+    assert look(admin, shape, shape.of.starts) == [1]
+
+
+def wait_for_waiters(admin: Admin, number: int) -> None:
+    """Return once so many in this database wait for a lock."""
+    waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    deadline = time.monotonic() + SECONDS
+    while admin.execute(waiting).fetchone() != (number,):
+        assert time.monotonic() < deadline, f"{number} never waited"

@@ -1,0 +1,173 @@
+"""The keeper keeps what is ours, tells at once what is not, and stops a holder in time when nobody answers."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.errors import LeaseLost
+from duly.lease.heartbeat import Keeper
+from duly.lease.operations import Lease, claim, fence
+from tests.support.conformance.fixtures import Connection
+from tests.support.conformance.tables import Shape, insert_rows
+
+Admin = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def lease_seconds() -> float:
+    """Long enough not to lapse on a busy machine; what is about lapsing says `short_lease`."""
+    return 30.0
+
+
+@pytest.fixture
+async def keeper(workers: str, lease_seconds: float) -> AsyncGenerator[Keeper, None]:
+    """A keeper that beats."""
+    keeper = Keeper(lambda: connect(workers), lease_seconds=lease_seconds, heartbeat_seconds=0.1)
+    running = asyncio.create_task(keeper.run())
+    yield keeper
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def hold(
+    connection: Connection, admin: Admin, shape: Shape, rows: int = 1, lease_seconds: float = 30.0
+) -> list[Lease]:
+    admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, rows))
+    return await claim(connection, shape.of, "worker-1", lease_seconds=lease_seconds, most=rows)
+
+
+async def beats(keeper: Keeper, more: int) -> None:
+    """Wait for some beats to have happened."""
+    wanted = keeper.beats + more
+    async with asyncio.timeout(30), keeper.beaten:
+        await keeper.beaten.wait_for(lambda: keeper.beats >= wanted)
+
+
+async def test_a_beat_reads_what_is_committed_whatever_the_server_does_unasked(
+    shape: Shape, connection: Connection, laws: str, admin: Admin
+) -> None:
+    """Under a stricter level one row that somebody changed would fail the beat of all."""
+    (lease,) = await hold(connection, admin, shape)
+    level = "check (current_setting('transaction_isolation') = 'read committed') not valid"
+    admin.execute(f"alter table {shape.of} add constraint level {level}".encode())
+    strict = make_conninfo(laws, user=Names().worker, options="-c default_transaction_isolation=serializable")
+    keeper = Keeper(lambda: connect(strict), lease_seconds=30.0, heartbeat_seconds=5.0)
+    keeper.keep(lease, on_lost=lambda: None)
+    try:
+        await keeper.beat()
+    finally:
+        assert keeper.connection
+        await keeper.connection.close()
+    assert keeper.beats == 1
+
+
+async def test_a_row_that_was_taken_stops_its_holder_at_the_next_beat(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+) -> None:
+    one, two = await hold(connection, admin, shape, 2)
+    steal = sql.SQL("update {} set {} = 'thief' where {} = %s").format(
+        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.owner), sql.Identifier(shape.of.key)
+    )
+    async with keeper.holding(one):
+        with pytest.raises(LeaseLost, match="held by somebody else"):
+            await work_until_stopped(keeper, two, before=lambda: admin.execute(steal, [two.key]))
+        await beats(keeper, 1)
+        await fence(connection, one)
+
+
+async def work_until_stopped(keeper: Keeper, lease: Lease, before: Callable[[], object]) -> None:
+    """A holder that would work for ever."""
+    async with keeper.holding(lease):
+        before()
+        await asyncio.Event().wait()
+
+
+async def test_a_holder_that_ignores_the_news_hears_it_at_the_end(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+) -> None:
+    (lease,) = await hold(connection, admin, shape)
+
+    async def stubborn() -> None:
+        async with keeper.holding(lease) as held:
+            held.lose("taken")
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost, match="taken"):
+        await asyncio.create_task(stubborn())
+
+
+async def test_a_cancel_from_outside_is_a_cancel_and_not_a_loss(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+) -> None:
+    (lease,) = await hold(connection, admin, shape)
+    started = asyncio.Event()
+    work = asyncio.create_task(work_until_stopped(keeper, lease, before=started.set))
+    await started.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+
+
+async def test_a_row_locked_by_our_own_transaction_is_not_lost(
+    shape: Shape, keeper: Keeper, connection: Connection, other: Connection, admin: Admin
+) -> None:
+    one, two = await hold(connection, admin, shape, 2)
+    async with keeper.holding(one) as first, keeper.holding(two) as second, other.transaction():
+        await fence(other, two)
+        good_until = first.good_until
+        await beats(keeper, 2)
+        assert first.good_until > good_until
+        assert second.lost is None
+
+
+async def test_after_a_broken_connection_it_goes_on_with_another(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin, workers: str
+) -> None:
+    (lease,) = await hold(connection, admin, shape)
+    async with keeper.holding(lease):
+        await beats(keeper, 1)
+        cut = "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s and datname = %s"
+        admin.execute(cut, ["duly_worker", admin.info.dbname])
+        await beats(keeper, 3)
+        async with await connect(workers) as another:
+            await fence(another, lease)
+
+
+async def test_a_holder_that_the_database_no_longer_answers_stops_before_its_lease_ends(
+    shape: Shape, connection: Connection, admin: Admin
+) -> None:
+    async def refused() -> Connection:
+        raise OSError("connection refused")
+
+    long_ago, just_now = await hold(connection, admin, shape, 2, lease_seconds=3000.0)
+    almost_over = replace(long_ago, sent_at=time.monotonic() - 2800.0)  # the lease has 200 s left, the margin is 300 s
+    keeper = Keeper(refused, lease_seconds=3000.0, heartbeat_seconds=900.0, margin_seconds=300.0)
+    stopped = asyncio.Event()
+    lost = keeper.keep(almost_over, on_lost=stopped.set)
+    kept = keeper.keep(just_now, on_lost=lambda: None)
+    running = asyncio.create_task(keeper.run())
+    try:
+        async with asyncio.timeout(10):
+            await stopped.wait()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    assert lost.lost == f"the database did not confirm {shape.of} {long_ago.key} in time"
+    assert kept.lost is None
+
+
+def test_a_heartbeat_too_slow_for_its_lease_is_refused() -> None:
+    with pytest.raises(AssertionError, match="two missed beats"):
+        Keeper(lambda: connect(""), lease_seconds=30, heartbeat_seconds=10)

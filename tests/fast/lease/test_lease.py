@@ -1,0 +1,356 @@
+"""The laws of holding a row, over every lease table and every PostgreSQL version."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.db.pool import connect
+from duly.errors import LeaseLost
+from duly.lease.operations import (
+    Lease,
+    claim,
+    claim_lapsed,
+    fence,
+    fence_many,
+    quarantine,
+    release,
+    renew,
+    settle,
+    settle_many,
+    sweep,
+)
+from tests.support.conformance.fixtures import Clock, Connection
+from tests.support.conformance.tables import SHAPES, Shape, insert_rows
+from tests.support.locks import wait_until_blocked
+
+Admin = psycopg.Connection[Any]
+LEASE = 60.0
+MANY_STARTS = 1000
+
+
+def put(admin: Admin, shape: Shape, rows: int = 1) -> None:
+    """Put rows that are due into the table."""
+    admin.execute(insert_rows(shape, {shape.of.due: sql.SQL("duly.clock()")}, rows))
+
+
+def look(admin: Admin, shape: Shape, column: str) -> list[Any]:
+    """One column of every row, in the order of the keys."""
+    statement = sql.SQL("select {} from {} order by {}").format(
+        sql.Identifier(column), sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+    )
+    return [value for (value,) in admin.execute(statement)]
+
+
+async def hold(connection: Connection, shape: Shape, *, seconds: float = LEASE, most: int = 1) -> list[Lease]:
+    """Claim as the worker that every container calls itself."""
+    return await claim(connection, shape.of, "worker-1", lease_seconds=seconds, most=most)
+
+
+async def take_over(connection: Connection, shape: Shape) -> list[Lease]:
+    """What becomes of lapsed rows: returned and claimed again, or reclaimed."""
+    if shape.of.lapsed == "returned":
+        await sweep(connection, shape.of)
+        return await hold(connection, shape)
+    return await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=MANY_STARTS)
+
+
+async def test_a_stale_worker_cannot_settle_after_its_row_was_claimed_again(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    (old,) = await hold(connection, shape)
+    clock.advance(LEASE + 1)
+    (new,) = await take_over(connection, shape)
+    assert old.key == new.key
+    with pytest.raises(LeaseLost):
+        await settle(connection, old, shape.end)
+    with pytest.raises(LeaseLost):
+        await fence(connection, old)
+    beat = await renew(connection, [old], lease_seconds=LEASE)
+    assert beat.lost == {old.claim}
+    await settle(connection, new, shape.end)
+    assert look(admin, shape, shape.of.state) == [shape.end]
+
+
+async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(connection, shape)
+    await settle(connection, lease, shape.end, **{shape.note: ("text", "first")})
+    await settle(other, lease, shape.end, **{shape.note: ("text", "second")})
+    assert look(admin, shape, shape.note) == ["first"]
+    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+
+
+async def test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once(
+    shape: Shape, connection: Connection, workers: str, laws: str, admin: Admin
+) -> None:
+    put(admin, shape, 50)
+    leases = await hold(connection, shape, most=50)
+    async with await connect(workers) as one, await connect(workers) as two:
+        async with one.transaction():
+            first = await settle_many(one, leases, shape.end)
+            waiting = asyncio.create_task(settle_many(two, leases[::-1], shape.end))
+            (transaction,) = await (await one.execute("select pg_current_xact_id()::xid")).fetchone() or ("none",)
+            await asyncio.to_thread(wait_until_blocked, laws)
+        assert await waiting == first == {lease.key for lease in leases}
+    assert look(admin, shape, "xmin") == [transaction] * 50
+
+
+async def test_batches_that_overlap_in_any_order_never_deadlock(
+    shape: Shape, connection: Connection, workers: str, admin: Admin
+) -> None:
+    put(admin, shape, 200)
+    leases = await hold(connection, shape, most=200)
+    orders = [leases, leases[::-1], leases[::2] + leases[1::2], leases[100:] + leases[:100]]
+    async with await connect(workers) as one, await connect(workers) as two:
+        for order in orders:
+            await asyncio.gather(renew(one, order, lease_seconds=LEASE), renew(two, order[::-1], lease_seconds=LEASE))
+        answers = await asyncio.gather(settle_many(one, leases, shape.end), settle_many(two, leases[::-1], shape.end))
+    assert answers[0] == answers[1] == {lease.key for lease in leases}
+
+
+@pytest.mark.parametrize("act", ["settle", "release", "fence"])
+async def test_two_batches_that_meet_in_the_middle_from_both_ends_never_deadlock(
+    shape: Shape, connection: Connection, other: Connection, workers: str, laws: str, admin: Admin, act: str
+) -> None:
+    """One lock in the middle holds both up: whoever took its rows as they came would have half of them by now."""
+    acts: dict[str, Callable[[Connection, list[Lease]], Awaitable[object]]] = {
+        "settle": lambda conn, leases: settle_many(conn, leases, shape.end),
+        "release": release,
+        "fence": fence_many,
+    }
+    put(admin, shape, 11)
+    leases = sorted(await hold(connection, shape, most=11), key=lambda lease: lease.key)
+    async with await connect(workers) as one, await connect(workers) as two:
+
+        async def at_once(conn: Connection, batch: list[Lease]) -> object:
+            async with conn.transaction():
+                return await acts[act](conn, batch)
+
+        async with other.transaction():
+            await fence(other, leases[5])
+            both = [asyncio.create_task(at_once(one, leases)), asyncio.create_task(at_once(two, leases[::-1]))]
+            await asyncio.to_thread(wait_until_blocked, laws, 2)
+        answers = await asyncio.gather(*both)
+    if act != "release":
+        assert answers == [{lease.key for lease in leases}] * 2
+
+
+async def test_one_locked_row_delays_no_other_and_is_not_lost(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 3)
+    leases = await hold(connection, shape, most=3)
+    async with other.transaction():
+        await fence(other, leases[1])
+        async with asyncio.timeout(5):
+            beat = await renew(connection, leases, lease_seconds=LEASE)
+    assert beat.renewed == {leases[0].claim, leases[2].claim}
+    assert beat.busy == {leases[1].claim}
+    assert not beat.lost
+    again = await renew(connection, leases, lease_seconds=LEASE)
+    assert again.renewed == {lease.claim for lease in leases}
+
+
+async def test_renewing_keeps_a_lease_and_not_renewing_loses_it(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(connection, shape)
+    for _ in range(5):
+        clock.advance(LEASE * 0.9)
+        assert (await renew(connection, [lease], lease_seconds=LEASE)).renewed == {lease.claim}
+        assert await take_over(other, shape) == []
+    clock.advance(LEASE * 1.1)
+    (taken,) = await take_over(other, shape)
+    assert taken.key == lease.key
+
+
+async def test_a_short_leased_worker_does_not_steal_a_long_lease(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    await hold(connection, shape, seconds=300)
+    clock.advance(31)
+    assert await take_over(other, shape) == []
+    clock.advance(270)
+    assert len(await take_over(other, shape)) == 1
+
+
+async def test_every_claim_counts_as_a_start_and_handing_back_gives_it_back(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(connection, shape)
+    assert look(admin, shape, shape.of.starts) == [1]
+    await release(connection, [lease])
+    assert look(admin, shape, shape.of.starts) == [0]
+    clock.advance(0.01)
+    (again,) = await take_over(connection, shape)
+    assert again.key == lease.key
+    assert look(admin, shape, shape.of.starts) == [1]
+    with pytest.raises(LeaseLost):
+        await settle(connection, lease, shape.end)
+
+
+async def test_handing_back_what_was_lost_changes_nothing(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    (old,) = await hold(connection, shape)
+    clock.advance(LEASE + 1)
+    (new,) = await take_over(connection, shape)
+    await release(connection, [old])
+    await settle(connection, new, shape.end)
+
+
+async def test_rows_come_in_the_order_they_are_due_and_never_early(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 3)
+    clock.advance(100)
+    put(admin, shape, 2)
+    clock.advance(-50)
+    early = await hold(connection, shape, most=10)
+    assert len(early) == 3
+    assert [lease.row[shape.of.due] for lease in early] == sorted(lease.row[shape.of.due] for lease in early)
+    clock.advance(50)
+    assert len(await hold(connection, shape, most=10)) == 2
+
+
+async def test_a_returned_row_keeps_the_due_time_it_had(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    before = look(admin, shape, shape.of.due)
+    await hold(connection, shape)
+    clock.advance(LEASE + 1)
+    await take_over(connection, shape)
+    assert look(admin, shape, shape.of.due) == before
+
+
+async def test_lapsed_rows_are_found_whatever_the_backlog_and_locked_ones_are_passed_over(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 2)
+    held = await hold(connection, shape, most=2)
+    put(admin, shape, 500)
+    clock.advance(LEASE + 1)
+    async with other.transaction():
+        await other.execute(
+            sql.SQL("select from {} where {} = %s for update").format(
+                sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+            ),
+            [held[0].key],
+        )
+        if shape.of.lapsed == "returned":
+            found = [row[shape.of.key] for row in await sweep(connection, shape.of)]
+        else:
+            leases = await claim_lapsed(
+                connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=MANY_STARTS, most=10
+            )
+            found = [lease.key for lease in leases]
+    assert found == [held[1].key]
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.of.poisoned], ids=str)
+async def test_a_row_started_too_often_is_set_aside(
+    connection: Connection, admin: Admin, clock: Clock, shape: Shape
+) -> None:
+    put(admin, shape, 2)
+    await hold(connection, shape)
+    for _ in range(2):
+        clock.advance(LEASE + 1)
+        await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=3)
+    clock.advance(LEASE + 1)
+    assert await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=3) == []
+    (row,) = await quarantine(connection, shape.of, most_starts=3)
+    assert row[shape.of.state] == shape.of.poisoned
+    assert look(admin, shape, shape.of.starts) == [3, 0]
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.of.cancel], ids=str)
+async def test_a_cancel_request_comes_back_with_the_beat(shape: Shape, connection: Connection, admin: Admin) -> None:
+    assert shape.of.cancel
+    put(admin, shape, 2)
+    one, two = await hold(connection, shape, most=2)
+    statement = sql.SQL("update {} set {} = duly.clock() where {} = %s").format(
+        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.cancel), sql.Identifier(shape.of.key)
+    )
+    admin.execute(statement, [two.key])
+    assert (await renew(connection, [one, two], lease_seconds=LEASE)).cancelled == {two.claim}
+
+
+async def test_renewals_are_hot(shape: Shape, connection: Connection, other: Connection, admin: Admin) -> None:
+    put(admin, shape, 12)  # as many as leave room for a second version of each on their page
+    leases = await hold(connection, shape, most=12)
+    admin.execute(sql.SQL("vacuum {}").format(sql.Identifier(*shape.of.table)))
+    async with other.transaction():
+        before = await updates(other, shape)
+        await renew(other, leases, lease_seconds=LEASE)
+        after = await updates(other, shape)
+    assert (after[0] - before[0], after[1] - before[1]) == (12, 12)
+
+
+async def updates(connection: Connection, shape: Shape) -> tuple[int, int]:
+    """How many rows of the table this backend updated, and how many of these in place."""
+    asked = "select pg_stat_get_xact_tuples_updated({0}::regclass), pg_stat_get_xact_tuples_hot_updated({0}::regclass)"
+    cursor = await connection.execute(sql.SQL(asked).format(sql.Literal(str(shape.of))))
+    return await cursor.fetchone() or (0, 0)
+
+
+async def test_no_index_contains_a_column_that_renewing_writes(shape: Shape, admin: Admin) -> None:
+    written = {shape.of.since or shape.of.until, shape.of.length, "revision", "moved_from"}
+    indexed = admin.execute(
+        "select distinct a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
+        " and a.attnum = any (i.indkey) where i.indrelid = %s::regclass",
+        [str(shape.of)],
+    ).fetchall()
+    assert not written & {name for (name,) in indexed}
+
+
+async def test_what_follows_a_settle_in_its_transaction_is_fenced(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape, 2)
+    (lease, _) = await hold(connection, shape, most=2)
+    clock.advance(LEASE + 1)
+    await take_over(connection, shape)
+    with pytest.raises(LeaseLost):
+        await settle_and_write(connection, lease, shape)
+    assert look(admin, shape, shape.note) == [None, None]
+
+
+async def settle_and_write(connection: Connection, lease: Lease, shape: Shape) -> None:
+    async with connection.transaction():
+        await settle(connection, lease, shape.end)
+        write = sql.SQL("update {} set {} = 'written by a zombie'")
+        await connection.execute(write.format(sql.Identifier(*shape.of.table), sql.Identifier(shape.note)))
+
+
+async def test_a_beat_that_crosses_a_release_does_not_undo_it(
+    shape: Shape, connection: Connection, other: Connection, admin: Admin
+) -> None:
+    put(admin, shape)
+    (lease,) = await hold(connection, shape)
+    async with connection.transaction():
+        await release(connection, [lease])
+    assert (await renew(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
+    assert [taken.key for taken in await take_over(connection, shape)] == [lease.key]
+
+
+async def test_a_stale_claim_in_the_same_beat_does_not_disturb_the_good_one(
+    shape: Shape, connection: Connection, admin: Admin, clock: Clock
+) -> None:
+    put(admin, shape)
+    (old,) = await hold(connection, shape)
+    clock.advance(LEASE + 1)
+    (new,) = await take_over(connection, shape)
+    beat = await renew(connection, [old, new], lease_seconds=LEASE)
+    assert (beat.lost, beat.renewed) == ({old.claim}, {new.claim})

@@ -1,0 +1,152 @@
+"""The laws of changing state: refused or written down by the database, whoever writes."""
+
+import itertools
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.lease.operations import claim, renew, settle
+from duly.lease.state_machine import Machine
+from tests.support.conformance.fixtures import Connection
+from tests.support.conformance.tables import SHAPES, Shape, insert_rows
+
+Admin = psycopg.Connection[Any]
+Step = tuple[str | None, str]
+
+
+def statement(text: str, shape: Shape, **names: sql.Composable) -> sql.Composed:
+    """A statement about this table: `{table}`, `{key}` and `{note}` are its own."""
+    of = shape.of
+    return sql.SQL(text).format(  # type: ignore[arg-type]
+        table=sql.Identifier(*of.table), key=sql.Identifier(of.key), note=sql.Identifier(shape.note), **names
+    )
+
+
+def timeline(admin: Admin, machine: Machine) -> list[tuple[Any, ...]]:
+    """The log of every row: key, number, from, to."""
+    asked = "select key, seq, prev_status, next_status from duly.transition where machine = %s order by key, seq"
+    return admin.execute(asked, [machine.name]).fetchall()
+
+
+def steps(admin: Admin, machine: Machine) -> list[Step]:
+    return [(before, after) for _, _, before, after in timeline(admin, machine)]
+
+
+def path_to(machine: Machine, state: str) -> list[str]:
+    """How a row gets to a state, from the beginning."""
+    paths = [[first] for first in machine.initial]
+    for path in paths:
+        if path[-1] == state:
+            return path
+        paths += [[*path, after] for after in machine.edges.get(path[-1], ()) if after not in path]
+    raise AssertionError(f"no way to {state}")
+
+
+def bring(admin: Admin, shape: Shape, state: str) -> None:
+    """Put one row and lead it to a state along the drawn edges."""
+    first, *rest = path_to(shape.machine, state)
+    admin.execute(insert_rows(shape, {shape.of.state: sql.Literal(first)}))
+    for each in rest:
+        move(admin, shape, each)
+
+
+def move(admin: Admin, shape: Shape, to: str) -> None:
+    """Change the state of the only row, as anybody with rights could."""
+    admin.execute(statement("update {table} set {become}", shape, become=shape.become(to)))
+
+
+def test_an_insert_is_an_edge_too(shape: Shape, admin: Admin) -> None:
+    for state in shape.machine.states():
+        insert = insert_rows(shape, {shape.of.state: sql.Literal(state)})
+        if shape.machine.allows(None, state):
+            admin.execute(insert)
+        else:
+            with pytest.raises(psycopg.DatabaseError, match=f"cannot begin as {state}"):
+                admin.execute(insert)
+
+
+def test_the_caller_cannot_write_the_revision_or_where_a_row_came_from(shape: Shape, admin: Admin) -> None:
+    admin.execute(insert_rows(shape, {"revision": sql.Literal(99), "moved_from": sql.Literal("nowhere")}))
+    admin.execute(statement("update {table} set revision = 77, moved_from = 'nowhere', {note} = 'a change'", shape))
+    row = admin.execute(statement("select revision, moved_from from {table}", shape)).fetchone()
+    assert row == (1, None)
+
+
+def test_the_key_of_a_row_cannot_change(shape: Shape, admin: Admin) -> None:
+    bring(admin, shape, shape.of.ready)
+    new_key = "gen_random_uuid()" if shape.of.key_type == "uuid" else "default"
+    with pytest.raises(psycopg.DatabaseError):
+        admin.execute(statement("update {table} set {key} = " + new_key, shape))
+
+
+async def test_the_log_has_one_line_per_transition_without_a_gap(
+    shape: Shape, connection: Connection, admin: Admin
+) -> None:
+    admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, 50))
+    leases = await claim(connection, shape.of, "worker-1", lease_seconds=60, most=50)
+    await renew(connection, leases, lease_seconds=60)
+    for lease in leases:
+        await settle(connection, lease, shape.end)
+    ready, held = shape.of.ready, shape.of.held
+    lines = timeline(admin, shape.machine)
+    assert len(lines) == 150
+    for _, several in itertools.groupby(lines, key=lambda line: line[0]):
+        assert [line[1:] for line in several] == [(1, None, ready), (2, ready, held), (3, held, shape.end)]
+
+
+async def test_a_held_row_that_changes_hands_is_written_down(
+    shape: Shape, connection: Connection, admin: Admin
+) -> None:
+    admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}))
+    await claim(connection, shape.of, "worker-1", lease_seconds=60)
+    owner = sql.Identifier(shape.of.owner)
+    admin.execute(statement("update {table} set {owner} = 'another'", shape, owner=owner))
+    assert steps(admin, shape.machine)[-1] == (shape.of.held, shape.of.held)
+
+
+def test_whoever_writes_is_written_down(shape: Shape, admin: Admin) -> None:
+    """ON CONFLICT, MERGE and COPY go through the same triggers as everything else."""
+    of = shape.of
+    key = "'00000000-0000-0000-0000-000000000001'::uuid" if of.key_type == "uuid" else "1000000"
+    overriding = "" if of.key_type == "uuid" else "overriding system value"
+    columns = sql.SQL(", ").join(map(sql.Identifier, (of.key, *shape.required)))
+    values = sql.SQL(", ").join((sql.SQL(key), *map(sql.Literal, shape.required.values())))
+    upsert = (
+        "insert into {table} ({columns}) " + overriding + " values ({values})"
+        " on conflict ({key}) do update set {become}"
+    )
+    for _ in range(2):
+        admin.execute(statement(upsert, shape, columns=columns, values=values, become=shape.become(of.held)))
+    merge = (
+        "merge into {table} as t using (select " + key + " as key) as s on t.{key} = s.key"
+        " when matched then update set {become} when not matched then do nothing"
+    )
+    admin.execute(statement(merge, shape, become=shape.become(shape.end)))
+    copied = {shape.note: "by copy", **shape.required}
+    columns = sql.SQL(", ").join(map(sql.Identifier, copied))
+    with admin.cursor().copy(statement("copy {table} ({columns}) from stdin", shape, columns=columns)) as copy:
+        copy.write_row(list(copied.values()))
+    seen = steps(admin, shape.machine)
+    assert sorted(seen, key=str) == sorted(
+        [(None, of.ready), (of.ready, of.held), (of.held, shape.end), (None, of.ready)], key=str
+    )
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.machine.moved], ids=str)
+def test_recorded_progress_is_a_line_with_equal_ends(shape: Shape, admin: Admin) -> None:
+    bring(admin, shape, shape.of.held)
+    admin.execute(statement("update {table} set progress = 50", shape))
+    admin.execute(statement("update {table} set {note} = 'no progress'", shape))
+    assert steps(admin, shape.machine)[-1] == (shape.of.held, shape.of.held)
+    last = admin.execute("select detail_json from duly.transition order by seq desc limit 1").fetchone()
+    assert last == ({"progress": 50},)
+    assert len(steps(admin, shape.machine)) == 3
+
+
+async def test_a_worker_may_move_rows_but_not_write_the_log(shape: Shape, connection: Connection) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        await connection.execute(
+            "insert into duly.transition (machine, key, seq, next_status) values ('m', 'k', 1, 'x')"
+        )

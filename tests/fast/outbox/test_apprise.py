@@ -1,0 +1,363 @@
+"""Apprise: whatever service a person's address names, the words arrive, and nothing else of this machine is reached."""
+
+import asyncio
+import gzip
+import json
+import logging
+import os
+import subprocess
+import tracemalloc
+from collections.abc import AsyncGenerator, Generator
+from io import StringIO
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from duly.errors import InvalidArgument
+from duly.outbox.channel import AnswerLink, Message, NotSent, Person, Unknown, WillNeverWork
+from duly.outbox.channels.apprise import AppriseChannel
+from duly.outbox.channels.apprise.address import checked_address, leash_of, load_apprise
+from duly.outbox.channels.apprise.sandbox import Leash, leashed
+from tests.support.actions import working
+from tests.support.outbox.actions import MessageActions, send_work
+from tests.support.outbox.answering import flooding
+from tests.support.outbox.receiver import Answer, Receiver
+from tests.support.outbox.said import lines_of_log
+from tests.support.outbox.sinks import Mailbox, mailbox
+
+WORDS = "Hyra på Åsögatan\nSka göras 2026-12-01 åäö 中文 ✓"
+LINKS = (AnswerLink("Klart", "https://duly.example/c/abc.def"), AnswerLink("跳过", "https://duly.example/c/ghi.jkl"))
+
+
+def message(address: str | None, text: str = WORDS, links: tuple[AnswerLink, ...] = ()) -> Message:
+    """A message for somebody with this address."""
+    person = Person("anna", apprise_url=address)
+    return Message("0194f3c2-0000-7000-8000-000000000001", "apprise", "anna", "t", {"text": text}, "now", person, links)
+
+
+def at(receiver: Receiver, scheme: str, rest: str = "") -> str:
+    """The receiver as a service of this kind."""
+    return f"{scheme}://127.0.0.1:{receiver.server.server_port}/{rest}"
+
+
+@pytest.fixture
+async def channel() -> AsyncGenerator[AppriseChannel, None]:
+    """One that may reach this machine."""
+    here = AppriseChannel(seconds=20, allow_private=True)
+    yield here
+    await here.close()
+
+
+@pytest.fixture
+def mail() -> Generator[Mailbox, None, None]:
+    """A server that takes mail."""
+    with mailbox() as box:
+        yield box
+
+
+@pytest.fixture
+def logged() -> Generator[StringIO, None, None]:
+    """All that ends in the log of a process, whatever its level."""
+    root, before = logging.getLogger(), logging.getLogger().level
+    handler = logging.StreamHandler(StringIO())
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield handler.stream
+    root.setLevel(before)
+    root.removeHandler(handler)
+
+
+# What arrives ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_message_arrives_as_json_with_all_its_letters(channel: AppriseChannel, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(200)
+    assert await channel.send(message(at(receiver, "json"), links=LINKS)) == "json"
+    said = json.loads(receiver.posted[0].body)
+    assert said["title"] == "Hyra på Åsögatan"
+    assert said["message"] == (
+        "Ska göras 2026-12-01 åäö 中文 ✓\n\nKlart: https://duly.example/c/abc.def\n跳过: https://duly.example/c/ghi.jkl"
+    )
+
+
+@pytest.mark.parametrize(("scheme", "rest"), [("ntfy", "topic"), ("gotify", "token"), ("form", ""), ("xml", "")])
+async def test_other_services_get_it_too(scheme: str, rest: str, channel: AppriseChannel, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(200, (("content-type", "application/json"),), b'{"id": 1}')
+    assert await channel.send(message(at(receiver, scheme, rest))) == scheme
+    (posted,) = receiver.posted
+    body = posted.body.decode()
+    written = (json.dumps("åäö 中文")[1:-1], "åäö 中文", quote("åäö 中文", safe="").replace("%20", "+"))
+    assert any(each in body for each in written), body
+
+
+async def test_a_mail_arrives_with_all_its_letters(channel: AppriseChannel, mail: Mailbox) -> None:
+    address = f"mailto://anna:pw@127.0.0.1:{mail.port}/?from=duly@example.com&to=anna@example.com&mode=insecure&user="
+    assert await channel.send(message(address, links=LINKS)) == "mailto"
+    (came,) = mail.mails
+    assert came["subject"] == "Hyra på Åsögatan"
+    assert "anna@example.com" in came["to"]
+    text = mail.text()
+    assert "åäö 中文 ✓" in text
+    assert "https://duly.example/c/abc.def" in text
+
+
+async def test_a_message_of_one_line_has_no_title(channel: AppriseChannel, receiver: Receiver) -> None:
+    await channel.send(message(at(receiver, "json"), "Bara en rad"))
+    said = json.loads(receiver.posted[0].body)
+    assert (said["title"], said["message"]) == ("", "Bara en rad")
+
+
+# What does not --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
+async def test_what_is_not_taken_is_tried_again(status: int, channel: AppriseChannel, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(status)
+    with pytest.raises(NotSent, match=f"json: it was not taken, HTTP {status}"):
+        await channel.send(message(at(receiver, "json")))
+    assert len(receiver.posted) == 1  # the sender tries again, not the plugin
+
+
+async def test_an_address_cannot_say_that_failing_is_fine_or_ask_for_more_tries(
+    channel: AppriseChannel, receiver: Receiver
+) -> None:
+    receiver.answer = lambda _: Answer(500)
+    with pytest.raises(NotSent):
+        await channel.send(message(at(receiver, "json", "?optional=yes&retry=5&wait=0")))
+    assert len(receiver.posted) == 1
+
+
+async def test_a_mail_that_is_refused_is_tried_again(channel: AppriseChannel, mail: Mailbox) -> None:
+    mail.answer = "451 later"
+    address = f"mailto://127.0.0.1:{mail.port}/?from=duly@example.com&to=anna@example.com&mode=insecure"
+    with pytest.raises(NotSent, match="mailto: it was not taken"):
+        await channel.send(message(address))
+
+
+async def test_nobody_there_is_tried_again(channel: AppriseChannel) -> None:
+    with pytest.raises(NotSent, match="json: it was not taken"):
+        await channel.send(message("json://127.0.0.1:9/"))
+
+
+async def test_a_service_that_is_not_known_never_works(channel: AppriseChannel) -> None:
+    with pytest.raises(WillNeverWork, match="nonsense: apprise does not know this service"):
+        await channel.send(message("nonsense://secret-token"))
+
+
+async def test_somebody_without_an_address_is_told_apart(channel: AppriseChannel) -> None:
+    with pytest.raises(WillNeverWork, match="duly users set anna --apprise SERVICE://"):
+        await channel.send(message(None))
+
+
+async def came(reader: asyncio.StreamReader) -> bytes | None:
+    """What came within a moment: nothing at all at the end of a connection, None when nobody said anything."""
+    try:
+        return await asyncio.wait_for(reader.read(65536), 0.02)
+    except TimeoutError:
+        return None
+
+
+# How much it may answer -----------------------------------------------------------------------------------------------
+
+MEGABYTE = 1_048_576
+CHUNKED = b"transfer-encoding: chunked\r\n"
+CHUNK = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+
+
+@pytest.mark.parametrize(("head", "piece"), [(b"", b"x" * 65_536), (CHUNKED, CHUNK)], ids=["whole", "in chunks"])
+async def test_an_answer_without_an_end_is_read_only_so_far(head: bytes, piece: bytes, channel: AppriseChannel) -> None:
+    async with flooding(piece, head=head) as server:
+        assert await channel.send(message(f"json://127.0.0.1:{server.port}/")) == "json"
+    assert server.sent < 32 * MEGABYTE  # what was read, and what lay in the buffers of two sockets
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["packed", "packed twice"])
+async def test_an_answer_that_unpacks_to_far_more_is_unpacked_only_so_far(times: int, channel: AppriseChannel) -> None:
+    bomb = gzip.compress(bytes(16 * MEGABYTE)) * 8
+    for _ in range(times - 1):
+        bomb = gzip.compress(bomb)
+    head = b"content-encoding: " + b", ".join([b"gzip"] * times) + b"\r\ncontent-length: %d\r\n" % len(bomb)
+    load_apprise()
+    async with flooding(bomb, head=head, most=1) as server:
+        tracemalloc.start()
+        try:
+            assert await channel.send(message(f"json://127.0.0.1:{server.port}/")) == "json"
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 16 * MEGABYTE
+
+
+def test_a_plugin_reads_what_was_answered_packed_or_not(receiver: Receiver) -> None:
+    said = {"words": "åäö" * 1000}
+    packed = gzip.compress(json.dumps(said).encode())
+    receiver.answer = lambda _: Answer(200, (("content-encoding", "gzip"), ("set-cookie", "a=b")), packed)
+    load_apprise()
+    import requests
+
+    with leashed(leash_of(True)) as leash:
+        answer = requests.post(receiver.url, timeout=10)
+        assert answer.json() == said
+        assert answer.cookies["a"] == "b"
+        receiver.answer = lambda _: Answer(200, (), b"x" * 2 * MEGABYTE)
+        assert len(requests.post(receiver.url, timeout=10).content) == MEGABYTE
+        with requests.post(receiver.url, timeout=10, stream=True) as cut:
+            assert sum(len(piece) for piece in cut.iter_content(1000)) == MEGABYTE
+    leash.close()
+    assert len(requests.post(receiver.url, timeout=10).content) == 2 * MEGABYTE  # and nobody else is held
+
+
+# Where it may go ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "json://127.0.0.1/",
+        "json://localhost/",
+        "json://[::1]/",
+        "json://10.1.2.3/",
+        "json://169.254.169.254/latest/meta-data",
+        "json://2130706433/",
+        "gotify://192.168.0.1/token",
+        "mailto://127.0.0.1:25/?from=a@example.com&to=b@example.com",
+        "rsyslog://127.0.0.1/",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # sockets that a plugin leaves open
+async def test_addresses_inside_are_not_reached(address: str) -> None:
+    channel = AppriseChannel(seconds=20)
+    with pytest.raises(WillNeverWork, match="is not a public address"):
+        await channel.send(message(address))
+    await channel.close()
+
+
+async def test_of_a_service_that_hangs_up_without_a_word_nobody_knows(
+    channel: AppriseChannel, receiver: Receiver
+) -> None:
+    receiver.answer = lambda _: None
+    with pytest.raises(Unknown, match="before an answer came"):
+        await channel.send(message(at(receiver, "json")))
+    assert len(receiver.posted) == 1
+
+
+async def test_a_service_that_cannot_be_reached_has_not_been_sent_to(channel: AppriseChannel) -> None:
+    with pytest.raises(NotSent, match="it was not taken"):
+        await channel.send(message("json://127.0.0.1:9/"))
+
+
+async def test_redirects_are_not_followed_whatever_the_address_says(
+    channel: AppriseChannel, receiver: Receiver
+) -> None:
+    receiver.answer = lambda _: Answer(307, (("location", receiver.url),))
+    with pytest.raises(NotSent):
+        await channel.send(message(at(receiver, "json", "?redirect=yes")))
+    assert len(receiver.posted) == 1
+
+
+async def test_a_name_is_judged_by_where_it_leads(receiver: Receiver) -> None:
+    channel = AppriseChannel(seconds=20)
+    channel.new_leash = lambda: Leash(lambda host: host == "127.0.0.2")
+    with pytest.raises(WillNeverWork, match=r"it leads to 127\.0\.0\.1, which is not a public address"):
+        await channel.send(message(f"json://localhost:{receiver.server.server_port}/"))
+    assert receiver.posted == []
+    await channel.close()
+
+
+@pytest.mark.parametrize("scheme", ["syslog", "dbus", "kde", "gnome", "glib", "macosx", "windows", "blink1"])
+async def test_services_of_this_machine_are_refused(scheme: str, channel: AppriseChannel) -> None:
+    with pytest.raises(InvalidArgument, match=f"{scheme}://...: it speaks to whoever sits at the machine"):
+        checked_address(f"{scheme}://", allow_private=True)
+    with pytest.raises(WillNeverWork, match="it speaks to whoever sits at the machine"):
+        await channel.send(message(f"{scheme}://"))
+
+
+def test_on_its_leash_code_reads_no_file_and_starts_no_program(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("word")
+    with leashed(leash_of(True)) as leash:
+        with pytest.raises(PermissionError, match="file of this machine"):
+            secret.read_text()
+        with pytest.raises(PermissionError):
+            Path("/usr/../etc/passwd").read_text()
+        with pytest.raises(PermissionError, match="start a program"):
+            subprocess.run(["true"])
+        with pytest.raises(PermissionError, match="start a program"):
+            os.posix_spawn("/bin/true", ["true"], {})
+        assert leash.refused
+    assert secret.read_text() == "word"  # and nobody else is held
+
+
+# What is kept ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("ntfys://ntfy.sh/topic", "ntfys://ntfy.sh/topic"),
+        ("MailTos://u:p@gmail.com", "mailtos://u:p@gmail.com"),
+        ("json://example.com/hook", "json://example.com/hook"),
+    ],
+)
+def test_an_address_that_can_work_is_kept(address: str, kept: str) -> None:
+    assert checked_address(address) == kept
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("nonsense://hunter2", "nonsense://...: apprise does not know"),
+        ("slack://hunter2", "slack://...: apprise does not know this service, or lacks something"),
+        ("hunter2", "an address for apprise is"),
+        ("json://host/hunter2 x", "an address for apprise is"),
+        ("json://host/hunter2å", "an address for apprise is"),
+        ("json://host/hunter2" + "x" * 2048, "at most 2048"),
+        ("json://u:hunter2@127.0.0.1/", r"json://...: 127.0.0.1 is not a public address; DULY_WEBHOOK_ALLOW_PRIVATE"),
+        ("json://u:hunter2@localhost/", "localhost is not a public address"),
+        ("json://u:hunter2@[::1]/", "is not a public address"),
+        ("fcm://hunter2/device?keyfile=/etc/passwd", "fcm://...: it names a file of this machine"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # half-made attachments of apprise
+def test_an_address_that_cannot_is_refused_and_never_repeated(address: str, words: str, logged: StringIO) -> None:
+    with pytest.raises(InvalidArgument, match=words) as refusal:
+        checked_address(address)
+    assert "hunter2" not in str(refusal.value)
+    assert "hunter2" not in logged.getvalue()
+
+
+async def test_an_address_in_use_is_not_logged_however_much_is_asked_for(
+    channel: AppriseChannel, receiver: Receiver
+) -> None:
+    receiver.answer = lambda _: Answer(200, (("nonsense", "\r\nthis is no header, and a library says so\r\n"),))
+    with lines_of_log("debug") as lines:
+        await channel.send(message(at(receiver, "json", "hunter2")))
+    assert len(receiver.posted) == 1
+    assert "hunter2" not in lines.getvalue()
+
+
+def test_a_person_does_not_show_it() -> None:
+    assert "hunter2" not in repr(Person("anna", apprise_url="json://hunter2"))
+
+
+# With the sender ------------------------------------------------------------------------------------------------------
+
+
+async def test_messages_go_out_by_apprise(
+    messages: MessageActions, dsn: str, receiver: Receiver, channel: AppriseChannel
+) -> None:
+    for uid in ("anna", "bo", "cy"):
+        messages.add_user(uid)
+    asked = 'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users where uid = %s'
+    messages.admin.execute(asked, [at(receiver, "json", "hunter2"), "anna"])
+    messages.admin.execute(asked, ["nonsense://hunter2", "cy"])
+    messages.create("först", "sedan", channel="apprise")
+    messages.create("for nobody", to="bo", channel="apprise")
+    messages.create("nowhere", to="cy", channel="apprise")
+    receiver.answer = lambda _: Answer(503) if len(receiver.posted) < 2 else Answer(200)
+    async with working(dsn, send_work(channel)):
+        await messages.until(lambda: messages.columns("status") == ["sent", "sent", "failed", "failed"])
+    assert [json.loads(each.body)["message"] for each in receiver.posted] == ["först", "först", "sedan"]
+    assert messages.columns("receipt", "starts") == [("json", 2), ("json", 1), (None, 1), (None, 1)]
+    assert "hunter2" not in str(messages.columns("receipt", "last_error", "payload"))

@@ -1,0 +1,241 @@
+"""What the outbox accepts and refuses, on every PostgreSQL there is."""
+
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from psycopg.types.json import Jsonb
+
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.lease.operations import Lease, claim, settle, sweep
+from duly.outbox import OUTBOX
+from duly.testing import move_clock
+from tests.support.actions import Admin
+
+LEASE = 60.0
+MESSAGE: dict[str, object] = {
+    "channel": "telegram",
+    "recipient": "4711",
+    "kind": "reminder",
+    "payload": Jsonb({"text": "Rent is due"}),
+}
+
+
+def create_message(connection: Admin, **columns: object) -> UUID:
+    """Create a message; return its id."""
+    given = MESSAGE | columns
+    insert = sql.SQL("insert into duly.outbox ({}) values ({}) returning id").format(
+        sql.SQL(", ").join(map(sql.Identifier, given)), sql.SQL(", ").join(map(sql.Placeholder, given))
+    )
+    (key,) = connection.execute(insert, given).fetchone() or (None,)
+    assert isinstance(key, UUID)
+    return key
+
+
+def only_message(admin: Admin, *columns: str) -> tuple[Any, ...]:
+    """Return these columns of the only message."""
+    (row,) = admin.execute(
+        sql.SQL("select {} from duly.outbox").format(sql.SQL(", ").join(map(sql.Identifier, columns)))
+    ).fetchall()
+    return row
+
+
+async def claim_message(admin: Admin) -> Lease:
+    """Claim the only message as a worker."""
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
+        (lease,) = await claim(connection, OUTBOX, "worker-1", lease_seconds=LEASE)
+    return lease
+
+
+async def settle_message(admin: Admin, lease: Lease, to: str, **changes: tuple[str, object]) -> None:
+    """Settle it as a worker."""
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
+        await settle(connection, lease, to, **changes)
+
+
+def call(admin: Admin) -> None:
+    """Note that the transport is about to be called."""
+    admin.execute("update duly.outbox set called_at = duly.clock()")
+
+
+def test_a_message_waits_with_an_id_and_is_due_at_once(admin: Admin) -> None:
+    key = create_message(admin)
+    assert only_message(admin, "id", "status", "starts", "revision") == (key, "pending", 0, 1)
+    assert only_message(admin, "called_at", "sent_at", "receipt", "last_error") == (None,) * 4
+    due = admin.execute("select due_at <= duly.clock() and created_at <= duly.clock() from duly.outbox")
+    assert due.fetchone() == (True,)
+
+
+def test_a_transaction_that_is_tried_again_writes_one_message(admin: Admin) -> None:
+    create_message(admin, dedupe_key="run-7/reminder-1")
+    with pytest.raises(psycopg.errors.UniqueViolation, match="uq_outbox__dedupe_key"):
+        create_message(admin, dedupe_key="run-7/reminder-1")
+    create_message(admin, dedupe_key=None)
+    create_message(admin, dedupe_key=None)
+    assert admin.execute("select count(*) from duly.outbox").fetchone() == (3,)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "columns"),
+    [
+        ("ck_outbox__channel", {"channel": ""}),
+        ("ck_outbox__channel", {"channel": "Telegram"}),
+        ("ck_outbox__channel", {"channel": "a" * 33}),
+        ("ck_outbox__channel", {"channel": "mail\n"}),
+        ("ck_outbox__recipient", {"recipient": ""}),
+        ("ck_outbox__recipient", {"recipient": "é" * 513}),
+        ("ck_outbox__kind", {"kind": "release notice"}),
+        ("ck_outbox__kind", {"kind": "a" * 65}),
+        ("ck_outbox__payload", {"payload": Jsonb([])}),
+        ("ck_outbox__payload", {"payload": Jsonb(None)}),
+        ("ck_outbox__payload", {"payload": Jsonb({"text": "x" * 65_536})}),
+        ("ck_outbox__dedupe_key", {"dedupe_key": ""}),
+        ("ck_outbox__dedupe_key", {"dedupe_key": "x" * 513}),
+        ("ck_outbox__starts", {"starts": -1}),
+        ("ck_outbox__last_error", {"last_error": "x" * 2_049}),
+        ("ck_outbox__last_error", {"last_error": ""}),
+        ("ck_outbox__receipt", {"receipt": "x" * 2_049}),
+        ("ck_outbox__owners", {"settled_by": "x" * 301}),
+        ("ck_outbox__lease", {"lease_owner": "me"}),
+        ("ck_outbox__lease", {"lease_expires_at": "2030-01-01T00:00Z"}),
+        ("ck_outbox__called_at", {"called_at": "2030-01-01T00:00Z"}),
+        ("ck_outbox__sent_at", {"sent_at": "2030-01-01T00:00Z"}),
+        ("ck_outbox__years_2000_to_2200", {"due_at": "1999-12-31T23:59:59Z"}),
+        ("ck_outbox__years_2000_to_2200", {"due_at": "2200-01-01T00:00Z"}),
+        ("ck_outbox__years_2000_to_2200", {"due_at": "infinity"}),
+        ("ck_outbox__years_2000_to_2200", {"created_at": "-infinity"}),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(constraint: str, columns: dict[str, object], admin: Admin) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation) as refusal:
+        create_message(admin, **columns)
+    assert refusal.value.diag.constraint_name == constraint
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"channel": "a" + "0" * 31, "kind": "alert.disk_full"},
+        {"recipient": "é" * 512},
+        {"payload": Jsonb({"text": "x" * 65_000})},
+        {"due_at": "2000-01-01T00:00Z"},
+        {"due_at": "2199-12-31T23:59:59Z"},
+        {"dedupe_key": "x" * 512},
+    ],
+)
+def test_what_is_just_within_bounds_is_accepted(columns: dict[str, object], admin: Admin) -> None:
+    create_message(admin, **columns)
+
+
+async def test_sending_is_noted_by_the_database(admin: Admin) -> None:
+    create_message(admin)
+    lease = await claim_message(admin)
+    call(admin)
+    await settle_message(admin, lease, "sent", receipt=("text", "message 815"))
+    assert only_message(admin, "status", "receipt", "settled_by", "lease_owner") == (
+        "sent",
+        "message 815",
+        lease.owner,
+        None,
+    )
+    assert admin.execute("select sent_at between called_at and duly.clock() from duly.outbox").fetchone() == (True,)
+
+
+async def test_a_time_of_sending_that_a_caller_invents_is_ignored(admin: Admin) -> None:
+    create_message(admin)
+    lease = await claim_message(admin)
+    await settle_message(admin, lease, "sent", sent_at=("timestamptz", "2001-01-01T00:00Z"))
+    assert admin.execute("select sent_at > created_at from duly.outbox").fetchone() == (True,)
+
+
+async def test_a_message_that_turns_out_to_have_arrived_was_sent_when_it_was_called(admin: Admin) -> None:
+    create_message(admin)
+    lease = await claim_message(admin)
+    call(admin)
+    await settle_message(admin, lease, "uncertain", last_error=("text", "no answer"))
+    move_clock(admin, 3_600)
+    admin.execute("update duly.outbox set status = 'sent'")
+    assert admin.execute("select sent_at = called_at from duly.outbox").fetchone() == (True,)
+
+
+async def test_a_message_whose_transport_was_called_cannot_wait_as_though_it_was_not(admin: Admin) -> None:
+    """The kernel's sweep, which knows nothing of calls, is refused: never is anything sent twice by accident."""
+    create_message(admin)
+    await claim_message(admin)
+    call(admin)
+    move_clock(admin, LEASE + 1)
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
+        with pytest.raises(psycopg.errors.CheckViolation, match="ck_outbox__called_at"):
+            await sweep(worker, OUTBOX)
+    assert only_message(admin, "status") == ("sending",)
+
+
+async def test_a_lapsed_message_is_uncertain_if_it_was_called_and_waits_again_if_not(admin: Admin) -> None:
+    """The shape of the sender's own sweep: the row itself says what is known."""
+    called, other = create_message(admin), create_message(admin)
+    async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
+        await claim(worker, OUTBOX, "worker-1", lease_seconds=LEASE, most=2)
+        await worker.execute("update duly.outbox set called_at = duly.clock() where id = %s", [called])
+        move_clock(admin, LEASE + 1)
+        await worker.execute(
+            "update duly.outbox set status = case when called_at is null then 'pending' else 'uncertain' end,"
+            " settled_by = lease_owner, lease_owner = null, lease_expires_at = null, last_error = 'the sender is gone'"
+            " where status = 'sending' and lease_expires_at < duly.now()"
+        )
+    rows = admin.execute("select id, status from duly.outbox").fetchall()
+    assert dict(rows) == {called: "uncertain", other: "pending"}
+
+
+async def test_a_message_called_by_nobody_is_not_uncertain(admin: Admin) -> None:
+    create_message(admin)
+    lease = await claim_message(admin)
+    with pytest.raises(psycopg.errors.CheckViolation, match="ck_outbox__called_at"):
+        await settle_message(admin, lease, "uncertain")
+
+
+async def test_the_log_tells_who_sent_it_how_often_and_what_went_wrong(admin: Admin) -> None:
+    key = create_message(admin)
+    first = await claim_message(admin)
+    await settle_message(admin, first, "pending", last_error=("text", "503"))
+    second = await claim_message(admin)
+    call(admin)
+    await settle_message(admin, second, "sent")
+    lines = admin.execute(
+        "select next_status, actor, detail_json - 'called_at', detail_json ? 'called_at' from duly.transition"
+        " where machine = 'outbox' and key = %s order by seq",
+        [str(key)],
+    ).fetchall()
+    assert lines == [
+        ("pending", None, {"starts": 0}, False),
+        ("sending", first.owner, {"starts": 1}, False),
+        ("pending", first.owner, {"starts": 1, "error": "503"}, False),
+        ("sending", second.owner, {"starts": 2}, False),
+        ("sent", second.owner, {"starts": 2}, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("role", "rights"),
+    [
+        (Names().worker, {"select", "insert", "update"}),
+        (Names().api, {"select", "insert"}),
+        (Names().readonly, {"select"}),
+    ],
+)
+def test_each_role_has_the_rights_it_needs_and_none_may_delete(role: str, rights: set[str], admin: Admin) -> None:
+    asked = "select has_table_privilege(%s, 'duly.outbox', %s)"
+    every = ("select", "insert", "update", "delete", "truncate", "references", "trigger")
+    assert {right for right in every if admin.execute(asked, [role, right]).fetchone() == (True,)} == rights
+
+
+def test_a_domain_under_the_role_of_the_api_writes_its_message_in_its_own_transaction(admin: Admin) -> None:
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as api:
+        create_message(api)
+        api.rollback()
+        create_message(api)
+    assert only_message(admin, "status") == ("pending",)
+    assert admin.execute("select count(*) from duly.transition where machine = 'outbox'").fetchone() == (1,)

@@ -1,0 +1,165 @@
+"""Telegram as a channel: what it answers, mapped to what becomes of a message."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from duly.outbox.channel import Message, NotSent, Person, WillNeverWork
+from duly.outbox.states import notification
+from duly.settings import Settings
+from duly.telegram.channel import Telegram
+from duly.telegram.client import LONGEST_TEXT, cut
+from duly.wiring import channels_of
+from tests.support.actions import working
+from tests.support.bot_api import TOKEN, FakeTelegram, ForeignPage, Json
+from tests.support.outbox.actions import MessageActions, send_work
+
+BUTTONS = [{"action": "complete", "label": "Klart", "key": "1:1794837780:complete"}]
+NOTIFICATION = """
+with session as (insert into schedule_ingest.capture_session (user_id) values (%(user)s) returning id)
+insert into schedule_ingest.schedule_notification
+    (notification_id, user_id, schedule_date, source_session_id, notification_type, message, event_ids)
+select 'n1', %(user)s, '2026-02-10', id, 'event', 'New shift on 2026-02-10.', '["e1"]' from session
+"""
+
+
+@pytest.fixture
+async def channel(telegram: FakeTelegram) -> AsyncGenerator[Telegram, None]:
+    """The channel to it."""
+    made = Telegram(TOKEN, telegram.url, seconds=2)
+    yield made
+    await made.close()
+
+
+def message(telegram_id: int | None = 42, **payload: object) -> Message:
+    """A message for somebody with this Telegram id."""
+    person = Person("anna", telegram_id=telegram_id)
+    given = {"text": "Rent", **payload}
+    return Message("0194f3c2-0000-7000-8000-000000000001", "telegram", "anna", "reminder.due", given, "now", person)
+
+
+async def test_a_message_arrives_with_its_buttons_and_its_number_is_the_receipt(
+    channel: Telegram, telegram: FakeTelegram
+) -> None:
+    anna = telegram.person(42)
+    assert await channel.send(message(text="Hyra å 你 <b>&", buttons=BUTTONS)) == "42:1"
+    (arrived,) = anna.messages()
+    assert arrived["text"] == "Hyra å 你 <b>&"
+    ((button,),) = arrived["reply_markup"]["inline_keyboard"]
+    assert button["text"] == "Klart"
+    assert button["callback_data"].startswith("1:1794837780:complete.")
+
+
+async def test_being_told_to_wait_is_waited_for(channel: Telegram, telegram: FakeTelegram) -> None:
+    telegram.person(42)
+    telegram.flood(17)
+    with pytest.raises(NotSent, match="Too Many Requests") as refusal:
+        await channel.send(message())
+    assert refusal.value.retry_after == 17
+
+
+@pytest.mark.parametrize("how", ["blocked", "no such chat", "never wrote", "no id"])
+async def test_who_cannot_be_written_to_is_never_tried_again(
+    how: str, channel: Telegram, telegram: FakeTelegram
+) -> None:
+    telegram.person(42).block()
+    telegram.person(44, has_started=False)
+    to, words = {
+        "blocked": (42, "blocked by the user"),
+        "no such chat": (43, "chat not found"),
+        "never wrote": (44, "can't initiate"),
+        "no id": (None, "duly users link anna"),
+    }[how]
+    with pytest.raises(WillNeverWork, match=words):
+        await channel.send(message(to))
+
+
+@pytest.mark.parametrize("status", [401, 404, 500, 502])
+async def test_what_somebody_must_mend_is_tried_again(status: int, channel: Telegram, telegram: FakeTelegram) -> None:
+    telegram.person(42)
+    telegram.refuse(status, "Something is wrong")
+    with pytest.raises(NotSent, match="Something is wrong"):
+        await channel.send(message())
+
+
+@pytest.mark.parametrize("page", [{"ok": False}, {"ok": False, "description": None}])
+async def test_a_gateway_that_fails_without_a_word_is_tried_again(
+    page: Json, channel: Telegram, telegram: FakeTelegram
+) -> None:
+    anna = telegram.person(42)
+    telegram.refusals += [("sendMessage", ForeignPage(502, page))]
+    with pytest.raises(NotSent, match="HTTP 502 without a word"):
+        await channel.send(message())
+    assert await channel.send(message()) == "42:1"
+    assert anna.read() == ["Rent"]
+
+
+async def test_nobody_there_is_tried_again_and_the_token_is_not_told(telegram: FakeTelegram) -> None:
+    channel = Telegram(TOKEN, "http://127.0.0.1:9", seconds=2)
+    with pytest.raises(NotSent) as refusal:
+        await channel.send(message())
+    await channel.close()
+    assert TOKEN.partition(":")[2] not in str(refusal.value)
+
+
+async def test_a_key_that_does_not_fit_is_refused_before_it_is_sent(channel: Telegram, telegram: FakeTelegram) -> None:
+    telegram.person(42)
+    with pytest.raises(WillNeverWork, match="at most 47 bytes"):
+        await channel.send(message(buttons=[{"label": "x", "key": "k" * 48}]))
+    assert telegram.called("sendMessage") == []
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "你" * 5000, "😀" * 3000])
+async def test_a_text_that_is_too_long_is_cut(text: str, channel: Telegram, telegram: FakeTelegram) -> None:
+    anna = telegram.person(42)
+    await channel.send(message(text=text))
+    (arrived,) = anna.read()
+    assert arrived.endswith("…")
+    assert len(arrived.encode("utf-16-le")) // 2 in (LONGEST_TEXT, LONGEST_TEXT - 1)
+
+
+def test_a_text_that_fits_is_left_alone() -> None:
+    assert cut("😀" * 2048) == "😀" * 2048
+
+
+async def test_the_sender_settles_what_telegram_answered(
+    messages: MessageActions, dsn: str, telegram: FakeTelegram
+) -> None:
+    messages.add_user()
+    messages.add_user("ben")
+    messages.admin.execute("update \"user\".users set telegram_id = case uid when 'anna' then 42 else 43 end")
+    anna = telegram.person(42)
+    telegram.person(43).block()
+    messages.create("hej", channel="telegram")
+    messages.create("nej", to="ben", channel="telegram")
+    async with working(dsn, send_work(Telegram(TOKEN, telegram.url, seconds=5))):
+        await messages.until(lambda: messages.columns("status") == ["sent", "failed"])
+    assert anna.read() == ["hej"]
+    assert messages.columns("receipt") == ["42:1", None]
+    assert "blocked by the user" in messages.columns("last_error")[1]
+
+
+@pytest.mark.lawless
+@pytest.mark.parametrize("uid", ["anna", "43", None])
+async def test_messages_about_days_go_to_the_telegram_id_they_are_kept_under(
+    uid: str | None, messages: MessageActions, dsn: str, telegram: FakeTelegram
+) -> None:
+    """Whatever people are called: a uid may look like somebody else's Telegram id."""
+    if uid:
+        messages.add_user(uid)
+        messages.admin.execute('update "user".users set telegram_id = 42')
+    someone = telegram.person(43 if uid == "43" else 42)
+    telegram.person(42)
+    messages.admin.execute(NOTIFICATION.encode(), {"user": someone.id})
+    async with working(dsn, send_work(Telegram(TOKEN, telegram.url, seconds=5), table=notification())):
+        delivery = "select delivery from schedule_ingest.schedule_notification"
+        await messages.until(lambda: messages.values(delivery) == ["sent"])
+    assert someone.read() == ["New shift on 2026-02-10."]
+
+
+def test_with_a_token_there_is_telegram_and_without_there_is_not() -> None:
+    assert "telegram" not in channels_of(Settings())
+    given = Settings(TELEGRAM_BOT_TOKEN=TOKEN)  # type: ignore[call-arg]
+    assert channels_of(given)["telegram"].name == "telegram"
+    off = Settings(TELEGRAM_BOT_TOKEN=TOKEN, DULY_SENDER_OFF="telegram")  # type: ignore[call-arg]
+    assert "telegram" not in channels_of(off)

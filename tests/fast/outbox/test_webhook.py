@@ -1,0 +1,269 @@
+"""Webhooks: signed, to public addresses only, without redirects, read and waited for only so far."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import httpcore2
+import httpx2
+import pytest
+from standardwebhooks import Webhook as Verifier
+
+from duly.outbox.channel import Message, NotSent, Person, WillNeverWork
+from duly.outbox.channels.webhook import Webhook, addresses, retry_after_of
+from duly.outbox.channels.webhook.addresses import PublicAddresses, is_public
+from tests.support.outbox.actions import SECRET
+from tests.support.outbox.answering import certificate_for, named
+from tests.support.outbox.receiver import Answer, Receiver
+from tests.support.outbox.said import lines_of_log
+
+
+def message(url: str | None, **payload: object) -> Message:
+    """A message for somebody with this address."""
+    person = Person("anna", webhook_url=url, webhook_secret=SECRET if url else None)
+    return Message(
+        "0194f3c2-0000-7000-8000-000000000001", "webhook", "anna", "test.word", payload, "2026-11-16T10:00:00Z", person
+    )
+
+
+@pytest.fixture
+def webhook() -> Webhook:
+    """One that may go to this machine."""
+    return Webhook(seconds=5, allow_private=True)
+
+
+async def test_a_message_is_posted_and_signed(webhook: Webhook, receiver: Receiver) -> None:
+    assert await webhook.send(message(receiver.url, text="hej å 你")) == "HTTP 204"
+    (posted,) = receiver.posted
+    assert posted.id == "0194f3c2-0000-7000-8000-000000000001"
+    body = Verifier(SECRET).verify(posted.body, posted.headers)
+    assert body == {"type": "test.word", "timestamp": "2026-11-16T10:00:00Z", "data": {"text": "hej å 你"}}
+    with pytest.raises(Exception, match="signature"):
+        Verifier(SECRET).verify(posted.body.replace(b"hej", b"nej"), posted.headers)
+    await webhook.close()
+
+
+@pytest.mark.parametrize("status", [408, 421, 429, 500, 502, 503])
+async def test_an_answer_that_may_change_is_tried_again(status: int, webhook: Webhook, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(status, (("retry-after", "17"),))
+    with pytest.raises(NotSent, match=f"HTTP {status}") as refusal:
+        await webhook.send(message(receiver.url))
+    assert refusal.value.retry_after == 17
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 410, 413])
+async def test_an_answer_that_will_not_change_is_final(status: int, webhook: Webhook, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(status)
+    with pytest.raises(WillNeverWork, match=f"HTTP {status}"):
+        await webhook.send(message(receiver.url))
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_redirects_are_not_followed(status: int, webhook: Webhook, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(status, (("location", receiver.url + "/secret"),))
+    with pytest.raises(WillNeverWork, match="redirects are not followed"):
+        await webhook.send(message(receiver.url))
+    assert len(receiver.posted) == 1
+
+
+async def test_an_answer_is_read_only_so_far(webhook: Webhook, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(200, (), b"x" * 50_000_000)
+    assert await webhook.send(message(receiver.url)) == "HTTP 200"
+
+
+async def test_an_answer_is_waited_for_only_so_long(receiver: Receiver) -> None:
+    receiver.gate.clear()
+    with pytest.raises(NotSent, match="Timeout"):
+        await Webhook(seconds=0.2, allow_private=True).send(message(receiver.url))
+
+
+async def test_nobody_there_is_tried_again(webhook: Webhook) -> None:
+    with pytest.raises(NotSent, match="ConnectError"):
+        await webhook.send(message("http://127.0.0.1:9/hook"))
+
+
+async def test_somebody_without_a_webhook_is_told_apart(webhook: Webhook) -> None:
+    with pytest.raises(WillNeverWork, match="has no webhook; give them one with: duly users set anna --webhook"):
+        await webhook.send(message(None))
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+async def test_an_address_which_may_be_all_that_opens_a_service_is_not_logged(
+    level: str, webhook: Webhook, receiver: Receiver
+) -> None:
+    with lines_of_log(level) as lines:
+        await webhook.send(message(receiver.url + "/hunter2"))
+    assert "hunter2" not in lines.getvalue()
+
+
+# Addresses ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/hook",
+        "http://localhost/hook",
+        "http://[::1]/hook",
+        "http://10.1.2.3/",
+        "http://192.168.1.1/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://[::ffff:127.0.0.1]/",
+        "http://0.0.0.0/",
+        "http://2130706433/",
+        "http://0x7f.1/",
+    ],
+)
+async def test_addresses_inside_are_refused_by_name(url: str) -> None:
+    with pytest.raises((WillNeverWork, NotSent)) as refusal:
+        await Webhook(seconds=2).send(message(url))
+    assert "not a public address" in str(refusal.value) or "cannot be looked up" in str(refusal.value)
+
+
+@pytest.mark.parametrize("url", ["ftp://example.org/", "file:///etc/passwd", "gopher://x/"])
+async def test_other_schemes_are_refused(url: str) -> None:
+    with pytest.raises((WillNeverWork, NotSent)):
+        await Webhook(seconds=2).send(message(url))
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("93.184.216.34", True),
+        ("2606:2800:220:1::1", True),
+        ("::ffff:93.184.216.34", True),
+        ("64:ff9b::5db8:d822", True),
+        ("2002:5db8:d822::1", True),
+        ("127.0.0.1", False),
+        ("100.64.0.1", False),
+        ("224.0.0.1", False),
+        ("::ffff:10.0.0.1", False),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("::", False),
+        ("::1", False),
+        ("168.63.129.16", False),  # where a machine of Azure's finds its wire server
+        ("::ffff:168.63.129.16", False),
+        ("192.0.0.192", False),  # where one of Oracle's finds what it is
+        ("64:ff9b:1::7f00:1", False),
+        ("fec0::1", False),
+        ("::127.0.0.1", False),
+        ("::ffff:0:127.0.0.1", False),
+        ("3fff::1", False),
+        ("5f00::1", False),
+        ("2001:db8::1", False),
+        ("ff02::1", False),
+    ],
+)
+def test_which_addresses_are_public(address: str, expected: bool) -> None:
+    assert is_public(address) is expected
+
+
+class Noted(httpx2.AsyncBaseTransport):
+    """Where requests would have gone."""
+
+    def __init__(self) -> None:
+        self.went: list[tuple[str, str, str]] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Note it, and answer."""
+        self.went.append((request.url.host, request.headers["host"], str(request.extensions["sni_hostname"])))
+        return httpx2.Response(204)
+
+
+async def test_a_name_that_leads_elsewhere_a_moment_later_leads_nowhere() -> None:
+    answers: list[Sequence[str]] = [["93.184.216.34"], ["127.0.0.1"], ["93.184.216.34", "10.0.0.7"]]
+    looked: list[str] = []
+
+    async def look_up(host: str, port: int) -> Sequence[str]:
+        looked.append(f"{host}:{port}")
+        return answers[len(looked) - 1]
+
+    inner = Noted()
+    async with httpx2.AsyncClient(transport=PublicAddresses(inner, look_up=look_up)) as client:
+        await client.post("https://rebind.example/hook")
+        for _ in range(2):
+            with pytest.raises(WillNeverWork, match="not a public address"):
+                await client.post("https://rebind.example/hook")
+    assert inner.went == [("93.184.216.34", "rebind.example", "rebind.example")]  # and nowhere else
+    assert looked == ["rebind.example:443"] * 3
+
+
+# TLS and names --------------------------------------------------------------------------------------------------------
+
+
+Trust = Callable[..., tuple[Path, list[str]]]
+
+
+@pytest.fixture
+def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trust:
+    """Makes a certificate that is believed here, and lets every name lead to this machine; the names are remembered."""
+
+    def make(*names: str) -> tuple[Path, list[str]]:
+        certificate, looked = certificate_for(names, tmp_path), list[str]()
+
+        async def look_up(host: str, _port: int) -> Sequence[str]:
+            looked.append(host)
+            return ["127.0.0.1"]
+
+        def believe(**_: object) -> ssl.SSLContext:
+            return ssl.create_default_context(cafile=certificate)
+
+        monkeypatch.setattr(addresses, "look_up_here", look_up)
+        monkeypatch.setattr(httpcore2, "default_ssl_context", believe)
+        return certificate, looked
+
+    return make
+
+
+async def test_a_connection_that_was_checked_for_one_name_serves_no_other(webhook: Webhook, trusted: Trust) -> None:
+    certificate, _ = trusted("one.example")
+    async with named(certificate) as server:
+        assert await webhook.send(message(f"https://one.example:{server.port}/hook")) == "HTTP 204"
+        with pytest.raises(NotSent, match=r"certificate is not valid for 'two\.example'"):
+            await webhook.send(message(f"https://two.example:{server.port}/hook"))
+        await webhook.close()
+    assert server.handshakes == ["one.example", "two.example"]
+    assert server.hosts == [f"one.example:{server.port}"]
+
+
+async def test_every_message_has_a_connection_of_its_own_however_many_go_at_once(
+    webhook: Webhook, trusted: Trust
+) -> None:
+    names = ["one.example", "two.example"] * 8
+    certificate, _ = trusted(*set(names))
+    async with named(certificate) as server:
+        urls = [f"https://{name}:{server.port}/hook" for name in names]
+        assert await asyncio.gather(*(webhook.send(message(url)) for url in urls)) == ["HTTP 204"] * len(names)
+        assert await asyncio.gather(*(webhook.send(message(url)) for url in urls)) == ["HTTP 204"] * len(names)
+        await webhook.close()
+    assert sorted(map(str, server.handshakes)) == sorted(names * 2)
+
+
+async def test_a_name_with_other_letters_is_looked_up_and_checked_as_it_is_written(
+    webhook: Webhook, trusted: Trust
+) -> None:
+    written, other = "xn--strae-oqa.de", "strasse.de"  # straße.de, which an older standard takes for the other
+    certificate, looked = trusted(written, other)
+    async with named(certificate) as server:
+        assert await webhook.send(message(f"https://{written}:{server.port}/hook")) == "HTTP 204"
+        await webhook.close()
+    assert looked == [written]
+    assert server.handshakes == [written]
+    assert server.hosts == [f"{written}:{server.port}"]
+
+
+def test_how_long_to_wait_is_seconds_or_a_date() -> None:
+    assert retry_after_of("120") == 120
+    assert retry_after_of(None) is None
+    assert retry_after_of("soon") is None
+    assert retry_after_of("99999999999") == 86_400
+    soon = retry_after_of(format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True))
+    assert soon is not None
+    assert 50 < soon <= 60
+    assert retry_after_of("Wed, 21 Oct 2015 07:28:00 GMT") == 0

@@ -1,0 +1,178 @@
+"""A bucket is where the settings say; a store that refuses or is silent is told as what can be done about it."""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from duly.errors import DulyError, Misconfigured, NotFound
+from duly.storage import Objects, open_objects
+from duly.storage.bucket import Bucket
+from tests.support.storage.shelf import BUCKET, Shelf
+
+KEY = "R2_ACCESS_KEY_ID and R2_SECRET_ACCESS_KEY"
+
+
+async def every_refusal(objects: Objects) -> list[DulyError]:
+    """What each of the five verbs is refused with."""
+    refusals: list[DulyError] = []
+    for asked in (
+        objects.put("a", b"1"),
+        objects.get("a", 1),
+        objects.exists("a"),
+        objects.copy("a", "b"),
+        objects.remove(["a"]),
+    ):
+        with pytest.raises(DulyError) as refused:
+            await asked
+        refusals.append(refused.value)
+    return refusals
+
+
+@contextmanager
+def answering(status: int, code: str) -> Generator[str, None, None]:
+    """A store that always gives the same answer."""
+    body = f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
+
+    class Answer(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = answer  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+async def test_only_the_settings_decide_where_objects_are(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in {
+        "AWS_SESSION_TOKEN": "of something else",
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
+        "AWS_SKIP_SIGNATURE": "true",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
+        "AWS_BUCKET": "another",
+        "AWS_REGION": "mars-1",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    objects = open_objects(shelf.settings(R2_REGION="auto"))
+    await objects.put("from-settings", b"1")
+    assert await objects.get("from-settings", 1) == b"1"
+
+
+def test_a_variable_that_misleads_the_library_is_named_without_its_value(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_CHECKSUM_ALGORITHM", "hunter2")
+    with pytest.raises(Misconfigured, match="AWS_CHECKSUM_ALGORITHM") as refused:
+        open_objects(shelf.settings())
+    assert "hunter2" not in str(refused.value)
+
+
+async def test_every_name_begins_with_the_prefix(shelf: Shelf) -> None:
+    for prefix in ("pre/fix", "pre/fix/"):
+        await open_objects(shelf.settings(R2_KEY_PREFIX=prefix)).put("a", prefix.encode())
+        assert await open_objects(shelf.settings()).get("pre/fix/a", 100) == prefix.encode()
+
+
+async def test_a_bucket_that_is_not_there_is_refused_with_its_setting(shelf: Shelf) -> None:
+    for refused in await every_refusal(open_objects(shelf.settings(R2_BUCKET="no-such-bucket"))):
+        assert isinstance(refused, Misconfigured)
+        assert "'no-such-bucket'" in str(refused)
+        assert "R2_BUCKET" in str(refused)
+
+
+@pytest.mark.parametrize("wrong", ["R2_ACCESS_KEY_ID", "R2_SECRET_ACCESS_KEY"])
+async def test_a_wrong_key_is_refused_with_its_settings_and_never_shown(shelf: Shelf, wrong: str) -> None:
+    objects = open_objects(shelf.settings(**{wrong: "hunter2hunter2hunter2"}))
+    for refused in await every_refusal(objects):
+        assert isinstance(refused, Misconfigured)
+        assert KEY in str(refused)
+        assert "hunter2" not in str(refused) + repr(objects)
+        assert shelf.secret not in str(refused) + repr(objects)
+
+
+async def test_the_variable_that_was_set_is_the_one_that_is_named(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("S3_BUCKET", "no-such-bucket")
+    with pytest.raises(Misconfigured, match="correct S3_BUCKET"):
+        await open_objects(shelf.settings(R2_BUCKET="no-such-bucket")).put("a", b"")
+
+
+async def test_an_object_that_is_not_there_is_no_fault_of_the_settings(shelf: Shelf) -> None:
+    with answering(404, "NoSuchKey") as endpoint, pytest.raises(NotFound):
+        await open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint)).get("a", 1)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "nonsense",
+        "ftp://host",
+        "https://",
+        "https://user:hunter2@host",
+        "https://host?hunter2",
+        "https://host#hunter2",
+        "https://host:70000",
+        "https://ho st",
+        "http://[::1",
+    ],
+)
+def test_an_address_that_is_none_is_refused_and_not_shown(shelf: Shelf, endpoint: str) -> None:
+    with pytest.raises(Misconfigured, match="R2_ENDPOINT_URL is no address") as refused:
+        open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "endpoint", [f"https://account.r2.cloudflarestorage.com/{BUCKET}/", f"https://{BUCKET}.s3.eu-west-1.amazonaws.com"]
+)
+def test_an_address_with_the_bucket_in_it_is_refused(shelf: Shelf, endpoint: str) -> None:
+    with pytest.raises(Misconfigured, match="R2_ENDPOINT_URL has the name of the bucket"):
+        open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "region", "expected"),
+    [
+        ("", "auto", ("https://s3.us-east-1.amazonaws.com", "us-east-1")),
+        ("", "eu-central-1", ("https://s3.eu-central-1.amazonaws.com", "eu-central-1")),
+        ("", "cn-north-1", ("https://s3.cn-north-1.amazonaws.com.cn", "cn-north-1")),
+        ("https://s3.amazonaws.com", "auto", ("https://s3.amazonaws.com", "us-east-1")),
+        ("https://s3.eu-west-3.amazonaws.com/", "auto", ("https://s3.eu-west-3.amazonaws.com", "eu-west-3")),
+        ("https://s3.eu-west-3.amazonaws.com", "eu-west-1", ("https://s3.eu-west-3.amazonaws.com", "eu-west-1")),
+        ("https://a.r2.cloudflarestorage.com", "auto", ("https://a.r2.cloudflarestorage.com", "auto")),
+        ("https://a.supabase.co/storage/v1/s3", "eu-west-1", ("https://a.supabase.co/storage/v1/s3", "eu-west-1")),
+        ("http://my_minio:9000", "auto", ("http://my_minio:9000", "auto")),
+        ("http://[::1]:9000", "auto", ("http://[::1]:9000", "auto")),
+    ],
+)
+def test_the_region_is_one_that_the_store_knows(
+    shelf: Shelf, endpoint: str, region: str, expected: tuple[str, str]
+) -> None:
+    settings = shelf.settings(R2_REGION=region).model_copy(update={"objects_endpoint": endpoint or None})
+    place = open_objects(settings).place
+    assert isinstance(place, Bucket)
+    assert (place.endpoint, place.region) == expected
+
+
+@pytest.mark.parametrize(("endpoint", "plain"), [("http://host", True), ("https://host", False)])
+def test_only_an_address_that_says_so_is_asked_unencrypted(shelf: Shelf, endpoint: str, plain: bool) -> None:
+    place = open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint)).place
+    assert isinstance(place, Bucket)
+    options = place.store.client_options
+    assert options
+    assert str(options.get("allow_http", False)).lower() == str(plain).lower()

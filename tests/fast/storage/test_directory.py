@@ -1,0 +1,178 @@
+"""A directory keeps what it was given, through crashes, for nobody else to see."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+from obstore.store import LocalStore
+
+from duly.errors import InvalidArgument, Misconfigured, Unavailable
+from duly.settings import Settings
+from duly.storage import Objects, directory, open_objects
+from duly.storage.directory import Directory
+from tests.support.processes import PYTHON, Program, plain_environment
+
+WRITER = """
+import asyncio, sys
+from duly.storage import open_objects
+from duly.settings import Settings
+
+async def write():
+    objects = open_objects(Settings(DULY_OBJECTS_DIR=sys.argv[1]))
+    await objects.put("a", b"a" * 1_000_000)
+    print("one is there", flush=True)
+    while True:
+        for letter in (b"a", b"b", b"c"):
+            await objects.put("a", letter * 1_000_000)
+
+asyncio.run(write())
+"""
+
+
+def opened(path: Path) -> Objects:
+    return open_objects(Settings(DULY_OBJECTS_DIR=path))  # type: ignore[call-arg]
+
+
+def files_under(path: Path) -> set[str]:
+    return {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
+
+
+def test_without_a_bucket_objects_are_in_the_home_and_only_we_enter(tmp_path: Path) -> None:
+    open_objects(Settings(DULY_HOME=tmp_path / "new" / "home"))  # type: ignore[call-arg]
+    assert S_IMODE((tmp_path / "new" / "home" / "objects").stat().st_mode) == 0o700
+
+
+async def test_objects_are_found_from_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    objects = opened(Path("a directory#1 %20"))
+    monkeypatch.chdir("/")
+    await objects.put("a/b", b"1")
+    assert files_under(tmp_path) == {"a directory#1 %20/a/b"}
+
+
+async def test_copies_leave_nothing_beside_them(tmp_path: Path) -> None:
+    objects = opened(tmp_path)
+    await objects.put("a", b"1")
+    for _ in range(3):
+        await objects.copy("a", "b/c")
+    assert files_under(tmp_path) == {"a", "b/c"}
+
+
+async def test_the_disk_has_the_bytes_before_the_name_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[set[str], bool]] = []
+
+    def sync(*paths: Path) -> None:
+        names = {str(path.relative_to(tmp_path)).partition("+")[0] for path in paths}
+        synced.append((names, (tmp_path / "a" / "b").exists()))
+        really_sync(*paths)
+
+    really_sync = directory.sync
+    monkeypatch.setattr(directory, "sync", sync)
+    await opened(tmp_path).put("a/b", b"1")
+    assert synced == [({"a/b"}, False), ({"a", "."}, True)]
+
+
+async def test_a_put_that_is_cut_short_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*paths: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    objects = opened(tmp_path)
+    await objects.put("a", b"old")
+    monkeypatch.setattr(directory, "sync", fail)
+    with pytest.raises(Unavailable, match="No space left"):
+        await objects.put("a", b"new")
+    assert files_under(tmp_path) == {"a"}
+    assert await objects.get("a", 3) == b"old"
+
+
+async def test_a_put_that_is_cancelled_leaves_the_whole_or_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def sync(*paths: Path) -> None:
+        if begun.is_set():
+            ended.set()
+        begun.set()
+        goes_on.wait(10)
+
+    monkeypatch.setattr(directory, "sync", sync)
+    put = asyncio.create_task(opened(tmp_path).put("a", b"1"))
+    await asyncio.to_thread(begun.wait, 10)
+    put.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await put
+    assert "a" not in files_under(tmp_path)
+    goes_on.set()
+    await asyncio.to_thread(ended.wait, 10)
+    assert files_under(tmp_path) == {"a"}
+
+
+async def test_where_a_file_has_one_name_only_a_copy_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", refuse)
+    objects = opened(tmp_path)
+    await objects.put("a", b"1")
+    assert await objects.copy("a", "b/c")
+    assert await objects.get("b/c", 1) == b"1"
+    assert files_under(tmp_path) == {"a", "b/c"}
+
+
+async def test_a_writer_that_is_killed_leaves_a_whole_object(tmp_path: Path) -> None:
+    with Program([*PYTHON, "-c", WRITER, tmp_path], environment=plain_environment()) as program:
+        assert program.line() == "one is there"
+        objects = opened(tmp_path)
+        seen = [await objects.get("a", 1_000_000) for _ in range(20)]
+        program.kill()
+    for content in [*seen, await objects.get("a", 1_000_000)]:
+        assert content in {letter * 1_000_000 for letter in (b"a", b"b", b"c")}
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "a/b"), ("a/b", "a")])
+async def test_a_name_above_or_under_another_is_refused(tmp_path: Path, first: str, second: str) -> None:
+    objects = opened(tmp_path)
+    await objects.put(first, b"1")
+    await objects.put("c", b"2")
+    with pytest.raises(InvalidArgument, match="above or under"):
+        await objects.put(second, b"2")
+    with pytest.raises(InvalidArgument, match="above or under"):
+        await objects.copy("c", second)
+    assert files_under(tmp_path) == {first, "c"}
+
+
+def test_a_directory_that_cannot_be_made_is_refused_with_its_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "objects", Path("/proc/objects")):
+        with pytest.raises(Misconfigured, match="DULY_OBJECTS_DIR") as refused:
+            opened(path)
+        assert str(path) in str(refused.value)
+
+
+def test_a_directory_that_we_may_not_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(path: Path, mode: int) -> bool:
+        return False
+
+    monkeypatch.setattr(os, "access", denied)  # root may write everywhere
+    with pytest.raises(Misconfigured, match="Permission denied"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(13, Misconfigured), (30, Misconfigured), (28, Unavailable), (5, Unavailable)]
+)
+def test_what_the_system_says_is_told_as_what_can_be_done(
+    tmp_path: Path, number: int, expected: type[Exception]
+) -> None:
+    place = Directory(tmp_path, LocalStore(tmp_path))
+    told = place.refusal_of(RuntimeError(f"Unable to open file: {os.strerror(number)} (os error {number})"), "a")
+    assert type(told) is expected
+    assert os.strerror(number) in str(told)

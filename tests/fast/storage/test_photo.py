@@ -1,0 +1,294 @@
+"""A photograph is written anew, and only what can be seen of it is kept."""
+
+import struct
+import threading
+import warnings
+from io import BytesIO
+from typing import cast
+
+import pytest
+from PIL import Image, ImageChops
+
+from duly.errors import InvalidArgument, TooLarge
+from duly.storage import LARGEST_PHOTO_BYTES, clean_photo, clean_screenshot, photo, small_photo
+from tests.support.storage.pictures import SECRETS, chunk, gradient, png_claiming, profile, talkative, written
+
+KINDS = ("JPEG", "PNG", "WEBP")
+MODES = [
+    *(("JPEG", mode) for mode in ("L", "RGB", "CMYK")),
+    *(("PNG", mode) for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")),
+    *(("WEBP", mode) for mode in ("RGB", "RGBA")),
+]
+RED, GREEN, WHITE = (255, 0, 0), (0, 255, 0), (255, 255, 255)
+
+
+def opened(data: bytes) -> Image.Image:
+    image = Image.open(BytesIO(data))
+    image.load()
+    return image
+
+
+def differ(one: Image.Image, other: Image.Image) -> int:
+    """By how much two pictures differ where they differ most."""
+    extrema = ImageChops.difference(one.convert("RGB"), other.convert("RGB")).getextrema()
+    return max(high for _, high in extrema)  # type: ignore[misc]
+
+
+def near(colour: object, wanted: tuple[int, ...]) -> bool:
+    """Is this the colour, as far as a JPEG keeps it?"""
+    return all(abs(one - other) < 12 for one, other in zip(cast("tuple[int, ...]", colour), wanted, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_photograph_becomes_a_jpeg_that_looks_the_same(kind: str) -> None:
+    cleaned = opened(clean_photo(written(gradient(), kind)))
+    assert (cleaned.format, cleaned.mode, cleaned.size) == ("JPEG", "RGB", (64, 48))
+    assert differ(cleaned, gradient()) < 30
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_bytes_give_the_same_bytes_and_again(kind: str) -> None:
+    data = talkative(kind)
+    once = clean_photo(data)
+    assert clean_photo(data) == once
+    assert opened(clean_photo(once)).size == opened(once).size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_was_not_to_be_seen_is_left(kind: str) -> None:
+    data = talkative(kind)
+    assert b"Exif" in data or b"eXIf" in data or b"EXIF" in data
+    cleaned = clean_photo(data)
+    for secret in (*SECRETS, b"Exif", b"http://ns.adobe.com", b"ICC_PROFILE", b"Photoshop", b"SECRET"):
+        assert secret not in cleaned
+    assert markers_of(cleaned) <= {0xE0, 0xDB, 0xC0, 0xC4, 0xDA}
+    image = opened(cleaned)
+    assert not image.getexif()
+    assert not {"comment", "exif", "xmp", "icc_profile", "photoshop"} & set(image.info)
+
+
+def markers_of(data: bytes) -> set[int]:
+    """The kinds of parts that a JPEG has, up to its picture."""
+    place, found = 2, set[int]()
+    while data[place + 1] != 0xDA:
+        found.add(data[place + 1])
+        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+    return found
+
+
+def test_the_place_really_was_in_the_photograph() -> None:
+    place = opened(talkative("JPEG")).getexif().get_ifd(0x8825)
+    assert place[2] == (52, 31, 12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_photograph_is_upright(kind: str, orientation: int) -> None:
+    upright = Image.new("RGB", (64, 32), WHITE)
+    upright.paste(RED, (0, 0, 32, 16))  # above, on the left
+    upright.paste(GREEN, (0, 16, 32, 32))  # below, on the left
+    lying = lay(upright, orientation)
+    for image in (opened(clean_photo(talkative(kind, orientation, lying))), small(talkative(kind, orientation, lying))):
+        assert image.size == (64, 32)
+        assert near(image.getpixel((8, 8)), RED)
+        assert near(image.getpixel((8, 24)), GREEN)
+        assert near(image.getpixel((56, 8)), WHITE)
+
+
+def lay(image: Image.Image, orientation: int) -> Image.Image:
+    """The image as a camera held so would have seen it."""
+    undone = {6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
+    turn = undone.get(orientation, photo.TURNS.get(orientation))
+    return image if turn is None else image.transpose(turn)
+
+
+def small(data: bytes) -> Image.Image:
+    return small_photo(data, 64)
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 65535])
+def test_an_orientation_that_is_none_is_passed_over(orientation: int) -> None:
+    assert opened(clean_photo(talkative("JPEG", orientation))).size == (64, 48)
+
+
+@pytest.mark.parametrize(("kind", "mode"), MODES)
+def test_every_way_to_write_colours_is_read(kind: str, mode: str) -> None:
+    image = grey_of_sixteen_bits() if mode == "I;16" else gradient(mode=mode)
+    expected = gradient(mode="L") if mode == "I;16" else image.convert("RGB")
+    cleaned = opened(clean_photo(written(image, kind)))
+    assert cleaned.mode == "RGB"
+    assert differ(cleaned.reduce(8), expected.convert("RGB").reduce(8)) < 24
+    assert small_photo(written(image, kind)).mode == "RGB"
+
+
+def grey_of_sixteen_bits() -> Image.Image:
+    grey = gradient(mode="L")
+    wide = b"".join(struct.pack("<H", value * 257) for value in grey.tobytes())
+    return Image.frombytes("I;16", grey.size, wide)
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("PNG", "RGBA"), ("PNG", "LA"), ("PNG", "P"), ("WEBP", "RGBA")])
+def test_what_was_transparent_is_white(kind: str, mode: str) -> None:
+    image = Image.new("RGBA", (32, 32), (0, 0, 0, 0))
+    image.paste((0, 0, 0, 255), (0, 0, 16, 32))
+    data = written(image.convert(mode), kind, **({"lossless": True} if kind == "WEBP" else {}))
+    for seen in (opened(clean_photo(data)), small_photo(data)):
+        assert near(seen.getpixel((24, 16)), WHITE)
+        assert near(seen.getpixel((4, 16)), (0, 0, 0))
+
+
+def test_a_colour_that_stands_for_nothing_is_white() -> None:
+    image = Image.new("RGB", (32, 32), RED)
+    image.paste(GREEN, (0, 0, 16, 32))
+    cleaned = opened(clean_photo(written(image, "PNG", transparency=RED)))
+    assert near(cleaned.getpixel((24, 16)), WHITE)
+    assert near(cleaned.getpixel((4, 16)), GREEN)
+
+
+def test_colours_of_a_profile_of_its_own_are_converted() -> None:
+    swapped = swapped_profile()
+    image = Image.new("RGB", (32, 32), RED)
+    assert near(opened(clean_photo(written(image, "PNG", icc_profile=swapped))).getpixel((8, 8)), GREEN)
+
+
+def swapped_profile() -> bytes:
+    """The common profile with red and green exchanged, under another name."""
+    exchanged = profile().replace(b"rXYZ", b"????").replace(b"gXYZ", b"rXYZ").replace(b"????", b"gXYZ")
+    return exchanged.replace("sRGB".encode("utf-16-be"), "oRGB".encode("utf-16-be")).replace(b"sRGB", b"oRGB")
+
+
+@pytest.mark.parametrize("no_profile", [b"no profile", b"\0" * 100_000, profile()[:300]])
+def test_a_profile_that_is_none_is_dropped(no_profile: bytes) -> None:
+    cleaned = clean_photo(written(gradient(), "PNG", icc_profile=no_profile))
+    assert differ(opened(cleaned), gradient()) < 30
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_of_moving_pictures_the_first_is_taken(kind: str) -> None:
+    frames = [Image.new("RGB", (32, 32), colour) for colour in (RED, GREEN)]
+    data = written(frames[0], kind, save_all=True, append_images=frames[1:], duration=100)
+    assert near(opened(clean_photo(data)).getpixel((8, 8)), RED)
+    assert near(small_photo(data).getpixel((8, 8)), RED)
+
+
+def test_of_several_pictures_in_a_jpeg_the_first_is_taken() -> None:
+    frames = [Image.new("RGB", (32, 32), colour) for colour in (RED, GREEN)]
+    data = written(frames[0], "MPO", save_all=True, append_images=frames[1:])
+    assert near(opened(clean_photo(data)).getpixel((8, 8)), RED)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 16, 128])
+def test_a_small_photograph_is_small_plain_and_in_proportion(kind: str, size: int) -> None:
+    image = small_photo(talkative(kind, image=gradient(400, 200)), size)
+    assert image.size == (size, max(1, size // 2))
+    assert image.mode == "RGB"
+    assert type(image) is Image.Image
+    assert not image.info
+    assert not image.getexif()
+
+
+def test_a_small_photograph_is_not_made_larger() -> None:
+    assert small_photo(written(gradient(20, 10))).size == (20, 10)
+
+
+def test_twenty_mebibytes_are_taken_and_not_a_byte_more() -> None:
+    data = written(gradient())
+    full = data + b"\0" * (LARGEST_PHOTO_BYTES - len(data))
+    assert opened(clean_photo(full)).size == (64, 48)
+    for read in (clean_photo, small_photo):
+        with pytest.raises(TooLarge, match="20 MiB"):
+            read(full + b"\0")
+
+
+def test_what_is_written_is_never_larger_than_what_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = Image.effect_noise((400, 400), 200).convert("RGB")
+    data = written(noise, quality=30)
+    monkeypatch.setattr(photo, "LARGEST_PHOTO_BYTES", len(data) * 2)
+    assert len(written(noise, quality=88)) > len(data) * 2
+    assert len(clean_photo(data)) <= len(data) * 2
+    monkeypatch.setattr(photo, "LARGEST_PHOTO_BYTES", len(data))
+    with pytest.raises(TooLarge):
+        clean_photo(data)
+
+
+def test_warnings_of_the_library_reach_nobody() -> None:
+    broken_exif = written(gradient(), exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
+    odd_animation = png_claiming(8, 8, chunk(b"acTL", struct.pack(">II", 0, 0)))
+    many_pixels = png_claiming(10_000, 10_000)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        for data in (broken_exif, odd_animation, many_pixels):
+            for read in (clean_photo, small_photo):
+                try:
+                    read(data)
+                except InvalidArgument:
+                    continue
+        assert list(warnings.filters) == before
+    assert heard == []
+
+
+def test_photographs_can_be_cleaned_in_several_threads() -> None:
+    results: list[bytes] = []
+    threads = [threading.Thread(target=lambda: results.append(clean_photo(talkative("JPEG")))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert len(set(results)) == 1
+
+
+# A picture of a screen, to be read later ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_screenshot_stays_a_png_where_it_was_one_and_is_a_jpeg_otherwise(kind: str) -> None:
+    cleaned = clean_screenshot(written(gradient(), kind))
+    image = opened(cleaned.data)
+    assert (cleaned.kind, image.format) == (("png", "PNG") if kind == "PNG" else ("jpg", "JPEG"))
+    assert (image.mode, image.size) == ("RGB", (64, 48))
+    if kind != "PNG":
+        assert cleaned.data == clean_photo(written(gradient(), kind))
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "RGB"])
+def test_of_a_png_every_point_is_kept(mode: str) -> None:
+    image = gradient(mode=mode)
+    cleaned = opened(clean_screenshot(written(image, "PNG")).data)
+    assert cleaned.tobytes() == image.convert("RGB").tobytes()
+    again = clean_screenshot(written(cleaned, "PNG"))
+    assert opened(again.data).tobytes() == cleaned.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_was_not_to_be_seen_is_left_in_a_screenshot(kind: str) -> None:
+    cleaned = clean_screenshot(talkative(kind)).data
+    for secret in (*SECRETS, b"Exif", b"eXIf", b"iTXt", b"tEXt", b"zTXt", b"iCCP", b"tIME", b"http://ns.adobe.com"):
+        assert secret not in cleaned
+    image = opened(cleaned)
+    assert not image.getexif()
+    assert not {"comment", "exif", "xmp", "icc_profile", "photoshop", "Comment"} & set(image.info)
+
+
+def test_a_png_is_laid_on_white_and_turned_upright_like_any_photograph() -> None:
+    clear = Image.new("RGBA", (4, 2), (255, 0, 0, 0))
+    assert opened(clean_screenshot(written(clear, "PNG")).data).getpixel((0, 0)) == WHITE
+    assert opened(clean_screenshot(talkative("PNG", orientation=6)).data).size == (48, 64)
+
+
+def test_a_png_that_would_be_too_large_when_written_anew_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = written(gradient(), "PNG")
+    monkeypatch.setattr(photo, "LARGEST_PHOTO_BYTES", len(data))
+    monkeypatch.setattr(photo, "PNG_EFFORT", 0)
+    with pytest.raises(TooLarge, match="send a JPEG"):
+        clean_screenshot(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"GIF89a", written(gradient(), "PNG")[:-30]])
+def test_what_is_no_picture_is_no_screenshot(data: bytes) -> None:
+    with pytest.raises(InvalidArgument):
+        clean_screenshot(data)
+    with pytest.raises(TooLarge):
+        clean_screenshot(bytes(LARGEST_PHOTO_BYTES + 1))

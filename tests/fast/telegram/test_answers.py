@@ -1,0 +1,37 @@
+"""Taps on the buttons of a reminder: one effect, an explanation always, and the message becomes the receipt."""
+
+import pytest
+
+from duly.apps.scheduler.reminder import CHOICES
+from duly.telegram.buttons import LARGEST_DATA_BYTES, find_key, sealed_key
+from tests.support.bot_api import TOKEN
+from tests.support.telegram.hands import House
+
+
+@pytest.mark.parametrize("data", ["", "x", ".", "1:2:complete", "1:2:complete.AAAAAAAAAAAAAAAA", "ü.ö", "a" * 64])
+async def test_data_that_we_never_sealed_is_refused_with_words(data: str, house: House) -> None:
+    anna = house.telegram.person()
+    house.schedules.add_user("anna", telegram_id=42)
+    async with house.listening():
+        query = anna.tap(1, data)
+        await house.wait(lambda: query.answered)
+    assert "not made for this chat" in query.answered[0]
+
+
+async def test_a_person_without_a_bot_session_is_told_in_words_when_nobody_new_is_taken(house: House) -> None:
+    ben = house.telegram.person(43, "sv")
+    async with house.listening(TELEGRAM_NEWCOMERS=False):
+        query = ben.tap(1, sealed_key(TOKEN, 43, "1:1:complete"))
+        await house.wait(lambda: query.answered)
+    assert query.answered == ["Jag känner dig inte än. Be om en länk och öppna den här."]
+
+
+@pytest.mark.parametrize(("action", "minutes"), CHOICES)
+@pytest.mark.parametrize("run", [1, 2**62, 2**63 - 1])
+def test_what_a_button_carries_fits_into_64_bytes_whatever_the_run(run: int, action: str, minutes: int | None) -> None:
+    key = f"{run}:7258118399:{action}" + (f":{minutes}" if minutes else "")
+    data = sealed_key(TOKEN, 2**62, key)
+    assert len(data.encode()) <= LARGEST_DATA_BYTES
+    assert find_key(TOKEN, 2**62, data) == key
+    assert find_key(TOKEN, 2**62 + 1, data) is None
+    assert find_key(TOKEN.replace("A", "B"), 2**62, data) is None

@@ -1,0 +1,48 @@
+"""The webhook: only with its secret, always answered, and sent again only while its effects are not committed."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.http.app import build_app
+from duly.telegram.webhook import Hook
+from tests.support.api import client_of, running
+from tests.support.telegram.hands import House
+
+SECRET = "a-secret_of-ours"  # noqa: S105
+HEADER = "X-Telegram-Bot-Api-Secret-Token"
+
+
+@contextmanager
+def hooked(house: House, **more: object) -> Generator[httpx2.Client, None, None]:
+    """The API, with a bot that is reached by webhook."""
+    hook = Hook(house.settings(TELEGRAM_WEBHOOK_SECRET=SECRET, **more))
+    dsn = make_conninfo(house.schedules.admin.info.dsn, user=Names().api)
+    with (
+        running(build_app(dsn, house.objects, pool_size=4, hook=hook)) as address,
+        client_of(address) as client,
+    ):
+        yield client
+
+
+def update(**message: object) -> dict[str, object]:
+    """An update as Telegram posts it."""
+    return {"update_id": 7, **message}
+
+
+async def test_what_nobody_needs_is_answered_with_200(house: House) -> None:
+    with hooked(house) as client:
+        bodies: list[Any] = [{"update_id": 7, "poll": {}}, {"update_id": 8}, {"no": "update"}, [1], "x"]
+        for body in bodies:
+            assert client.post("/telegram/hook", json=body, headers={HEADER: SECRET}).status_code == 200, body
+        assert client.post("/telegram/hook", content=b"\xff", headers={HEADER: SECRET}).status_code == 200
+
+
+async def test_without_a_bot_there_is_no_such_address(house: House) -> None:
+    dsn = make_conninfo(house.schedules.admin.info.dsn, user=Names().api)
+    with running(build_app(dsn, house.objects)) as address, client_of(address) as client:
+        assert client.post("/telegram/hook", json={}, headers={HEADER: SECRET}).status_code == 404

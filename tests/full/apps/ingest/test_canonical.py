@@ -1,0 +1,16 @@
+"""One canonical form: whatever is written differently and means the same is the same."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from duly.apps.ingest.canonical import observe
+from duly.apps.ingest.noise import with_noise
+from tests.support.ingest.strategies import days, wild_days
+
+
+@settings(max_examples=300)
+@given(days | wild_days, st.integers())
+def test_noise_makes_no_other_day(day: dict[str, Any], seed: int) -> None:
+    assert observe(with_noise(day, seed)) == observe(day)

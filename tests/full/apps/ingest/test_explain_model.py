@@ -1,0 +1,22 @@
+"""Random states: what explain calls takeable is what is taken next, and nothing else."""
+
+import pytest
+
+from duly.db.pool import Pool
+from tests.fast.apps.ingest.test_explain import pool
+from tests.support.explain.sessions import check_sessions
+from tests.support.ingest.actions import CaptureActions
+
+__all__ = ["pool"]
+
+SEEDS = range(5, 80)
+MET = {
+    *("due", "locked", "behind_others", "slots_taken", "no_worker"),
+    *("lapsed", "idle", "open", "clock_set_back"),
+}
+
+
+@pytest.mark.lawless
+async def test_what_is_called_takeable_is_taken_and_nothing_else(captures: CaptureActions, pool: Pool) -> None:
+    found = {reason for seed in SEEDS for reason in await check_sessions(seed, captures, pool)}
+    assert found >= MET

@@ -1,0 +1,22 @@
+"""Random states: what explain calls takeable is what is taken next, and nothing else."""
+
+import pytest
+
+from duly.db.pool import Pool
+from tests.fast.apps.posts.test_explain import pool
+from tests.support.explain.posts import check_posts
+from tests.support.posts.actions import PostActions
+
+__all__ = ["pool"]
+
+SEEDS = range(5, 80)
+MET = {
+    *("due", "locked", "behind_others", "slots_taken"),
+    *("no_worker", "lapsed", "being_read", "waits"),
+}
+
+
+@pytest.mark.lawless
+async def test_what_is_called_takeable_is_taken_and_nothing_else(posts: PostActions, pool: Pool) -> None:
+    found = {reason for seed in SEEDS for reason in await check_posts(seed, posts, pool)}
+    assert found >= MET

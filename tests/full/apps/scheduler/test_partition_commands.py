@@ -1,0 +1,36 @@
+"""`duly partitions`: months are looked at, made, written to files and dropped; keys outlive them."""
+
+import json
+
+import psycopg
+
+from duly.errors import Unavailable
+from tests.fast.apps.scheduler.test_partition_commands import add_run, cli
+from tests.support.command_line import CommandLine
+from tests.support.scheduler.actions import ScheduleActions
+
+__all__ = ["cli"]
+
+
+def test_who_holds_the_table_is_not_waited_for(schedules: ScheduleActions, cli: CommandLine) -> None:
+    add_run(schedules, "2030-01-05")
+    with psycopg.connect(schedules.admin.info.dsn) as other:
+        other.execute("select count(*) from scheduler.job_runs")  # a dump, say
+        refusal = cli.error("partitions", "drop", "2030-01", "--yes")
+        assert isinstance(refusal, Unavailable)
+        assert "did not let go within 3 s, a dump perhaps; nothing was changed" in str(refusal)
+        other.execute("lock table scheduler.job_runs in access exclusive mode")
+        with cli.start("partitions", "create", "2033-01", "--json") as program:
+            assert json.loads(program.line())["error"]["code"] == "UNAVAILABLE"
+            assert program.process.wait(60) == Unavailable.exit_status
+    assert cli.json("partitions", "drop", "2030-01", "--yes")["runs"] == 1
+
+
+def test_who_changes_a_schedule_meanwhile_is_not_harmed(schedules: ScheduleActions, cli: CommandLine) -> None:
+    add_run(schedules, "2030-01-05")
+    with psycopg.connect(schedules.admin.info.dsn) as other:
+        other.execute("update scheduler.jobs set description = 'changed'")
+        assert isinstance(cli.error("partitions", "drop", "2030-01", "--yes"), Unavailable)
+        other.execute("update scheduler.jobs set advance_minutes = 5")  # which looks at the runs
+        other.commit()
+    assert cli.json("partitions", "drop", "2030-01", "--yes")["runs"] == 1

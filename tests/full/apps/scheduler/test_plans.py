@@ -1,0 +1,15 @@
+"""The statements that hold plans of schedules find their rows by an index, also where no plan was due at ANALYZE."""
+
+from tests.fast.apps.scheduler.test_lease_conformance import alone, shape
+from tests.full.lease.test_plans import test_no_statement_scans_a_table_that_was_analysed_while_idle
+from tests.support.conformance.fixtures import admin, connection, laws, workers
+
+__all__ = [
+    "admin",
+    "alone",
+    "connection",
+    "laws",
+    "shape",
+    "test_no_statement_scans_a_table_that_was_analysed_while_idle",
+    "workers",
+]

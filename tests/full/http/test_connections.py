@@ -1,0 +1,151 @@
+"""What somebody without a key can cost: connections that never say what they want, and requests of two meanings."""
+
+import socket
+from collections.abc import Generator
+from contextlib import ExitStack, closing, contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from duly.http import server
+from tests.support.api import SECONDS, client_of, served_on
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+
+
+class Log:
+    """What would have been logged."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def warning(self, event: str, **_: object) -> None:
+        """Note it."""
+        self.events.append(event)
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    """What the server logs about connections, from now on."""
+    log = Log()
+    monkeypatch.setattr(server, "log", log)
+    monkeypatch.setattr(server, "COMPLAINTS", server.Complaints())
+    return log
+
+
+@pytest.fixture
+def address(database: str) -> Generator[str, None, None]:
+    """The address of a server."""
+    with served_on(database) as found:
+        yield found
+
+
+@contextmanager
+def connected(address: str) -> Generator[socket.socket, None, None]:
+    """A connection to it."""
+    place = urlsplit(address)
+    with socket.create_connection((place.hostname or "", place.port or 80), timeout=SECONDS) as connection:
+        yield connection
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Everything until the other end closes; nothing when it resets."""
+    received = b""
+    with closing(connection.makefile("rb")) as stream:
+        try:
+            received = stream.read()
+        except ConnectionResetError:
+            return b""
+    return received
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /hea", HEALTH + b"X: "])
+def test_a_head_that_does_not_come_is_not_waited_for(
+    begun: bytes, address: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
+    with connected(address) as slow:
+        slow.sendall(begun)
+        assert read_all(slow).startswith(b"HTTP/1.1 408 ")
+    assert log.events == ["request header timeout: a connection was closed"]
+
+
+def test_a_head_that_drips_is_not_waited_for_either(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.5)
+    with connected(address) as slow:
+        slow.settimeout(0.05)
+        slow.sendall(HEALTH)
+        received = b""
+        for _ in range(600):
+            try:
+                slow.sendall(b"X: y\r\n")
+                received = slow.recv(1000)
+                break
+            except TimeoutError:
+                continue
+            except (ConnectionResetError, BrokenPipeError):
+                received = b"HTTP/1.1 408 "
+                break
+        assert received.startswith(b"HTTP/1.1 408 ")
+
+
+def test_the_second_request_of_a_connection_has_its_time_limit_too(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
+    with connected(address) as slow:
+        slow.sendall(HEALTH + b"\r\n")
+        first = b""
+        while b"}" not in first:
+            first += slow.recv(1000)
+        assert first.startswith(b"HTTP/1.1 200 ")
+        slow.sendall(b"GET /")
+        assert read_all(slow).startswith(b"HTTP/1.1 408 ")
+
+
+def test_connections_that_only_wait_give_way_to_those_that_ask(
+    address: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
+    with ExitStack() as stack:
+        for _ in range(60):
+            slow = stack.enter_context(connected(address))
+            slow.sendall(HEALTH + b"X: ")
+        for _ in range(5):
+            with client_of(address) as client:
+                assert client.get("/healthz").status_code == 200
+    assert log.events == ["too many connections: one was closed"]
+
+
+def test_a_process_that_may_open_few_files_takes_fewer_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    def few(_: int) -> tuple[int, int]:
+        return 256, 4096
+
+    monkeypatch.setattr(server.resource, "getrlimit", few)
+    assert server.max_connections() == 128
+
+
+@pytest.mark.parametrize(
+    "head",
+    {
+        "two lengths": HEALTH + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "the other way round": HEALTH + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+        "lines that end in LF": b"GET /healthz HTTP/1.1\nHost: localhost\n\n",
+        "one line that ends in LF": HEALTH + b"X: y\nZ: z\r\n\r\n",
+    }.values(),
+)
+def test_a_request_of_two_meanings_is_refused_and_the_next_on_its_connection_is_not_served(
+    head: bytes, address: str
+) -> None:
+    with connected(address) as sender:
+        sender.sendall(head + HEALTH + b"\r\n")
+        answer = read_all(sender)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert b"connection: close" in answer.lower()
+
+
+def test_requests_one_behind_the_other_are_served(address: str) -> None:
+    with connected(address) as sender:
+        sender.sendall((HEALTH + b"\r\n") * 2 + HEALTH + b"Connection: close\r\n\r\n")
+        assert read_all(sender).count(b"HTTP/1.1 200 ") == 3

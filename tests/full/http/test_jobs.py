@@ -1,0 +1,52 @@
+"""The ledger over HTTP: a real server, the API's own role, every route and every way it says no."""
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import closing
+from http.client import HTTPConnection
+
+import httpx2
+import psycopg
+
+from duly.db.admin import drop_database
+from duly.http.problems import MEDIA_TYPE
+from duly.http.request_limits import LARGEST_BODY_BYTES
+from duly.settings import parse_address
+from duly.testing import TestDatabases
+from tests.fast.http.test_jobs import admin, api, database, jobs, made, quiet, refused
+from tests.support.api import SECONDS, api_on, client_of
+
+__all__ = ["admin", "api", "database", "jobs", "quiet"]
+
+
+async def test_a_hundred_at_once_under_one_key_make_one_job(api: httpx2.Client) -> None:
+    limits = httpx2.Limits(max_connections=100)
+    async with httpx2.AsyncClient(base_url=api.base_url, timeout=SECONDS, trust_env=False, limits=limits) as many:
+        body = {"type": "work", "key": "one"}
+        answers = await asyncio.gather(*(many.post("/v1/jobs", json=body) for _ in range(100)))
+    assert Counter(answer.status_code for answer in answers) == {201: 1, 200: 99}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert len(api.get("/v1/jobs").json()["items"]) == 1
+
+
+def test_a_database_that_is_away_is_told_as_such(databases: TestDatabases, worker_id: str) -> None:
+    with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_of(address) as api:
+        job = made(api)
+        with psycopg.connect(databases.dsn, autocommit=True) as admin:
+            drop_database(admin, parse_address(dsn)["dbname"])
+        answer = api.get(f"/v1/jobs/{job['id']}")
+        refused(answer, 503, "UNAVAILABLE")
+        assert int(answer.headers["retry-after"]) > 0
+        assert api.get("/healthz").status_code == 200
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(quiet: httpx2.Client) -> None:
+    connection = HTTPConnection(quiet.base_url.host, quiet.base_url.port or 80, timeout=SECONDS)
+    with closing(connection):
+        connection.putrequest("POST", "/v1/jobs")
+        connection.putheader("Content-Length", str(LARGEST_BODY_BYTES + 1))
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["content-type"]) == (413, MEDIA_TYPE)
+        assert str(LARGEST_BODY_BYTES) in json.loads(answer.read())["detail"]

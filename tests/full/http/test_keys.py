@@ -1,0 +1,98 @@
+"""Who may ask: keys, scopes, orgs, and the neighbour who needs none until the first key is made."""
+
+import json
+import socket
+import subprocess
+
+import httpx2
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from duly.accounts import service
+from duly.accounts.model import new_secret
+from duly.testing import install_test_clock, move_clock
+from tests.fast.http.test_keys import api, bearer, is_refused
+from tests.support.api import as_owner, client_of, key_for
+from tests.support.processes import PYTHON, Program, plain_environment
+
+__all__ = ["api"]
+
+
+def test_health_needs_no_key(database: str, api: httpx2.Client) -> None:
+    key_for(database, "acme")
+    for path in ("/healthz", "/readyz", "/openapi.json"):
+        assert api.get(path).status_code == 200
+
+
+# With a key -----------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_but_a_living_key_opens_the_door(database: str, api: httpx2.Client) -> None:
+    with psycopg.connect(database, autocommit=True) as admin:
+        install_test_clock(admin)
+        key, short = key_for(database, "acme"), key_for(database, "acme", seconds=3600)
+        for headers in (
+            bearer(new_secret()),
+            bearer(key.key.prefix),
+            bearer(key.secret[:-1]),
+            {"Authorization": "Bearer"},
+            {"Authorization": key.secret},
+            {"Authorization": f"Basic {key.secret}"},
+            {"Authorization": ""},
+            {"X-Api-Key": key.secret},
+        ):
+            is_refused(api.get("/v1/jobs", headers=headers), 401, "UNAUTHORIZED")
+        assert api.get("/v1/jobs", headers={"Authorization": f"bearer  {key.secret}"}).status_code == 200
+        assert api.get("/v1/jobs", headers=bearer(short.secret)).status_code == 200
+        move_clock(admin, 3601)
+        assert "expired" in is_refused(api.get("/v1/jobs", headers=bearer(short.secret)), 401, "UNAUTHORIZED")
+
+
+# One org and another --------------------------------------------------------------------------------------------------
+
+
+# Where it listens -----------------------------------------------------------------------------------------------------
+
+
+def test_beyond_loopback_it_does_not_listen_without_a_key(database: str) -> None:
+    environment = plain_environment(DATABASE_URL=database, DULY_HOST="0.0.0.0")
+    command = [*PYTHON, "-m", "duly", "serve", "--port", "0"]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (answer.returncode, answer.stdout) == (78, "")
+    for words in ("DULY_HOST='0.0.0.0'", "duly keys create", "DULY_HOST=127.0.0.1"):
+        assert words in answer.stderr
+    key = key_for(database, "acme")
+    as_owner(database, lambda pool: service.revoke_key(pool, key.key.prefix))  # a lock is a lock
+    with Program(command, environment=environment) as program:
+        port = program.line().rsplit(":", 1)[1]
+        with client_of(f"http://127.0.0.1:{port}") as client:
+            assert client.get("/healthz").status_code == 200
+            is_refused(client.get("/v1/jobs"), 401, "UNAUTHORIZED")
+
+
+def test_a_socket_that_it_inherits_is_looked_at_too(database: str) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as listener:
+        command = [*PYTHON, "-m", "duly", "serve", "--fd", str(listener.fileno()), "--json"]
+        environment = plain_environment(DATABASE_URL=database)
+        answer = subprocess.run(command, env=environment, capture_output=True, text=True, pass_fds=(listener.fileno(),))
+    assert answer.returncode == 78
+    assert json.loads(answer.stdout)["error"]["code"] == "MISCONFIGURED"
+
+
+def test_beyond_loopback_a_database_that_is_away_or_empty_is_named(database: str) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        for url, status, words in (
+            (f"postgresql://user:hunter2@127.0.0.1:{port}/name", 69, "cannot connect to 127.0.0.1"),
+            (make_conninfo(database, dbname="postgres"), 78, "duly migrate"),
+        ):
+            answer = subprocess.run(
+                [*PYTHON, "-m", "duly", "serve", "--port", "0"],
+                env=plain_environment(DATABASE_URL=url, DULY_HOST="0.0.0.0"),
+                capture_output=True,
+                text=True,
+            )
+            assert answer.returncode == status, answer.stderr
+            assert words in answer.stderr
+            assert "hunter2" not in answer.stderr

@@ -1,0 +1,100 @@
+"""What one caller can cost: bodies that nobody may send, that are slow or too many, and questions that are one."""
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from select import select
+
+import pytest
+
+from duly.http.request_limits import BODIES_AT_ONCE, BODY_SECONDS, IMAGES_AT_ONCE, LARGEST_BODY_BYTES
+from tests.fast.http.test_limits import (
+    IMAGES,
+    JOBS,
+    LARGE,
+    LIMITED,
+    NOWHERE,
+    WRITES,
+    Api,
+    Sender,
+    answer_before_the_body,
+    api,
+    sender_to,
+    unknown,
+)
+from tests.support.api import SECONDS, client_of, key_for
+
+__all__ = ["api"]
+TAKES_A_BODY = [JOBS, f"/v1/jobs/{NOWHERE}/cancel", "/v1/confirmations", *LIMITED]
+
+
+# Who may send ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("announced", [10, LARGE, None])
+@pytest.mark.parametrize("path", TAKES_A_BODY)
+def test_who_lacks_the_scope_is_refused_before_the_body_comes(path: str, announced: int | None, api: Api) -> None:
+    assert answer_before_the_body(api, path, api.reader, announced) == (403, "FORBIDDEN")
+
+
+# How much, and how long -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "places", "elsewhere"), [(IMAGES, IMAGES_AT_ONCE, JOBS), (JOBS, BODIES_AT_ONCE, IMAGES)]
+)
+def test_half_of_the_places_for_large_bodies_is_all_that_one_caller_gets_and_others_are_served(
+    path: str, places: int, elsewhere: str, api: Api, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.http.request_limits.PLACE_SECONDS", 0.5)
+    monkeypatch.setattr("duly.http.request_limits.STALL_SECONDS", SECONDS)
+    other = key_for(database, "bravo", WRITES, uid="bert").secret
+    another_key = key_for(database, "acme", WRITES, uid="anna", telegram_id=42).secret
+    with ExitStack() as stack, client_of(api.address, api.writer) as anna, client_of(api.address, other) as bert:
+        senders = [stack.enter_context(sender_to(api)) for _ in range(places // 2 + 2)]
+        for sender in senders:
+            sender.begin(path, api.writer, LARGE + 1)
+            sender.send(bytes(LARGE))
+        for _ in range(2):
+            refused = answered(senders)
+            status, body, retry_after = refused.answer()
+            assert (status, body["code"], retry_after) == (503, "UNAVAILABLE", "2")
+            senders.remove(refused)
+        assert anna.post(path, content=bytes(LARGE)).status_code == 503
+        with client_of(api.address, another_key) as anna_again:
+            assert anna_again.post(path, content=bytes(LARGE)).status_code == 503
+        assert bert.post(path, content=bytes(LARGE)).status_code == 422
+        assert anna.post(path, content=b"small").status_code == 422
+        assert anna.post(elsewhere, content=bytes(LARGE)).status_code == 422
+        senders[0].send(b"\0")
+        assert senders[0].answer()[0] == 422
+        assert anna.post(path, content=bytes(LARGE)).status_code == 422
+
+
+@pytest.mark.parametrize("path", [IMAGES, JOBS])
+def test_a_large_body_that_stalls_gives_its_place_back(path: str, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duly.http.request_limits.STALL_SECONDS", 0.2)
+    with sender_to(api) as sender:
+        sender.begin(path, api.writer, LARGE * 4)
+        sender.send(bytes(LARGE))
+        began = time.monotonic()
+        status, body, _ = sender.answer()
+        assert time.monotonic() - began < BODY_SECONDS / 2  # long before the whole body is late
+    assert (status, body["code"]) == (413, "TOO_LARGE")
+    assert "at less than 16 KiB/s" in body["detail"]
+
+
+def answered(senders: Sequence[Sender]) -> Sender:
+    """The first of them who gets an answer."""
+    ready, _, _ = select([sender.socket for sender in senders], [], [], SECONDS)
+    return next(sender for sender in senders if sender.socket in ready)
+
+
+def test_a_body_as_large_as_we_read_that_is_all_unknown_fields_is_refused_in_one_sentence(api: Api) -> None:
+    body = json.dumps({"type": "a", **unknown(300_000)}, separators=(",", ":")).encode()
+    assert LARGEST_BODY_BYTES * 0.6 < len(body) < LARGEST_BODY_BYTES
+    with client_of(api.address, api.writer) as anna:
+        answer = anna.post(JOBS, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert len(answer.json()["places"]) == 1

@@ -1,0 +1,48 @@
+"""An API whose database goes away says so once, and says when it is back."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from duly.db.pool import Pool, open_pool
+from duly.errors import Unavailable
+from duly.http.database_outage import telling_outages
+from tests.support.outbox.said import lines_of_log
+
+
+async def test_an_outage_of_the_database_is_two_lines_in_the_log_however_long(database: str) -> None:
+    name = conninfo_to_dict(database)["dbname"]
+    allow = sql.SQL("alter database {} allow_connections {}")
+    with psycopg.connect(database, dbname="postgres", autocommit=True) as outside, lines_of_log("info") as lines:
+
+        def set_allowed(word: str) -> None:
+            outside.execute(allow.format(sql.Identifier(str(name)), sql.SQL(word)))  # type: ignore[arg-type]
+
+        async with telling_outages() as note, open_pool(database, size=4, idle=4, on_connect=note) as pool:
+            await pool.connections.wait()  # one that is still being made would be a sign that the database is back
+            set_allowed("false")
+            outside.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+            await ask_until(pool, time.monotonic() + 5)  # in which the pool tries again and again
+            set_allowed("true")
+            await ask_until(pool, time.monotonic() + 60, lambda: "the database is back" in lines.getvalue())
+    told = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert [(line["level"], line["event"]) for line in told if line["logger"] != "duly.tests"] == [
+        ("warning", "the database does not answer; trying until it is back"),
+        ("info", "the database is back"),
+    ]
+    assert told[-2]["error"]["message"]
+    assert told[-1]["away_seconds"] > 3
+
+
+async def ask_until(pool: Pool, end: float, condition: Callable[[], bool] = lambda: False) -> None:
+    """Ask for a transaction again and again, as requests do, until the condition holds or it is this late."""
+    while time.monotonic() < end and not condition():
+        with suppress(Unavailable, psycopg.OperationalError, TimeoutError):
+            async with asyncio.timeout(1), pool.transaction() as connection:
+                await connection.execute("select pg_sleep(0.1)")

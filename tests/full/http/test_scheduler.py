@@ -1,0 +1,126 @@
+"""The scheduler over HTTP: schedules, runs, answers, books, the calendar's feed, and every way it says no."""
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from icalendar import Calendar
+
+from duly.apps.ingest.model import KnownDay
+from duly.apps.ingest.service import list_days
+from duly.apps.scheduler.calendar import MOST_EVENTS, MOST_PAST_EVENTS, Appointment, coming_firings
+from duly.apps.scheduler.model import RunStatus
+from duly.http.calendar import feed_of
+from duly.testing import move_clock
+from tests.fast.http.test_scheduler import (
+    NOON,
+    NOWHERE,
+    SCHEDULES,
+    SHIFTS,
+    House,
+    anna,
+    database,
+    events_of,
+    feed,
+    house,
+    know_days,
+    made,
+    plan_of,
+    problem,
+    run_of,
+    schedule,
+    shown,
+    subscribed,
+)
+from tests.support.api import ask_until_refused
+
+__all__ = ["anna", "database", "house"]
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+# Who may --------------------------------------------------------------------------------------------------------------
+
+
+def test_one_person_cannot_ask_for_too_much_at_once(anna: httpx2.Client) -> None:
+    answers = ask_until_refused(lambda: anna.post(f"{SCHEDULES}/{NOWHERE}/pause"))
+    assert {answer.status_code for answer in answers} == {404, 429}
+    problem(answers[-1], 429, "RATE_LIMITED")
+
+
+def test_the_same_state_gives_the_same_bytes_and_is_not_sent_twice(house: House, anna: httpx2.Client) -> None:
+    job = made(anna.post(SCHEDULES, json=schedule()))["id"]
+    reader, url = subscribed(house, anna)
+    first = reader.get(url)
+    calendar: Any = Calendar.from_ical(first.content)
+    assert (str(calendar["X-PUBLISHED-TTL"]), calendar["REFRESH-INTERVAL"].dt) == ("PT1H", timedelta(hours=1))
+    assert b"REFRESH-INTERVAL;VALUE=DURATION:PT1H\r\n" in first.content
+    assert first.headers["cache-control"] == "private, max-age=300"
+    tag = first.headers["etag"]
+    move_clock(house.admin, 60)
+    assert reader.get(url).content == first.content
+    for said in (tag, f'"other", W/{tag}', "*"):
+        again = reader.get(url, headers={"If-None-Match": said})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert again.headers["cache-control"] == "private, max-age=300"
+    assert reader.get(url, headers={"If-None-Match": '"other"'}).status_code == 200
+    shown(anna.patch(f"{SCHEDULES}/{job}", json={"name": "Flat"}))
+    changed = reader.get(url, headers={"If-None-Match": tag})
+    assert {str(event["SUMMARY"]) for event in feed(changed).values()} == {"Flat"}
+
+
+def test_a_calendar_is_not_read_without_end(house: House, anna: httpx2.Client) -> None:
+    reader, url = subscribed(house, anna)
+    answers = ask_until_refused(lambda: reader.get(url))
+    assert {answer.status_code for answer in answers} == {200, 429}
+
+
+def test_the_soonest_come_first_whosever_they_are_and_never_more_than_there_is_room_for() -> None:
+    often = [plan_of(nth, "cron: * * * * *") for nth in range(1, 40)]
+    runs = [run_of(f"p{nth}", NOON - timedelta(minutes=nth), RunStatus.CONFIRMED, key=1) for nth in range(MOST_EVENTS)]
+    events = events_of(feed_of([*often, plan_of(99, "cron: 5 12 * * *")], runs, [], NOON))
+    assert len(events) == MOST_EVENTS
+    assert sum(name.startswith("schedule-1-p") for name in events) == MOST_PAST_EVENTS
+    assert "schedule-99-2026-11-16@duly" in events
+    starts = [event["DTSTART"].dt for event in events.values()]
+    assert starts == sorted(starts)
+
+
+def test_of_more_events_than_there_is_room_for_the_farthest_in_time_leave_whatever_they_are() -> None:
+    hours = [NOON + timedelta(hours=nth) for nth in range(-30 * 24, 90 * 24)]
+    shifts = [Appointment(f"day-{at:%Y%m%d%H}@duly", at, at + timedelta(hours=1), "Anna", "", NOON) for at in hours]
+    past = [run_of(f"p{nth}", NOON - timedelta(days=nth, minutes=1)) for nth in range(1, 29)]
+    events = events_of(feed_of([plan_of(7)], past, shifts, NOON))
+    assert len(events) == MOST_EVENTS
+    distances = sorted(abs(event["DTSTART"].dt - NOON) for event in events.values())
+    everything = [*hours, *(run.scheduled_at for run in past)]
+    everything += [each.scheduled_at for each in coming_firings([plan_of(7)], past, NOON, MOST_EVENTS)]
+    assert distances == sorted(abs(at - NOON) for at in everything)[:MOST_EVENTS]
+    assert {name.split("-")[0] for name in events} == {"schedule", "day"}
+    assert "schedule-7-2026-11-16@duly" in events
+
+
+@pytest.mark.lawless
+def test_days_that_a_calendar_has_no_room_for_are_not_read(
+    house: House, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[KnownDay]()
+
+    async def noted(*asked: Any, **more: Any) -> Sequence[KnownDay]:
+        read.extend(found := await list_days(*asked, **more))
+        return found
+
+    monkeypatch.setattr("duly.http.calendar.list_days", noted)
+    house.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    shift = json.loads(SHIFTS)[0]
+    shifts = [{**shift, "start": f"{nth % 24:02}:{nth // 24:02}", "end": "24:00"} for nth in range(200)]
+    know_days(house, 42, json.dumps(shifts), *(NOON.date() + timedelta(days=nth) for nth in range(-40, 101)))
+    reader, url = subscribed(house, anna)
+    events = feed(reader.get(url))
+    assert len(events) == MOST_EVENTS
+    assert max(abs(event.start - NOON) for event in events.values()) <= timedelta(days=2, hours=12)
+    assert len(read) <= 28

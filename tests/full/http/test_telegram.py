@@ -1,0 +1,60 @@
+"""The bot through the front: links for people, what doctor says of it, and the command that listens."""
+
+import json
+import subprocess
+from datetime import UTC, datetime
+
+from duly.accounts.telegram_link import read_link
+from tests.fast.http.test_telegram import HOOK, SECRET
+from tests.support.bot_api import TOKEN, FakeTelegram
+from tests.support.processes import PYTHON, plain_environment
+
+
+def run(database: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command of duly's."""
+    environment = plain_environment(DATABASE_URL=database, **variables)
+    ran = subprocess.run([*PYTHON, "-m", "duly", *arguments], env=environment, capture_output=True, text=True)
+    assert SECRET not in ran.stdout + ran.stderr
+    return ran
+
+
+def test_a_link_for_a_person_is_printed_with_the_bots_address(database: str, telegram: FakeTelegram) -> None:
+    bot = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": telegram.url}
+    made = json.loads(run(database, "users", "create", "anna", "--json").stdout)
+    told = json.loads(run(database, "users", "link", "anna", "--json", **bot).stdout)
+    assert told["address"] == f"https://t.me/duly_test_bot?start={told['link']}"
+    assert read_link(TOKEN, told["link"], datetime.now(UTC)) == made["id"]
+    assert f"/start {told['link'][:10]}" in run(database, "users", "link", "anna", **bot).stdout
+
+
+def test_a_link_needs_a_bot_a_person_and_nobody_bound_yet(database: str) -> None:
+    bot = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": "http://127.0.0.1:9"}
+    run(database, "users", "create", "anna")
+    assert run(database, "users", "link", "anna").returncode == 78
+    assert run(database, "users", "link", "ben", **bot).returncode == 2
+    assert "/start " in run(database, "users", "link", "anna", **bot).stdout  # the Bot API does not answer
+    run(database, "users", "set", "anna", "--telegram-id", "42")
+    refused = run(database, "users", "link", "anna", **bot)
+    assert refused.returncode == 2
+    assert "duly users unlink anna" in refused.stderr
+    assert json.loads(run(database, "users", "unlink", "anna", "--json").stdout)["telegram_id"] is None
+    assert run(database, "users", "link", "anna", **bot).returncode == 0
+
+
+def test_the_bot_command_says_what_it_needs(database: str) -> None:
+    refused = run(database, "bot")
+    assert (refused.returncode, "TELEGRAM_BOT_TOKEN is not set" in refused.stderr) == (78, True)
+    hooked = {"TELEGRAM_WEBHOOK_URL": HOOK, "TELEGRAM_WEBHOOK_SECRET": "x"}
+    refused = run(database, "bot", TELEGRAM_BOT_TOKEN=TOKEN, **hooked)
+    assert (refused.returncode, HOOK in refused.stderr) == (78, True)
+    refused = run(database, "bot", TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_WEBHOOK_URL=HOOK)
+    assert (refused.returncode, "TELEGRAM_WEBHOOK_SECRET" in refused.stderr) == (78, True)
+    refused = run(database, "bot", TELEGRAM_BOT_TOKEN=f"bot{TOKEN}")
+    assert (refused.returncode, "TELEGRAM_BOT_TOKEN=***" in refused.stderr) == (78, True)
+
+
+def test_a_token_that_telegram_does_not_know_ends_the_bot(database: str, telegram: FakeTelegram) -> None:
+    wrong = TOKEN.replace("123456", "654321")
+    refused = run(database, "bot", TELEGRAM_BOT_TOKEN=wrong, TELEGRAM_API_URL=telegram.url)
+    assert refused.returncode == 78
+    assert "the Bot API refuses it" in refused.stderr

@@ -1,0 +1,139 @@
+"""Jobs in a FastAPI application: asked for with a request, performed beside the server, stopped with it."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+import duly
+import duly.integrations.fastapi
+from duly.db.admin import create_database, drop_database
+from duly.db.migrate import migrate
+from duly.db.migrations import Names
+from duly.db.pool import Pool
+from duly.settings import Settings
+from duly.testing import TestDatabases
+from tests.fast.integrations.test_fastapi import application, client, greet, jobs, project
+from tests.support.locks import wait_until_blocked
+from tests.support.processes import PYTHON, Program, plain_environment
+
+__all__ = ["client", "project"]
+
+SECONDS = 60.0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another thread or process does."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+
+
+# The worker beside ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare(databases: TestDatabases, worker_id: str) -> Generator[str, None, None]:
+    """A database without duly's tables."""
+    name = f"{databases.prefix}_{worker_id}_bare"
+    yield create_database(databases.dsn, name)
+    with psycopg.connect(databases.dsn, autocommit=True) as admin:
+        drop_database(admin, name)
+
+
+def test_a_worker_that_dies_is_told_and_followed_by_another(bare: str, capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+
+    def has_died() -> bool:
+        said.append(capfd.readouterr().err)
+        return "the worker beside this server died; another follows" in "".join(said)
+
+    with TestClient(application(bare, worker=True)) as client:
+        until(has_died)
+        assert "duly migrate" in "".join(said)
+        assert client.get("/working").json() is False
+        migrate(bare, Names())
+        until(lambda: client.get("/working").json())
+
+
+async def test_without_an_address_the_embedded_server_is_used_and_migrated(home: Path) -> None:
+    settings = Settings(DULY_HOME=home)  # type: ignore[call-arg]
+    async with duly.integrations.fastapi.lifespan(jobs, settings=settings)(FastAPI()) as state:
+        pool: Pool = state["duly"].pool
+        async with pool.transaction() as tx:
+            assert isinstance(await greet.on(tx).enqueue("anna"), duly.Created)
+    assert (home / "data" / "PG_VERSION").exists()  # that it is stopped again, the fixture waits for
+
+
+@pytest.fixture
+def login(duly_database: str) -> Generator[str, None, None]:
+    """The address as a login that may do what the page says it must be allowed to, and no more."""
+    name = f"shop_{os.getpid()}"
+    role = sql.Identifier(name)
+    with psycopg.connect(duly_database, autocommit=True) as admin:
+        quietly = sql.SQL(" with inherit false" if admin.info.server_version >= 160000 else "")
+        admin.execute(sql.SQL("create role {} login").format(role))
+        admin.execute(sql.SQL("grant duly_api to {}").format(role))
+        admin.execute(sql.SQL("grant duly_worker to {}{}").format(role, quietly))
+        try:
+            yield make_conninfo(duly_database, user=name)
+        finally:
+            admin.execute(sql.SQL("drop role {}").format(role))
+
+
+@contextmanager
+def serving(project: Path, app: str, dsn: str) -> Generator[tuple[Program, Callable[..., Any]], None, None]:
+    """Real uvicorn, and a way to ask it: the status and the body of an answer."""
+    command = (*PYTHON, "-m", "uvicorn", app, "--port", "0")
+    environment = plain_environment(DATABASE_URL=dsn, PYTHONPATH=str(project), PYTHONUNBUFFERED="1")
+    with Program(command, environment=environment, directory=project) as server:
+        host, port = server.wait_for_error(r"running on http://(\S+):(\d+)").groups()
+
+        def ask(path: str, method: str = "GET") -> tuple[int, Any]:
+            with closing(HTTPConnection(host, int(port))) as connection:
+                connection.request(method, path)
+                answer = connection.getresponse()
+                return answer.status, json.load(answer)
+
+        yield server, ask
+
+
+def test_the_application_of_the_docs_asks_performs_and_shows(project: Path, login: str) -> None:
+    with serving(project, "main:app", login) as (server, ask):
+        until(lambda: ask("/readyz") == (200, {"working": True}))
+        assert ask("/images/a1") == (404, {"detail": "Not Found"})
+        status, body = ask("/images/a1", "POST")
+        assert (status, list(body)) == (202, ["job"])
+        until(lambda: ask("/images/a1") == (200, {"width": 32}))
+        assert ask("/images/a1", "POST") == (409, {"detail": f"job {body['job']} is at it"})
+        server.finish(signal.SIGTERM)
+        assert "Application shutdown complete" in server.said()
+
+
+def test_a_server_that_is_stopped_waits_for_the_job_under_way(project: Path, duly_database: str) -> None:
+    with psycopg.connect(duly_database, autocommit=True) as admin:
+        admin.execute("select pg_advisory_lock(42)")
+        admin.execute("select ledger.enqueue('00000000-0000-0000-0000-000000000001', 'slow')")
+        with serving(project, "slow:app", duly_database) as (server, _):
+            wait_until_blocked(duly_database)
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_for_error("Waiting for application shutdown")
+            admin.execute("select pg_advisory_unlock(42)")
+            server.finish()
+            assert "Application shutdown complete" in server.said()
+        found = admin.execute("select status::text, result, starts from ledger.job").fetchall()
+        gone = admin.execute("select count(*) from duly.workers where stopped_at is null").fetchone()
+    assert found == [("succeeded", "in the end", 1)]
+    assert gone == (0,)

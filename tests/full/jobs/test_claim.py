@@ -1,0 +1,89 @@
+"""Claiming: the right jobs, in the right order, never too many, and without reading what is in the way."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.jobs import repository
+from tests.support.jobs.actions import KIND, LEASE, ORG, Admin, JobActions
+
+IN_THE_WAY = 100_000
+
+
+async def test_a_limit_is_never_exceeded_though_eight_claimers_race(jobs: JobActions, admin: Admin) -> None:
+    await repository.set_limit(jobs.worker, "work", 5)
+    jobs.enqueue(rows=200)
+    most_at_once = 0
+
+    async def drain() -> None:
+        nonlocal most_at_once
+        async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
+            while jobs.columns("status").count("queued"):
+                leases = await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, most=3)
+                most_at_once = max(most_at_once, jobs.columns("status").count("running"))
+                if leases:
+                    await repository.done(connection, leases, [None] * len(leases))
+
+    await asyncio.gather(*(drain() for _ in range(8)))
+    assert 1 <= most_at_once <= 5
+    assert most_at_once_by_log(admin) <= 5
+    jobs.verify()
+
+
+def most_at_once_by_log(admin: Admin) -> int:
+    """How many jobs ran at once at most, as the log tells it."""
+    asked = (
+        "select max(running) from (select sum(case next_status when 'running' then 1 else -1 end)"
+        " over (order by ts, next_status) as running from ledger.job_event where seq > 1) as told"
+    )
+    (most,) = admin.execute(asked).fetchone() or (None,)
+    assert isinstance(most, int)
+    return most
+
+
+def put_in_the_way(admin: Admin, rows: int) -> None:
+    """Jobs of our kind that are due later, half of them more urgent, and due jobs of other kinds."""
+    admin.execute(
+        "insert into ledger.job (org_id, type, queue, priority, run_at)"
+        " select %(org)s, case n %% 3 when 0 then 'work' else 'foreign' end,"
+        " case n %% 3 when 1 then 'aside' else 'default' end,"
+        " n %% 2, case n %% 3 when 0 then duly.clock() + interval '1 day' else duly.clock() - interval '1 day' end"
+        " from generate_series(1, %(rows)s) as n",
+        {"org": ORG, "rows": rows},
+    )
+    admin.execute("analyze ledger.job")
+
+
+async def buffers_of_a_claim(jobs: JobActions, admin: Admin) -> int:
+    """How many pages a claim of ten jobs touches, once the planner has made up its mind."""
+    jobs.enqueue(rows=70)
+    asked = "explain (analyze, buffers, format json) select id from ledger.claim('{default}', '{work}', 'me/1', 60, 10)"
+    plans: list[Any] = []
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as worker:
+        for _ in range(7):
+            plans += worker.execute(asked).fetchone() or ()
+    plan = plans[-1][0]["Plan"]
+    assert plan["Actual Rows"] == 10
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+async def test_jobs_in_the_way_are_not_read(jobs: JobActions, admin: Admin) -> None:
+    alone = await buffers_of_a_claim(jobs, admin)
+    put_in_the_way(admin, IN_THE_WAY)
+    crowded = await buffers_of_a_claim(jobs, admin)
+    assert crowded < 2 * alone + 200, f"{alone} pages without, {crowded} pages with {IN_THE_WAY} jobs in the way"
+
+
+async def test_an_empty_claim_reads_next_to_nothing_whatever_is_in_the_way(jobs: JobActions, admin: Admin) -> None:
+    put_in_the_way(admin, 30_000)
+    asked = "explain (analyze, buffers, format json) select id from ledger.claim('{default}', '{work}', 'me/1', 60, 10)"
+    with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as worker:
+        plans = [worker.execute(asked).fetchone() for _ in range(3)]
+    (documents,) = plans[-1] or ([],)
+    plan: dict[str, Any] = documents[0]["Plan"]
+    assert plan["Actual Rows"] == 0
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 60

@@ -1,0 +1,149 @@
+"""What a handler may do about its job while it runs: transactions that hold it, completing it there, progress."""
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from duly.db.pool import open_pool
+from duly.errors import LeaseLost
+from duly.jobs.work import JobWork
+from duly.lease.work import Pace
+from duly.settings import Settings
+from duly.worker.runner import Worker
+from tests.fast.jobs.test_context import Admin, held, worker_dsn
+from tests.support.jobs.actions import ORG, OTHER_ORG, JobActions
+from tests.support.shop import app
+
+__all__ = ["worker_dsn"]
+PACE = Pace(poll_seconds=0.1, sweep_seconds=1)
+
+
+async def work_once(dsn: str, times: int = 1) -> None:
+    """So many cycles of a worker."""
+    for _ in range(times):
+        await Worker([JobWork(app.handlers(), PACE)], Settings(), dsn=dsn).run(once=True)
+
+
+def book(admin: Admin) -> list[Any]:
+    """What the shop's book says."""
+    return admin.execute("select job, who, org from shop.book").fetchall()
+
+
+# Transactions ---------------------------------------------------------------------------------------------------------
+
+BOTH = pytest.mark.parametrize("kind", ["bill", "bill_plainly"])
+
+
+@BOTH
+async def test_what_it_writes_and_the_end_of_the_job_are_one_transaction(
+    jobs: JobActions, worker_dsn: str, kind: str
+) -> None:
+    (job,) = jobs.enqueue(kind)
+    await work_once(worker_dsn)
+    assert jobs.columns("status", "starts", "result") == [("succeeded", 1, {"then": ""})]
+    assert book(jobs.admin) == [(job, "duly_api", str(ORG))]
+    assert jobs.path(job) == ["queued", "running", "succeeded"]
+    jobs.verify()
+
+
+@BOTH
+async def test_what_fails_inside_leaves_nothing_and_is_tried_again(
+    jobs: JobActions, worker_dsn: str, kind: str
+) -> None:
+    jobs.enqueue(kind, payload={"then": "inside"}, max_attempts=2, backoff_policy="none")
+    await work_once(worker_dsn, times=2)
+    assert jobs.columns("status", "starts", "last_error_message") == [("dead_letter", 2, "Oops: inside")]
+    assert book(jobs.admin) == []
+
+
+@BOTH
+async def test_what_fails_after_the_commit_changes_nothing_more(jobs: JobActions, worker_dsn: str, kind: str) -> None:
+    jobs.enqueue(kind, payload={"then": "after"})
+    await work_once(worker_dsn)
+    assert jobs.columns("status", "result", "last_error_code") == [("succeeded", {"then": "after"}, None)]
+    assert len(book(jobs.admin)) == 1
+
+
+@BOTH
+async def test_a_completion_that_was_rolled_back_does_not_count(jobs: JobActions, worker_dsn: str, kind: str) -> None:
+    jobs.enqueue(kind, payload={"then": "savepoint"})
+    await work_once(worker_dsn)
+    assert jobs.columns("status", "result") == [("succeeded", "returned")]
+
+
+@BOTH
+async def test_completing_twice_is_completing_once(jobs: JobActions, worker_dsn: str, kind: str) -> None:
+    (job,) = jobs.enqueue(kind, payload={"then": "twice"})
+    await work_once(worker_dsn)
+    assert jobs.columns("status", "result") == [("succeeded", {"then": "twice"})]
+    assert jobs.path(job) == ["queued", "running", "succeeded"]
+
+
+async def test_a_job_asked_for_inside_belongs_to_the_same_org_and_commit(jobs: JobActions, worker_dsn: str) -> None:
+    jobs.enqueue("order", payload={"name": "anna"})
+    await work_once(worker_dsn)
+    assert sorted(jobs.columns("type", "status", "org_id")) == [("greet", "queued", ORG), ("order", "succeeded", ORG)]
+
+
+async def test_another_org_is_out_of_reach_inside(jobs: JobActions, worker_dsn: str) -> None:
+    jobs.enqueue(org=OTHER_ORG)
+    jobs.enqueue()
+    jobs.admin.execute("update ledger.job set priority = 9 where org_id = %s", [ORG])
+    async with held(jobs, worker_dsn) as ctx:
+        assert ctx.org_id == ORG
+        async with ctx.transaction() as tx:
+            assert await (await tx.execute("select org_id from ledger.job")).fetchall() == [(ORG,)]
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                async with tx.transaction():
+                    await tx.execute("select ledger.enqueue(%s, 'work')", [OTHER_ORG])
+        async with open_pool(worker_dsn, idle=0) as pool, pool.transaction() as tx:
+            left = await (
+                await tx.execute("select current_user, current_setting('app.current_org_id', true)")
+            ).fetchone()
+            assert left in (("duly_worker", ""), ("duly_worker", None))
+
+
+@pytest.mark.parametrize("lose", ["cancel", "lapse"])
+async def test_a_holder_that_lost_its_job_writes_nothing(jobs: JobActions, worker_dsn: str, lose: str) -> None:
+    (job,) = jobs.enqueue()
+    async with held(jobs, worker_dsn) as ctx:
+        if lose == "cancel":
+            jobs.admin.execute("update ledger.job set status = 'canceled', lease_owner = null, lease_expires_at = null")
+        else:
+            jobs.advance_clock(61)
+            assert await jobs.sweep() == 1
+        with pytest.raises(LeaseLost, match=str(job)):
+            async with ctx.transaction():
+                pytest.fail("it was let in")
+        with pytest.raises(LeaseLost):
+            await ctx.progress("on")
+
+
+async def test_an_isolated_handler_is_told_that_it_has_no_database(jobs: JobActions, worker_dsn: str) -> None:
+    jobs.enqueue("alone", payload={"how": "transaction"}, max_attempts=1)
+    await work_once(worker_dsn)
+    ((code, message),) = jobs.columns("last_error_code", "last_error_message")
+    assert code == "MISCONFIGURED"
+    assert "isolate" in message
+
+
+# Progress -------------------------------------------------------------------------------------------------------------
+
+
+async def test_progress_is_on_the_row_and_not_too_often_in_the_log(jobs: JobActions, worker_dsn: str) -> None:
+    (job,) = jobs.enqueue("climb", payload={"steps": 50})
+    await work_once(worker_dsn)
+    assert jobs.columns("status", "stage", "progress") == [("succeeded", "climbing", 100)]
+    said = [detail for before, after, detail in jobs.events(job) if before == after == "running"]
+    assert said[0] == {"stage": "climbing", "progress": 2}
+    assert 1 <= len(said) < 25
+    assert jobs.events(job)[-1] == ("running", "succeeded", {"stage": "climbing", "progress": 100})
+    jobs.verify()
+
+
+async def test_a_plain_function_says_it_without_await(jobs: JobActions, worker_dsn: str) -> None:
+    (job,) = jobs.enqueue("climb_plainly")
+    await work_once(worker_dsn)
+    told = [detail for _, _, detail in jobs.events(job)[2:]]
+    assert (told[0], told[-1]) == ({"stage": "packing", "progress": 10}, {"stage": "walking", "progress": 10})

@@ -1,0 +1,19 @@
+"""One true sentence for every reason why a job is not running, each brought about for real."""
+
+from duly.db.pool import Pool
+from duly.explain import MOST_COUNTED
+from duly.jobs.explain import explain
+from tests.fast.jobs.test_explain import hire, pool
+from tests.support.jobs.actions import ORG, Connection, JobActions
+
+__all__ = ["pool"]
+
+
+async def test_a_long_queue_is_not_counted_to_its_end(jobs: JobActions, pool: Pool, worker: Connection) -> None:
+    await hire(jobs)
+    jobs.admin.execute(
+        "select ledger.enqueue_many(%s, 'work', array_fill('{}'::jsonb, array[%s + 0])) from generate_series(1, 2)",
+        [ORG, MOST_COUNTED],
+    )
+    found = await explain(pool, ORG, jobs.enqueue()[0])
+    assert f"more than {MOST_COUNTED} due jobs go first" in found.sentence

@@ -1,0 +1,22 @@
+"""Random states: what explain calls takeable is what is taken next, and nothing else."""
+
+import pytest
+
+from duly.db.pool import Pool
+from tests.fast.jobs.test_explain import pool
+from tests.support.explain.jobs import check_jobs
+from tests.support.jobs.actions import JobActions
+
+__all__ = ["pool"]
+
+SEEDS = range(5, 80)
+MET = {
+    *("due", "locked", "behind_others", "slots_taken", "no_worker"),
+    *("not_handled", "limit_reached", "lapsed", "holder_gone"),
+}
+
+
+@pytest.mark.lawless
+async def test_what_is_called_takeable_is_taken_and_nothing_else(jobs: JobActions, pool: Pool) -> None:
+    found = {reason for seed in SEEDS for reason in await check_jobs(seed, jobs, pool)}
+    assert found >= MET

@@ -1,0 +1,75 @@
+"""A try that fails in a child process: what is known of it is kept and logged too."""
+
+import io
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from duly.jobs.work import JobWork
+from duly.outcomes import Failed, GiveUp
+from tests.fast.jobs.test_failures import OUR_FILES, PACE, failures, last_detail, work_once
+from tests.support.actions import working
+from tests.support.jobs.actions import JobActions
+from tests.support.mishaps import app
+from tests.support.outbox.said import lines_of_log
+
+
+@pytest.fixture
+def lines() -> Generator[io.StringIO, None, None]:
+    """What is logged, as JSON."""
+    with lines_of_log("info") as stream:
+        yield stream
+
+
+async def test_a_child_process_hands_over_its_traceback(jobs: JobActions, dsn: str, lines: io.StringIO) -> None:
+    told: list[BaseException] = []
+    jobs.enqueue("price_alone", max_attempts=1)
+    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[lambda _, error: told.append(error)]))
+    assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")]
+    trace = last_detail(jobs)["traceback"]
+    for words in ("KeyError: 'sku'", "in price_order", "RuntimeError: could not price order 7", "anna:***@db"):
+        assert words in trace
+    assert OUR_FILES not in trace
+    (line,) = failures(lines)
+    assert (line["level"], line["trace"]) == ("error", trace)
+    (failure,) = told
+    assert isinstance(failure, Failed)
+    assert failure.traceback == trace
+
+
+async def test_an_outcome_may_be_raised_in_a_child_process(jobs: JobActions, dsn: str) -> None:
+    told: list[BaseException] = []
+    jobs.enqueue("raises_alone", max_attempts=3)
+    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[lambda _, error: told.append(error)]))
+    assert jobs.columns("status", "last_error_code") == [("dead_letter", "CARD_DECLINED")]
+    assert told == [GiveUp("CARD_DECLINED", "no money")]
+    assert "in raises_alone" in last_detail(jobs)["traceback"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where a killed process was is asked by a signal")
+@pytest.mark.parametrize(
+    ("kind", "code", "function"),
+    [("late_alone", "TIMEOUT", "in sleep_here"), ("abort_alone", "CRASHED", "in abort_alone")],
+)
+async def test_a_child_process_that_is_ended_says_where_it_was(
+    jobs: JobActions, dsn: str, kind: str, code: str, function: str
+) -> None:
+    jobs.enqueue(kind, max_attempts=1)
+    await work_once(dsn)
+    assert jobs.columns("status", "last_error_code") == [("dead_letter", code)]
+    trace = last_detail(jobs)["traceback"]
+    assert function in trace
+    assert OUR_FILES not in trace
+
+
+async def test_a_child_process_that_is_stopped_at_shutdown_costs_no_start(
+    jobs: JobActions, dsn: str, tmp_path: Path
+) -> None:
+    flag = tmp_path / "flag"
+    jobs.enqueue("reindex_alone", payload={"flag": str(flag)})
+    async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=0):
+        await jobs.until(flag.exists)
+    assert jobs.columns("status", "starts", "last_error_code") == [("queued", 0, None)]
+    jobs.verify()

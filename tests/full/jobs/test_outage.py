@@ -1,0 +1,147 @@
+"""A worker whose database goes away: it says so once, is not ready meanwhile, and says when it is back."""
+
+import asyncio
+import io
+import json
+import signal
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.jobs.work import JobWork
+from duly.lease.work import Pace
+from duly.worker.control import TICK_SECONDS
+from duly.worker.health import open_port
+from duly.worker.outage import LOST_SECONDS
+from duly.worker.runner import Worker, quiet_pools
+from tests.fast.worker.test_port import HOST, ask
+from tests.support.actions import working
+from tests.support.command_line import CommandLine
+from tests.support.jobs.actions import JobActions
+from tests.support.mishaps import BEGAN, GO_ON, app
+from tests.support.outbox.said import lines_of_log
+from tests.support.proxy import Proxy
+
+PACE = Pace(lease_seconds=60, heartbeat_seconds=0.5, poll_seconds=0.5, sweep_seconds=0.5)
+READY_SECONDS = 5.0
+ALLOW = "alter database {} allow_connections {}"
+CLAIM_WAITS = "select from pg_locks where relation = 'ledger.job_limit'::regclass and not granted"
+END_ALL = "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'duly_worker' and datname = %s"
+
+
+@contextmanager
+def without_database(jobs: JobActions) -> Generator[None, None, None]:
+    """End every connection of workers, and let no new one in."""
+    name = jobs.admin.info.dbname
+    with psycopg.connect(jobs.admin.info.dsn, dbname="postgres", autocommit=True) as outside:
+
+        def allow(word: str) -> None:
+            outside.execute(sql.SQL(ALLOW).format(sql.Identifier(name), sql.SQL(word)))  # type: ignore[arg-type]
+
+        allow("false")
+        outside.execute(END_ALL, [name])
+        try:
+            yield
+        finally:
+            allow("true")
+
+
+@contextmanager
+def without_answers(proxy: Proxy) -> Generator[None, None, None]:
+    """Let nothing through any more, in either direction."""
+    proxy.freeze()
+    try:
+        yield
+    finally:
+        proxy.cut()
+        proxy.resume()
+
+
+def ask_ready(worker: Worker) -> tuple[int, dict[str, Any]]:
+    """What /readyz answers."""
+    with open_port(HOST, 0, worker.control, worker.metrics) as address:
+        status, _, body = ask(address, "/readyz")
+    return status, json.loads(body)
+
+
+def lines_about_it(lines: io.StringIO) -> list[dict[str, Any]]:
+    """Every line of a level that people read."""
+    logged = [json.loads(line) for line in lines.getvalue().splitlines()]
+    return [line for line in logged if "worker st" not in line["event"] and line["logger"] != "duly.tests"]
+
+
+@pytest.mark.parametrize("way", ["refused", "silent"])
+async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
+    jobs: JobActions, dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.worker.listener.QUIET_SECONDS", READY_SECONDS)  # the outage is longer than that
+    with quiet_pools(), Proxy(dsn) as proxy, lines_of_log("info") as lines:
+        async with working(proxy.address, JobWork(app.handlers(), PACE)) as worker:
+            await jobs.until(worker.control.ready)
+            assert ask_ready(worker)[0] == 200
+            before = len(lines_about_it(lines))
+            with without_database(jobs) if way == "refused" else without_answers(proxy):
+                began = time.monotonic()
+                await jobs.until(lambda: not worker.control.ready())
+                assert time.monotonic() - began < READY_SECONDS
+                status, body = ask_ready(worker)
+                assert status == 503
+                assert "the database has not answered for" in body["reason"]
+                assert body["kinds"]["ledger"]["busy"] == 0
+                await jobs.until(lambda: time.monotonic() - began > 2 * READY_SECONDS)
+                assert not worker.control.ready()
+                if way == "refused":
+                    assert "not currently accepting connections" in ask_ready(worker)[1]["reason"]
+            await jobs.until(worker.control.ready)
+            assert worker.control.about()["kinds"] == {"ledger": {"busy": 0, "slots": PACE.slots}}
+        lost, back, *rest = lines_about_it(lines)[before:]
+    assert (lost["event"], lost["level"]) == ("the database does not answer; trying until it is back", "warning")
+    assert (back["event"], back["level"]) == ("the database is back", "info")
+    assert back["away_seconds"] > READY_SECONDS
+    assert [(line["event"], line["rows"]) for line in rest] == [("stopping", 0)]
+    assert "psycopg.AsyncConnection" not in lines.getvalue()
+
+
+def test_a_worker_process_says_it_once_and_its_pools_say_nothing(jobs: JobActions, dsn: str, tmp_path: Path) -> None:
+    with CommandLine(dsn, tmp_path).start("worker", "--only", "ledger", "--json") as worker:
+        worker.wait_for_error("worker started")
+        with without_database(jobs):
+            worker.wait_for_error("the database does not answer")
+        worker.wait_for_error("the database is back")
+        assert worker.finish(signal.SIGTERM) == 0
+        assert worker.said().count("the database does not answer") == 1
+        assert "psycopg" not in worker.said()
+
+
+async def test_a_worker_that_has_nothing_to_ask_asks_all_the_same_and_stays_ready(jobs: JobActions, dsn: str) -> None:
+    seldom = Pace(lease_seconds=600, heartbeat_seconds=None, poll_seconds=600, sweep_seconds=600)
+    with lines_of_log("info") as lines:
+        async with working(dsn, JobWork(app.handlers(), seldom)) as worker:
+            await jobs.until(worker.control.ready)
+            began = time.monotonic()
+            await jobs.until(lambda: time.monotonic() - began > 1.5 * LOST_SECONDS or not worker.control.ready())
+            assert worker.control.obstacle() is None
+    assert [line["event"] for line in lines_about_it(lines)] == ["stopping"]
+
+
+async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions, dsn: str) -> None:
+    BEGAN.clear()
+    GO_ON.set()
+    jobs.enqueue("reindex")
+    async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=0) as worker:
+        assert await asyncio.to_thread(BEGAN.wait, 30)
+        with psycopg.connect(jobs.admin.info.dsn) as gate:
+            gate.execute("lock table ledger.job_limit in access exclusive mode")
+            (lanes,) = worker.control.lanes
+            await jobs.until(lambda: bool(gate.execute(CLAIM_WAITS).fetchall()))
+            assert lanes.busy > 1
+            assert worker.control.about()["kinds"] == {"ledger": {"busy": 1, "slots": PACE.slots}}
+            looked_at = worker.control.ticked_at
+            await jobs.until(lambda: worker.control.ticked_at > looked_at + 2 * TICK_SECONDS)
+            assert b'duly_busy{kind="ledger"} 1.0' in worker.metrics.render()

@@ -1,0 +1,119 @@
+"""What workers do to jobs costs what the batch costs, on a table that was analysed while nothing ran or waited."""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pytest
+
+from duly.db.migrations import Names
+from duly.db.pool import connect
+from duly.jobs import repository
+from duly.jobs.model import Request
+from duly.lease.operations import Lease, renew
+from tests.support.jobs.actions import KIND, LEASE, ORG, Connection, JobActions
+from tests.support.plans import check_plan
+
+FINISHED = 5_000
+BATCH = 500
+MAX_ROWS_PER_JOB = 8  # a failure is two updates, and each looks a row up to lock, to change and for its event
+PLANS = (
+    "load 'auto_explain'",
+    "set auto_explain.log_nested_statements = on",
+    "set auto_explain.log_analyze = on",
+    "set auto_explain.log_timing = off",
+    "set auto_explain.log_min_duration = 0",
+    "set client_min_messages = log",
+)
+OF_JOBS = re.compile(r" on job(_event)?\b")
+READ = """
+select coalesce(sum(seq_tup_read + idx_tup_fetch), 0)
+from pg_stat_xact_user_tables
+where relid = 'ledger.job'::regclass
+"""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A worker's connection, and the plans of what it did, those inside functions and triggers included."""
+
+    connection: Connection
+    plans: list[str] = field(default_factory=list[str])
+
+    async def run(self, name: str, work: Callable[[Connection], Awaitable[Any]], jobs: int = BATCH) -> Any:
+        """Do something to so many jobs, and check what it read and how."""
+        self.plans.clear()
+        async with self.connection.transaction():
+            before = await self.rows_read()
+            result = await work(self.connection)
+            read = await self.rows_read() - before
+        assert read <= MAX_ROWS_PER_JOB * jobs, f"{name} of {jobs} jobs read {read} rows"
+        for plan in filter(OF_JOBS.search, self.plans):
+            check_plan(name, plan, tables="job|job_event")
+            assert "JIT:" not in plan, f"{name} was compiled:\n{plan}"
+        return result
+
+    async def rows_read(self) -> int:
+        """Return how many rows of jobs this transaction has read."""
+        row = await (await self.connection.execute(READ)).fetchone()
+        assert row
+        return int(row[0])
+
+
+@pytest.fixture
+async def watched(movable_database: str) -> AsyncGenerator[Watched, None]:
+    """A connection with a worker's rights whose plans are seen."""
+    async with await connect(movable_database) as connection:
+        try:
+            for statement in PLANS:
+                await connection.execute(statement.encode())
+        except psycopg.errors.UndefinedFile:
+            pytest.skip("this PostgreSQL comes without auto_explain")
+        await connection.execute(f"set role {Names().worker}".encode())
+        found = Watched(connection)
+        connection.add_notice_handler(lambda notice: found.plans.append(notice.message_primary or ""))
+        yield found
+
+
+async def enqueue_and_claim(jobs: JobActions, watched: Watched) -> Sequence[Lease]:
+    """Have a batch of jobs running."""
+    await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(BATCH)])
+    leases = await watched.run(
+        "claim", lambda it: repository.claim(it, "worker-1", [KIND], lease_seconds=LEASE, most=BATCH)
+    )
+    assert len(leases) == BATCH
+    return leases
+
+
+@pytest.mark.parametrize("mode", ["auto", "force_custom_plan", "force_generic_plan"])
+async def test_what_a_worker_does_is_linear_in_the_batch_on_a_table_analysed_while_idle(
+    mode: str, jobs: JobActions, admin: psycopg.Connection[Any], watched: Watched
+) -> None:
+    await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(FINISHED)])
+    while leases := await jobs.claim(limit=BATCH):
+        await repository.done(jobs.worker, leases, [None] * len(leases))
+    admin.execute("analyze ledger.job")
+    await watched.connection.execute(f"set plan_cache_mode = {mode}".encode())
+    nothing, codes, texts = [None] * BATCH, ["OOPS"] * BATCH, ["because"] * BATCH
+    leases = await enqueue_and_claim(jobs, watched)
+    await watched.run("renew", lambda it: renew(it, leases, lease_seconds=LEASE))
+    assert len(await watched.run("done", lambda it: repository.done(it, leases, nothing))) == BATCH
+    leases = await enqueue_and_claim(jobs, watched)
+    await watched.run("put_back", lambda it: repository.later(it, leases, [3600.0] * BATCH))
+    leases = await enqueue_and_claim(jobs, watched)
+    await watched.run("mark_failed", lambda it: repository.failed(it, leases, codes, texts))
+    leases = await enqueue_and_claim(jobs, watched)
+    jobs.advance_clock(LEASE + 1)
+    assert await watched.run("sweep", lambda it: repository.sweep(it, most=BATCH)) == BATCH
+
+
+async def test_a_session_that_began_on_an_empty_table_enqueues_as_quickly_on_a_full_one(
+    jobs: JobActions, admin: psycopg.Connection[Any], watched: Watched
+) -> None:
+    admin.execute("vacuum analyze ledger.job")
+    for _ in range(10):  # until the plans of this session are made
+        await repository.enqueue(watched.connection, Request(ORG, "work"))
+    await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(FINISHED)])
+    await watched.run("enqueue", lambda it: repository.enqueue(it, Request(ORG, "work")), jobs=1)

@@ -1,0 +1,57 @@
+"""Jobs from a developer's side: the same outcomes on every connection, inside the caller's own transaction."""
+
+from typing import Any
+
+from psycopg.conninfo import make_conninfo
+
+from duly.jobs.work import Context, JobWork
+from duly.lease.work import Pace
+from duly.outcomes import Later
+from duly.settings import Settings
+from duly.worker.runner import Worker
+from tests.fast.jobs.test_sdk import Admin, Asker, app, asker, thumbnail
+
+__all__ = ["asker"]
+
+
+@app.job("stumble", backoff="none", max_attempts=3)
+async def stumble(ctx: Context, until: int) -> str:
+    """Fails until it was tried often enough."""
+    if ctx.attempt < until:
+        raise ValueError(f"attempt {ctx.attempt}")
+    return "stood up"
+
+
+@app.job("snooze")
+def snooze(ctx: Context) -> Later | str:
+    """A plain function that does not want to, yet."""
+    return Later(3600)
+
+
+@app.job("alone", isolate=True, max_attempts=1)
+def alone(ctx: Context, word: str) -> str:
+    """In a child process."""
+    return f"{word} {ctx.type}"
+
+
+async def test_a_worker_performs_them_and_the_ledger_says_how(admin: Admin, asker: Asker) -> None:
+    await asker.ask(thumbnail, image_id="a1")
+    await asker.ask(stumble, until=2)
+    await asker.ask(stumble, until=9)
+    await asker.ask(snooze)
+    await asker.ask(alone, word="all")
+    work = JobWork(app.handlers(), Pace(lease_seconds=30, heartbeat_seconds=5, poll_seconds=0.1, sweep_seconds=1))
+    worker_dsn = make_conninfo(admin.info.dsn, user="duly_worker")
+    seen: list[tuple[Any, ...]] = []
+    for _ in range(3):  # one cycle for each time that the stumbling ones are tried
+        await Worker([work], Settings(), dsn=worker_dsn).run(once=True)
+        seen = admin.execute(
+            "select type, status::text, starts, snoozes, result, last_error_code from ledger.job order by id"
+        ).fetchall()
+    assert seen == [
+        ("thumbnail", "succeeded", 1, 0, {"image": "a1", "size": 256, "attempt": 0}, None),
+        ("stumble", "succeeded", 3, 0, "stood up", seen[1][5]),
+        ("stumble", "dead_letter", 3, 0, None, "VALUE_ERROR"),
+        ("snooze", "queued", 0, 1, None, None),
+        ("alone", "succeeded", 1, 0, "all alone", None),
+    ]

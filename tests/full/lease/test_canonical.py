@@ -1,0 +1,75 @@
+"""One form for one value, and a door that says where a value is broken."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duly.canonical_json import (
+    LARGEST_BYTES,
+    LARGEST_NUMBER,
+    bytes_of_checked,
+    canonical_bytes,
+    checked_json,
+    digest,
+    digest_hex,
+    digest_of_checked,
+)
+from duly.errors import InvalidArgument
+
+STRINGS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+NUMBERS = st.integers(-LARGEST_NUMBER, LARGEST_NUMBER) | st.floats(-1e15, 1e15)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | NUMBERS | STRINGS,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(STRINGS, inner, max_size=5),
+    max_leaves=30,
+)
+OBJECTS = st.dictionaries(STRINGS, VALUES, max_size=5)
+
+
+@given(OBJECTS, st.randoms())
+def test_the_order_in_which_keys_were_written_does_not_matter(value: dict[str, Any], random: Any) -> None:
+    keys = list(value)
+    random.shuffle(keys)
+    assert digest({key: value[key] for key in keys}) == digest(value)
+
+
+@given(OBJECTS)
+def test_the_form_of_a_form_read_back_is_the_form(value: dict[str, Any]) -> None:
+    written = canonical_bytes(value)
+    assert canonical_bytes(json.loads(written)) == written
+
+
+@given(OBJECTS)
+def test_the_door_keeps_the_digest_and_leaves_the_original_alone(value: dict[str, Any]) -> None:
+    before = copy.deepcopy(value)
+    let_in = checked_json(value)
+    assert repr(value) == repr(before)
+    assert digest(let_in) == digest(value)
+    assert checked_json(let_in) == let_in
+
+
+@given(OBJECTS)
+def test_the_limit_is_the_size_of_the_canonical_form_to_the_byte(value: dict[str, Any]) -> None:
+    size = len(canonical_bytes(value))
+    checked_json(value, largest_bytes=size)
+    with pytest.raises(InvalidArgument, match=f"limit of {size - 1} bytes"):
+        checked_json(value, largest_bytes=size - 1)
+
+
+def test_one_small_part_repeated_a_billion_times_is_refused_early() -> None:
+    value: list[Any] = []
+    for _ in range(40):
+        value = [value, value]
+    with pytest.raises(InvalidArgument, match=f"limit of {LARGEST_BYTES} bytes"):
+        checked_json({"a": value})
+
+
+@given(OBJECTS)
+def test_what_was_checked_is_written_quickly_and_the_same(value: dict[str, Any]) -> None:
+    checked = checked_json(value)
+    assert bytes_of_checked(checked) == canonical_bytes(checked)
+    assert digest_of_checked(checked) == digest_hex(checked)

@@ -1,0 +1,64 @@
+"""The keeper keeps what is ours, tells at once what is not, and stops a holder in time when nobody answers."""
+
+import time
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.errors import LeaseLost
+from duly.lease.heartbeat import Keeper
+from duly.lease.operations import claim_lapsed, fence, sweep
+from tests.fast.lease.test_keeper import Admin, beats, hold, keeper, lease_seconds, work_until_stopped
+from tests.support.conformance.fixtures import Connection
+from tests.support.conformance.tables import Shape
+
+__all__ = ["keeper", "lease_seconds"]
+SHORT = 3.0
+SILENT = 8.0
+MARGIN = 3.0  # of a usual lease, for a busy machine to eat into; the tenth of a short one is too little for that
+short_lease = pytest.mark.parametrize("lease_seconds", [SHORT], ids=["short"])
+
+
+async def lapsed(connection: Connection, shape: Shape) -> list[Any]:
+    """The keys somebody else could take over now."""
+    if shape.of.lapsed == "returned":
+        return [row[shape.of.key] for row in await sweep(connection, shape.of)]
+    taken = await claim_lapsed(connection, shape.of, "thief", lease_seconds=SHORT, most_starts=99, most=99)
+    return [lease.key for lease in taken]
+
+
+@short_lease
+async def test_what_it_holds_outlives_the_lease_many_times(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+) -> None:
+    (lease,) = await hold(connection, admin, shape, lease_seconds=SHORT)
+    began = time.monotonic()
+    async with keeper.holding(lease):
+        while time.monotonic() - began < 2 * SHORT:
+            await beats(keeper, 3)
+            assert await lapsed(connection, shape) == []
+        await fence(connection, lease)
+
+
+@pytest.mark.parametrize("lease_seconds", [SILENT], ids=["silent"])
+async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
+    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin, laws: str
+) -> None:
+    keeper.margin_seconds = MARGIN
+    (lease,) = await hold(connection, admin, shape, lease_seconds=SILENT)
+    with psycopg.connect(laws, dbname="postgres", autocommit=True) as outside:
+        name = sql.Identifier(admin.info.dbname)
+
+        def cut() -> None:
+            outside.execute(sql.SQL("alter database {} allow_connections false").format(name))
+            outside.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [admin.info.dbname]
+            )
+
+        await_stop = time.monotonic()
+        with pytest.raises(LeaseLost, match="did not confirm"):
+            await work_until_stopped(keeper, lease, before=cut)
+        assert time.monotonic() - await_stop < SILENT
+        outside.execute(sql.SQL("alter database {} allow_connections true").format(name))

@@ -1,0 +1,25 @@
+"""The laws of changing state: refused or written down by the database, whoever writes."""
+
+import itertools
+
+import psycopg
+import pytest
+
+from duly.lease.state_machine import ILLEGAL_MOVE
+from tests.fast.lease.test_machine import Admin, bring, move, statement
+from tests.support.conformance.tables import Shape
+
+
+def test_every_pair_of_states_is_allowed_or_refused_as_drawn(shape: Shape, admin: Admin) -> None:
+    machine = shape.machine
+    for before, after in itertools.product(machine.states(), repeat=2):
+        if before == after:
+            continue
+        admin.execute(statement("truncate {table}", shape))
+        bring(admin, shape, before)
+        if machine.allows(before, after):
+            move(admin, shape, after)
+        else:
+            with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
+                move(admin, shape, after)
+            assert refusal.value.sqlstate == ILLEGAL_MOVE

@@ -1,0 +1,98 @@
+"""The statements of the lease find their rows by an index, whatever the statistics say and however they are planned."""
+
+import re
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from duly.lease.operations import render, render_settle, settle_many
+from tests.fast.lease.test_lease import hold, put
+from tests.support.conformance.fixtures import Connection
+from tests.support.conformance.tables import Shape
+from tests.support.plans import check_plan
+
+Admin = psycopg.Connection[Any]
+ROWS = 20_000
+FEWER_ROWS = 5_000  # enough for a scan to be dear, where every row is moved as workers move it
+PLACE = re.compile(r"%\((\w+)\)[sb]")
+TYPES = {
+    "most": "bigint",
+    "most_starts": "bigint",
+    "lease_seconds": "float8",
+    "owner": "text",
+    "channels": "text[]",
+    "looked_at": "bigint",
+}
+VALUES = {
+    "most": "500",
+    "most_starts": "3",
+    "lease_seconds": "60",
+    "owner": "'worker-1/token'",
+    "channels": "array['console', 'telegram']",
+    "looked_at": "500",
+}
+
+
+def statements(shape: Shape) -> dict[str, sql.Composed]:
+    """Every statement of this table."""
+    names = ["claim", "find_due", "find_lapsed", "renew", "fence", "find_settled", "release"]
+    names += ["sweep"] if shape.of.lapsed == "returned" else ["claim_lapsed"]
+    names += ["quarantine"] if shape.of.poisoned else []
+    return {name: render(shape.of, name) for name in names} | {"settle": render_settle(shape.of, shape.end)}
+
+
+def plan(admin: Admin, shape: Shape, statement: sql.SQL | sql.Composed) -> str:
+    """The plan of a prepared statement, as a worker's connection has it."""
+    text = statement.as_string(admin).rstrip("; \n")
+    names = list(dict.fromkeys(PLACE.findall(text)))
+    several = f"{shape.of.key_type}[]"
+    keys = {"key": shape.of.key_type, "keys": several, "besides": several, "owners": "text[]"}
+    some = f"(select array_agg({shape.of.key}) from (select * from {shape.of} limit 500) as few)"
+    array = admin.execute(f"select {some}::text".encode()).fetchone() or ("{}",)
+    values = {
+        "keys": f"'{array[0]}'",
+        "besides": f"'{array[0]}'",
+        "owners": "array_fill('worker-1/token'::text, array[500])",
+    }
+    values |= {"key": "'" + array[0].strip("{}").split(",")[0] + "'"}
+    numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text)
+    kinds = ", ".join({**TYPES, **keys}[name] for name in names)
+    given = ", ".join({**VALUES, **values}[name] for name in names)
+    admin.execute(f"prepare asked ({kinds}) as {numbered}".encode())
+    lines = admin.execute(f"explain execute asked ({given})".encode()).fetchall()
+    admin.execute("deallocate asked")
+    return "\n".join(line for (line,) in lines)
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+def test_no_statement_scans_the_table(shape: Shape, admin: Admin, mode: str) -> None:
+    put(admin, shape, ROWS)
+    admin.execute(sql.SQL("analyze {}").format(sql.Identifier(*shape.of.table)))
+    admin.execute(f"set plan_cache_mode = {mode}".encode())
+    check_statements(admin, shape)
+
+
+async def test_no_statement_scans_a_table_that_was_analysed_while_idle(
+    shape: Shape, connection: Connection, admin: Admin
+) -> None:
+    await fill_and_analyse_while_idle(shape, connection, admin)
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        admin.execute(f"set plan_cache_mode = {mode}".encode())
+        check_statements(admin, shape)
+
+
+async def fill_and_analyse_while_idle(shape: Shape, connection: Connection, admin: Admin) -> None:
+    """Have many rows finished, then analyse, then have many due and many held."""
+    put(admin, shape, FEWER_ROWS)
+    await settle_many(connection, await hold(connection, shape, most=FEWER_ROWS), shape.end)
+    admin.execute(sql.SQL("analyze {}").format(sql.Identifier(*shape.of.table)))
+    put(admin, shape, FEWER_ROWS)
+    await hold(connection, shape, most=1_000)
+
+
+def check_statements(admin: Admin, shape: Shape) -> None:
+    """Hold the plan of every statement of a lease table against what no plan may do."""
+    for name, statement in statements(shape).items():
+        check_plan(name, plan(admin, shape, statement))

@@ -1,0 +1,3 @@
+"""Fixtures of delivery, shared by all tiers."""
+
+from tests.support.outbox.fixtures import *  # noqa: F403

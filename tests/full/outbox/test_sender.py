@@ -1,0 +1,58 @@
+"""The sender: what is due is sent once, in order for each recipient, tried again, given up, or uncertain."""
+
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+
+from duly.outbox import repository
+from duly.outbox.states import OUTBOX
+from tests.fast.outbox.test_sender import all_sent
+from tests.support.actions import working
+from tests.support.outbox.actions import PACE, Admin, MessageActions, ScriptedChannel, send_work
+
+# Order ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_one_recipients_messages_go_out_in_their_order(messages: MessageActions, dsn: str) -> None:
+    channel = ScriptedChannel()
+    words = [f"{nth:02}" for nth in range(40)]
+    for word in words:
+        messages.create(word, to="anna")
+        messages.create(f"bo {word}", to="bo")
+    async with working(dsn, send_work(channel, pace=replace(PACE, slots=7))):
+        await messages.until(lambda: all_sent(messages))
+    assert [word for word in channel.words() if not word.startswith("bo")] == words
+    assert [word for word in channel.words() if word.startswith("bo")] == [f"bo {word}" for word in words]
+
+
+async def test_two_senders_keep_the_order_too(messages: MessageActions, dsn: str) -> None:
+    channel = ScriptedChannel()
+    for nth in range(60):
+        messages.create(f"{nth:02}", to=f"user{nth % 3}")
+    async with working(dsn, send_work(channel)), working(dsn, send_work(channel)):
+        await messages.until(lambda: all_sent(messages))
+    for line in range(3):
+        mine = [word for word in channel.words() if int(word) % 3 == line]
+        assert mine == sorted(mine)
+    assert len(channel.tries) == 60
+
+
+def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
+    admin.execute(
+        "insert into duly.outbox (channel, recipient, kind, payload) select 'mail', 'user' || n, 'alert', '{}'"
+        " from generate_series(1, 20000) as n"
+    )
+    admin.execute("update duly.outbox set status = 'failed', last_error = 'withdrawn' where right(id::text, 1) > '1'")
+    admin.execute("analyze duly.outbox")
+    claim: dict[str, Any] = {"channels": ["mail"], "owner": "x", "lease_seconds": 1.0}
+    for name, index, given in (
+        ("claim_messages", "idx_outbox__channel_due_at_id", claim),
+        ("claim_messages", "idx_outbox__channel_recipient_seq", claim),
+        ("sweep_messages", "idx_outbox__id", {"keys": None, "most_starts": 3}),
+        ("resend_uncertain", "idx_outbox__seq_uncertain", {"channels": ["mail"], "most_starts": 3}),
+    ):
+        statement = getattr(repository.SQL.using(**repository.names_of(OUTBOX)), name)
+        with psycopg.ClientCursor(admin) as cursor:
+            cursor.execute(b"explain " + statement.as_string(None).encode(), {"most": 10, "looked_at": 500, **given})
+            assert index in str(cursor.fetchall()), name

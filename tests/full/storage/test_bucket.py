@@ -1,0 +1,68 @@
+"""A bucket is where the settings say; a store that refuses or is silent is told as what can be done about it."""
+
+import socket
+import time
+
+import pytest
+
+from duly.errors import DulyError, Misconfigured, Unavailable
+from duly.storage import bucket, open_objects
+from tests.fast.storage.test_bucket import KEY, answering, every_refusal
+from tests.support.storage.shelf import Shelf
+
+ANSWERS = [
+    (301, "PermanentRedirect", Misconfigured, "R2_REGION"),
+    (307, "TemporaryRedirect", Misconfigured, "R2_REGION"),
+    (400, "AuthorizationHeaderMalformed", Misconfigured, "R2_REGION"),
+    (400, "InvalidRegionName", Misconfigured, "R2_REGION"),
+    (400, "InvalidArgument", Misconfigured, KEY),  # R2 about a key that is too short
+    (400, "RequestTimeout", Unavailable, "R2_ENDPOINT_URL"),
+    (401, "Unauthorized", Misconfigured, KEY),
+    (403, "AccessDenied", Misconfigured, KEY),
+    (403, "RequestTimeTooSkewed", Misconfigured, "clock"),
+    (404, "NoSuchBucket", Misconfigured, "R2_BUCKET"),
+    (404, "NoSuchUpload", Misconfigured, "R2_BUCKET"),
+    (405, "MethodNotAllowed", Misconfigured, "R2_ENDPOINT_URL"),
+    (409, "OperationAborted", Unavailable, "409 OperationAborted"),
+    (429, "TooManyRequests", Unavailable, "429 TooManyRequests"),
+    (500, "InternalError", Unavailable, "500 InternalError"),
+    (503, "SlowDown", Unavailable, "503 SlowDown"),
+]
+
+
+@pytest.fixture
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store is silent after a moment."""
+    monkeypatch.setattr(bucket, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(bucket, "MOST_RETRIES", 1)
+
+
+async def test_a_store_that_nobody_runs_is_unavailable_soon(shelf: Shelf) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and not listening
+        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        began = time.monotonic()
+        for refused in await every_refusal(open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))):
+            assert isinstance(refused, Unavailable)
+            assert endpoint in str(refused)
+            assert "R2_ENDPOINT_URL" in str(refused)
+    assert time.monotonic() - began < 60  # five verbs, each with all its retries
+
+
+@pytest.mark.usefixtures("in_a_hurry")
+async def test_a_store_that_takes_the_call_and_says_nothing_is_unavailable(shelf: Shelf) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        for refused in await every_refusal(open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))):
+            assert isinstance(refused, Unavailable)
+
+
+@pytest.mark.usefixtures("in_a_hurry")
+@pytest.mark.parametrize(("status", "code", "expected", "named"), ANSWERS)
+async def test_what_the_store_says_is_told_as_what_can_be_done(
+    shelf: Shelf, status: int, code: str, expected: type[DulyError], named: str
+) -> None:
+    with answering(status, code) as endpoint:
+        objects = open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))
+        with pytest.raises(expected, match=named):
+            await objects.put("a", b"1")

@@ -1,0 +1,59 @@
+"""Whatever the bytes are, the answer is a photograph or a refusal, soon, and without much memory."""
+
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from duly.errors import InvalidArgument, TooLarge
+from duly.storage import clean_photo, small_photo
+from tests.fast.storage.test_hostile_photo import HONEST, refused_apart
+from tests.support.storage.pictures import chunk, png_claiming
+
+
+def test_a_picture_with_far_more_behind_it_takes_no_room(tmp_path: Path) -> None:
+    squeeze = zlib.compressobj(9)
+    rows = [squeeze.compress(bytes(10_000_000)) for _ in range(50)]
+    data = png_claiming(8, 8, chunk(b"IDAT", b"".join([*rows, squeeze.flush()])))
+    assert refused_apart(data, tmp_path)[1] < 40
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """An honest photograph with some bytes changed, taken out, doubled or cut off."""
+    data = bytearray(HONEST[draw(st.sampled_from(sorted(HONEST)))])
+    for place in draw(st.lists(st.integers(0, len(data) - 1), max_size=12)):
+        match draw(st.sampled_from(["change", "remove", "double", "insert"])):
+            case "change":
+                data[place % len(data)] = draw(st.integers(0, 255))
+            case "remove":
+                del data[place % len(data) : place % len(data) + draw(st.integers(1, 8))]
+            case "double":
+                data[place:place] = data[place : place + draw(st.integers(1, 64))]
+            case _:
+                data[place:place] = draw(st.binary(min_size=1, max_size=8))
+    return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data)
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(damaged())
+def test_a_damaged_photograph_is_cleaned_or_refused_in_our_own_words(data: bytes) -> None:
+    try:
+        cleaned = clean_photo(data)
+    except (InvalidArgument, TooLarge):
+        return
+    assert Image.open(BytesIO(cleaned)).format == "JPEG"
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(damaged(), st.integers(1, 300))
+def test_a_damaged_photograph_is_looked_at_or_refused_in_our_own_words(data: bytes, size: int) -> None:
+    try:
+        image = small_photo(data, size)
+    except (InvalidArgument, TooLarge):
+        return
+    assert max(image.size) <= size
+    assert image.mode == "RGB"

@@ -1,0 +1,25 @@
+"""What holds of a directory holds of a bucket."""
+
+import pytest
+
+from duly.errors import InvalidArgument
+from duly.storage import Objects
+from duly.storage.base import LONGEST_NAME, LONGEST_PART
+
+BAD_PATHS = ["", "/a", "a/", "a//b", "..", "a/../b", "a..b", ".", "a/./b"]
+BAD_LETTERS = ["a b", "a\n", "ä", "a\\b", "a%2f", "a+b", "a#1"]
+TOO_LONG = ["x" * (LONGEST_PART + 1), "x/" * (LONGEST_NAME // 2) + "x"]
+
+
+@pytest.mark.parametrize("name", [*BAD_PATHS, *BAD_LETTERS, *TOO_LONG])
+async def test_a_name_that_is_none_of_ours_is_refused(objects: Objects, name: str) -> None:
+    for refused in (
+        objects.put(name, b""),
+        objects.get(name, 1),
+        objects.exists(name),
+        objects.copy(name, "a"),
+        objects.copy("a", name),
+        objects.remove(["a", name]),
+    ):
+        with pytest.raises(InvalidArgument, match="an object's name is"):
+            await refused

@@ -1,0 +1,23 @@
+"""20,000 random pairs of days: no change without an event, no sentence that is untrue, nothing told of what stayed."""
+
+from random import Random
+
+import pytest
+
+from tests.fast.apps.ingest.test_sentences import messages, step_between
+from tests.support.ingest.seen_days import changed_day, random_day
+from tests.support.ingest.sentence_checker import PHRASES, faults_of
+
+PAIRS = 2_000
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_change_is_silent_and_no_sentence_untrue(seed: int) -> None:
+    chance = Random(seed)  # noqa: S311 (a day, not a secret)
+    for _ in range(PAIRS):
+        before = random_day(chance)
+        after = changed_day(chance, before)
+        step = step_between(before, after, chance)
+        assert bool(step.events) == ({*before} != {*after})
+        for language in PHRASES:
+            assert faults_of(before, after, messages(step, language), language) == []

@@ -1,0 +1,103 @@
+"""Rules against an oracle that shares nothing with them: every zone, every change of its clocks from 2005 to 2100."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from itertools import takewhile
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+
+from duly.apps.scheduler.rule import Grain, Rule, parse_rule
+from tests.support.scheduler.minutes import RULES, Window, changes_of, firings
+
+FIRST, LAST = datetime(2005, 1, 1, tzinfo=UTC), datetime(2101, 1, 1, tzinfo=UTC)
+BEGIN = datetime(2003, 1, 1, 12, tzinfo=UTC)
+PARTS = 32
+AROUND = timedelta(days=3)
+AROUND_OF_ELAPSED = timedelta(hours=14)
+
+
+@cache
+def changes_of_clocks() -> Sequence[tuple[ZoneInfo, datetime]]:
+    """Every change of clocks in these years, once for all zones that have the same ones."""
+    found: dict[object, list[tuple[ZoneInfo, datetime]]] = {}
+    for name in sorted(available_timezones() - {"localtime"}):
+        zone = ZoneInfo(name)
+        changes = changes_of(zone, FIRST, LAST)
+        offsets = [at.astimezone(zone).utcoffset() for at in (FIRST, *changes)]
+        found.setdefault((*changes, *offsets), [(zone, at) for at in changes or (FIRST,)])
+    return [each for several in found.values() for each in several]
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_firing_around_every_change_of_clocks_is_there_and_no_period_has_two(part: int) -> None:
+    offenders: list[object] = []
+    for zone, change in changes_of_clocks()[part::PARTS]:
+        wide, narrow = (around(zone, change, half) for half in (AROUND, AROUND_OF_ELAPSED))
+        begin = BEGIN + timedelta(days=4 * (change.toordinal() % 97))  # counted from one of many days
+        for text in RULES:
+            window = narrow if rule_of(text).recurrence.times_a_day is None else wide
+            expected = expected_of(text, window, begin)
+            if (found := found_of(text, window, begin)) != expected or len({key for _, key in found}) != len(found):
+                offenders.append((zone.key, change, text, found, expected))
+    assert not offenders, (len(offenders), offenders[:5])
+
+
+def found_of(text: str, window: Window, begin: datetime) -> list[tuple[datetime, str]]:
+    """The firings of a window as the rule has them, with the keys of their periods."""
+    rule, grain = rule_of(text), grain_of(text, begin, window.zone)
+    instants = takewhile(lambda at: at < window.last, rule.occurrences(begin, window.zone, after=window.first))
+    return [(at, rule.period(at, grain, window.zone)) for at in instants]
+
+
+@cache
+def rule_of(text: str) -> Rule:
+    """A rule, read once."""
+    return parse_rule(text)
+
+
+def grain_of(text: str, begin: datetime, zone: ZoneInfo) -> Grain:
+    """How long the periods of a rule are, which depends on the day it begins, if on anything."""
+    counts = rule_of(text).recurrence.counts_from_anchor
+    return grain_from(text, begin.astimezone(zone).date() if counts else BEGIN.date())
+
+
+@cache
+def grain_from(text: str, day: date) -> Grain:
+    """How long the periods of a rule are that begins on a day."""
+    noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    return rule_of(text).grain(noon, ZoneInfo("UTC"))
+
+
+def expected_of(text: str, window: Window, begin: datetime) -> list[tuple[datetime, str]]:
+    """The same as the oracle has them: the key is that of the day that the rule names."""
+    grain = grain_of(text, begin, window.zone)
+    found = firings(text, window, begin.astimezone(window.zone).date())
+    return [(at, grain.key(at, day or at.date())) for at, day in found if at > window.first]
+
+
+def around(zone: ZoneInfo, change: datetime, half: timedelta) -> Window:
+    """The minutes around a change of clocks, from a whole minute on."""
+    return Window(zone, (change - half).replace(second=0), 2 * half // timedelta(minutes=1))
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("every", ["day", "week", "month"])
+def test_no_interval_has_two_firings_in_one_period_to_the_last_year(every: str) -> None:
+    """Every interval there can be, begun on days all over four years."""
+    offenders: list[object] = []
+    named = {"day": 1} if every == "month" else {}
+    for interval in range(1, 1001):
+        text = json.dumps({"every": every, "interval": interval, "at": "10:00", **named})
+        rule = parse_rule(text)
+        for number in range(0, 1461, 97):
+            begin = date(2024, 1, 1) + timedelta(days=number)
+            noon = datetime(begin.year, begin.month, begin.day, 12, tzinfo=UTC)
+            grain = rule.grain(noon, ZoneInfo("UTC"))
+            keys = [grain.key(noon, day) for day in rule.recurrence.days(begin, date(2199, 12, 31), begin)]
+            if len(set(keys)) != len(keys):
+                offenders.append((text, begin, grain))
+    assert not offenders, (len(offenders), offenders[:5])

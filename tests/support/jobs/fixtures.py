@@ -1,0 +1,15 @@
+"""Fixtures for tests of jobs."""
+
+import pytest
+
+from tests.support.actions import Admin, Connection
+from tests.support.fixtures import admin, api, database, dsn, other, worker
+from tests.support.jobs.actions import JobActions
+
+__all__ = ["admin", "api", "database", "dsn", "jobs", "other", "worker"]
+
+
+@pytest.fixture
+def jobs(admin: Admin, worker: Connection) -> JobActions:
+    """What tests of jobs do."""
+    return JobActions(admin, worker)
