@@ -17,7 +17,7 @@ LETTER = 7.0  # about as wide as a letter of this size is
 TALL = 24  # a row
 TOP = 52  # where the first row begins, below the title
 MARGIN = 16
-LONGEST = 320  # the longest bar
+MAX_LENGTH = 320  # the longest bar
 WIDE, HIGH = 470, 240  # the ground of curves
 STEPS = 4  # between the lines of a scale
 MARKS = ("circle", "square", "diamond", "triangle")
@@ -65,16 +65,16 @@ class Bar:
     note: str = ""
     group: str = ""  # rows of one group stand together under its name
     least: float | None = None
-    most: float | None = None
+    limit: float | None = None
     is_ours: bool = True
 
     def __post_init__(self) -> None:
         assert self.value >= 0, f"a bar of {self.value} cannot be drawn"
 
     @property
-    def longest(self) -> float:
+    def max_length(self) -> float:
         """How far it reaches, its range included."""
-        return max(self.value, self.most or 0.0)
+        return max(self.value, self.limit or 0.0)
 
 
 def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = False, foot: str = "") -> str:
@@ -82,12 +82,12 @@ def bars(title: str, rows: Sequence[Bar], unit: str, *, is_one_scale: bool = Fal
     assert rows, "a picture of nothing"
     labels = MARGIN + LETTER * max(len(row.label) for row in rows) + 12
     said = [words_of(row, unit) for row in rows]
-    width = max(labels + LONGEST + 10 + LETTER * max(map(len, said)) + MARGIN, 2 * MARGIN + 9 * len(title))
+    width = max(labels + MAX_LENGTH + 10 + LETTER * max(map(len, said)) + MARGIN, 2 * MARGIN + 9 * len(title))
     drawn: list[str] = []
     y = float(TOP)
     for group, members in groupby(rows, key=lambda row: row.group):
         together = list(members)
-        scale = LONGEST / (max(row.longest for row in (rows if is_one_scale else together)) or 1.0)
+        scale = MAX_LENGTH / (max(row.max_length for row in (rows if is_one_scale else together)) or 1.0)
         if group:
             drawn.append(text_at(MARGIN, y + 16, group, "group"))
             y += TALL
@@ -175,11 +175,11 @@ def one_bar(row: Bar, words: str, x: float, y: float, scale: float) -> list[str]
     middle = y + TALL / 2 - 3
     drawn = [text_at(x - 8, middle + 4, row.label, anchor="end")]
     drawn.append(box_at(x, y + 1, row.value * scale, TALL - 8, "ours" if row.is_ours else "other"))
-    if row.least is not None and row.most is not None and row.least < row.most:
-        drawn.append(line_between(x + row.least * scale, middle, x + row.most * scale, middle, "range"))
-        ends = (x + row.least * scale, x + row.most * scale)
+    if row.least is not None and row.limit is not None and row.least < row.limit:
+        drawn.append(line_between(x + row.least * scale, middle, x + row.limit * scale, middle, "range"))
+        ends = (x + row.least * scale, x + row.limit * scale)
         drawn += [line_between(end, middle - 4, end, middle + 4, "range") for end in ends]
-    drawn.append(text_at(x + row.longest * scale + 8, middle + 4, words))
+    drawn.append(text_at(x + row.max_length * scale + 8, middle + 4, words))
     return drawn
 
 

@@ -49,7 +49,7 @@ class Need:
     words: str
     side: str
     least: float | None = None
-    most: float | None = None
+    limit: float | None = None
     figure: str = "per_second"
     peer: str | None = None  # the side compared with; the same one by default
     base: str | None = None  # the scenario compared with; the same one by default
@@ -58,12 +58,12 @@ class Need:
     @property
     def limits(self) -> str:
         """What is enough, in signs."""
-        signs = {"≥": self.least, "≤": self.most}
+        signs = {"≥": self.least, "≤": self.limit}
         return ", ".join(f"{sign} {limit:g}" for sign, limit in signs.items() if limit is not None)
 
     def is_met_by(self, value: float) -> bool:
         """Is it enough?"""
-        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+        return (self.least is None or value >= self.least) and (self.limit is None or value <= self.limit)
 
 
 @dataclass(frozen=True)

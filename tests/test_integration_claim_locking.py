@@ -36,7 +36,7 @@ class ClaimLocking(ContractCase):
 
     async def take_over(self) -> Lease:
         """Claim what has lapsed, under the name that every container has."""
-        (lease,) = await self.capture_work.claim_lapsed(self.captures.worker, "worker-1", 1)
+        (lease,) = await self.capture_work.claim_expired(self.captures.worker, "worker-1", 1)
         return lease
 
     # Claiming
@@ -77,7 +77,7 @@ class ClaimLocking(ContractCase):
     async def test_a_live_lease_is_nobody_elses_and_a_stale_one_anybodys(self) -> None:
         key = self.add_session()
         await self.captures.claim(self.capture_work)
-        self.assertEqual(await self.capture_work.claim_lapsed(self.captures.worker, "worker-2", 1), [])
+        self.assertEqual(await self.capture_work.claim_expired(self.captures.worker, "worker-2", 1), [])
         self.let_lapse(key)
         lease = await self.take_over()
         self.assertEqual(lease.key, key)

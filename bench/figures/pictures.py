@@ -117,12 +117,12 @@ def growth_of(record: Record) -> str | None:
     if not series:
         return None
     limits = [
-        (need.least, need.most)
+        (need.least, need.limit)
         for need in record.needs
         if need.scenario in {each.scenario for each in GROWTHS[record.name]}
     ]
-    least, most = limits[0] if limits else (None, None)
-    band = (least, most) if least is not None and most is not None else None
+    least, limit = limits[0] if limits else (None, None)
+    band = (least, limit) if least is not None and limit is not None else None
     title = f"{record.name}: the rate as tables grow"
     words = ("rows that are there already", "part of the rate beside the fewest")
     return curves(title, series, *words, needed=band, foot=foot_of(record))

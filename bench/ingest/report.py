@@ -7,5 +7,5 @@ __all__ = ["NEEDS"]
 
 NEEDS = (
     Need("drain", "of a bare loop's rate", OURS, least=0.5, peer=BARE),
-    Need("grown", "many, of the rate with few", MANY, least=0.8, most=1.2, peer=FEW),
+    Need("grown", "many, of the rate with few", MANY, least=0.8, limit=1.2, peer=FEW),
 )

@@ -8,7 +8,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.apps.ingest.reading import FixtureReader
 from duly.apps.ingest.work import CaptureWork, Rules
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
 from duly.worker.runner import run_worker
@@ -30,7 +30,7 @@ def main() -> None:
 
 def work_of(settings: Settings) -> CaptureWork:
     """Sessions as these settings want them worked on, in larger batches."""
-    pace = Pace(
+    tuning = Tuning(
         lease_seconds=settings.lease_timeout_seconds,
         heartbeat_seconds=settings.lease_heartbeat_seconds,
         poll_seconds=settings.poll_seconds,
@@ -38,7 +38,7 @@ def work_of(settings: Settings) -> CaptureWork:
         slots=SLOTS,
         batch=BATCH,
     )
-    return CaptureWork(FixtureReader(Path("none")), pace, Rules(threshold=settings.summary_threshold))
+    return CaptureWork(FixtureReader(Path("none")), tuning, Rules(threshold=settings.summary_threshold))
 
 
 if __name__ == "__main__":

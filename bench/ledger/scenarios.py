@@ -37,7 +37,7 @@ class Sizes:
     singles: int = 2_000  # enqueued one by one, by each number of clients; four times as many by sixteen
     pickups: int = 2_000  # enqueued one by one for an idle worker
     least_gap_ms: float = 5.0  # between two of these
-    most_gap_ms: float = 25.0
+    max_gap_ms: float = 25.0
     rows: int = 1_000_000  # that stand in the table and are none of the worker's business
     snapshot_jobs: int = 300_000  # drained while a snapshot is held
     warm_waves: int = 30  # a few jobs each, before anything is measured: statements are prepared after a dozen
@@ -189,7 +189,7 @@ def pick_up(ground: Ground, side: Side, sizes: Sizes) -> Figures:
         for number in range(sizes.pickups):
             await client.one(number)
             sent_at.append(time.monotonic())
-            await asyncio.sleep(gaps.uniform(sizes.least_gap_ms, sizes.most_gap_ms) / 1000)
+            await asyncio.sleep(gaps.uniform(sizes.least_gap_ms, sizes.max_gap_ms) / 1000)
 
     with (
         ground.fresh_database(side) as dsn,

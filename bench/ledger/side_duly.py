@@ -15,14 +15,14 @@ from duly.app import App
 from duly.jobs import repository
 from duly.jobs.model import DEFAULT_ORG, Request
 from duly.jobs.work import Context, JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.logging import configure_logs
 from duly.settings import load_settings
 from duly.worker.runner import run_worker
 
 __all__ = ["SIDE"]
 
-PACE = Pace(slots=2 * BATCH, batch=BATCH)  # two lanes, and each may hold a whole batch
+TUNING = Tuning(slots=2 * BATCH, batch=BATCH)  # two lanes, and each may hold a whole batch
 BOARD: list[Board] = []
 API, WORKER = "duly_api", "duly_worker"
 
@@ -58,7 +58,7 @@ class Ours(Side):
     """duly."""
 
     name = "duly"
-    setting = f"slots {PACE.slots}, batch {PACE.batch}"
+    setting = f"slots {TUNING.slots}, batch {TUNING.batch}"
     unfinished = "unfinished_of_duly"
 
     def build(self, dsn: str) -> None:
@@ -79,7 +79,7 @@ class Ours(Side):
         BOARD.append(board)
         settings = load_settings().model_copy(update={"log_level": "warning"})
         configure_logs(settings, sys.stderr)
-        run_worker([JobWork(app.handlers(), PACE)], settings, dsn=make_conninfo(dsn, user=WORKER))
+        run_worker([JobWork(app.handlers(), TUNING)], settings, dsn=make_conninfo(dsn, user=WORKER))
 
 
 SIDE = Ours()

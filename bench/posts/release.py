@@ -18,7 +18,7 @@ from bench.report import Figures
 __all__ = ["Due", "measure_release"]
 
 WARM_WAVE = 20  # posts
-MOST_TRIES = 4
+MAX_TRIES = 4
 LEAD_SECONDS = 1.5  # to make posts before the first is due,
 LEAD_TIMES = 15  # and so many times what it took to make their authors,
 LEAD_SECONDS_EACH, LEAD_SECONDS_STORED = 100e-6, 10e-6  # and for each, and for each that is there
@@ -45,7 +45,7 @@ class Due:
 
 def measure_release(ground: Ground, program: str, due: Due, warm_waves: int) -> Figures:
     """Let one worker process release posts. If they were due before all was ready, begin again with more time."""
-    for patience in (2**nth for nth in range(MOST_TRIES)):
+    for patience in (2**nth for nth in range(MAX_TRIES)):
         if figures := try_to_measure(ground, program, due, warm_waves, patience):
             return figures
         print(f"{due.posts} posts were due before all was ready; again, with more time", file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.apps.posts.rules import RulesAnalyzer
 from duly.apps.posts.work import PostWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.logging import configure_logs
 from duly.settings import load_settings
 from duly.worker.runner import run_worker
@@ -23,7 +23,7 @@ def main() -> None:
     settings = load_settings().model_copy(update={"log_level": "warning"})
     configure_logs(settings, sys.stderr)
     lease = settings.posts_lease_seconds
-    pace = Pace(
+    tuning = Tuning(
         lease_seconds=lease,
         heartbeat_seconds=lease / 4,
         poll_seconds=settings.poll_seconds,
@@ -31,7 +31,7 @@ def main() -> None:
         slots=SLOTS,
         batch=BATCH,
     )
-    work = PostWork(RulesAnalyzer(), pace, analyzer_seconds=settings.posts_analyzer_seconds)
+    work = PostWork(RulesAnalyzer(), tuning, analyzer_seconds=settings.posts_analyzer_seconds)
     run_worker([work], settings, dsn=make_conninfo(dsn, user=settings.worker_role))
 
 

@@ -13,7 +13,7 @@ from bench.scheduler import store
 from bench.scheduler.ground import Ground, worker_dsn
 from duly.apps.scheduler.work import ScheduleWork, remind
 from duly.db.pool import connect
-from duly.lease.work import Finished, Pace, StopSign
+from duly.lease.work import Finished, StopSign, Tuning
 
 __all__ = ["AT_ONCE", "measure_due", "measure_pass"]
 
@@ -48,7 +48,7 @@ async def timed(dsn: str, act: Callable[[AsyncConnection[object]], Awaitable[Non
 
 async def plan_all(connection: AsyncConnection[object]) -> None:
     """Plan until nothing is due."""
-    work = ScheduleWork(Pace())
+    work = ScheduleWork(Tuning())
     while True:
         async with connection.transaction():
             leases = await work.claim(connection, "bench", AT_ONCE)

@@ -92,7 +92,7 @@ update duly.outbox set status = 'sending', lease_owner = 'bare', starts = starts
     lease_expires_at = clock_timestamp() + interval '1 minute'
 where id in (
     select id from duly.outbox where status = 'pending' and channel = 'bench' and due_at <= now()
-    order by due_at limit %(most)s for update skip locked
+    order by due_at limit %(limit)s for update skip locked
 )
 returning *;
 

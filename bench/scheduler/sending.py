@@ -10,7 +10,7 @@ from bench.report import Figures
 from bench.scheduler import store
 from bench.scheduler.ground import Ground, worker_dsn
 from duly.db.pool import open_pool
-from duly.lease.work import Finished, Pace, StopSign
+from duly.lease.work import Finished, StopSign, Tuning
 from duly.outbox.channel import Message, WhenUncertain
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX
@@ -61,7 +61,7 @@ def bare(dsn: str) -> float:
 
 async def ours(dsn: str) -> float:
     """Our sender: hold, note that the transport is called, send, settle."""
-    work = SendWork("outbox", OUTBOX, {"bench": Nowhere()}, Pace())
+    work = SendWork("outbox", OUTBOX, {"bench": Nowhere()}, Tuning())
     async with open_pool(dsn, size=2) as pool:
         work.lend(pool)
         began = time.monotonic()

@@ -100,9 +100,9 @@ def explain_due(connection: AnyConnection) -> Any:
 # A bare program -------------------------------------------------------------------------------------------------------
 
 
-def bare_claim(connection: AnyConnection, most: int) -> Sequence[UUID]:
+def bare_claim(connection: AnyConnection, limit: int) -> Sequence[UUID]:
     """Some messages become ours; their ids."""
-    cursor = connection.execute(SQL.bare_claim, {"most": most})
+    cursor = connection.execute(SQL.bare_claim, {"most": limit})
     place = [column.name for column in cursor.description or ()].index("id")
     return [row[place] for row in cursor.fetchall()]
 

@@ -5,4 +5,4 @@ from bench.verify.scenarios import OURS
 
 __all__ = ["NEEDS"]
 
-NEEDS = (Need("check", "seconds", OURS, most=180, figure="check_s", absolute=True),)
+NEEDS = (Need("check", "seconds", OURS, limit=180, figure="check_s", absolute=True),)

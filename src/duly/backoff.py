@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from duly.errors import InvalidArgument
 
-__all__ = ["LONGEST_SECONDS", "Backoff", "BackoffPolicy"]
+__all__ = ["MAX_SECONDS", "Backoff", "BackoffPolicy"]
 
 JITTER = (0.8, 1.2)
-LONGEST_SECONDS = 366 * 86_400.0  # more than a year is a mistake, and far more overflows a timestamp
+MAX_SECONDS = 366 * 86_400.0  # more than a year is a mistake, and far more overflows a timestamp
 
 # The operating system's, because forked workers would share the state of an ordinary one, and their jitter with it.
 _RANDOM = SystemRandom()
@@ -52,10 +52,10 @@ class Backoff:
         object.__setattr__(self, "policy", policy_named(self.policy))
         for name in ("base_seconds", "cap_seconds"):
             check_number(name, getattr(self, name))
-        if not 0 <= self.base_seconds <= self.cap_seconds <= LONGEST_SECONDS:
+        if not 0 <= self.base_seconds <= self.cap_seconds <= MAX_SECONDS:
             raise InvalidArgument(
                 f"backoff: base {self.base_seconds} s and cap {self.cap_seconds} s; "
-                f"they must keep 0 <= base <= cap <= {LONGEST_SECONDS:.0f}"
+                f"they must keep 0 <= base <= cap <= {MAX_SECONDS:.0f}"
             )
 
     def nominal_seconds(self, attempt: int) -> float:

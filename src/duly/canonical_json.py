@@ -24,9 +24,9 @@ import rfc8785
 from duly.errors import InvalidArgument
 
 __all__ = [
-    "DEEPEST",
-    "LARGEST_BYTES",
-    "LARGEST_NUMBER",
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_NUMBER",
     "Json",
     "bytes_of_checked",
     "canonical_bytes",
@@ -38,11 +38,11 @@ __all__ = [
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
-LARGEST_BYTES = 1024 * 1024
-DEEPEST = 64
-LARGEST_NUMBER = 2**53 - 1  # beyond it a JSON number is no longer the integer it looks like
-LONGEST_PLACE = 500
-LONGEST_KEY_SHOWN = 64
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 64
+MAX_NUMBER = 2**53 - 1  # beyond it a JSON number is no longer the integer it looks like
+MAX_PLACE_LENGTH = 500
+MAX_KEY_SHOWN_LENGTH = 64
 ASTRAL = re.compile(rb"[\xf0-\xff]")
 FRACTION = re.compile(rb"[:\[,]-?\d+[.eE]")  # or a text that looks like one
 PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -86,12 +86,12 @@ def digest_of_checked(value: Json) -> str:
 
 @overload
 def checked_json(
-    value: object, *, largest_bytes: int = ..., deepest: int = ..., object_only: Literal[True] = ...
+    value: object, *, max_bytes: int = ..., max_depth: int = ..., object_only: Literal[True] = ...
 ) -> dict[str, Json]: ...
 @overload
-def checked_json(value: object, *, largest_bytes: int = ..., deepest: int = ..., object_only: bool) -> Json: ...
+def checked_json(value: object, *, max_bytes: int = ..., max_depth: int = ..., object_only: bool) -> Json: ...
 def checked_json(
-    value: object, *, largest_bytes: int = LARGEST_BYTES, deepest: int = DEEPEST, object_only: bool = True
+    value: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH, object_only: bool = True
 ) -> Json:
     """Let a value in at the door, or say where in it which rule is broken.
 
@@ -100,7 +100,7 @@ def checked_json(
     """
     if object_only and not issubclass(type(value), dict):
         raise InvalidArgument(f"$: must be an object, not {type(value).__name__}")
-    return _Copier(largest_bytes, deepest, bytes_left=largest_bytes).copy(value)
+    return _Copier(max_bytes, max_depth, bytes_left=max_bytes).copy(value)
 
 
 @dataclass(slots=True)
@@ -111,8 +111,8 @@ class _Copier:
     or one small part a billion times, ends the walk early.
     """
 
-    largest_bytes: int
-    deepest: int
+    max_bytes: int
+    max_depth: int
     bytes_left: int
     place: list[str | int] = field(default_factory=list[str | int])
 
@@ -151,7 +151,7 @@ class _Copier:
         return plain
 
     def integer(self, value: int) -> int:
-        if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+        if not -MAX_NUMBER <= value <= MAX_NUMBER:
             raise self.refusal("is a number beyond 2^53 - 1, which JSON readers round; write it as a string")
         plain = int(value)
         self.spend(len(str(plain)))
@@ -189,8 +189,8 @@ class _Copier:
 
     def enter(self, punctuation: int) -> None:
         """Go into a container, if it may be this deep, and pay for its brackets, commas and colons."""
-        if len(self.place) >= self.deepest:
-            raise self.refusal(f"is nested more than {self.deepest} levels deep; flatten it")
+        if len(self.place) >= self.max_depth:
+            raise self.refusal(f"is nested more than {self.max_depth} levels deep; flatten it")
         self.spend(punctuation)
 
     def spend(self, size: int) -> None:
@@ -199,7 +199,7 @@ class _Copier:
 
     def require(self, size: int) -> None:
         if size > self.bytes_left:
-            raise self.refusal(f"here the value passes its limit of {self.largest_bytes} bytes; send less")
+            raise self.refusal(f"here the value passes its limit of {self.max_bytes} bytes; send less")
 
     def refusal(self, reason: str) -> InvalidArgument:
         return InvalidArgument(f"{_shown(self.place)}: {reason}")
@@ -220,7 +220,7 @@ def how(value: object) -> str:
 def _shown(place: Sequence[str | int]) -> str:
     """The place as `$.entries[3].title`, short and printable whatever the keys are."""
     path = "$" + "".join(map(_step, place))
-    return path if len(path) <= LONGEST_PLACE else f"{path[:LONGEST_PLACE]}..."
+    return path if len(path) <= MAX_PLACE_LENGTH else f"{path[:MAX_PLACE_LENGTH]}..."
 
 
 def _step(part: str | int) -> str:
@@ -228,4 +228,4 @@ def _step(part: str | int) -> str:
         return f"[{part}]"
     if PLAIN_KEY.fullmatch(part):
         return f".{part}"
-    return f"[{json.dumps(part[:LONGEST_KEY_SHOWN])}]"
+    return f"[{json.dumps(part[:MAX_KEY_SHOWN_LENGTH])}]"

@@ -14,7 +14,7 @@ from duly.formatting import counted, when
 __all__ = [
     "ALIVE_SECONDS",
     "LOCKED",
-    "MOST_COUNTED",
+    "MAX_COUNTED",
     "Cause",
     "Explanation",
     "explained",
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
-MOST_COUNTED = 10_000  # of those that go first
-MOST_NAMED = 3
+MAX_COUNTED = 10_000  # of those that go first
+MAX_NAMED = 3
 LOCKED = (
     "another transaction has its row locked this instant: claims and sweeps pass over it until that ends; open "
     "transactions are named by: duly doctor"
@@ -86,8 +86,8 @@ def in_zone(row: Mapping[str, Any], zone: tzinfo | None) -> dict[str, Any]:
 
 def go_first(ahead: int, one: str, many: str) -> str:
     """How many go first, as far as we count."""
-    if ahead > MOST_COUNTED:
-        return f"more than {MOST_COUNTED} {many} go first"
+    if ahead > MAX_COUNTED:
+        return f"more than {MAX_COUNTED} {many} go first"
     return counted(ahead, f"{one} goes first", f"{many} go first")
 
 
@@ -113,7 +113,7 @@ def no_worker(stopping: Sequence[str], does: str = "") -> str:
 
 def names(several: Sequence[str]) -> str:
     """The first few names, and how many more."""
-    shown = list(several[:MOST_NAMED])
-    if len(several) > MOST_NAMED:
-        shown.append(f"{len(several) - MOST_NAMED} more")
+    shown = list(several[:MAX_NAMED])
+    if len(several) > MAX_NAMED:
+        shown.append(f"{len(several) - MAX_NAMED} more")
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -31,15 +31,15 @@ import structlog
 
 from duly.settings import Settings
 
-__all__ = ["LONGEST_LINE", "Log", "Trace", "configure_logs", "get_log", "masked"]
+__all__ = ["MAX_LINE_LENGTH", "Log", "Trace", "configure_logs", "get_log", "masked"]
 
-LONGEST_LINE = 16_384  # bytes, the newline included
-LONGEST_TRACE = 8_192  # characters, as everything below
-LONGEST_TEXT = 4_096
-LONGEST_KEY = 100
-LONGEST_READ = 262_144  # of a text, before it is masked: nobody reads on, and masking takes time
+MAX_LINE_LENGTH = 16_384  # bytes, the newline included
+MAX_TRACE_LENGTH = 8_192  # characters, as everything below
+MAX_TEXT_LENGTH = 4_096
+MAX_KEY_LENGTH = 100
+MAX_READ_LENGTH = 262_144  # of a text, before it is masked: nobody reads on, and masking takes time
 BUDGETS = (15_600, 6_000, 2_400, 960)  # what a line may spend; an escape can cost ten bytes a character, hence the last
-DEEPEST = 6
+MAX_DEPTH = 6
 CUT = "…"
 MASK = "***"
 WORDS = ("debug", "info", "warning", "error", "critical", "exception", "bind")
@@ -169,7 +169,7 @@ class Output(logging.Handler):
         try:
             told = told_by(method_name, event_dict)
             lines = (self.render(fitted(told, budget)) for budget in BUDGETS)
-            return next(line for line in lines if len(encoded(line, self.encoding)) < LONGEST_LINE)
+            return next(line for line in lines if len(encoded(line, self.encoding)) < MAX_LINE_LENGTH)
         except Exception as failure:
             return self.render(fitted({**head(time.time(), method_name), "error": described(failure)}, BUDGETS[-1]))
 
@@ -328,7 +328,7 @@ class Cleaner:
 
     def __init__(self, budget: int) -> None:
         self.left = budget
-        self.longest = budget * 5 // 9  # for any one text: something is left for the others
+        self.max_length = budget * 5 // 9  # for any one text: something is left for the others
 
     def mapping(self, values: Mapping[Any, Any], depth: int) -> Json:
         """An object, its secrets masked by name; what the budget has no room for is left out, and that is said."""
@@ -338,7 +338,7 @@ class Cleaner:
                 copy[CUT] = CUT
                 break
             name = textual(name)
-            key = self.text(name, LONGEST_KEY)
+            key = self.text(name, MAX_KEY_LENGTH)
             self.left -= 4  # two quotes, a colon and a comma
             copy[key] = MASK if SECRET_NAME.search(name) else self.value(value, depth, is_trace=(depth, name) == TRACE)
         return copy
@@ -359,7 +359,7 @@ class Cleaner:
         try:
             return self.trace(str(value)) if is_trace else self.plain(value, depth)
         except Exception:
-            return self.text(unprintable(value), LONGEST_KEY)
+            return self.text(unprintable(value), MAX_KEY_LENGTH)
 
     def plain(self, value: object, depth: int) -> Any:
         """As `value`, for values that behave."""
@@ -372,7 +372,7 @@ class Cleaner:
                 return int(value)
             case float() if math.isfinite(value):
                 return float(value)
-            case dict() | list() | tuple() | set() | frozenset() if depth >= DEEPEST:
+            case dict() | list() | tuple() | set() | frozenset() if depth >= MAX_DEPTH:
                 return CUT
             case dict():
                 return self.mapping(cast("dict[Any, Any]", value), depth + 1)
@@ -381,20 +381,20 @@ class Cleaner:
             case _:
                 return self.text(shown(value))
 
-    def text(self, text: str, longest: int = LONGEST_TEXT) -> str:
+    def text(self, text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
         """A text, written so that it can be, and cut at its end."""
-        clean, room = writable(text), self.room(longest)
+        clean, room = writable(text), self.room(max_length)
         return self.spend(clean if len(clean) <= room else clean[:room] + CUT)
 
     def trace(self, text: str) -> str:
         """A trace, cut in its middle: it begins with the cause and ends with what came of it."""
-        clean, room = writable(text), self.room(LONGEST_TRACE)
+        clean, room = writable(text), self.room(MAX_TRACE_LENGTH)
         ending = len(clean) - (room - room // 4)
         return self.spend(clean if len(clean) <= room else f"{clean[: room // 4]}\n{CUT}\n{clean[ending:]}")
 
-    def room(self, longest: int) -> int:
+    def room(self, max_length: int) -> int:
         """How long a text may be here and now."""
-        return max(0, min(longest, self.longest, self.left))
+        return max(0, min(max_length, self.max_length, self.left))
 
     def spend(self, text: str) -> str:
         """Take the text off the budget."""
@@ -418,7 +418,7 @@ def shape_of(value: object) -> Callable[[Any], str]:
         case UUID() | PurePath() | Decimal() | timedelta():
             return str
         case bytes() | bytearray():
-            return lambda known: repr(bytes(known[:LONGEST_READ]))
+            return lambda known: repr(bytes(known[:MAX_READ_LENGTH]))
         case _:
             return repr
 
@@ -449,10 +449,10 @@ def writable(text: str) -> str:
 
 def masked(text: str) -> str:
     """The text without the passwords and keys in it; of a very long one only the beginning."""
-    if len(text) <= LONGEST_READ:
+    if len(text) <= MAX_READ_LENGTH:
         return without_secrets(text)
     # the @ stands for the one that would have ended a password, had we not cut before it
-    return without_secrets(text[:LONGEST_READ] + "@")
+    return without_secrets(text[:MAX_READ_LENGTH] + "@")
 
 
 def without_secrets(text: str) -> str:

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
-from duly.backoff import LONGEST_SECONDS
-from duly.canonical_json import LARGEST_BYTES, Json, checked_json
+from duly.backoff import MAX_SECONDS
+from duly.canonical_json import MAX_BYTES, Json, checked_json
 from duly.errors import DulyError, InvalidArgument, InvalidResult
 from duly.tracebacks import traceback_text
 
 __all__ = [
-    "LONGEST_TEXT",
+    "MAX_TEXT_LENGTH",
     "RAISABLE",
     "UNSTORABLE",
     "Cancelled",
@@ -50,8 +50,8 @@ __all__ = [
     "outcome_of_exception",
 ]
 
-LONGEST_TEXT = 2048
-LONGEST_CODE = 64
+MAX_TEXT_LENGTH = 2048
+MAX_CODE_LENGTH = 64
 CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # what no text in PostgreSQL holds
 WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # in HTTPStatusError: HTTP, Status, Error
@@ -61,9 +61,9 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-def clean_text(text: str, longest: int = LONGEST_TEXT) -> str:
+def clean_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
     """The text as PostgreSQL can store it: cut to length, with U+FFFD for every NUL and lone surrogate."""
-    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text[:longest])
+    return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text[:max_length])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def checked_result(result: object) -> Json:
 def invalid_result(reason: str) -> InvalidResult:
     """The refusal of a result."""
     return InvalidResult(
-        f"the handler's result cannot be stored: {reason}. A result is JSON of at most {LARGEST_BYTES} bytes; "
+        f"the handler's result cannot be stored: {reason}. A result is JSON of at most {MAX_BYTES} bytes; "
         "store more elsewhere and return its name"
     )
 
@@ -137,8 +137,8 @@ class Later(Exception):
     seconds: float
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seconds <= LONGEST_SECONDS:  # false for NaN too
-            raise InvalidArgument(f"Later({self.seconds}): seconds must be between 0 and {LONGEST_SECONDS:.0f}")
+        if not 0 <= self.seconds <= MAX_SECONDS:  # false for NaN too
+            raise InvalidArgument(f"Later({self.seconds}): seconds must be between 0 and {MAX_SECONDS:.0f}")
 
     def __reduce__(self) -> tuple[type["Later"], tuple[float]]:
         return type(self), (self.seconds,)
@@ -234,5 +234,5 @@ def failure_of(error: BaseException) -> Failed:
 def code_of_class(kind: type[BaseException]) -> str:
     """The name of an exception as a code: ConnectionError is CONNECTION_ERROR."""
     words = NOT_IN_A_CODE.sub("_", WORD_BEGINS.sub("_", kind.__name__).upper()).strip("_")
-    code = words[:LONGEST_CODE].rstrip("_")
-    return code if CODE.fullmatch(code) else f"ERROR_{code}"[:LONGEST_CODE].rstrip("_")
+    code = words[:MAX_CODE_LENGTH].rstrip("_")
+    return code if CODE.fullmatch(code) else f"ERROR_{code}"[:MAX_CODE_LENGTH].rstrip("_")

@@ -15,10 +15,10 @@ import orjson
 from duly.errors import InvalidArgument
 from duly.outcomes import UNSTORABLE
 
-__all__ = ["MOST_ROWS", "Page", "checked_most", "page_of", "place_of", "read_place"]
+__all__ = ["MAX_ROWS", "Page", "checked_limit", "page_of", "place_of", "read_place"]
 
-MOST_ROWS = 1000
-LONGEST_PLACE = 512
+MAX_ROWS = 1000
+MAX_PLACE_LENGTH = 512
 
 T = TypeVar("T")
 Place = tuple[Any, ...]
@@ -32,17 +32,17 @@ class Page(Generic[T]):
     next: str | None = None
 
 
-def checked_most(most: int) -> int:
+def checked_limit(limit: int) -> int:
     """A page's size, or a refusal."""
-    if not 1 <= most <= MOST_ROWS:
-        raise InvalidArgument(f"a page of {most} rows: a page has between 1 and {MOST_ROWS}")
-    return most
+    if not 1 <= limit <= MAX_ROWS:
+        raise InvalidArgument(f"a page of {limit} rows: a page has between 1 and {MAX_ROWS}")
+    return limit
 
 
-def page_of(rows: Sequence[T], most: int, place: Callable[[T], Place]) -> Page[T]:
+def page_of(rows: Sequence[T], limit: int, place: Callable[[T], Place]) -> Page[T]:
     """A page of at most `most`, made of rows that were asked for with one more, which shows whether there are more."""
-    items = rows[:most]
-    return Page(items, place_of(*place(items[-1])) if len(rows) > most and items else None)
+    items = rows[:limit]
+    return Page(items, place_of(*place(items[-1])) if len(rows) > limit and items else None)
 
 
 def place_of(*key: object) -> str:
@@ -53,7 +53,7 @@ def place_of(*key: object) -> str:
 def read_place(place: str, *kinds: Callable[[str], Any]) -> Place:
     """The key that a place stands for, each part read by its kind; InvalidArgument when it is none of ours."""
     try:
-        if len(place) > LONGEST_PLACE:
+        if len(place) > MAX_PLACE_LENGTH:
             raise ValueError
         parts = orjson.loads(base64.b64decode(place + "=" * (-len(place) % 4), altchars=b"-_", validate=True))
         return tuple(storable(kind(part)) for kind, part in zip(kinds, parts, strict=True))

@@ -8,7 +8,7 @@ from duly.errors import RateLimited
 
 __all__ = ["RETRY_SECONDS", "Rate"]
 
-MOST_PEOPLE = 10_000
+MAX_PEOPLE = 10_000
 RETRY_SECONDS = 1  # by then there is room for one more
 
 
@@ -26,7 +26,7 @@ class Rate:
         left, since = self.buckets.pop(who, (float(self.burst), now))
         left, now = min(self.burst, left + max(0.0, now - since) * self.per_second), max(now, since)
         self.buckets[who] = (left - 1 if left >= 1 else left, now)
-        while len(self.buckets) > MOST_PEOPLE:
+        while len(self.buckets) > MAX_PEOPLE:
             self.buckets.popitem(last=False)
         if left < 1:
             raise RateLimited(f"more than {self.burst} requests at once; ask again in {RETRY_SECONDS} s")

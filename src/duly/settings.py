@@ -24,7 +24,7 @@ from duly.errors import Misconfigured
 __all__ = [
     "DATABASE_VARIABLES",
     "DEFAULT_PORT",
-    "LONGEST_WORKER_ID",
+    "MAX_WORKER_ID_LENGTH",
     "OPENAI_RETRIES",
     "OPENAI_WAIT_SECONDS",
     "OUR_SCHEMAS",
@@ -51,7 +51,7 @@ WEEK_SECONDS = 604_800
 OPENAI_RETRIES, OPENAI_WAIT_SECONDS = 1, 2.0  # how often a model is asked again, and how long is waited before
 STUCK_SECONDS = 900  # the posts contract: 0 documents in PROCESSING for longer
 SHOWN_CHARACTERS = 100
-LONGEST_WORKER_ID = 200
+MAX_WORKER_ID_LENGTH = 200
 PREFIX = "DULY_"
 INTERNAL = re.compile(r"DULY_(COMMAND|CRASHPOINT|LIFELINE|PYTHON|UPDATE_GOLDEN|TEST_\w+)")  # read, and no settings
 
@@ -100,13 +100,13 @@ def name_other_than(*taken: str) -> str:
 
 def is_worker_id(name: str) -> bool:
     """May a worker be called so? What a line cannot show is no name; every claim asks again."""
-    return 0 < len(name) <= LONGEST_WORKER_ID and name.isprintable() and not name.isspace()
+    return 0 < len(name) <= MAX_WORKER_ID_LENGTH and name.isprintable() and not name.isspace()
 
 
 def checked_worker_name(name: str) -> str:
     """A worker's name as the environment may give it: what we append begins with a slash."""
     if "/" in name or not is_worker_id(name):
-        raise ValueError(f"must be 1 to {LONGEST_WORKER_ID} printable characters without /, and not only blanks")
+        raise ValueError(f"must be 1 to {MAX_WORKER_ID_LENGTH} printable characters without /, and not only blanks")
     return name
 
 
@@ -131,7 +131,7 @@ StateName = Annotated[
 WorkerName = Annotated[
     str,
     AfterValidator(checked_worker_name),
-    Accepts(f"1 to {LONGEST_WORKER_ID} printable characters without /, and not only blanks"),
+    Accepts(f"1 to {MAX_WORKER_ID_LENGTH} printable characters without /, and not only blanks"),
 ]
 Seconds = Annotated[
     float,
@@ -784,13 +784,13 @@ class Settings(BaseSettings):
     @classmethod
     def must_end_before_the_reading_does(cls, seconds: float, info: ValidationInfo) -> float:
         """All tries together end before the worker's own limits do, so that their failure has its own name."""
-        longest = seconds * (OPENAI_RETRIES + 1) + OPENAI_WAIT_SECONDS
+        max_length = seconds * (OPENAI_RETRIES + 1) + OPENAI_WAIT_SECONDS
         for name in ("posts_analyzer_seconds", "posts_lease_seconds"):
             limit = info.data.get(name)
-            if info.data.get("posts_analyzer") == "openai" and limit and longest >= limit:
+            if info.data.get("posts_analyzer") == "openai" and limit and max_length >= limit:
                 raise ValueError(
                     f"{OPENAI_RETRIES + 1} tries of {seconds:.10g} s and {OPENAI_WAIT_SECONDS:.10g} s between them "
-                    f"take {longest:.10g} s, which must be less than {variables_of(name)[0]}={limit:.10g}; set it "
+                    f"take {max_length:.10g} s, which must be less than {variables_of(name)[0]}={limit:.10g}; set it "
                     f"below {(limit - OPENAI_WAIT_SECONDS) / (OPENAI_RETRIES + 1):.10g}, or raise the other"
                 )
         return seconds

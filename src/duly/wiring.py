@@ -17,7 +17,7 @@ from duly.extras import install
 from duly.jobs.work import JobWork
 from duly.launcher import ROOT
 from duly.lease.operations import LeaseTable
-from duly.lease.work import Pace, Work
+from duly.lease.work import Tuning, Work
 from duly.outbox.channel import Channel
 from duly.settings import Settings
 
@@ -43,8 +43,10 @@ READ_AHEAD = 8  # sessions; the rest are left to other workers
 
 def ledger(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """The jobs that this app has handlers for; without any, what dead workers held still comes back."""
-    pace = Pace(poll_seconds=settings.poll_seconds, sweep_seconds=settings.sweep_seconds, slots=settings.worker_slots)
-    return JobWork(app.handlers(), pace, api_role=settings.api_role, on_failure=app.failure_hooks)
+    tuning = Tuning(
+        poll_seconds=settings.poll_seconds, sweep_seconds=settings.sweep_seconds, slots=settings.worker_slots
+    )
+    return JobWork(app.handlers(), tuning, api_role=settings.api_role, on_failure=app.failure_hooks)
 
 
 def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
@@ -54,7 +56,7 @@ def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     from duly.storage import open_objects
 
     lease = settings.posts_lease_seconds
-    pace = Pace(
+    tuning = Tuning(
         lease_seconds=lease,
         heartbeat_seconds=lease / 4,
         poll_seconds=settings.poll_seconds,
@@ -63,7 +65,7 @@ def posts(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     )
     return PostWork(
         analyzer_of(settings),
-        pace,
+        tuning,
         objects=open_objects(settings),
         analyzer_seconds=settings.posts_analyzer_seconds,
         alerts=Alerts(settings.alert_channel, settings.alert_recipient or OPERATOR),
@@ -98,7 +100,7 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
 
     reads_file = takes_fixture(settings, once=once)
     reader = FixtureReader(fixture_path(settings)) if reads_file else photographs(settings)
-    pace = Pace(
+    tuning = Tuning(
         lease_seconds=settings.lease_timeout_seconds,
         heartbeat_seconds=settings.lease_heartbeat_seconds if settings.enable_lease_heartbeat else None,
         poll_seconds=settings.ingest_poll_seconds,
@@ -116,7 +118,7 @@ def ingest(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
         once=once,
     )
     return CaptureWork(
-        NoiseReader(reader, settings.chaos_seed) if settings.enable_chaos_parser else reader, pace, rules
+        NoiseReader(reader, settings.chaos_seed) if settings.enable_chaos_parser else reader, tuning, rules
     )
 
 
@@ -190,10 +192,10 @@ def scheduler(settings: Settings, app: App, once: bool) -> Work:  # noqa: ARG001
     """Schedules whose next runs are to be made, and runs whose reminder is due."""
     from duly.apps.scheduler.work import ScheduleWork
 
-    pace = Pace(
+    tuning = Tuning(
         poll_seconds=settings.poll_seconds, sweep_seconds=settings.sweep_seconds, slots=settings.scheduler_slots
     )
-    return ScheduleWork(pace, horizon=timedelta(seconds=settings.scheduler_horizon_seconds))
+    return ScheduleWork(tuning, horizon=timedelta(seconds=settings.scheduler_horizon_seconds))
 
 
 def channels_of(settings: Settings) -> dict[str, Channel]:
@@ -247,14 +249,14 @@ def telegram_of(settings: Settings) -> Channel:
 
 
 def sender(
-    settings: Settings, name: str, of: LeaseTable, wakes: str | None = None, retain_days: int | None = None
+    settings: Settings, name: str, table: LeaseTable, wakes: str | None = None, retain_days: int | None = None
 ) -> Work:
     """Messages of one table that are due."""
     from duly.outbox.answer_links import Links
     from duly.outbox.sender import SendWork
 
     lease = settings.sender_lease_seconds
-    pace = Pace(
+    tuning = Tuning(
         lease_seconds=lease,
         heartbeat_seconds=lease / 4,
         poll_seconds=settings.poll_seconds,
@@ -263,9 +265,9 @@ def sender(
     )
     return SendWork(
         name,
-        of,
+        table,
         channels_of(settings),
-        pace,
+        tuning,
         wakes=wakes,
         seconds=lease / 2,
         retain_days=retain_days,

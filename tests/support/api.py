@@ -155,10 +155,10 @@ def on_background_loop(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
 # A real server --------------------------------------------------------------------------------------------------------
 
 
-def ask_until_refused(ask: Callable[[], httpx2.Response], most: int = 1000) -> list[httpx2.Response]:
+def ask_until_refused(ask: Callable[[], httpx2.Response], limit: int = 1000) -> list[httpx2.Response]:
     """Ask again and again until it is too much: on a slow machine that takes more, for the rate goes on meanwhile."""
     answers = [ask()]
-    while answers[-1].status_code != 429 and len(answers) < most:
+    while answers[-1].status_code != 429 and len(answers) < limit:
         answers.append(ask())
     return answers
 

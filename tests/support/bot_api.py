@@ -448,7 +448,7 @@ class FakeTelegram:
 
     async def find_updates(self, given: Json) -> list[Json]:
         """The updates from an offset on, waited for so long."""
-        offset, most = int(given.get("offset", 0)), int(given.get("limit", 100))
+        offset, limit = int(given.get("offset", 0)), int(given.get("limit", 100))
         with self.changed:
             self.updates = [update for update in self.updates if update["update_id"] >= offset]
             self.changed.notify_all()
@@ -458,7 +458,7 @@ class FakeTelegram:
             with suppress(TimeoutError):
                 async with asyncio.timeout(deadline - self.loop.time()):
                     await news.wait()
-        return self.updates[:most]
+        return self.updates[:limit]
 
     def do_set_webhook(self, given: Json) -> bool:
         """From now on updates are posted; this server is one of one's own, which takes http as well."""

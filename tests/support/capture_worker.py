@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from duly.apps.ingest.reading import Captured, Input, Page
 from duly.apps.ingest.work import CaptureWork, Rules
-from duly.lease.work import Pace, Work
+from duly.lease.work import Tuning, Work
 from tests.support.processes import pause, print_line
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 
-__all__ = ["EXITED", "PACE", "CaptureWorkerPool", "Way", "day_of", "users"]
+__all__ = ["EXITED", "TUNING", "CaptureWorkerPool", "Way", "day_of", "users"]
 
-PACE = Pace(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
+TUNING = Tuning(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
 RULES = Rules()
 A_THOUSAND = 1000
 EXITED = 7  # the status of a process that a session ends
@@ -100,7 +100,7 @@ def works(settings: WorkerSettings) -> list[Work]:
     """Read sessions, as these settings say."""
     of_rules = {field.name for field in fields(Rules)} & settings.keys()
     rules = replace(RULES, **{name: type(getattr(RULES, name))(settings.pop(name)) for name in of_rules})
-    return [CaptureWork(Told(), with_pace(PACE, settings), rules)]
+    return [CaptureWork(Told(), with_pace(TUNING, settings), rules)]
 
 
 def main() -> None:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from duly.apps.posts.reading import Mood, Reading
 from duly.apps.posts.rules import fallback_reading
 from duly.apps.posts.work import PostWork
-from duly.lease.work import Pace, Work
+from duly.lease.work import Tuning, Work
 from tests.support.processes import pause, print_line
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 
-__all__ = ["EXITED", "PACE", "PostWorkerPool", "Told"]
+__all__ = ["EXITED", "TUNING", "PostWorkerPool", "Told"]
 
-PACE = Pace(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
+TUNING = Tuning(lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100)
 EXITED = 7  # the status of a process that a caption ends
 
 
@@ -70,7 +70,7 @@ def wedge(gate: str) -> None:
 def works(settings: WorkerSettings) -> list[Work]:
     """Read posts, as these settings say."""
     seconds = float(settings.pop("analyzer_seconds", "20"))
-    return [PostWork(Told(), with_pace(PACE, settings), analyzer_seconds=seconds)]
+    return [PostWork(Told(), with_pace(TUNING, settings), analyzer_seconds=seconds)]
 
 
 def warm_up() -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from duly.lease.work import Pace, Work
+from duly.lease.work import Tuning, Work
 from duly.logging import configure_logs
 from duly.settings import load_settings
 from duly.worker.runner import run_worker
@@ -48,10 +48,10 @@ def run(works: Callable[[WorkerSettings], Sequence[Work]]) -> None:
     print_line("end")
 
 
-def with_pace(pace: Pace, settings: WorkerSettings) -> Pace:
+def with_pace(tuning: Tuning, settings: WorkerSettings) -> Tuning:
     """Take what belongs to a pace out of the settings, and change the pace accordingly."""
-    wanted = {name: settings.pop(name) for name in list(settings) if hasattr(pace, name)}
-    return replace(pace, **{name: type(getattr(pace, name))(value) for name, value in wanted.items()})
+    wanted = {name: settings.pop(name) for name in list(settings) if hasattr(tuning, name)}
+    return replace(tuning, **{name: type(getattr(tuning, name))(value) for name, value in wanted.items()})
 
 
 # In a test: many workers ----------------------------------------------------------------------------------------------

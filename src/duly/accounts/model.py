@@ -34,7 +34,7 @@ SCOPES = frozenset({"admin", *(f"{domain}:{right}" for domain in DOMAINS for rig
 SECRET_BYTES = 32
 PREFIX_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 KEY = re.compile(r"(duly_[a-z0-9]{12})_[A-Za-z0-9_-]{43}")
-LONGEST_URL = 2048
+MAX_URL_LENGTH = 2048
 WEBHOOK_SECRET = re.compile(r"whsec_([A-Za-z0-9+/=]{32,100})")
 QUIET = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
@@ -171,9 +171,9 @@ def checked_url(url: str) -> None:
     except ValueError:
         is_address = False
     written = url.isascii() and url.isprintable() and " " not in url and url.startswith(("https://", "http://"))
-    if not is_address or not written or len(url) > LONGEST_URL:
+    if not is_address or not written or len(url) > MAX_URL_LENGTH:
         raise InvalidArgument(
-            f"a webhook's address begins with https:// or http:// and has at most {LONGEST_URL} characters, as in "
+            f"a webhook's address begins with https:// or http:// and has at most {MAX_URL_LENGTH} characters, as in "
             f"https://example.com/hooks; not {url[:80]!a}"
         )
 

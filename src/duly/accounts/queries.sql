@@ -16,7 +16,7 @@ limit 1;
 -- Oldest first, from a place onwards.
 select * from duly.orgs where (created_at, id) > (%(after_at)s, %(after_id)s)
 order by created_at, id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: create_user
 -- The unique uid decides who made it; nothing returned means it was there.
@@ -59,7 +59,7 @@ update "user".users set telegram_id = null where uid = %(uid)s returning *;
 -- In the order they came, from a place onwards.
 select * from "user".users where id > %(after_id)s
 order by id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: create_calendar
 -- One address a person: a new one takes the place of the old one, which opens nothing any more. Only its hash goes in.
@@ -93,7 +93,7 @@ select id, name, prefix, scopes, org_id, user_id, created_at, expires_at, revoke
     (select u.uid from "user".users as u where u.id = user_id) as uid
 from duly.api_keys where (created_at, id) > (%(after_at)s, %(after_id)s)
 order by created_at, id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: find_live_key
 -- A key opens doors only until it is revoked or expires, by the database's clock.

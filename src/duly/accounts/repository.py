@@ -54,9 +54,9 @@ async def find_org(connection: Connection, name: str) -> Org | None:
     return Org(**row) if row else None
 
 
-async def list_orgs(connection: Connection, after: tuple[datetime, UUID] = START, most: int = 1000) -> Sequence[Org]:
+async def list_orgs(connection: Connection, after: tuple[datetime, UUID] = START, limit: int = 1000) -> Sequence[Org]:
     """A page of orgs."""
-    rows = await get_rows(connection, SQL.list_orgs, after_at=after[0], after_id=after[1], most=most)
+    rows = await get_rows(connection, SQL.list_orgs, after_at=after[0], after_id=after[1], limit=limit)
     return [Org(**row) for row in rows]
 
 
@@ -125,9 +125,9 @@ async def unlink(connection: Connection, uid: str) -> User | None:
     return User(**row) if row else None
 
 
-async def list_users(connection: Connection, after: int = 0, most: int = 1000) -> Sequence[User]:
+async def list_users(connection: Connection, after: int = 0, limit: int = 1000) -> Sequence[User]:
     """A page of people."""
-    return [User(**row) for row in await get_rows(connection, SQL.list_users, after_id=after, most=most)]
+    return [User(**row) for row in await get_rows(connection, SQL.list_users, after_id=after, limit=limit)]
 
 
 async def create_calendar(connection: Connection, user_id: int, token: str) -> None:
@@ -171,9 +171,11 @@ async def create_key(
     return ApiKey(**row)
 
 
-async def list_keys(connection: Connection, after: tuple[datetime, UUID] = START, most: int = 1000) -> Sequence[ApiKey]:
+async def list_keys(
+    connection: Connection, after: tuple[datetime, UUID] = START, limit: int = 1000
+) -> Sequence[ApiKey]:
     """A page of keys, without their secrets."""
-    rows = await get_rows(connection, SQL.list_keys, after_at=after[0], after_id=after[1], most=most)
+    rows = await get_rows(connection, SQL.list_keys, after_at=after[0], after_id=after[1], limit=limit)
     return [ApiKey(**row) for row in rows]
 
 

@@ -14,11 +14,11 @@ from typing import Any
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, change, get_rows, get_value
 
-__all__ = ["LONGEST_TOKEN", "Link", "add_link_key", "list_link_keys", "read_link", "rotate_link_keys", "sign_link"]
+__all__ = ["MAX_TOKEN_LENGTH", "Link", "add_link_key", "list_link_keys", "read_link", "rotate_link_keys", "sign_link"]
 
 SQL = load_queries(__file__, "signed_links.sql")
 PURPOSE = "duly.answer"  # a signature made for something else is none here
-LONGEST_TOKEN = 1000
+MAX_TOKEN_LENGTH = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def read_link(keys: Sequence[bytes], token: str) -> Link | None:
     """What a token stands for; None for anything that we did not sign."""
     from itsdangerous import BadData, URLSafeSerializer
 
-    if len(token) > LONGEST_TOKEN or not token.isascii():
+    if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
         return None
     try:
         uid, run, action, key, until, given = URLSafeSerializer(list(keys), salt=PURPOSE).loads(token)

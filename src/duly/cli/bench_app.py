@@ -37,7 +37,7 @@ def ledger(
     singles: Annotated[int, typer.Option(min=1, help="Jobs that are enqueued one by one.")] = 2_000,
     pickups: Annotated[int, typer.Option(min=2, help="Jobs that an idle worker picks up.")] = 2_000,
     least_gap_ms: Annotated[float, typer.Option(min=0, help="The shortest gap between two of these.")] = 5.0,
-    most_gap_ms: Annotated[float, typer.Option(min=0, help="The longest gap between two of these.")] = 25.0,
+    max_gap_ms: Annotated[float, typer.Option(min=0, help="The longest gap between two of these.")] = 25.0,
     rows: Annotated[int, typer.Option(min=1, help="Rows of a full table.")] = 1_000_000,
     snapshot_jobs: Annotated[
         int, typer.Option(min=1, help="Jobs that are drained while a snapshot is held.")
@@ -57,7 +57,7 @@ def ledger(
         "singles": singles,
         "pickups": pickups,
         "least-gap-ms": least_gap_ms,
-        "most-gap-ms": most_gap_ms,
+        "most-gap-ms": max_gap_ms,
         "rows": rows,
         "snapshot-jobs": snapshot_jobs,
         "warm-waves": warm_waves,

@@ -38,7 +38,7 @@ def list_expenses(
 
     async def question(pool: Pool) -> Page[Expense]:
         owner = await owner_of(pool, uid)
-        return await service.list_expenses(pool, owner, between=bounds, place=place, most=limit)
+        return await service.list_expenses(pool, owner, between=bounds, place=place, limit=limit)
 
     tell_page(as_api(question), COLUMNS, as_json)
 

@@ -36,9 +36,9 @@ from duly.errors import InvalidArgument, MissingExtra, TooLarge
 from duly.explain import Explanation
 from duly.formatting import counted
 from duly.lease.timeline import Transition
-from duly.paging import MOST_ROWS, Page
+from duly.paging import MAX_ROWS, Page
 from duly.settings import Settings, load_settings
-from duly.storage import LARGEST_PHOTO_BYTES, Screenshot, clean_screenshot, open_objects
+from duly.storage import MAX_PHOTO_BYTES, Screenshot, clean_screenshot, open_objects
 from duly.wiring import states_of
 
 __all__ = [
@@ -60,7 +60,7 @@ __all__ = [
 DID_NOT_SUCCEED = 1
 DIFFERS = 1
 FIRST_REST_SECONDS = 0.05
-LONGEST_REST_SECONDS = 1.0
+MAX_REST_SECONDS = 1.0
 FINGERPRINT_SHOWN = 12
 SIGNS = {EventType.ADDED: ("+", "green"), EventType.REMOVED: ("-", "red")}
 CHANGED = ("~", "yellow")
@@ -91,8 +91,8 @@ def capture_data(fixture: Path, user: str, wait: float | None, as_json: bool) ->
 
 def capture_photographs(images: Sequence[Path], user: str, wait: float | None, as_json: bool) -> None:
     """Give photographs of a day, and say what came of it."""
-    if len(images) > service.MOST_IMAGES:
-        raise InvalidArgument(f"{len(images)} photographs: a session takes at most {service.MOST_IMAGES}")
+    if len(images) > service.MAX_IMAGES:
+        raise InvalidArgument(f"{len(images)} photographs: a session takes at most {service.MAX_IMAGES}")
     cleaned = [cleaned_image(path) for path in images]
     settings = load_settings()
     if wait != 0:
@@ -168,7 +168,7 @@ async def follow(
     while session.state not in (states.done, states.failed) and (left := deadline - time.monotonic()) > 0:
         tell(int(session.state == states.processing))
         await asyncio.sleep(min(rest, left))
-        rest = min(2 * rest, LONGEST_REST_SECONDS)
+        rest = min(2 * rest, MAX_REST_SECONDS)
         session = await service.get_session(pool, schema, session.user_id, session.id)
     return session
 
@@ -176,8 +176,8 @@ async def follow(
 def image_in(path: Path) -> bytes:
     """The bytes of a file, when they are not too many for a photograph."""
     try:
-        if path.stat().st_size > LARGEST_PHOTO_BYTES:
-            raise TooLarge(f"the photograph has more than {LARGEST_PHOTO_BYTES // 1024**2} MiB; make it smaller")
+        if path.stat().st_size > MAX_PHOTO_BYTES:
+            raise TooLarge(f"the photograph has more than {MAX_PHOTO_BYTES // 1024**2} MiB; make it smaller")
         return path.read_bytes()
     except OSError as error:
         raise InvalidArgument(f"cannot be read: {error.strerror or type(error).__name__}") from None
@@ -200,7 +200,7 @@ def day_of(session: Session) -> date:
 
 def list_sessions(user: str, limit: int, place: str | None, as_json: bool) -> None:
     """Show a page of sessions, and where the next begins."""
-    page = ask_about(user, lambda pool, schema, who: service.list_sessions(pool, schema, who, place=place, most=limit))
+    page = ask_about(user, lambda pool, schema, who: service.list_sessions(pool, schema, who, place=place, limit=limit))
     columns = ("id", "state", "created_at", "closed_at", "outcome", "schedule_date", "version", "error")
 
     def row(session: Session) -> list[object]:
@@ -236,7 +236,7 @@ def show_timeline(given: IdPrefix, as_json: bool) -> None:
 
     async def read(pool: Pool, place: str | None) -> Page[Transition]:
         key = await service.resolve_id(pool, schema, given)
-        return await service.list_transitions(pool, schema, None, key, place=place, most=MOST_ROWS)
+        return await service.list_transitions(pool, schema, None, key, place=place, limit=MAX_ROWS)
 
     tell_timeline(read, as_json)
 
@@ -271,7 +271,7 @@ def list_versions(day: str, user: str, limit: int, place: str | None, as_json: b
     """Show a page of versions, and where the next begins."""
     when = checked_day(day)
     page = ask_about(
-        user, lambda pool, schema, who: service.list_versions(pool, schema, who, when, place=place, most=limit)
+        user, lambda pool, schema, who: service.list_versions(pool, schema, who, when, place=place, limit=limit)
     )
     tell_page(
         page,
@@ -299,7 +299,7 @@ def list_events(day: str, user: str, limit: int, place: str | None, as_json: boo
     """Show a page of events, and where the next begins."""
     when = checked_day(day)
     page = ask_about(
-        user, lambda pool, schema, who: service.list_events(pool, schema, who, when, place=place, most=limit)
+        user, lambda pool, schema, who: service.list_events(pool, schema, who, when, place=place, limit=limit)
     )
     tell_page(
         page,
@@ -313,7 +313,7 @@ def list_notifications(day: str, user: str, limit: int, place: str | None, as_js
     """Show a page of messages, and where the next begins."""
     when = checked_day(day)
     page = ask_about(
-        user, lambda pool, schema, who: service.list_notifications(pool, schema, who, when, place=place, most=limit)
+        user, lambda pool, schema, who: service.list_notifications(pool, schema, who, when, place=place, limit=limit)
     )
     tell_page(
         page,

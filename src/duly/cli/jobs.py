@@ -17,7 +17,7 @@ import typer
 
 from duly.accounts.service import get_org
 from duly.backoff import Backoff, BackoffPolicy
-from duly.canonical_json import LARGEST_BYTES, Json, checked_json
+from duly.canonical_json import MAX_BYTES, Json, checked_json
 from duly.cli.asking import as_api, as_owner, as_worker
 from duly.cli.shown import (
     on_one_line,
@@ -40,8 +40,8 @@ from duly.jobs import service
 from duly.jobs.duration import seconds_of
 from duly.jobs.explain import Reason, explain
 from duly.jobs.model import ANY, DEFAULT_ORG, DeadLetters, Job, JobEvent, Limit, Options, Request, Status
-from duly.lease.work import Pace
-from duly.paging import MOST_ROWS, Page
+from duly.lease.work import Tuning
+from duly.paging import MAX_ROWS, Page
 
 __all__ = [
     "Wish",
@@ -60,10 +60,10 @@ __all__ = [
 ]
 
 DEFAULT = "default"  # the org of whoever has no tenants
-LONGEST_ACTOR = 255
-LONGEST_INPUT = 8 * LARGEST_BYTES  # blanks and escapes do not count, but we do not read for ever
+MAX_ACTOR_LENGTH = 255
+MAX_INPUT_LENGTH = 8 * MAX_BYTES  # blanks and escapes do not count, but we do not read for ever
 FIRST_REST_SECONDS = 0.05
-LONGEST_REST_SECONDS = 1.0
+MAX_REST_SECONDS = 1.0
 DID_NOT_SUCCEED = 1
 
 Answer = TypeVar("Answer")
@@ -152,7 +152,7 @@ def list_jobs(
             finished_from=earliest,
             finished_before=latest,
             place=place,
-            most=limit,
+            limit=limit,
         ),
     )
     columns = ("id", "type", "queue", "status", "starts", "created_at", "finished_at", "last_error")
@@ -194,7 +194,7 @@ def show_timeline(given: IdPrefix, org: str, as_json: bool) -> None:
     async def read(pool: Pool, place: str | None) -> Page[JobEvent]:
         org_id = await org_of(pool, org)
         key = await service.resolve_id(pool, org_id, given)
-        return await service.list_events(pool, org_id, key, place=place, most=MOST_ROWS)
+        return await service.list_events(pool, org_id, key, place=place, limit=MAX_ROWS)
 
     tell_timeline(read, as_json)
 
@@ -228,7 +228,7 @@ def cancel_job(given: IdPrefix, org: str, now: bool, release_key: bool, as_json:
     tell(job, "canceled" if job.is_finished else "asked", as_json)
     if not (as_json or job.is_finished):
         owner = text_of(job.lease_owner).partition("/")[0]
-        seconds = Pace().heartbeat_seconds
+        seconds = Tuning().heartbeat_seconds
         print(f"          {owner} is told within {seconds:.0f} s; to stop it at once: --now")
 
 
@@ -362,7 +362,7 @@ async def follow(pool: Pool, job: Job, seconds: float, as_json: bool) -> Job:
             await asyncio.sleep(rest)
             seen = await service.get_job(pool, job.org_id, job.id)
             has_changed = mark_of(seen) != mark_of(job)
-            rest = FIRST_REST_SECONDS if has_changed else min(2 * rest, LONGEST_REST_SECONDS)
+            rest = FIRST_REST_SECONDS if has_changed else min(2 * rest, MAX_REST_SECONDS)
             if has_changed:
                 tell_change(seen)
             job = seen
@@ -412,18 +412,18 @@ def actor() -> str:
         name = getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as containers have them
         name = str(os.getuid())
-    return f"cli:{name}"[:LONGEST_ACTOR]
+    return f"cli:{name}"[:MAX_ACTOR_LENGTH]
 
 
 def payload_of(text: str) -> dict[str, Json]:
     """The object that was typed, or is in a file, or comes as input; refused with the place where it is not one."""
     place = "--payload"
     if text == "-":
-        place, text = "--payload -", sys.stdin.read(LONGEST_INPUT + 1)
+        place, text = "--payload -", sys.stdin.read(MAX_INPUT_LENGTH + 1)
     elif text.startswith("@"):
         place, text = f"--payload {text}", read_file(text[1:])
-    if len(text) > LONGEST_INPUT:
-        raise InvalidArgument(f"{place}: longer than {LONGEST_INPUT} characters; a payload has at most {LARGEST_BYTES}")
+    if len(text) > MAX_INPUT_LENGTH:
+        raise InvalidArgument(f"{place}: longer than {MAX_INPUT_LENGTH} characters; a payload has at most {MAX_BYTES}")
     try:
         return checked_json(json.loads(text))
     except json.JSONDecodeError as error:
@@ -439,7 +439,7 @@ def read_file(name: str) -> str:
     """The beginning of a text file, a little more than may be."""
     try:
         with Path(name).open(encoding="utf-8") as file:
-            return file.read(LONGEST_INPUT + 1)
+            return file.read(MAX_INPUT_LENGTH + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument(f"--payload @{name}: {error}") from None
 

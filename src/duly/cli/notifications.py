@@ -30,10 +30,10 @@ def list_messages(
     if channel is not None and "\0" in channel:
         raise InvalidArgument("--channel: must be a name such as telegram")
 
-    async def question(pool: Pool, of: LeaseTable) -> Page[SentMessage]:
+    async def question(pool: Pool, table: LeaseTable) -> Page[SentMessage]:
         recipient = None if uid is None else await recipient_of(pool, uid, days)
         return await service.list_messages(
-            pool, of, status=status, channel=channel, recipient=recipient, place=place, most=limit
+            pool, table, status=status, channel=channel, recipient=recipient, place=place, limit=limit
         )
 
     columns = ("id", "created_at", "channel", "recipient", "kind", "status", "sent_at", "last_error")
@@ -78,8 +78,8 @@ def ask_of(
     """Ask about one message: by its id or the beginning of it in the outbox, by any words of messages about days."""
     given = None if days and "\0" not in key else checked_prefix(key)
 
-    async def asked(pool: Pool, of: LeaseTable) -> SentMessage:
-        return await question(pool, await service.resolve_id(pool, given) if given else key, of)
+    async def asked(pool: Pool, table: LeaseTable) -> SentMessage:
+        return await question(pool, await service.resolve_id(pool, given) if given else key, table)
 
     return ask(days, asked)
 

@@ -25,10 +25,10 @@ from duly.errors import InvalidArgument, TooLarge
 from duly.explain import Explanation
 from duly.lease.timeline import Transition
 from duly.logging import configure_logs
-from duly.paging import MOST_ROWS, Page
+from duly.paging import MAX_ROWS, Page
 from duly.settings import load_settings
 from duly.storage import open_objects
-from duly.storage.photo import LARGEST_PHOTO_BYTES, clean_photo
+from duly.storage.photo import MAX_PHOTO_BYTES, clean_photo
 from duly.wiring import works_of
 from duly.worker.runner import run_worker
 
@@ -51,8 +51,8 @@ def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as
     """Bring the image and ask for the post, as the API does."""
     checked_uid(uid)
     checked_caption(caption)
-    if image.stat().st_size > LARGEST_PHOTO_BYTES:
-        raise TooLarge(f"{image} has more than {LARGEST_PHOTO_BYTES} bytes; send a smaller one")
+    if image.stat().st_size > MAX_PHOTO_BYTES:
+        raise TooLarge(f"{image} has more than {MAX_PHOTO_BYTES} bytes; send a smaller one")
     photo, settings = clean_photo(image.read_bytes()), load_settings()
     must_have_database(settings)
     objects = open_objects(settings)
@@ -74,7 +74,7 @@ def create_post(image: Path, uid: str, caption: str, request_id: UUID | None, as
 def list_posts(author: str | None, limit: int, place: str | None, as_json: bool) -> None:
     """Show a page of posts, and where the next begins."""
     whose = None if author is None else checked_uid(author)
-    page = as_api(lambda pool: service.list_posts(pool, ANYBODY, author=whose, place=place, most=limit))
+    page = as_api(lambda pool: service.list_posts(pool, ANYBODY, author=whose, place=place, limit=limit))
     tell_page(page, ("id", "author_id", "status", "created_at", "released_at", "ai_error", "caption"), as_json)
 
 
@@ -92,7 +92,7 @@ def show_timeline(given: IdPrefix, as_json: bool) -> None:
 
     async def read(pool: Pool, place: str | None) -> Page[Transition]:
         key = await service.resolve_id(pool, ANYBODY, given)
-        return await service.list_transitions(pool, ANYBODY, key, place=place, most=MOST_ROWS)
+        return await service.list_transitions(pool, ANYBODY, key, place=place, limit=MAX_ROWS)
 
     tell_timeline(read, as_json)
 

@@ -23,7 +23,7 @@ __all__ = ["Component", "run_tree"]
 
 HURRY_SECONDS = 5.0  # how long it may take when it is told a second time
 FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 10.0
+MAX_PAUSE_SECONDS = 10.0
 HEALTHY_SECONDS = 30.0
 
 
@@ -87,7 +87,7 @@ async def keep_running(
             pause = FIRST_PAUSE_SECONDS
         report(f"{component.name} ended with status {process.returncode}; starting it again in {pause:g} s")
         await first_of(asyncio.sleep(pause), stop.wait())
-        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
 
 async def start(component: Component, lifeline_end: int, output: Output) -> asyncio.subprocess.Process:

@@ -33,7 +33,7 @@ from duly.db.pool import Pool
 from duly.errors import AlreadyAnswered, InvalidArgument
 from duly.formatting import as_called
 from duly.outcomes import Creation
-from duly.paging import MOST_ROWS, Page
+from duly.paging import MAX_ROWS, Page
 from duly.settings import load_settings
 
 __all__ = [
@@ -130,7 +130,7 @@ def list_schedules(uid: str | None, status: str | None, limit: int, place: str |
     of_status = Status(status) if status else None
 
     async def question(pool: Pool) -> Page[Schedule]:
-        return await service.list_schedules(pool, await owner_of(pool, uid), status=of_status, place=place, most=limit)
+        return await service.list_schedules(pool, await owner_of(pool, uid), status=of_status, place=place, limit=limit)
 
     tell_page(as_api(question), ("id", "uid", "status", "name", "rule", "channel", "next_at"), as_json)
 
@@ -142,7 +142,7 @@ def show_schedule(job_id: int, as_json: bool) -> None:
         schedule = await service.get_schedule(pool, None, job_id)
         found: list[Run] = []
         for status in (each for each in RunStatus if each.is_open):
-            found += (await service.list_runs(pool, None, job_id=job_id, status=status, most=MOST_ROWS)).items
+            found += (await service.list_runs(pool, None, job_id=job_id, status=status, limit=MAX_ROWS)).items
         return schedule, sorted(found, key=lambda run: (run.scheduled_at, run.id))
 
     schedule, runs = as_api(question)
@@ -202,7 +202,7 @@ def list_runs(
         owner = await owner_of(pool, uid)
         if job_id is not None:
             await service.get_schedule(pool, owner, job_id)  # or there is none
-        return await service.list_runs(pool, owner, job_id=job_id, status=of_status, place=place, most=limit)
+        return await service.list_runs(pool, owner, job_id=job_id, status=of_status, place=place, limit=limit)
 
     tell_page(
         as_api(question), ("id", "job_id", "name", "period_key", "scheduled_at", "status", "sent_at", "reason"), as_json
@@ -219,7 +219,7 @@ def list_upcoming(uid: str | None, limit: int, as_json: bool) -> None:
     """Show what is coming."""
 
     async def question(pool: Pool) -> Sequence[Any]:
-        return await service.list_upcoming(pool, await owner_of(pool, uid), most=limit)
+        return await service.list_upcoming(pool, await owner_of(pool, uid), limit=limit)
 
     columns = ("scheduled_at", "remind_at", "job_id", "name", "channel", "job_run_id", "period_key", "status")
     tell_page(Page(as_api(question), None), columns, as_json)
@@ -262,7 +262,7 @@ def undo_answer(run_id: int, as_json: bool) -> None:
 def show_timeline(run_id: int, as_json: bool) -> None:
     """Show what happened to a run."""
     tell_timeline(
-        lambda pool, place: service.list_transitions(pool, None, run_id, place=place, most=MOST_ROWS), as_json
+        lambda pool, place: service.list_transitions(pool, None, run_id, place=place, limit=MAX_ROWS), as_json
     )
 
 

@@ -47,7 +47,7 @@ STOP_SECONDS = 4.0
 LOOK_SECONDS = 0.5
 WORKER_GOODBYE_SECONDS = 8.0  # what a worker needs, past its own deadline, to give back what it holds
 BOT_GOODBYE_SECONDS = 10.0  # what it is in the middle of is brought to its end
-LONGEST_WAIT_SECONDS = 2.0  # of anything that cannot be interrupted, so that Ctrl-C is quick
+MAX_WAIT_SECONDS = 2.0  # of anything that cannot be interrupted, so that Ctrl-C is quick
 
 Beside = Callable[[asyncio.Event], Coroutine[object, object, None]]  # is told when to stop
 
@@ -168,7 +168,7 @@ async def keep_database(server: EmbeddedServer, stop: asyncio.Event) -> None:
         if not server.is_supervised():
             complain("the supervisor of PostgreSQL is gone; starting it again")
             try:
-                await asyncio.to_thread(server.ensure, LONGEST_WAIT_SECONDS)
+                await asyncio.to_thread(server.ensure, MAX_WAIT_SECONDS)
             except Unavailable as error:
                 complain(str(error))
         try:
@@ -213,7 +213,7 @@ def wait_until_ready(host: str, port: int, stop: asyncio.Event) -> bool:
     """Ask /readyz until it says yes; False when we are told to stop or it takes too long."""
     deadline = time.monotonic() + READY_SECONDS
     while not stop.is_set() and time.monotonic() < deadline:
-        connection = HTTPConnection(host, port, timeout=LONGEST_WAIT_SECONDS)
+        connection = HTTPConnection(host, port, timeout=MAX_WAIT_SECONDS)
         try:
             connection.request("GET", "/readyz")
             if connection.getresponse().status == 200:

@@ -6,7 +6,7 @@ from duly.errors import InvalidArgument, NotFound
 
 __all__ = ["find_person", "get_person", "owner_of", "telegram_id_of"]
 
-LARGEST_TELEGRAM_ID = 2**63 - 1
+MAX_TELEGRAM_ID = 2**63 - 1
 
 
 async def find_person(pool: Pool, uid: str) -> User | None:
@@ -39,7 +39,7 @@ async def telegram_id_of(pool: Pool, user: str) -> int:
         )
     if person and person.telegram_id is not None:
         return person.telegram_id
-    if user.isascii() and user.isdecimal() and 0 < int(user[:20]) <= LARGEST_TELEGRAM_ID:
+    if user.isascii() and user.isdecimal() and 0 < int(user[:20]) <= MAX_TELEGRAM_ID:
         return int(user)
     raise NotFound(
         f"{user[:200]!a} is neither the uid of a person nor a Telegram id; see: duly users list, or make them with: "

@@ -12,7 +12,7 @@ from duly.db.admin import works_as_login
 from duly.db.location import role_on
 from duly.executors.lifeline import follow_parent
 from duly.logging import configure_logs, get_log
-from duly.settings import LONGEST_WORKER_ID, Settings, load_settings
+from duly.settings import MAX_WORKER_ID_LENGTH, Settings, load_settings
 from duly.wiring import check_input, endings_of, load_app, works_of
 from duly.worker.runner import run_worker
 
@@ -81,7 +81,7 @@ def default_worker_id(hostname: str) -> str:
     """`<hostname>-<pid>`, as far as a worker may be called so: containers all have a process 1."""
     suffix = f"-{os.getpid()}"
     name = "".join(each if each.isprintable() and each != "/" else "-" for each in hostname).strip() or "worker"
-    return name[: LONGEST_WORKER_ID - len(suffix)] + suffix
+    return name[: MAX_WORKER_ID_LENGTH - len(suffix)] + suffix
 
 
 def role_to_take(dsn: str, settings: Settings, only: Sequence[str] | None) -> str | None:

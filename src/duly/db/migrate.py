@@ -53,7 +53,7 @@ PASSING = (
     "53",
     "57",
 )  # classes of errors that another try may not meet: connection, conflict, resources, stop
-LONGEST_DESCRIPTION = 2_000
+MAX_DESCRIPTION_LENGTH = 2_000
 Report = Callable[[str], None]
 
 
@@ -165,7 +165,7 @@ def description(cause: psycopg.Error, statement: str) -> str:
         said += f"; {diag.message_hint}"
     elif line := first_line(diag.internal_query or statement):
         said += f", in: {line}"
-    return " ".join(said.split())[:LONGEST_DESCRIPTION]
+    return " ".join(said.split())[:MAX_DESCRIPTION_LENGTH]
 
 
 def first_line(statement: str) -> str:

@@ -20,7 +20,7 @@ from duly.testing.clock import Clock
 __all__ = ["Stage", "Stuck"]
 
 STEP_SECONDS = 60.0  # on a machine that does much else; elsewhere a step takes a second
-FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 0.02, 0.3
+FIRST_REST_SECONDS, MAX_REST_SECONDS = 0.02, 0.3
 MOMENT = timedelta(seconds=1)
 
 Found = TypeVar("Found")
@@ -66,7 +66,7 @@ class Stage:
             if time.monotonic() > deadline:
                 raise Stuck(f"waited {seconds:.0f} s for this: {step}. What is known: {await why()}")
             await asyncio.sleep(rest)
-            rest = min(2 * rest, LONGEST_REST_SECONDS)
+            rest = min(2 * rest, MAX_REST_SECONDS)
         return found
 
     async def until_sent(self, kind: str, why: Callable[[], Awaitable[str]]) -> SentMessage:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["MOST_NAMED", "Finding", "Note", "Verdict", "bad", "conclude", "foremost", "graded", "ok", "warn", "worst"]
+__all__ = ["MAX_NAMED", "Finding", "Note", "Verdict", "bad", "conclude", "foremost", "graded", "ok", "warn", "worst"]
 
-MOST_NAMED = 3  # sessions, tables, workers: the worst of them
+MAX_NAMED = 3  # sessions, tables, workers: the worst of them
 
 
 class Verdict(StrEnum):
@@ -66,7 +66,7 @@ def worst(*verdicts: Verdict) -> Verdict:
 
 def foremost(notes: Sequence[Note]) -> list[Note]:
     """The few worst of many."""
-    return sorted(notes, key=lambda note: list(Verdict).index(note.verdict), reverse=True)[:MOST_NAMED]
+    return sorted(notes, key=lambda note: list(Verdict).index(note.verdict), reverse=True)[:MAX_NAMED]
 
 
 def graded(figure: float, warn_above: float, bad_above: float) -> Verdict:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.case import Case, Limits
-from duly.doctor.finding import MOST_NAMED, Note, foremost, graded, ok, warn
+from duly.doctor.finding import MAX_NAMED, Note, foremost, graded, ok, warn
 from duly.doctor.words import first_words, quoted, span
 
 __all__ = ["check_locks"]
@@ -42,9 +42,9 @@ def note_blocker(waits: Sequence[Row], limits: Limits) -> Note:
     named = ", ".join(
         f"pid {wait['pid']} ({wait['application'] or 'no name'}, {first_words(wait['query'])})"
         f" for {span(wait['waited_seconds'])}"
-        for wait in waits[:MOST_NAMED]
+        for wait in waits[:MAX_NAMED]
     )
-    more = f", and {len(waits) - MOST_NAMED} more" if len(waits) > MOST_NAMED else ""
+    more = f", and {len(waits) - MAX_NAMED} more" if len(waits) > MAX_NAMED else ""
     return Note(verdict, f"{name_blocker(first)} keeps {len(waits)} waiting: {named}{more}", remedy_of(first))
 
 

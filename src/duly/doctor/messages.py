@@ -12,7 +12,7 @@ __all__ = ["check_messages"]
 
 SQL = load_queries(__file__, "messages.sql")
 LATE_SECONDS = 600.0
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 
 
 def check_messages(case: Case) -> Sequence[Note]:
@@ -64,7 +64,7 @@ def figures_for(settings: Settings) -> dict[str, object]:
     is_off = "telegram" in settings.sender_off.split(",")
     is_sent = settings.telegram_token is not None or settings.telegram_on_console
     unconfigured = [] if is_off or is_sent else ["telegram"]
-    return {"late_seconds": LATE_SECONDS, "most": MOST_COUNTED, "unconfigured": unconfigured}
+    return {"late_seconds": LATE_SECONDS, "most": MAX_COUNTED, "unconfigured": unconfigured}
 
 
 def delivers_days(case: Case) -> bool:

@@ -9,26 +9,26 @@ select
             select from duly.outbox as o
             where o.status = 'pending' and o.due_at < duly.now() - make_interval(secs => %(late_seconds)s)
                 and o.channel <> all (%(unconfigured)s::text[])
-            limit %(most)s
+            limit %(limit)s
         ) as late
     ) as late,
     (
         select count(*) from (
             select from duly.outbox as o
             where o.status = 'pending' and o.channel = any (%(unconfigured)s::text[]) and o.due_at <= duly.now()
-            limit %(most)s
+            limit %(limit)s
         ) as w
     ) as waiting,
-    (select count(*) from (select from duly.outbox as o where o.status = 'uncertain' limit %(most)s) as u) as uncertain,
+    (select count(*) from (select from duly.outbox as o where o.status = 'uncertain' limit %(limit)s) as u) as uncertain,
     (
         select count(*) from (
             select from duly.outbox as o
             where o.status = 'failed' and o.created_at > duly.now() - interval '1 day'
-            limit %(most)s
+            limit %(limit)s
         ) as f
     ) as failed,
     (
-        select count(*) from (select from "user".apprise_addresses limit %(most)s) as a
+        select count(*) from (select from "user".apprise_addresses limit %(limit)s) as a
     ) as by_apprise;
 
 -- name: delivers_days
@@ -49,25 +49,25 @@ select
             select from {schema}.schedule_notification as n
             where n.delivery = 'pending' and n.due_at < duly.now() - make_interval(secs => %(late_seconds)s)
                 and n.channel <> all (%(unconfigured)s::text[])
-            limit %(most)s
+            limit %(limit)s
         ) as late
     ) as late,
     (
         select count(*) from (
             select from {schema}.schedule_notification as n
             where n.delivery = 'pending' and n.channel = any (%(unconfigured)s::text[]) and n.due_at <= duly.now()
-            limit %(most)s
+            limit %(limit)s
         ) as w
     ) as waiting,
     (
         select count(*) from (
-            select from {schema}.schedule_notification as n where n.delivery = 'uncertain' limit %(most)s
+            select from {schema}.schedule_notification as n where n.delivery = 'uncertain' limit %(limit)s
         ) as u
     ) as uncertain,
     (
         select count(*) from (
             select from {schema}.schedule_notification as n
             where n.delivery = 'failed' and n.created_at > duly.now() - interval '1 day'
-            limit %(most)s
+            limit %(limit)s
         ) as f
     ) as failed;

@@ -8,7 +8,7 @@ from psycopg import sql
 from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.case import Case, Limits
-from duly.doctor.finding import MOST_NAMED, Note, Verdict, foremost, graded, ok, warn, worst
+from duly.doctor.finding import MAX_NAMED, Note, Verdict, foremost, graded, ok, warn, worst
 from duly.doctor.words import quoted, span
 
 __all__ = [
@@ -114,7 +114,7 @@ def check_vacuum(case: Case) -> Sequence[Note]:
             else f"{row['table']} has {row['live']} rows and was never vacuumed",
             f"vacuum (analyze) {row['table']}",
         )
-        for row in list_tables_to_vacuum(case)[:MOST_NAMED]
+        for row in list_tables_to_vacuum(case)[:MAX_NAMED]
     ] or [ok(f"no table of ours has more than {limits.dead_rows} dead rows that make up {limits.dead_share:.0%}")]
 
 

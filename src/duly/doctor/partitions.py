@@ -13,7 +13,7 @@ from duly.doctor.words import quoted
 __all__ = ["check_partitions"]
 
 SQL = load_queries(__file__, "partitions.sql")
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 RUNS = "scheduler.job_runs"  # whose months a command of ours makes, with their triggers
 
 
@@ -80,7 +80,7 @@ def note_strays(case: Case, partition: Row) -> Sequence[Note]:
     if not count:
         return []
     table, default = partition["full_name"], partition["partition_name"]
-    found = f"{about}{count}{' or more' if count == MOST_ROWS else ''} rows in the default partition {default}"
+    found = f"{about}{count}{' or more' if count == MAX_ROWS else ''} rows in the default partition {default}"
     if table == RUNS:
         return [warn(found, "duly partitions create MONTH, such as 2026-11, for each month of theirs: they move over")]
     steps = f"alter table {table} detach partition {default}; create the partitions its rows need; insert them again"
@@ -90,4 +90,4 @@ def note_strays(case: Case, partition: Row) -> Sequence[Note]:
 def count_rows(case: Case, partition: Row) -> int:
     """How many rows a partition has, counted as the worker; MOST_ROWS stands for that or more."""
     statement = SQL.using(schema=partition["schema"], table=partition["partition"]).count_rows
-    return case.ask(statement, role=case.settings.worker_role, most=MOST_ROWS)[0]["rows"]
+    return case.ask(statement, role=case.settings.worker_role, limit=MAX_ROWS)[0]["rows"]

@@ -35,4 +35,4 @@ order by n.nspname, t.relname, from_at nulls first, c.relname;
 
 -- name: count_rows
 -- How many rows, counted no further than somebody cares.
-select count(*) as rows from (select from {schema}.{table} limit %(most)s) as counted;
+select count(*) as rows from (select from {schema}.{table} limit %(limit)s) as counted;

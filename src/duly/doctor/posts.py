@@ -12,7 +12,7 @@ __all__ = ["check_posts"]
 
 SQL = load_queries(__file__, "posts.sql")
 LATE_SECONDS = 120  # as the release lag counts
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 
 
 def check_posts(case: Case) -> Sequence[Note]:
@@ -47,4 +47,4 @@ def list_breaches(case: Case) -> Sequence[Row]:
 def find_overdue(case: Case) -> Row:
     """How many posts should have been released by now, and how long the oldest is overdue."""
     role = case.settings.worker_role
-    return case.ask(SQL.find_overdue, role=role, late_seconds=LATE_SECONDS, most=MOST_COUNTED)[0]
+    return case.ask(SQL.find_overdue, role=role, late_seconds=LATE_SECONDS, limit=MAX_COUNTED)[0]

@@ -18,7 +18,7 @@ from (
         where p.status = 'PENDING' and p.release_time < duly.now() - make_interval(secs => %(late_seconds)s)
             and p.legacy is null
         order by p.release_time
-        limit %(most)s
+        limit %(limit)s
     )
     union all
     select p.release_time

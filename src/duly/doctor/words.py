@@ -7,7 +7,7 @@ from psycopg import sql
 
 __all__ = ["first_words", "quoted", "reason_of", "span"]
 
-LONGEST_WORDS = 60
+MAX_WORDS_LENGTH = 60
 HIDDEN = "<insufficient privilege>"  # what PostgreSQL says of a query that a login may not read
 COMMENT = re.compile(r"/\*.*?(\*/|\Z)|--[^\n]*", re.DOTALL)
 VALUE = re.compile(r"'|\$(?!\d)|(?<![\w$.])[\d.]*\d")  # where a text, or a number that is no name's, begins
@@ -32,7 +32,7 @@ def first_words(query: str | None) -> str:
     text = COMMENT.sub(" ", query)
     value = VALUE.search(text)
     words = " ".join(text[: value.start() if value else None].split())
-    short = words if len(words) <= LONGEST_WORDS else words[: LONGEST_WORDS + 1].rpartition(" ")[0]
+    short = words if len(words) <= MAX_WORDS_LENGTH else words[: MAX_WORDS_LENGTH + 1].rpartition(" ")[0]
     return f"{short} ...".strip() if value or short != words else words or "nothing yet"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from duly.db.queries import load_queries
 from duly.db.rows import Row
 from duly.doctor.case import Case
-from duly.doctor.finding import MOST_NAMED, Note, bad, ok, warn
+from duly.doctor.finding import MAX_NAMED, Note, bad, ok, warn
 from duly.doctor.words import span
 
 __all__ = ["check_heartbeat", "check_workers"]
@@ -38,7 +38,7 @@ def check_workers(case: Case) -> Sequence[Note]:
     if vanished:
         who = ", ".join(
             f"{worker['worker_id']} on {worker['host']} (pid {worker['pid']}, {span(worker['unseen_seconds'])} ago)"
-            for worker in vanished[:MOST_NAMED]
+            for worker in vanished[:MAX_NAMED]
         )
         lost = f"{len(alive)} alive, {len(vanished)} vanished without a word: {who}"
         notes.append(warn(lost, "read its log there; its rows come back when their leases lapse"))

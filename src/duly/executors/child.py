@@ -26,10 +26,10 @@ from typing import Any
 from duly.outcomes import Failed, outcome_of_exception
 from duly.tracebacks import traceback_text
 
-__all__ = ["HEADER", "LARGEST_BYTES", "main"]
+__all__ = ["HEADER", "MAX_BYTES", "main"]
 
 HEADER = struct.Struct("!Q")
-LARGEST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 PR_SET_PDEATHSIG = 1
 LOOK_SECONDS = 1.0
 
@@ -67,8 +67,10 @@ class Room:
         self.more_bytes = more_bytes
         if more_bytes is not None:
             _, hard = self.at_first
-            most = self.base_bytes + more_bytes
-            resource.setrlimit(resource.RLIMIT_AS, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+            limit = self.base_bytes + more_bytes
+            resource.setrlimit(
+                resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+            )
 
     def lift(self) -> None:
         """Back to what we began with."""
@@ -116,8 +118,8 @@ def answer_to(call: Callable[[Room], object], room: Room) -> bytes:
         answer = pickle.dumps(outcome)
     except Exception as error:
         answer = bad_result(f"what it returned cannot leave the child process: {error}")
-    if len(answer) > LARGEST_BYTES:
-        answer = bad_result(f"what it returned has {len(answer)} bytes; at most {LARGEST_BYTES} leave a child process")
+    if len(answer) > MAX_BYTES:
+        answer = bad_result(f"what it returned has {len(answer)} bytes; at most {MAX_BYTES} leave a child process")
     return answer
 
 

@@ -21,13 +21,13 @@ from typing import IO, Any, Self, TypeVar
 
 from duly.errors import Unavailable
 from duly.executors.call import Call
-from duly.executors.child import HEADER, LARGEST_BYTES
+from duly.executors.child import HEADER, MAX_BYTES
 from duly.outcomes import Failed
 from duly.tracebacks import MAX_TRACEBACK_BYTES, cut_text, without_our_lines
 
 __all__ = ["Child", "Children"]
 
-MOST_ROWS = 1_000  # then a fresh process takes over, whatever the old one had piled up
+MAX_ROWS = 1_000  # then a fresh process takes over, whatever the old one had piled up
 START_SECONDS = 30.0
 STACK_SECONDS, STACK_TRIES = 0.5, 10  # how long a child that is too late has to say where it is
 LOOK_AGAIN_SECONDS = 0.1  # a loop that stood still has not read yet what had come in time
@@ -128,7 +128,7 @@ class Child:
     async def receive(self) -> bytes:
         """The next message, whole."""
         (size,) = HEADER.unpack(await self.reader.readexactly(HEADER.size))
-        if size > LARGEST_BYTES:
+        if size > MAX_BYTES:
             raise ConnectionError(f"a child announced {size} bytes")
         return await self.reader.readexactly(size)
 
@@ -211,8 +211,8 @@ def read_outcome(answer: bytes) -> object:
 class Children:
     """At most so many children; a row waits until one is free."""
 
-    def __init__(self, most: int) -> None:
-        self.room = asyncio.Semaphore(most)
+    def __init__(self, limit: int) -> None:
+        self.room = asyncio.Semaphore(limit)
         self.idle: list[Child] = []
         self.alive: set[Child] = set()
         self.endings: set[asyncio.Task[None]] = set()
@@ -226,7 +226,7 @@ class Children:
             try:
                 yield child
             finally:
-                if child.is_well and child.rows < MOST_ROWS:
+                if child.is_well and child.rows < MAX_ROWS:
                     self.idle.append(child)
                 else:
                     await self.end(child)

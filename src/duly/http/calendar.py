@@ -26,7 +26,7 @@ from duly.apps.ingest.shift import read_shift
 from duly.apps.scheduler import service
 from duly.apps.scheduler.calendar import (
     COMING,
-    MOST_EVENTS,
+    MAX_EVENTS,
     PAST,
     Appointment,
     calendar_of,
@@ -53,7 +53,7 @@ DAYS_AT_ONCE = 14
 BLURRED_DAYS = 5  # how far a day's shifts are is not told by its date alone: there are zones, and times of day
 CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d|24:00")
 CACHE = "private, max-age=300"
-LONGEST_PERIOD = timedelta(days=367)  # so far back a run may lie whose period a coming firing is in
+MAX_PERIOD_LENGTH = timedelta(days=367)  # so far back a run may lie whose period a coming firing is in
 
 addresses = APIRouter(prefix="/v1/calendar", tags=["scheduler"], route_class=GuardedRoute, responses=ALWAYS)
 feeds = APIRouter(prefix="/ics", tags=["scheduler"])
@@ -122,8 +122,8 @@ async def get_calendar(
         raise NotFound("this address opens no calendar; it may have been revoked")
     request.state.rate.take(f"calendar:{person.uid}")
     at = await now(pool)
-    schedules = (await service.list_schedules(pool, person.id, most=MOST_EVENTS)).items
-    runs = await service.list_runs(pool, person.id, between=(at - LONGEST_PERIOD, at + COMING), most=MOST_EVENTS)
+    schedules = (await service.list_schedules(pool, person.id, limit=MAX_EVENTS)).items
+    runs = await service.list_runs(pool, person.id, between=(at - MAX_PERIOD_LENGTH, at + COMING), limit=MAX_EVENTS)
     days = await days_of(pool, schema, person, at)
     shifts = shifts_of_days(days, person.zone)  # worked out in the thread, not here
     feed = await asyncio.to_thread(feed_of, list(schedules), list(runs.items), shifts, at)
@@ -145,10 +145,10 @@ async def days_of(pool: Pool, schema: str, person: User, at: datetime) -> list[K
     try:
         for reach in range(0, COMING.days + 1, DAYS_AT_ONCE):  # whatever is nearer than this was read
             near = (day for day in days if abs((day.schedule_date - today).days) <= reach - BLURRED_DAYS)
-            if sum(len(day.snapshot_payload) for day in near) >= MOST_EVENTS:
+            if sum(len(day.snapshot_payload) for day in near) >= MAX_EVENTS:
                 break
             for first, last in around(today, reach, at):
-                days += await list_days(pool, schema, person.telegram_id, first, last, most=DAYS_AT_ONCE)
+                days += await list_days(pool, schema, person.telegram_id, first, last, limit=DAYS_AT_ONCE)
     except (errors.InsufficientPrivilege, errors.UndefinedTable, errors.UndefinedColumn):
         return []  # a backend's own tables
     return days
@@ -205,12 +205,12 @@ def feed_of(schedules: list[Schedule], runs: list[Run], shifts: Iterable[Appoint
     Of more than that the farthest from the time leave first, be they runs, firings or shifts, past or to come.
     """
     recent = recent_runs(runs, at)
-    coming = coming_firings(schedules, runs, at, MOST_EVENTS - len(recent))
+    coming = coming_firings(schedules, runs, at, MAX_EVENTS - len(recent))
     events = chain[tuple[datetime, str, Run | Firing | Appointment]](
         ((each.scheduled_at, uid_of(each), each) for each in (*recent, *coming)),
         ((each.begins_at, each.uid, each) for each in shifts),
     )
-    kept = [each for _, _, each in nsmallest(MOST_EVENTS, events, key=lambda event: (abs(event[0] - at), event[1]))]
+    kept = [each for _, _, each in nsmallest(MAX_EVENTS, events, key=lambda event: (abs(event[0] - at), event[1]))]
     return calendar_of(
         schedules,
         [each for each in kept if isinstance(each, Run)],

@@ -37,7 +37,7 @@ from duly.http.multipart import OVERHEAD_BYTES, file_in
 from duly.http.problems import refusals
 from duly.http.request_limits import GuardedRoute, ImageRoute
 from duly.http.types import Asked, Instant, PageQuery, Shown
-from duly.storage.photo import LARGEST_PHOTO_BYTES, clean_screenshot
+from duly.storage.photo import MAX_PHOTO_BYTES, clean_screenshot
 
 __all__ = ["routers"]
 
@@ -48,7 +48,7 @@ FIELD = "file"
 class FormRoute(ImageRoute):
     """A route that takes a photograph in a form."""
 
-    largest_bytes = LARGEST_PHOTO_BYTES + OVERHEAD_BYTES
+    max_bytes = MAX_PHOTO_BYTES + OVERHEAD_BYTES
 
 
 sessions = APIRouter(prefix="/v1/ingest/sessions", tags=["ingest"], route_class=GuardedRoute, responses=ALWAYS)
@@ -282,7 +282,7 @@ async def create_session(
 @sessions.get("", operation_id="list_sessions", summary="List sessions, the newest first")
 async def list_sessions(query: Pages, user_id: Reader, pool: Opened, schema: Schema) -> SessionPage:
     """One's own; needs the scope `ingest:read`."""
-    page = await service.list_sessions(pool, schema, user_id, place=query.next, most=query.limit)
+    page = await service.list_sessions(pool, schema, user_id, place=query.next, limit=query.limit)
     return SessionPage.model_validate(page)
 
 
@@ -297,7 +297,7 @@ async def list_session_events(
     session_id: SessionId, query: Pages, user_id: Reader, pool: Opened, schema: Schema
 ) -> TransitionPage:
     """Everything that happened to it, in order; needs the scope `ingest:read`."""
-    page = await service.list_transitions(pool, schema, user_id, session_id, place=query.next, most=query.limit)
+    page = await service.list_transitions(pool, schema, user_id, session_id, place=query.next, limit=query.limit)
     return TransitionPage.model_validate(page)
 
 
@@ -364,7 +364,7 @@ async def get_day(day: Day, user_id: Reader, pool: Opened, schema: Schema) -> Sh
 @days.get("/{date}/versions", operation_id="list_day_versions", summary="List the versions of a day")
 async def list_day_versions(day: Day, query: Pages, user_id: Reader, pool: Opened, schema: Schema) -> VersionPage:
     """In order, without what they show; needs the scope `ingest:read`."""
-    page = await service.list_versions(pool, schema, user_id, day, place=query.next, most=query.limit)
+    page = await service.list_versions(pool, schema, user_id, day, place=query.next, limit=query.limit)
     return VersionPage.model_validate(page)
 
 
@@ -383,7 +383,7 @@ async def get_day_version(
 @days.get("/{date}/events", operation_id="list_day_events", summary="Show what changed in a day")
 async def list_day_events(day: Day, query: Pages, user_id: Reader, pool: Opened, schema: Schema) -> DayEventPage:
     """Shift by shift, in order; needs the scope `ingest:read`."""
-    page = await service.list_events(pool, schema, user_id, day, place=query.next, most=query.limit)
+    page = await service.list_events(pool, schema, user_id, day, place=query.next, limit=query.limit)
     return DayEventPage.model_validate(page)
 
 
@@ -392,7 +392,7 @@ async def list_day_notifications(
     day: Day, query: Pages, user_id: Reader, pool: Opened, schema: Schema
 ) -> NotificationPage:
     """Or is to be told, in the order of delivery; needs the scope `ingest:read`."""
-    page = await service.list_notifications(pool, schema, user_id, day, place=query.next, most=query.limit)
+    page = await service.list_notifications(pool, schema, user_id, day, place=query.next, limit=query.limit)
     return NotificationPage.model_validate(page)
 
 

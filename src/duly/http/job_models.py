@@ -11,11 +11,11 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, model_validator
 
-from duly.backoff import LONGEST_SECONDS, Backoff, BackoffPolicy
-from duly.canonical_json import LARGEST_BYTES, checked_json
+from duly.backoff import MAX_SECONDS, Backoff, BackoffPolicy
+from duly.canonical_json import MAX_BYTES, checked_json
 from duly.errors import InvalidArgument
 from duly.http.types import Asked, Instant, PageQuery, Shown
-from duly.jobs.model import DAY_SECONDS, MOST_RETAIN_SECONDS, Options, Request, Status
+from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, Options, Request, Status
 
 __all__ = ["Cancel", "EventPage", "JobPage", "JobQuery", "JobRequest", "ShownEvent", "ShownJob"]
 
@@ -55,13 +55,13 @@ def storable(payload: object) -> object:
 
 Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*$")]
 Text = Annotated[str, Field(strict=True, min_length=1, max_length=255, pattern=r"^[^\x00]+$")]
-Seconds = Annotated[float, Field(strict=True, ge=0, le=LONGEST_SECONDS, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(strict=True, ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 Time = Annotated[AwareDatetime, BeforeValidator(written_time)]
 DueTime = Annotated[Time, AfterValidator(within_our_years)]
 Payload = Annotated[
     dict[str, Any],
     BeforeValidator(storable),
-    Field(description=f"What is to be done: an object of at most {LARGEST_BYTES} bytes and 64 levels, without NUL."),
+    Field(description=f"What is to be done: an object of at most {MAX_BYTES} bytes and 64 levels, without NUL."),
 ]
 
 
@@ -109,7 +109,7 @@ class JobRequest(Asked):
         default=DEFAULTS.retain_seconds,
         strict=True,
         ge=DAY_SECONDS,
-        le=MOST_RETAIN_SECONDS,
+        le=MAX_RETAIN_SECONDS,
         allow_inf_nan=False,
         description="How long it is kept after its end, and its key with it.",
     )

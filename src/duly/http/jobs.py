@@ -74,7 +74,7 @@ async def list_jobs(query: Annotated[JobQuery, Query()], caller: Reader, pool: O
         finished_from=query.finished_from,
         finished_before=query.finished_before,
         place=query.next,
-        most=query.limit,
+        limit=query.limit,
     )
     return JobPage.model_validate(page)
 
@@ -92,7 +92,7 @@ async def list_job_events(
     job_id: JobId, query: Annotated[PageQuery, Query()], caller: Reader, pool: Opened
 ) -> EventPage:
     """Everything that happened to it, in order; needs the scope `ledger:read`."""
-    page = await service.list_events(pool, caller.org, job_id, place=query.next, most=query.limit)
+    page = await service.list_events(pool, caller.org, job_id, place=query.next, limit=query.limit)
     return EventPage.model_validate(page)
 
 

@@ -14,8 +14,8 @@ from duly.errors import InvalidArgument
 __all__ = ["OVERHEAD_BYTES", "file_in"]
 
 OVERHEAD_BYTES = 64 * 1024  # what may stand around a file
-LONGEST_HEADERS = 8 * 1024  # of a part
-MOST_PARTS = 2  # so that we can say that there are too many
+MAX_HEADERS_LENGTH = 8 * 1024  # of a part
+MAX_PARTS = 2  # so that we can say that there are too many
 KIND = re.compile(r"\s*multipart/form-data\s*;(.*)", re.IGNORECASE | re.DOTALL)
 BOUNDARY = re.compile(r"(?:^|;)\s*boundary=(?:\"([^\"]{1,70})\"|([^\s;\"]{1,70}))\s*(?=;|$)", re.IGNORECASE)
 DISPOSITION = re.compile(rb"^content-disposition:\s*form-data\s*;", re.IGNORECASE | re.MULTILINE)
@@ -53,11 +53,11 @@ def parts_of(body: bytes, boundary: bytes, field: str) -> Iterator[tuple[bytes, 
     if place < 0:
         raise refusal("does not begin with its boundary", field)
     place += len(line) - (2 if place == 0 else 0)
-    for _ in range(MOST_PARTS):
+    for _ in range(MAX_PARTS):
         if body.startswith(b"--", place):  # the last boundary
             return
         begin = place + 2
-        end = body.find(b"\r\n\r\n", place, begin + LONGEST_HEADERS)
+        end = body.find(b"\r\n\r\n", place, begin + MAX_HEADERS_LENGTH)
         if not body.startswith(b"\r\n", place) or end < 0:
             raise refusal("has a part whose headers cannot be read", field)
         following = body.find(line, end + 2)  # an empty file shares its line end with the headers

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response, st
 from pydantic import Discriminator, Field, Tag
 
 from duly.apps.posts import service
-from duly.apps.posts.model import LONGEST_CAPTION, Intent, Status
+from duly.apps.posts.model import MAX_CAPTION_LENGTH, Intent, Status
 from duly.apps.posts.slo import Objective, measure
 from duly.errors import (
     AlreadyPosted,
@@ -35,7 +35,7 @@ from duly.http.problems import refusals
 from duly.http.request_limits import GuardedRoute, ImageRoute
 from duly.http.types import Asked, Instant, PageQuery, Shown
 from duly.outcomes import Existing
-from duly.storage.photo import LARGEST_PHOTO_BYTES, clean_photo
+from duly.storage.photo import MAX_PHOTO_BYTES, clean_photo
 
 __all__ = ["routers"]
 
@@ -46,7 +46,7 @@ JPEG = "image/jpeg"
 class PhotoRoute(ImageRoute):
     """A route that takes a photograph."""
 
-    largest_bytes = LARGEST_PHOTO_BYTES
+    max_bytes = MAX_PHOTO_BYTES
 
 
 intents = APIRouter(prefix="/v1", tags=["posts"], route_class=EnvelopedRoute)
@@ -66,7 +66,7 @@ Viewer: TypeAlias = Annotated[str | None, Depends(reader_of_posts)]
 Reader: TypeAlias = Annotated[str | None, Depends(reader_of_requests)]
 Author: TypeAlias = Annotated[str, Depends(limited)]
 PostId: TypeAlias = Annotated[UUID, Path(description="The post's id.")]
-Caption = Annotated[str, Field(strict=True, max_length=LONGEST_CAPTION, pattern=r"^[^\x00]*$")]
+Caption = Annotated[str, Field(strict=True, max_length=MAX_CAPTION_LENGTH, pattern=r"^[^\x00]*$")]
 
 
 # Shapes ------------------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ async def upload_image(
 async def list_posts(query: Annotated[PostQuery, Query()], viewer: Viewer, reader: Reader, pool: Opened) -> PostPage:
     """What is released, or one person's posts; needs the scope `posts:read`."""
     page = await service.list_posts(
-        pool, viewer, author=query.author, place=query.next, most=query.limit, reader=reader
+        pool, viewer, author=query.author, place=query.next, limit=query.limit, reader=reader
     )
     return PostPage.model_validate(page)
 

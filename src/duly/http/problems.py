@@ -36,9 +36,9 @@ from duly.outcomes import clean_text
 __all__ = ["MEDIA_TYPE", "Problem", "refusals", "tell_problems", "with_problems"]
 
 MEDIA_TYPE = "application/problem+json"
-MOST_PLACES = 20
-LONGEST_PLACE = 200
-LONGEST_WORDS = 500
+MAX_PLACES = 20
+MAX_PLACE_LENGTH = 200
+MAX_WORDS_LENGTH = 500
 RETRY_SECONDS = 2
 HEADERS = {
     Unauthorized.status: {"WWW-Authenticate": 'Bearer realm="duly"'},
@@ -105,7 +105,7 @@ def tell_invalid(_: Request, error: Exception) -> Response:
     """What pydantic refused, place by place."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    places = [place_of(each) for each in found[:MOST_PLACES]]
+    places = [place_of(each) for each in found[:MAX_PLACES]]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return answer(InvalidArgument, f"{places[0].at}: {places[0].says}{more}", places)
 
@@ -122,7 +122,7 @@ def tell_unroutable(_: Request, error: Exception) -> Response:
         case status.HTTP_400_BAD_REQUEST:
             return answer(InvalidArgument, "the body cannot be read as JSON", [Place(at="body", says="is not JSON")])
         case _:
-            return answer(Refused, clean_text(str(error.detail), LONGEST_WORDS))
+            return answer(Refused, clean_text(str(error.detail), MAX_WORDS_LENGTH))
 
 
 def tell_database(request: Request, error: Exception) -> Response:
@@ -209,7 +209,7 @@ def place_of(found: Mapping[str, Any]) -> Place:
             words = "must be a JSON object, sent with the header Content-Type: application/json"
         case _:
             words = str(found["msg"]).removeprefix("Value error, ")
-    return Place(at=clean_text(where, LONGEST_PLACE), says=clean_text(words, LONGEST_WORDS))
+    return Place(at=clean_text(where, MAX_PLACE_LENGTH), says=clean_text(words, MAX_WORDS_LENGTH))
 
 
 # Documenting ----------------------------------------------------------------------------------------------------------

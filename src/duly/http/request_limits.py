@@ -27,7 +27,7 @@ from duly.rate_limit import Rate
 __all__ = [
     "BODIES_AT_ONCE",
     "IMAGES_AT_ONCE",
-    "LARGEST_BODY_BYTES",
+    "MAX_BODY_BYTES",
     "MIN_BYTES_PER_SECOND",
     "SMALL_BODY_BYTES",
     "GuardedRoute",
@@ -36,7 +36,7 @@ __all__ = [
     "read_body",
 ]
 
-LARGEST_BODY_BYTES = 4 * 1024 * 1024  # a payload of 1 MiB fits in, however its letters are escaped
+MAX_BODY_BYTES = 4 * 1024 * 1024  # a payload of 1 MiB fits in, however its letters are escaped
 SMALL_BODY_BYTES = 64 * 1024
 BODY_SECONDS, IMAGE_SECONDS = 30.0, 120.0
 BODIES_AT_ONCE, IMAGES_AT_ONCE = 32, 8
@@ -127,8 +127,8 @@ class RateOfOne:
 class GuardedRoute(APIRoute):
     """A route for callers we know, with bodies we can hold."""
 
-    largest_bytes = LARGEST_BODY_BYTES
-    longest_seconds = BODY_SECONDS
+    max_bytes = MAX_BODY_BYTES
+    max_seconds = BODY_SECONDS
     room = "room"
 
     def get_route_handler(self) -> Handler:
@@ -137,13 +137,13 @@ class GuardedRoute(APIRoute):
 
         async def guarded(request: Request) -> Response:
             request.state.caller = await request.state.keyring.caller_of(request)
-            refuse_announced(request, self.largest_bytes)
+            refuse_announced(request, self.max_bytes)
             if brings_body(request):
                 request.state.rate = RateOfOne(request.state.rate)
                 await judge(request)
             room: Room = getattr(request.state, self.room)
             async with room.place(sharer_of(request)) as place:
-                body = await read_body(request, self.largest_bytes, self.longest_seconds, place)
+                body = await read_body(request, self.max_bytes, self.max_seconds, place)
                 return await handle(Request(request.scope, repeat(body, request.receive)))
 
         return guarded
@@ -157,7 +157,7 @@ class GuardedRoute(APIRoute):
 class ImageRoute(GuardedRoute):
     """A route that takes a photograph: it may take longer to come, and fewer are held at once."""
 
-    longest_seconds = IMAGE_SECONDS
+    max_seconds = IMAGE_SECONDS
     room = "image_room"
 
 
@@ -184,29 +184,29 @@ def brings_body(request: Request) -> bool:
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
-def refuse_announced(request: Request, most_bytes: int) -> None:
+def refuse_announced(request: Request, max_bytes: int) -> None:
     """TooLarge when a body says that it will be."""
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > most_bytes:
-        raise too_large(most_bytes)
+    if length.isdecimal() and int(length) > max_bytes:
+        raise too_large(max_bytes)
 
 
 async def read_body(
-    request: Request, most_bytes: int, seconds: float = BODY_SECONDS, place: Place | None = None
+    request: Request, max_bytes: int, seconds: float = BODY_SECONDS, place: Place | None = None
 ) -> bytes:
     """The whole body, or TooLarge: at once when it says its length, else as soon as it is too long or takes too long.
 
     One that is not small takes the place, or is Unavailable; then it must go on arriving.
     """
-    refuse_announced(request, most_bytes)
+    refuse_announced(request, max_bytes)
     body = bytearray()
     begun_at, end_at = time.monotonic(), asyncio.get_running_loop().time() + seconds
     try:
         async with asyncio.timeout_at(end_at) as limit:
             async for part in request.stream():
                 body += part
-                if len(body) > most_bytes:
-                    raise too_large(most_bytes)
+                if len(body) > max_bytes:
+                    raise too_large(max_bytes)
                 if place and len(body) > SMALL_BODY_BYTES:
                     if not place.is_taken:
                         await place.take()
@@ -226,9 +226,9 @@ def too_slow(seconds: float) -> str:
     )
 
 
-def too_large(most_bytes: int) -> TooLarge:
+def too_large(max_bytes: int) -> TooLarge:
     """The refusal, in words."""
-    return TooLarge(f"the body has more than {most_bytes} bytes; send less")
+    return TooLarge(f"the body has more than {max_bytes} bytes; send less")
 
 
 def repeat(body: bytes, receive: Callable[[], Awaitable[Message]]) -> Callable[[], Awaitable[Message]]:

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response, 
 from duly.accounts.service import find_person
 from duly.apps.scheduler import service
 from duly.apps.scheduler.calendar import firings_of
-from duly.apps.scheduler.model import LONGEST_KEY, Answer, Run, Schedule, Status
+from duly.apps.scheduler.model import MAX_KEY_LENGTH, Answer, Run, Schedule, Status
 from duly.apps.scheduler.plan import read_rule
 from duly.apps.scheduler.repository import BEGINNING, END, receipt_of
 from duly.apps.scheduler.wallclock import parse_zone
@@ -42,7 +42,7 @@ from duly.http.dependencies import Opened
 from duly.http.problems import refusals
 from duly.http.request_limits import GuardedRoute
 from duly.http.scheduler_models import (
-    MOST_ID,
+    MAX_ID,
     ConfirmationRequest,
     ExpensePage,
     ExpenseQuery,
@@ -126,14 +126,14 @@ async def undo_seconds_of(request: Request) -> float:
 Reader: TypeAlias = Annotated[int, Depends(read_as)]
 Writer: TypeAlias = Annotated[int, Depends(write_as)]
 UndoSeconds: TypeAlias = Annotated[float, Depends(undo_seconds_of)]
-ScheduleId: TypeAlias = Annotated[int, Path(ge=1, le=MOST_ID, description="The schedule's id.")]
-RunId: TypeAlias = Annotated[int, Path(ge=1, le=MOST_ID, description="The run's id.")]
+ScheduleId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="The schedule's id.")]
+RunId: TypeAlias = Annotated[int, Path(ge=1, le=MAX_ID, description="The run's id.")]
 IdempotencyKey: TypeAlias = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
         min_length=1,
-        max_length=LONGEST_KEY,
+        max_length=MAX_KEY_LENGTH,
         description="The same request under the same key makes one schedule; another is refused.",
     ),
 ]
@@ -167,7 +167,7 @@ async def create_schedule(
 @schedules.get("", operation_id="list_schedules", summary="List schedules, the oldest first")
 async def list_schedules(query: Annotated[ScheduleQuery, Query()], user_id: Reader, pool: Opened) -> SchedulePage:
     """One's own; needs the scope `scheduler:read`."""
-    page = await service.list_schedules(pool, user_id, status=query.status, place=query.next, most=query.limit)
+    page = await service.list_schedules(pool, user_id, status=query.status, place=query.next, limit=query.limit)
     return SchedulePage.model_validate(page)
 
 
@@ -269,7 +269,7 @@ async def list_runs(query: Annotated[RunQuery, Query()], user_id: Reader, pool: 
         status=query.status,
         between=(query.from_at or BEGINNING, query.to_at or END),
         place=query.next,
-        most=query.limit,
+        limit=query.limit,
     )
     return RunPage.model_validate(page)
 
@@ -277,7 +277,7 @@ async def list_runs(query: Annotated[RunQuery, Query()], user_id: Reader, pool: 
 @runs.get("/upcoming", operation_id="list_upcoming", summary="Show what is coming, the soonest first")
 async def list_upcoming(query: Annotated[UpcomingQuery, Query()], user_id: Reader, pool: Opened) -> UpcomingRuns:
     """Open runs, and the next firing of each schedule that has none yet; needs the scope `scheduler:read`."""
-    found = await service.list_upcoming(pool, user_id, most=query.limit)
+    found = await service.list_upcoming(pool, user_id, limit=query.limit)
     return UpcomingRuns(items=[ShownUpcoming.model_validate(each) for each in found])
 
 
@@ -292,7 +292,7 @@ async def list_run_events(
     run_id: RunId, query: Annotated[PageQuery, Query()], user_id: Reader, pool: Opened
 ) -> RunTransitionPage:
     """Everything that happened to it, in order; needs the scope `scheduler:read`."""
-    page = await service.list_transitions(pool, user_id, run_id, place=query.next, most=query.limit)
+    page = await service.list_transitions(pool, user_id, run_id, place=query.next, limit=query.limit)
     return RunTransitionPage.model_validate(page)
 
 
@@ -350,7 +350,7 @@ async def list_expenses(query: Annotated[ExpenseQuery, Query()], user_id: Reader
         user_id,
         between=(query.from_at or BEGINNING, query.to_at or END),
         place=query.next,
-        most=query.limit,
+        limit=query.limit,
     )
     return ExpensePage.model_validate(page)
 

@@ -12,11 +12,11 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from duly.apps.scheduler.model import (
-    LONGEST_DESCRIPTION,
-    LONGEST_KEY,
-    LONGEST_NAME,
     LONGEST_NOTE,
-    MOST_ADVANCE_MINUTES,
+    MAX_ADVANCE_MINUTES,
+    MAX_DESCRIPTION_LENGTH,
+    MAX_KEY_LENGTH,
+    MAX_NAME_LENGTH,
     Action,
     CatchUp,
     ExpenseTemplate,
@@ -25,13 +25,13 @@ from duly.apps.scheduler.model import (
     Status,
     checked_amount,
 )
-from duly.apps.scheduler.rule import LONGEST_RULE
+from duly.apps.scheduler.rule import MAX_RULE_LENGTH
 from duly.errors import InvalidArgument
 from duly.http.job_models import DueTime, Payload
-from duly.http.types import Asked, Instant, Most, PageQuery, Shown
+from duly.http.types import Asked, Instant, Limit, PageQuery, Shown
 
 __all__ = [
-    "MOST_ID",
+    "MAX_ID",
     "ConfirmationRequest",
     "ExpensePage",
     "ExpenseQuery",
@@ -54,7 +54,7 @@ __all__ = [
     "UpcomingRuns",
 ]
 
-MOST_ID = 2**63 - 1
+MAX_ID = 2**63 - 1
 
 
 # Kinds of values ------------------------------------------------------------------------------------------------------
@@ -73,26 +73,26 @@ def amount_in_words(amount: object) -> object:
     return format(amount.normalize(), "f") if isinstance(amount, Decimal) else amount
 
 
-def text(longest: int) -> Any:
+def text(max_length: int) -> Any:
     """A text that can be kept."""
-    return Field(strict=True, min_length=1, max_length=longest, pattern=r"^[^\x00]+$")
+    return Field(strict=True, min_length=1, max_length=max_length, pattern=r"^[^\x00]+$")
 
 
-ShortText = Annotated[str, text(LONGEST_NAME)]
-LongText = Annotated[str, text(LONGEST_DESCRIPTION)]
+ShortText = Annotated[str, text(MAX_NAME_LENGTH)]
+LongText = Annotated[str, text(MAX_DESCRIPTION_LENGTH)]
 Note = Annotated[str, text(LONGEST_NOTE)]
-Key = Annotated[str, text(LONGEST_KEY)]
+Key = Annotated[str, text(MAX_KEY_LENGTH)]
 Currency = Annotated[str, Field(strict=True, pattern=r"^[A-Z]{3}$", examples=["EUR"])]
 Channel = Annotated[str, Field(strict=True, pattern=r"^[a-z][a-z0-9_]{0,31}$", examples=["telegram"])]
 AdvanceMinutes = Annotated[
-    int, Field(strict=True, ge=0, le=MOST_ADVANCE_MINUTES, description="So long before it is due they are reminded.")
+    int, Field(strict=True, ge=0, le=MAX_ADVANCE_MINUTES, description="So long before it is due they are reminded.")
 ]
 RuleText = Annotated[
     str,
     Field(
         strict=True,
         min_length=1,
-        max_length=LONGEST_RULE,
+        max_length=MAX_RULE_LENGTH,
         description="`cron:` and five fields, or JSON with `every` and `at`; in its own zone, else in the person's.",
         examples=["cron: 0 10 1 * *", '{"every": "month", "day": 1, "at": "10:00", "tz": "Europe/Stockholm"}'],
     ),
@@ -111,7 +111,7 @@ Amount = Annotated[
     ),
 ]
 ShownAmount = Annotated[str, BeforeValidator(amount_in_words), Field(examples=["9.99"])]
-Id = Annotated[int, Field(strict=True, ge=1, le=MOST_ID)]
+Id = Annotated[int, Field(strict=True, ge=1, le=MAX_ID)]
 Next = Annotated[str | None, Field(description="Ask with `?next=` for what follows; null when that was all.")]
 From = Annotated[DueTime | None, Field(alias="from", description="At this time or later.")]
 To = Annotated[DueTime | None, Field(alias="to", description="Before this time.")]
@@ -215,7 +215,7 @@ class ScheduleQuery(PageQuery):
 class RunQuery(PageQuery):
     """Which runs, and which page of them."""
 
-    job_id: Annotated[int, Field(ge=1, le=MOST_ID)] | None = Field(default=None, description="Of this schedule only.")
+    job_id: Annotated[int, Field(ge=1, le=MAX_ID)] | None = Field(default=None, description="Of this schedule only.")
     status: RunStatus | None = None
     from_at: From = None
     to_at: To = None
@@ -231,7 +231,7 @@ class ExpenseQuery(PageQuery):
 class UpcomingQuery(Asked):
     """How much of what is coming."""
 
-    limit: Most = 100
+    limit: Limit = 100
 
 
 # Showing --------------------------------------------------------------------------------------------------------------

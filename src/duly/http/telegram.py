@@ -20,7 +20,7 @@ from duly.storage import Objects
 __all__ = ["Receives", "TakesUpdates", "router"]
 
 SECRET = "x-telegram-bot-api-secret-token"  # noqa: S105 (the header's name)
-LARGEST_UPDATE_BYTES = 1024 * 1024
+MAX_UPDATE_BYTES = 1024 * 1024
 
 log = get_log("duly.http")
 
@@ -51,7 +51,7 @@ async def take_update(request: Request) -> Response:
     given = request.headers.get(SECRET, "")
     if not hmac.compare_digest(given.encode(), secret.encode()):
         raise Unauthorized("the secret of the webhook is not the one we gave Telegram")
-    update = read_update(await read_body(request, LARGEST_UPDATE_BYTES))
+    update = read_update(await read_body(request, MAX_UPDATE_BYTES))
     if update is not None:
         await request.state.reception.take_raw(update)
     return Response(status_code=status.HTTP_200_OK)

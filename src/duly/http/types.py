@@ -5,10 +5,10 @@ from typing import Annotated, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["MOST_SHOWN", "Asked", "Instant", "Most", "PageQuery", "Place", "Shown"]
+__all__ = ["MAX_SHOWN", "Asked", "Instant", "Limit", "PageQuery", "Place", "Shown"]
 
-MOST_SHOWN = 200
-MOST_UNKNOWN = 100  # in one object; more are a heap, which is not looked at
+MAX_SHOWN = 200
+MAX_UNKNOWN = 100  # in one object; more are a heap, which is not looked at
 
 
 def in_utc(at: datetime) -> datetime:
@@ -19,7 +19,7 @@ def in_utc(at: datetime) -> datetime:
 Place = Annotated[
     str, Field(max_length=512, pattern=r"^[A-Za-z0-9_-]+$", description="`next` of the page before this one.")
 ]
-Most = Annotated[int, Field(ge=1, le=MOST_SHOWN, description="How many at most.")]
+Limit = Annotated[int, Field(ge=1, le=MAX_SHOWN, description="How many at most.")]
 Instant: TypeAlias = Annotated[datetime, AfterValidator(in_utc)]
 
 
@@ -38,7 +38,7 @@ class Asked(BaseModel):
     def has_hardly_more_than_we_know(cls, given: object) -> object:
         """A few unknown fields are named one by one; a heap of them is one mistake, and costs as much."""
         known, sent = len(cls.model_fields), count_fields(given)
-        if sent > known + MOST_UNKNOWN:
+        if sent > known + MAX_UNKNOWN:
             raise ValueError(f"has {sent} fields, and there are {known}; send no others")
         return given
 
@@ -47,7 +47,7 @@ class PageQuery(Asked):
     """Which page of a list."""
 
     next: Place | None = None
-    limit: Most = 100
+    limit: Limit = 100
 
 
 class Shown(BaseModel):

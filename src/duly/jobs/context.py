@@ -32,7 +32,7 @@ from duly.outcomes import Stopped, checked_result
 
 __all__ = ["Context", "Desk", "Fenced"]
 
-LONGEST_STAGE = 200
+MAX_STAGE_LENGTH = 200
 
 log = get_log("duly.jobs")
 
@@ -86,8 +86,8 @@ class Context:
         """Say how far it is; awaited, or in a plain function simply called, it raises LeaseLost when it is lost."""
         if percent is not None and not 0 <= percent <= 100:
             raise InvalidArgument(f"progress of {percent}: must be between 0 and 100")
-        if stage is not None and not 1 <= len(stage) <= LONGEST_STAGE:
-            raise InvalidArgument(f"a stage of {len(stage)} characters: must have 1 to {LONGEST_STAGE}")
+        if stage is not None and not 1 <= len(stage) <= MAX_STAGE_LENGTH:
+            raise InvalidArgument(f"a stage of {len(stage)} characters: must have 1 to {MAX_STAGE_LENGTH}")
         desk = self.at_desk()
         return desk.soon(desk.record(stage, percent))
 

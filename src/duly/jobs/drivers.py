@@ -13,7 +13,7 @@ import psycopg
 from psycopg.rows import dict_row
 from typing_extensions import TypeIs
 
-from duly.canonical_json import LARGEST_BYTES
+from duly.canonical_json import MAX_BYTES
 from duly.db.rows import Row, Statement
 from duly.errors import InvalidArgument, KeyReused
 from duly.jobs.model import Request
@@ -52,7 +52,7 @@ RULES = {
     "ck_job__max_attempts": "max_attempts: between 1 and 1000",
     "ck_job__priority": "priority: between -100 and 100",
     "ck_job__idempotency_key": "a key has 1 to 255 characters",
-    "ck_job__payload": f"payload: an object of at most {LARGEST_BYTES} bytes as the database stores it",
+    "ck_job__payload": f"payload: an object of at most {MAX_BYTES} bytes as the database stores it",
     "ck_job__timeout_seconds": "timeout: more than 0 and at most 366 days",
     "ck_job__backoff": "backoff: 0 <= base <= cap, and a cap of at most 366 days",
     "ck_job__retain_for": "retain: between 1 and 3660 days",

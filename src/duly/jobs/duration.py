@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 from typing import TypeAlias
 
-from duly.backoff import LONGEST_SECONDS
+from duly.backoff import MAX_SECONDS
 from duly.errors import InvalidArgument
 
 __all__ = ["Duration", "seconds_of"]
@@ -15,7 +15,7 @@ UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
-def seconds_of(duration: Duration, longest: float = LONGEST_SECONDS) -> float:
+def seconds_of(duration: Duration, max_length: float = MAX_SECONDS) -> float:
     """The duration in seconds; refused when it is none, negative, or longer than this, which is a year."""
     match duration:
         case timedelta():
@@ -24,8 +24,8 @@ def seconds_of(duration: Duration, longest: float = LONGEST_SECONDS) -> float:
             seconds = parsed(duration)
         case _:
             seconds = float(duration)
-    if not 0 <= seconds <= longest:  # false for NaN too
-        raise InvalidArgument(f"a duration of {duration!r}: must be between 0 and {longest:.0f} seconds")
+    if not 0 <= seconds <= max_length:  # false for NaN too
+        raise InvalidArgument(f"a duration of {duration!r}: must be between 0 and {max_length:.0f} seconds")
     return seconds
 
 

@@ -20,7 +20,7 @@ from duly.errors import NotFound
 from duly.explain import (
     ALIVE_SECONDS,
     LOCKED,
-    MOST_COUNTED,
+    MAX_COUNTED,
     Cause,
     Explanation,
     explained,
@@ -38,7 +38,7 @@ from duly.lease.owner import worker_of
 
 __all__ = ["CAUSES", "Reason", "Situation", "explain"]
 
-LONGEST_MESSAGE = 200
+MAX_MESSAGE_LENGTH = 200
 
 SQL = load_queries(__file__, "explain.sql")
 
@@ -50,8 +50,8 @@ class Reason(StrEnum):
     CANCELED = "canceled"
     DEAD_LETTER = "dead_letter"
     HALF_FAILED = "half_failed"
-    LAPSED_NO_WORKER = "lapsed_no_worker"
-    LAPSED = "lapsed"
+    EXPIRED_NO_WORKER = "lapsed_no_worker"
+    EXPIRED = "expired"
     HOLDER_GONE = "holder_gone"
     ASKED_TO_STOP = "asked_to_stop"
     RUNNING = "running"
@@ -117,7 +117,7 @@ class Situation:
     asked_by: str | None  # who wanted it cancelled
     holder_gone_at: datetime | None  # when its holder was last seen, if that is no worker that is there
     pauses: Sequence[Limit]  # that it falls under
-    most: int | None  # of its type at once
+    limit: int | None  # of its type at once
     running: int  # of its type
     expired: int  # of these, whose lease ended
     workers: int  # alive
@@ -137,7 +137,7 @@ class Situation:
         return worker_of(self.lease_owner or "nobody")
 
     @property
-    def is_lapsed(self) -> bool:
+    def is_expired(self) -> bool:
         """Does it run by the book only: did its lease end?"""
         return (
             self.status is Status.RUNNING
@@ -163,7 +163,7 @@ class Situation:
 async def find_situation(connection: Connection, org: UUID, key: UUID, zone: tzinfo | None) -> Situation | None:
     """A job of this org and what stands around it, with times in the zone."""
     row = await find_row(
-        connection, SQL.find_situation, org=org, key=key, alive_seconds=ALIVE_SECONDS, most_counted=MOST_COUNTED + 1
+        connection, SQL.find_situation, org=org, key=key, alive_seconds=ALIVE_SECONDS, most_counted=MAX_COUNTED + 1
     )
     if row is None:
         return None
@@ -214,7 +214,7 @@ def tell_half_failed(job: Situation) -> str:
     )
 
 
-def tell_lapsed(job: Situation, end: str) -> str:
+def tell_expired(job: Situation, end: str) -> str:
     """Its holder is gone."""
     return f"The lease of {job.holder} ended at {when(job.lease_expires_at)} without a word, and {end}."
 
@@ -233,13 +233,13 @@ def next_sweep(job: Situation) -> str:
 def tell_swept(job: Situation) -> str:
     """Its holder is gone, and somebody will notice, as soon as they can."""
     if job.is_locked:
-        return tell_lapsed(job, LOCKED)
-    return tell_lapsed(job, f"the next sweep, one every DULY_SWEEP_SECONDS, {next_sweep(job)}")
+        return tell_expired(job, LOCKED)
+    return tell_expired(job, f"the next sweep, one every DULY_SWEEP_SECONDS, {next_sweep(job)}")
 
 
 def tell_not_swept(job: Situation) -> str:
     """Its holder is gone, and nobody is there to notice."""
-    return tell_lapsed(job, "no live worker performs jobs and would take it back; start one: duly worker")
+    return tell_expired(job, "no live worker performs jobs and would take it back; start one: duly worker")
 
 
 def tell_holder_gone(job: Situation) -> str:
@@ -315,7 +315,7 @@ def pauses_of(job: Situation) -> str:
 
 def tell_limit(job: Situation) -> str:
     """As many of its type run as may, or ran until their leases ended."""
-    limit = f"Of the type {job.type} at most {job.most} may run at once"
+    limit = f"Of the type {job.type} at most {job.limit} may run at once"
     if not job.expired:
         return f"{limit}, and {job.running} do."
     return (
@@ -377,8 +377,8 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     Cause(Reason.DEAD_LETTER, has(Status.DEAD_LETTER), tell_dead),
     Cause(Reason.HALF_FAILED, has(Status.FAILED), tell_half_failed),
     # Somebody has it.
-    Cause(Reason.LAPSED_NO_WORKER, lambda job: job.is_lapsed and not job.sweepers, tell_not_swept),
-    Cause(Reason.LAPSED, lambda job: job.is_lapsed, tell_swept),
+    Cause(Reason.EXPIRED_NO_WORKER, lambda job: job.is_expired and not job.sweepers, tell_not_swept),
+    Cause(Reason.EXPIRED, lambda job: job.is_expired, tell_swept),
     Cause(
         Reason.HOLDER_GONE,
         lambda job: job.status is Status.RUNNING and job.holder_gone_at is not None,
@@ -407,7 +407,7 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     # For somebody to come, or for others to finish.
     Cause(Reason.NO_WORKER, lambda job: not job.workers, tell_no_worker),
     Cause(Reason.NOT_HANDLED, lambda job: not job.handlers, tell_not_handled),
-    Cause(Reason.LIMIT_REACHED, lambda job: job.most is not None and job.running >= job.most, tell_limit),
+    Cause(Reason.LIMIT_REACHED, lambda job: job.limit is not None and job.running >= job.limit, tell_limit),
     Cause(Reason.SLOTS_TAKEN, lambda job: not job.free_handlers, tell_slots_taken),
     Cause(Reason.LOCKED, lambda job: job.is_locked or (not job.is_next_seen and not job.ahead), tell_locked),
     Cause(Reason.BEHIND_OTHERS, lambda job: not job.is_next_seen, tell_behind),
@@ -432,7 +432,7 @@ def is_due(job: Situation) -> str:
 def error_of(job: Situation) -> str:
     """The last error: its code, and not too many of its words, in one line."""
     words = " ".join((job.last_error_message or "").split())
-    shown = words if len(words) <= LONGEST_MESSAGE else f"{words[:LONGEST_MESSAGE]}..."
+    shown = words if len(words) <= MAX_MESSAGE_LENGTH else f"{words[:MAX_MESSAGE_LENGTH]}..."
     return f"{job.last_error_code} ({shown})" if shown else str(job.last_error_code)
 
 

@@ -16,8 +16,8 @@ __all__ = [
     "CRASHED",
     "DAY_SECONDS",
     "DEFAULT_ORG",
-    "MOST_RETAIN_SECONDS",
-    "MOST_SNOOZES",
+    "MAX_RETAIN_SECONDS",
+    "MAX_SNOOZES",
     "TERMINAL",
     "TOO_MANY_SNOOZES",
     "BackoffPolicy",
@@ -38,9 +38,9 @@ DEFAULT_ORG = UUID(int=1)  # where there are no tenants
 ANY = "*"  # in pauses: whichever queue, whichever type
 CRASHED = "CRASHED"  # the code of a lease that lapsed
 TOO_MANY_SNOOZES = "TOO_MANY_SNOOZES"  # and of a handler that said "later" for ever
-MOST_SNOOZES = 1000
+MAX_SNOOZES = 1000
 DAY_SECONDS = 86_400.0
-MOST_RETAIN_SECONDS = 3660 * DAY_SECONDS
+MAX_RETAIN_SECONDS = 3660 * DAY_SECONDS
 
 
 class Status(StrEnum):
@@ -182,7 +182,7 @@ class Limit:
 
     queue: str
     type: str
-    most: int | None
+    limit: int | None
     paused_at: datetime | None
     paused_by: str | None
 

@@ -35,7 +35,7 @@ select
     snoozes, requested_by, created_at, run_at, started_at
 from ledger.claim(
     queues => %(queues)s::text[], types => %(types)s::text[], owner => %(owner)s, lease_seconds => %(lease_seconds)s,
-    most => %(most)s, floor_priorities => %(floor_priorities)s::integer[],
+    most => %(limit)s, floor_priorities => %(floor_priorities)s::integer[],
     floor_run_ats => %(floor_run_ats)s::timestamptz[], floor_ids => %(floor_ids)s::uuid[]
 );
 
@@ -145,7 +145,7 @@ select key from settled;
 -- name: mark_lapsed
 -- Nobody holds these any more: they crashed, or were cancelled if somebody had asked. Locked ones are passed over. Their
 -- holders did not settle them: one that comes back finds its lease lost.
-select key, owner, type, queue, attempt, max_attempts from ledger.mark_expired(%(keys)s::uuid[], %(most)s);
+select key, owner, type, queue, attempt, max_attempts from ledger.mark_expired(%(keys)s::uuid[], %(limit)s);
 
 -- name: after_failure
 -- The second half, fenced by the owner that the first half kept: to the queue again after a wait, or, when it was started
@@ -215,7 +215,7 @@ where org_id = %(org)s and status = 'dead_letter'
 -- name: redrive
 -- So many dead letters that match wait again, the oldest first; what somebody else is looking at is left to them.
 select redrive as id from ledger.redrive(
-    %(org)s, %(most)s, %(actor)s, type => %(type)s, queue => %(queue)s, code => %(code)s,
+    %(org)s, %(limit)s, %(actor)s, type => %(type)s, queue => %(queue)s, code => %(code)s,
     finished_from => %(finished_from)s, finished_before => %(finished_before)s
 );
 
@@ -238,8 +238,8 @@ returning queue, type;
 -- name: set_limit
 -- How many of a type may run at once; null lifts the limit. It binds claims that begin after this commits.
 insert into ledger.job_limit (type, most)
-select %(type)s, %(most)s::bigint
-where %(most)s::bigint is not null or exists (select from ledger.job_limit where queue = '*' and type = %(type)s)
+select %(type)s, %(limit)s::bigint
+where %(limit)s::bigint is not null or exists (select from ledger.job_limit where queue = '*' and type = %(type)s)
 on conflict (queue, type) do update set most = excluded.most
 where job_limit.most is distinct from excluded.most;
 
@@ -257,7 +257,7 @@ select ledger.wake();
 
 -- name: retain
 -- Finished jobs leave, with their events, when their time is over.
-select ledger.retain(%(most)s);
+select ledger.retain(%(limit)s);
 
 -- name: erase_job
 -- One finished job leaves before its time, with its events; the owner alone may, and who did is written down.
@@ -303,7 +303,7 @@ where org_id = %(org)s
     and (%(finished_before)s::timestamptz is null or finished_at < %(finished_before)s::timestamptz)
     and (created_at, id) < (%(before_at)s, %(before_id)s)
 order by created_at desc, id desc
-limit %(most)s;
+limit %(limit)s;
 
 -- name: find_traceback
 -- Where the last failure of a job was raised. A failure that left no traceback hides those before it.
@@ -319,4 +319,4 @@ select id, job_id, seq, ts, prev_status, next_status, detail_json
 from ledger.job_event
 where org_id = %(org)s and job_id = %(key)s and seq > %(after_seq)s
 order by seq
-limit %(most)s;
+limit %(limit)s;

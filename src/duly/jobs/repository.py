@@ -33,7 +33,7 @@ from duly.db.rows import (
 )
 from duly.jobs.model import (
     ANY,
-    MOST_SNOOZES,
+    MAX_SNOOZES,
     TOO_MANY_SNOOZES,
     DeadLetters,
     Floor,
@@ -77,8 +77,8 @@ __all__ = [
     "list_job_ids",
     "list_jobs",
     "list_limits",
+    "mark_expired",
     "mark_failed",
-    "mark_lapsed",
     "parameters_of",
     "parameters_of_complete",
     "parameters_of_done",
@@ -175,7 +175,7 @@ async def claim(
     kinds: Sequence[Kind],
     *,
     lease_seconds: float,
-    most: int,
+    limit: int,
     floors: Mapping[Kind, Floor] | None = None,
 ) -> list[Lease]:
     """Hold up to `most` due jobs of these kinds, under one fresh owner; see `floors_after` for the floors."""
@@ -188,7 +188,7 @@ async def claim(
         types=[kind.type for kind in kinds],
         owner=owner,
         lease_seconds=lease_seconds,
-        most=most,
+        limit=limit,
         floor_priorities=[floor.priority if floor else None for floor in above],
         floor_run_ats=[floor.run_at if floor else None for floor in above],
         floor_ids=[floor.id if floor else None for floor in above],
@@ -257,7 +257,7 @@ async def later(connection: Connection, leases: Sequence[Lease], seconds: Sequen
     rest = [lease for lease in leases if lease.key not in snoozed]
     if not rest:
         return snoozed
-    message = f"the handler said 'later' {MOST_SNOOZES} times"
+    message = f"the handler said 'later' {MAX_SNOOZES} times"
     return snoozed | await failed(connection, rest, [TOO_MANY_SNOOZES] * len(rest), [message] * len(rest))
 
 
@@ -272,7 +272,7 @@ async def handed_back(connection: Connection, leases: Sequence[Lease]) -> frozen
 async def put_back(connection: Connection, leases: Sequence[Lease], seconds: Sequence[float | None]) -> Sequence[Row]:
     """Let jobs wait again, unblamed: after so many seconds, or due as they were."""
     return await get_rows(
-        connection, SQL.put_back, **keys_and_owners(leases), seconds=list(seconds), most_snoozes=MOST_SNOOZES
+        connection, SQL.put_back, **keys_and_owners(leases), seconds=list(seconds), most_snoozes=MAX_SNOOZES
     )
 
 
@@ -351,24 +351,24 @@ async def after_failure(connection: Connection, held: Sequence[tuple[UUID, str]]
     return len(await get_rows(connection, SQL.after_failure, keys=keys, owners=owners, give_up=give_up))
 
 
-async def sweep(connection: Connection, *, keys: Sequence[UUID] | None = None, most: int = 100) -> int:
+async def sweep(connection: Connection, *, keys: Sequence[UUID] | None = None, limit: int = 100) -> int:
     """Take jobs, or these of them, from holders that are gone; how many there were. Belongs into a transaction."""
-    return len(await sweep_jobs(connection, keys=keys, most=most))
+    return len(await sweep_jobs(connection, keys=keys, limit=limit))
 
 
-async def sweep_jobs(connection: Connection, *, keys: Sequence[UUID] | None = None, most: int = 100) -> Sequence[Row]:
+async def sweep_jobs(connection: Connection, *, keys: Sequence[UUID] | None = None, limit: int = 100) -> Sequence[Row]:
     """The same; which jobs there were, with the owners of those that failed by it."""
     crashpoint("before_sweep")
-    rows = await mark_lapsed(connection, keys, most)
+    rows = await mark_expired(connection, keys, limit)
     await after_failure(connection, [(row["key"], row["owner"]) for row in rows if row["owner"]])
     if rows:
         crashpoint("after_sweep")
     return rows
 
 
-async def mark_lapsed(connection: Connection, keys: Sequence[UUID] | None, most: int) -> Sequence[Row]:
+async def mark_expired(connection: Connection, keys: Sequence[UUID] | None, limit: int) -> Sequence[Row]:
     """The first half: their leases lapsed; those with an owner failed, those without were cancelled."""
-    return await get_rows(connection, SQL.mark_lapsed, keys=None if keys is None else list(keys), most=most)
+    return await get_rows(connection, SQL.mark_expired, keys=None if keys is None else list(keys), limit=limit)
 
 
 async def settle(connection: Connection, leases: Sequence[Lease], asked: Awaitable[Sequence[Row]]) -> frozenset[UUID]:
@@ -417,9 +417,9 @@ async def count_dead(connection: Connection, which: DeadLetters) -> int:
     return await get_value(connection, SQL.count_dead, **asdict(which))
 
 
-async def redrive(connection: Connection, which: DeadLetters, actor: str | None, most: int = 1000) -> Sequence[UUID]:
+async def redrive(connection: Connection, which: DeadLetters, actor: str | None, limit: int = 1000) -> Sequence[UUID]:
     """Let so many of these wait again; which it were."""
-    rows = await get_rows(connection, SQL.redrive, **asdict(which), actor=actor, most=most)
+    rows = await get_rows(connection, SQL.redrive, **asdict(which), actor=actor, limit=limit)
     return [row["id"] for row in rows]
 
 
@@ -433,14 +433,14 @@ async def resume(connection: Connection, *, queue: str = ANY, type: str = ANY) -
     return bool(await find_row(connection, SQL.resume, queue=queue, type=type))
 
 
-async def set_limit(connection: Connection, type: str, most: int | None) -> bool:  # noqa: A002
+async def set_limit(connection: Connection, type: str, limit: int | None) -> bool:  # noqa: A002
     """Let at most so many jobs of a type run at once, None is any number; False when that was so already."""
-    return bool(await change(connection, SQL.set_limit, type=type, most=most))
+    return bool(await change(connection, SQL.set_limit, type=type, limit=limit))
 
 
-async def list_limits(connection: Connection, most: int = 1000) -> Sequence[Limit]:
+async def list_limits(connection: Connection, limit: int = 1000) -> Sequence[Limit]:
     """Every pause and limit."""
-    return [Limit(**row) for row in await get_rows(connection, SQL.list_limits, limit=most)]
+    return [Limit(**row) for row in await get_rows(connection, SQL.list_limits, limit=limit)]
 
 
 async def wake(connection: Connection) -> None:
@@ -448,9 +448,9 @@ async def wake(connection: Connection) -> None:
     await change(connection, SQL.wake)
 
 
-async def retain(connection: Connection, most: int = 1000) -> int:
+async def retain(connection: Connection, limit: int = 1000) -> int:
     """Remove so many jobs whose time is over; how many went."""
-    return await get_value(connection, SQL.retain, most=most)
+    return await get_value(connection, SQL.retain, limit=limit)
 
 
 async def act_for(connection: Connection, org: UUID) -> None:
@@ -484,7 +484,7 @@ async def list_jobs(
     finished_from: datetime | None = None,
     finished_before: datetime | None = None,
     before: tuple[datetime, UUID] = END,
-    most: int = 100,
+    limit: int = 100,
 ) -> Sequence[Job]:
     """A page of jobs, the newest first."""
     rows = await get_rows_planned_anew(
@@ -498,7 +498,7 @@ async def list_jobs(
         finished_before=finished_before,
         before_at=before[0],
         before_id=before[1],
-        most=most,
+        limit=limit,
     )
     return [Job(**row) for row in rows]
 
@@ -509,8 +509,8 @@ async def find_traceback(connection: Connection, org: UUID, key: UUID) -> str | 
 
 
 async def list_events(
-    connection: Connection, org: UUID, key: UUID, after_seq: int = 0, most: int = 1000
+    connection: Connection, org: UUID, key: UUID, after_seq: int = 0, limit: int = 1000
 ) -> Sequence[JobEvent]:
     """A page of a job's log, in order."""
-    rows = await get_rows(connection, SQL.list_events, org=org, key=key, after_seq=after_seq, most=most)
+    rows = await get_rows(connection, SQL.list_events, org=org, key=key, after_seq=after_seq, limit=limit)
     return [JobEvent(**row) for row in rows]

@@ -15,7 +15,7 @@ from duly.jobs import repository
 from duly.jobs.drivers import as_our_errors, creation_of
 from duly.jobs.model import ANY, DeadLetters, Job, JobEvent, Limit, Request, Status
 from duly.outcomes import Created, Creation, Existing
-from duly.paging import Page, checked_most, page_of, read_place
+from duly.paging import Page, checked_limit, page_of, read_place
 
 __all__ = [
     "cancel",
@@ -84,7 +84,7 @@ async def list_jobs(
     finished_from: datetime | None = None,
     finished_before: datetime | None = None,
     place: str | None = None,
-    most: int = 100,
+    limit: int = 100,
 ) -> Page[Job]:
     """A page of jobs, the newest first."""
     before = repository.END if place is None else read_place(place, datetime.fromisoformat, UUID)
@@ -98,18 +98,20 @@ async def list_jobs(
             finished_from=finished_from,
             finished_before=finished_before,
             before=(before[0], before[1]),
-            most=checked_most(most) + 1,
+            limit=checked_limit(limit) + 1,
         )
-    return page_of(rows, most, lambda job: (job.created_at, job.id))
+    return page_of(rows, limit, lambda job: (job.created_at, job.id))
 
 
-async def list_events(pool: Pool, org: UUID, key: UUID, *, place: str | None = None, most: int = 100) -> Page[JobEvent]:
+async def list_events(
+    pool: Pool, org: UUID, key: UUID, *, place: str | None = None, limit: int = 100
+) -> Page[JobEvent]:
     """A page of a job's log, in order."""
     after = 0 if place is None else read_place(place, int)[0]
     async with tenant(pool, org) as connection:
         await get(connection, org, key)
-        rows = await repository.list_events(connection, org, key, after_seq=after, most=checked_most(most) + 1)
-    return page_of(rows, most, lambda event: (event.seq,))
+        rows = await repository.list_events(connection, org, key, after_seq=after, limit=checked_limit(limit) + 1)
+    return page_of(rows, limit, lambda event: (event.seq,))
 
 
 # Steering -------------------------------------------------------------------------------------------------------------

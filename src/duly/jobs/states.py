@@ -19,14 +19,14 @@ TIMES = ", ".join(
 )
 
 JOB = LeaseTable(
-    table=("ledger", "job"),
+    qualified_name=("ledger", "job"),
     state="status",
     ready="queued",
     held="running",
     owner="lease_owner",
     until="lease_expires_at",
     due="run_at",
-    lapsed="returned",
+    expired="returned",
     cancel="cancel_requested_at",
 )
 

@@ -13,7 +13,7 @@ from duly.backoff import Backoff
 from duly.errors import InvalidArgument
 from duly.jobs.context import Context
 from duly.jobs.duration import Duration, seconds_of
-from duly.jobs.model import DAY_SECONDS, MOST_RETAIN_SECONDS, Options
+from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, Options
 
 __all__ = [
     "check_first_parameter",
@@ -71,7 +71,7 @@ def declared_options(
     if seconds == 0:
         raise InvalidArgument(f"timeout={timeout!r} {of}: must be more than 0; leave it out for no limit")
     kept = declared_seconds(f"retain={retain!r} {of}", retain, float("inf"))
-    if not DAY_SECONDS <= kept <= MOST_RETAIN_SECONDS:
+    if not DAY_SECONDS <= kept <= MAX_RETAIN_SECONDS:
         raise InvalidArgument(f"retain={retain!r} {of}: must be between 1 day and 3660 days")
     return Options(priority, max_attempts, declared_backoff(backoff), seconds, kept)
 
@@ -81,10 +81,10 @@ def declared_backoff(backoff: Backoff | str) -> Backoff:
     return backoff if isinstance(backoff, Backoff) else Backoff(backoff)
 
 
-def declared_seconds(subject: str, duration: Duration, *longest: float) -> float:
+def declared_seconds(subject: str, duration: Duration, *max_length: float) -> float:
     """A duration in seconds."""
     try:
-        return seconds_of(duration, *longest)
+        return seconds_of(duration, *max_length)
     except (InvalidArgument, TypeError, ValueError) as error:
         raise InvalidArgument(f"{subject}: {error}") from None
 
@@ -97,10 +97,10 @@ def check_name(subject: str, name: object) -> None:
         raise InvalidArgument(f"{subject}: {NAME_RULE}")
 
 
-def check_number(subject: str, number: object, least: int, most: int) -> None:
+def check_number(subject: str, number: object, least: int, limit: int) -> None:
     """Refuse what is not a whole number within bounds."""
-    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-        raise InvalidArgument(f"{subject}: must be a whole number between {least} and {most}")
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= limit:
+        raise InvalidArgument(f"{subject}: must be a whole number between {least} and {limit}")
 
 
 def check_first_parameter(job_type: str, function: Callable[..., Any]) -> None:

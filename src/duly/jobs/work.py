@@ -24,7 +24,7 @@ from duly.jobs.failures import OnFailure, explained, hook_of
 from duly.jobs.model import Floor, Kind, floors_after
 from duly.jobs.states import JOB
 from duly.lease.operations import Lease
-from duly.lease.work import Finished, Pace, StopSign, Work
+from duly.lease.work import Finished, StopSign, Tuning, Work
 from duly.logging import Trace, get_log
 from duly.outcomes import RAISABLE, Cancelled, Done, Failed, GiveUp, HandedBack, Later, Settled, Stopped
 
@@ -48,7 +48,7 @@ class Handler:
     isolate: bool = False
     timeout_seconds: float | None = None
     memory_bytes: int | None = None
-    most: int | None = None  # of this type running at once, over all workers
+    limit: int | None = None  # of this type running at once, over all workers
 
     @property
     def kind(self) -> Kind:
@@ -69,18 +69,18 @@ class JobWork(Work):
     """The ledger as a kind of work: jobs of the types that have a handler here."""
 
     name = "ledger"
-    of = JOB
+    table = JOB
     wakes = "ledger"
 
     def __init__(
         self,
         handlers: Sequence[Handler],
-        pace: Pace,
+        tuning: Tuning,
         *,
         api_role: str = API_ROLE,
         on_failure: Sequence[OnFailure] = (),
     ) -> None:
-        self.pace = pace
+        self.tuning = tuning
         self.api_role = api_role
         self.on_failure = tuple(on_failure)
         self.handlers = {handler.kind: handler for handler in handlers}
@@ -103,7 +103,7 @@ class JobWork(Work):
     async def prepare(self, connection: Connection) -> None:
         """How many of a type may run is what its declaration says: the limits of ours are set, or lifted."""
         for handler in sorted(self.handlers.values(), key=lambda each: each.type):  # as every worker does: no deadlock
-            await repository.set_limit(connection, handler.type, handler.most)
+            await repository.set_limit(connection, handler.type, handler.limit)
 
     def lend(self, pool: Pool) -> None:
         """Connections for the transactions of handlers."""
@@ -130,12 +130,12 @@ class JobWork(Work):
         """A handler's way to the database, where there is one."""
         return Desk(lease, self.pool, self.api_role, self.loop) if self.pool and self.loop else None
 
-    async def find_due(self, connection: Connection, most: int, besides: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
+    async def find_due(self, connection: Connection, limit: int, besides: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
         """None: which jobs there is room for, only the claim itself can tell."""
         return []
 
     async def claim(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Hold due jobs of the kinds we have handlers for; unknown work is left alone."""
         assert keys is None, "jobs are not claimed by their keys"
@@ -148,11 +148,11 @@ class JobWork(Work):
             connection,
             worker_id,
             tuple(self.handlers),
-            lease_seconds=self.pace.lease_seconds,
-            most=most,
+            lease_seconds=self.tuning.lease_seconds,
+            limit=limit,
             floors=self.floors,
         )
-        self.floors = floors_after(lease.row for lease in leases) if len(leases) == most else {}
+        self.floors = floors_after(lease.row for lease in leases) if len(leases) == limit else {}
         return leases
 
     async def tidy(self, connection: Connection) -> int:
@@ -213,7 +213,7 @@ class Named:
     name: str
 
     @classmethod
-    def of(cls, function: Callable[..., Any]) -> "Named":
+    def table(cls, function: Callable[..., Any]) -> "Named":
         """The name of a function."""
         return cls(function.__module__, function.__qualname__)
 
@@ -226,7 +226,7 @@ def way_of(handler: Handler) -> Way:
     """How this handler is called."""
     where = where_to_run(handler.function, isolate=handler.isolate)
     perform = perform_async if inspect.iscoroutinefunction(handler.function) else perform_plain
-    return Way(handler, where, perform, Named.of(handler.function) if where is Where.CHILD else handler.function)
+    return Way(handler, where, perform, Named.table(handler.function) if where is Where.CHILD else handler.function)
 
 
 def log_failure(row: Row, key: UUID, code: str, *, is_dead: bool = False, **values: object) -> None:

@@ -12,7 +12,7 @@ import psycopg
 
 from duly.errors import Misconfigured, Unavailable
 
-__all__ = ["in_halves", "is_the_databases_fault", "will_pass"]
+__all__ = ["bisect", "is_the_databases_fault", "will_pass"]
 
 NO_CONNECTION, NO_RESOURCES, SYSTEM, NOT_AS_MIGRATED = "08", "53", "58", "42"  # classes of SQLSTATE
 SHUTDOWN = "57P"
@@ -39,7 +39,7 @@ def will_pass(error: BaseException) -> bool:
     return state is not None and state.startswith((CANCELLED, TOO_LONG, LOCKED, RETRY))
 
 
-async def in_halves(items: Sequence[Item], act: Callable[[Sequence[Item]], Awaitable[object]]) -> dict[int, Exception]:
+async def bisect(items: Sequence[Item], act: Callable[[Sequence[Item]], Awaitable[object]]) -> dict[int, Exception]:
     """Act on all items, in as few pieces as the bad ones allow; returns the bad ones' places and what each met.
 
     `act` must be all or nothing: a transaction of its own. What is the database's fault is raised.

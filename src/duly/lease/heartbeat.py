@@ -24,7 +24,7 @@ from duly.db.pool import reads_committed, take_role
 from duly.errors import DulyError, LeaseLost
 from duly.lease.operations import Lease, LeaseTable, Renewal, renew
 
-__all__ = ["Connect", "Held", "Keeper", "SharedLine"]
+__all__ = ["Connect", "Heartbeat", "Held", "SharedLine"]
 
 LAST_BEAT_SECONDS = 1.0  # so long may the beat take during which we were stopped
 
@@ -56,7 +56,7 @@ class Held:
                 self.on_cancel()
 
 
-class Keeper:
+class Heartbeat:
     """Keeps the leases of one worker; without a heartbeat it renews none, and only tells when they are over."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Keeper:
     @staticmethod
     def place_of(lease: Lease) -> tuple[tuple[str, str], Any, str]:
         """A lease by table, key and owner: one row may be ours twice, the earlier time stale."""
-        return lease.of.table, lease.key, lease.owner
+        return lease.table.qualified_name, lease.key, lease.owner
 
     async def run(self) -> None:
         """Beat and watch until cancelled."""
@@ -189,7 +189,7 @@ class Keeper:
                 if lease.claim in answer.renewed:
                     held.good_until = max(held.good_until, sent_at + self.lease_seconds - self.margin_seconds)
                 if lease.claim in answer.lost:
-                    held.lose(f"{lease.of} {lease.key} is held by somebody else now")
+                    held.lose(f"{lease.table} {lease.key} is held by somebody else now")
                 if lease.claim in answer.cancelled:
                     held.request_cancel()
         async with self.beaten:
@@ -218,7 +218,7 @@ class Keeper:
         tables: dict[LeaseTable, list[Lease]] = defaultdict(list)
         for held in self.holds.values():
             if held.lost is None:
-                tables[held.lease.of].append(held.lease)
+                tables[held.lease.table].append(held.lease)
         return tables
 
     async def watch_for_ever(self) -> None:
@@ -233,8 +233,8 @@ class Keeper:
     def why_over(self, lease: Lease) -> str:
         """Why a lease ran out in our hands."""
         if self.renews:
-            return f"the database did not confirm {lease.of} {lease.key} in time"
-        return f"{lease.of} {lease.key} took longer than its lease of {self.lease_seconds:g} s, which is not renewed"
+            return f"the database did not confirm {lease.table} {lease.key} in time"
+        return f"{lease.table} {lease.key} took longer than its lease of {self.lease_seconds:g} s, which is not renewed"
 
 
 class SharedLine:

@@ -17,7 +17,7 @@ from {table}
 where {state} = {ready} and {due} <= duly.now()
     and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
 order by {order}
-limit %(most)s
+limit %(limit)s
 for no key update skip locked;
 
 -- name: claim
@@ -36,17 +36,17 @@ select {key} as key
 from {table}
 where {state} = {ready} and {due} <= duly.now() and not ({key} = any (%(besides)s::{key_type}[]))
 order by {order}
-limit %(most)s;
+limit %(limit)s;
 
 -- name: claim_lapsed
 -- A row whose holder let its lease lapse changes hands; one that was started too often already is left for quarantine.
 with lapsed as (
     select {key}
     from {table}
-    where {state} = {held} and {lapse} and {starts} < %(most_starts)s
+    where {state} = {held} and {lapse} and {starts} < %(max_starts)s
         and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
     order by {key}
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update {table} as t
@@ -60,10 +60,10 @@ returning t.*;
 with poison as (
     select {key}
     from {table}
-    where {state} = {held} and {lapse} and {starts} >= %(most_starts)s
+    where {state} = {held} and {lapse} and {starts} >= %(max_starts)s
         and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
     order by {key}
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update {table} as t
@@ -78,7 +78,7 @@ select {key} as key
 from {table}
 where {state} = {held} and {lapse} and not ({key} = any (%(besides)s::{key_type}[]))
 order by {key}
-limit %(most)s;
+limit %(limit)s;
 
 -- name: sweep
 -- Lapsed rows go back to where they can be claimed again, with the due time they had.
@@ -87,7 +87,7 @@ with lapsed as (
     from {table}
     where {state} = {held} and {lapse} and (%(keys)s::{key_type}[] is null or {key} = any (%(keys)s::{key_type}[]))
     order by {key}
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update {table} as t

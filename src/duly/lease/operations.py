@@ -33,11 +33,11 @@ __all__ = [
     "LeaseTable",
     "Renewal",
     "claim",
-    "claim_lapsed",
+    "claim_expired",
     "fence",
     "fence_many",
     "find_due",
-    "find_lapsed",
+    "find_expired",
     "find_next",
     "find_settled",
     "quarantine",
@@ -57,19 +57,17 @@ TEMPLATES = parse_queries(Path(__file__).with_name("lease.sql").read_text())
 class LeaseTable:
     """How one table is held: its columns and its states, nothing of its meaning."""
 
-    table: tuple[str, str]
+    qualified_name: tuple[str, str]
     state: str
     ready: str
     held: str
     owner: str
     due: str
-    lapsed: Literal["returned", "reclaimed"]
+    expired: Literal["returned", "reclaimed"]
     since: str | None = None  # when the lease began; its length is in `length`
     until: str | None = None  # when it ends
     length: str = "lease_seconds"
-    unwritten_length: float | None = (
-        None  # of a lease whose holder, not one of ours, wrote no length and maybe no clock
-    )
+    default_lease_seconds: float | None = None  # assumed when a holder that is not ours left the length null
     key: str = "id"
     key_type: str = "uuid"
     order: tuple[str, ...] = ()  # columns of the claim's order; by default the due time, then the key
@@ -83,21 +81,21 @@ class LeaseTable:
         assert (self.since is None) != (self.until is None), "a lease table keeps exactly one clock"
 
     def __str__(self) -> str:
-        return ".".join(self.table)
+        return ".".join(self.qualified_name)
 
 
 @dataclass(frozen=True)
 class Lease:
     """A row that we hold, as it was when we claimed it."""
 
-    of: LeaseTable
+    table: LeaseTable
     owner: str
     row: Row
     sent_at: float  # our monotonic clock when the claim was sent: the lease is at least as young as that
 
     @property
     def key(self) -> Any:
-        return self.row[self.of.key]
+        return self.row[self.table.key]
 
     @property
     def claim(self) -> tuple[Any, str]:
@@ -117,87 +115,87 @@ class Renewal:
 
 async def claim(
     connection: Connection,
-    of: LeaseTable,
+    table: LeaseTable,
     worker_id: str,
     *,
     lease_seconds: float,
-    most: int = 1,
+    limit: int = 1,
     keys: Sequence[Any] | None = None,
 ) -> list[Lease]:
     """Hold up to `most` due rows, or those of them with these keys, under one fresh owner."""
     owner, sent_at = new_owner(worker_id), time.monotonic()
     rows = await get_rows(
-        connection, render(of, "claim"), owner=owner, lease_seconds=lease_seconds, most=most, keys=keys
+        connection, render(table, "claim"), owner=owner, lease_seconds=lease_seconds, limit=limit, keys=keys
     )
     if rows:
         crashpoint("after_claim")
-    return [Lease(of, owner, row, sent_at) for row in rows]
+    return [Lease(table, owner, row, sent_at) for row in rows]
 
 
-async def find_next(connection: Connection, of: LeaseTable) -> Any:
+async def find_next(connection: Connection, table: LeaseTable) -> Any:
     """The key of the row that a claim with one free slot would take, or None; locked for this transaction."""
-    row = await find_row(connection, render(of, "takeable"), keys=None, most=1)
-    return row and row[of.key]
+    row = await find_row(connection, render(table, "takeable"), keys=None, limit=1)
+    return row and row[table.key]
 
 
 async def find_due(
-    connection: Connection, of: LeaseTable, *, besides: Sequence[Any] = (), most: int = 100
+    connection: Connection, table: LeaseTable, *, besides: Sequence[Any] = (), limit: int = 100
 ) -> list[Any]:
     """The keys of what a claim would take next, but for these; only looks."""
-    rows = await get_rows(connection, render(of, "find_due"), besides=list(besides), most=most)
+    rows = await get_rows(connection, render(table, "find_due"), besides=list(besides), limit=limit)
     return [row["key"] for row in rows]
 
 
-async def claim_lapsed(
+async def claim_expired(
     connection: Connection,
-    of: LeaseTable,
+    table: LeaseTable,
     worker_id: str,
     *,
     lease_seconds: float,
-    most_starts: int,
-    most: int = 1,
+    max_starts: int,
+    limit: int = 1,
     keys: Sequence[Any] | None = None,
 ) -> list[Lease]:
     """Take over up to `most` rows, or those of them with these keys, whose holders let them lapse."""
-    assert of.lapsed == "reclaimed", f"lapsed rows of {of} are swept, not reclaimed"
+    assert table.expired == "reclaimed", f"lapsed rows of {table} are swept, not reclaimed"
     owner, sent_at = new_owner(worker_id), time.monotonic()
     rows = await get_rows(
         connection,
-        render(of, "claim_lapsed"),
+        render(table, "claim_expired"),
         owner=owner,
         lease_seconds=lease_seconds,
-        most_starts=most_starts,
-        most=most,
+        max_starts=max_starts,
+        limit=limit,
         keys=keys,
     )
     if rows:
         crashpoint("after_claim")
-    return [Lease(of, owner, row, sent_at) for row in rows]
+    return [Lease(table, owner, row, sent_at) for row in rows]
 
 
 async def quarantine(
-    connection: Connection, of: LeaseTable, *, most_starts: int, keys: Sequence[Any] | None = None, most: int = 100
+    connection: Connection, table: LeaseTable, *, max_starts: int, keys: Sequence[Any] | None = None, limit: int = 100
 ) -> Sequence[Row]:
     """Set aside lapsed rows, or those of them with these keys, that were started too often; as they are now."""
-    assert of.poisoned, f"{of} has no state for a row that was started too often"
-    return await get_rows(connection, render(of, "quarantine"), most_starts=most_starts, keys=keys, most=most)
+    assert table.poisoned, f"{table} has no state for a row that was started too often"
+    return await get_rows(connection, render(table, "quarantine"), max_starts=max_starts, keys=keys, limit=limit)
 
 
-async def find_lapsed(
-    connection: Connection, of: LeaseTable, *, besides: Sequence[Any] = (), most: int = 100
+async def find_expired(
+    connection: Connection, table: LeaseTable, *, besides: Sequence[Any] = (), limit: int = 100
 ) -> list[Any]:
     """The keys of rows that nobody holds any more, but for these; only looks."""
-    rows = await get_rows(connection, render(of, "find_lapsed"), besides=list(besides), most=most)
+    rows = await get_rows(connection, render(table, "find_expired"), besides=list(besides), limit=limit)
     return [row["key"] for row in rows]
 
 
 async def sweep(
-    connection: Connection, of: LeaseTable, *, keys: Sequence[Any] | None = None, most: int = 100
+    connection: Connection, table: LeaseTable, *, keys: Sequence[Any] | None = None, limit: int = 100
 ) -> Sequence[Row]:
     """Return lapsed rows, or those of them with these keys, to where they can be claimed; as they are now."""
-    assert of.lapsed == "returned", f"lapsed rows of {of} are reclaimed, not swept"
+    assert table.expired == "returned", f"lapsed rows of {table} are reclaimed, not swept"
     crashpoint("before_sweep")
-    rows = await get_rows(connection, render(of, "sweep"), keys=keys, most=most)
+    rows = await get_rows(connection, render(table, "sweep"), keys=keys, limit=limit)
     if rows:
         crashpoint("after_sweep")
     return rows
@@ -221,8 +219,8 @@ async def renew(connection: Connection, leases: Sequence[Lease], *, lease_second
 
 async def fence(connection: Connection, lease: Lease) -> None:
     """Prove, for the rest of this transaction, that the row is ours to write about; LeaseLost if it is not."""
-    if not await find_row(connection, render(lease.of, "fence"), key=lease.key, owner=lease.owner):
-        raise LeaseLost(f"{lease.of} {lease.key} is held by somebody else now")
+    if not await find_row(connection, render(lease.table, "fence"), key=lease.key, owner=lease.owner):
+        raise LeaseLost(f"{lease.table} {lease.key} is held by somebody else now")
 
 
 async def fence_many(connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
@@ -242,7 +240,7 @@ async def settle(connection: Connection, lease: Lease, to: str, **changes: tuple
         return True
     if await find_settled(connection, [lease]):
         return False
-    raise LeaseLost(f"{lease.of} {lease.key} is held by somebody else now")
+    raise LeaseLost(f"{lease.table} {lease.key} is held by somebody else now")
 
 
 async def settle_many(
@@ -310,15 +308,15 @@ async def release(connection: Connection, leases: Sequence[Lease]) -> frozenset[
     Returns the keys of those that were still ours.
     """
     crashpoint("before_release")
-    of = table_of(leases)
-    rows = await get_rows(connection, render(of, "release"), **keys_and_owners(leases))
+    table = table_of(leases)
+    rows = await get_rows(connection, render(table, "release"), **keys_and_owners(leases))
     crashpoint("after_release")
-    return frozenset(row[of.key] for row in rows)
+    return frozenset(row[table.key] for row in rows)
 
 
 def table_of(leases: Sequence[Lease]) -> LeaseTable:
     """The one table a batch of leases is of."""
-    tables = {lease.of.table: lease.of for lease in leases}
+    tables = {lease.table.qualified_name: lease.table for lease in leases}
     assert len(tables) == 1, "a batch is of one table, and not empty"
     return next(iter(tables.values()))
 
@@ -338,14 +336,14 @@ def keys_and_owners(leases: Sequence[Lease]) -> dict[str, list[Any]]:
 
 
 @cache
-def render(of: LeaseTable, name: str) -> sql.Composed:
+def render(table: LeaseTable, name: str) -> sql.Composed:
     """One statement of `lease.sql` for this table."""
-    return template(name).format(**names_of(of))
+    return template(name).format(**names_of(table))
 
 
 @cache
 def render_settle(
-    of: LeaseTable,
+    table: LeaseTable,
     to: str,
     columns: tuple[tuple[str, str], ...] = (),
     beside: tuple[tuple[str, str], ...] = (),
@@ -359,7 +357,7 @@ def render_settle(
     names = [sql.SQL(", {}").format(sql.Identifier(name)) for name, _ in (*columns, *beside)]
     changes = [sql.SQL(", {name} = ours.{name}").format(name=sql.Identifier(name)) for name, _ in columns]
     return template("settle").format(
-        **names_of(of),
+        **names_of(table),
         to=sql.Literal(to),
         arrays=sql.Composed(arrays),
         columns=sql.Composed(names),
@@ -368,31 +366,33 @@ def render_settle(
     )
 
 
-def names_of(of: LeaseTable) -> dict[str, sql.Composable]:
+def names_of(table: LeaseTable) -> dict[str, sql.Composable]:
     """What stands in the braces of `lease.sql`, for this table."""
-    clock = "since" if of.since else "until"
+    clock = "since" if table.since else "until"
     plain: dict[str, sql.Composable] = {
-        "table": sql.Identifier(*of.table),
-        "key": sql.Identifier(of.key),
-        "key_type": sql.SQL(literal(of.key_type)),
-        "state": sql.Identifier(of.state),
-        "ready": sql.Literal(of.ready),
-        "held": sql.Literal(of.held),
-        "owner": sql.Identifier(of.owner),
-        "due": sql.Identifier(of.due),
-        "order": sql.SQL(", ").join(sql.Identifier(column) for column in of.order or (of.due, of.key)),
-        "starts": sql.Identifier(of.starts),
-        "settled_by": sql.Identifier(of.settled_by),
-        "returned": sql.Literal(of.ready),
-        "poisoned": sql.Literal(of.poisoned),
+        "table": sql.Identifier(*table.qualified_name),
+        "key": sql.Identifier(table.key),
+        "key_type": sql.SQL(literal(table.key_type)),
+        "state": sql.Identifier(table.state),
+        "ready": sql.Literal(table.ready),
+        "held": sql.Literal(table.held),
+        "owner": sql.Identifier(table.owner),
+        "due": sql.Identifier(table.due),
+        "order": sql.SQL(", ").join(sql.Identifier(column) for column in table.order or (table.due, table.key)),
+        "starts": sql.Identifier(table.starts),
+        "settled_by": sql.Identifier(table.settled_by),
+        "returned": sql.Literal(table.ready),
+        "poisoned": sql.Literal(table.poisoned),
         "verdict": sql.SQL(", ").join(
-            sql.SQL("{} = {}").format(sql.Identifier(column), sql.Literal(value)) for column, value in of.verdict
+            sql.SQL("{} = {}").format(sql.Identifier(column), sql.Literal(value)) for column, value in table.verdict
         ),
-        "cancelled": sql.SQL("t.{} is not null").format(sql.Identifier(of.cancel)) if of.cancel else sql.SQL("false"),
-        "clock": sql.Identifier(of.since or of.until or ""),
-        "length": sql.Identifier(of.length),
-        "began": or_else(of.since or "", of.unwritten_length and "-infinity"),
-        "lasts": or_else(of.length, of.unwritten_length),
+        "cancelled": sql.SQL("t.{} is not null").format(sql.Identifier(table.cancel))
+        if table.cancel
+        else sql.SQL("false"),
+        "clock": sql.Identifier(table.since or table.until or ""),
+        "length": sql.Identifier(table.length),
+        "began": or_else(table.since or "", table.default_lease_seconds and "-infinity"),
+        "lasts": or_else(table.length, table.default_lease_seconds),
     }
     parts = ("stamp", "lapse", "over", "let_lapse", "freed")
     clocks = {part: template(f"{clock}_{part}").format(**plain) for part in parts}

@@ -10,7 +10,7 @@ import sys
 from uuid import UUID
 
 from duly.errors import InvalidArgument
-from duly.settings import LONGEST_WORKER_ID, is_worker_id
+from duly.settings import MAX_WORKER_ID_LENGTH, is_worker_id
 
 if sys.version_info >= (3, 14):
     from uuid import uuid7
@@ -27,8 +27,8 @@ def new_owner(worker_id: str) -> str:
     """A name for one claim that nobody had before and nobody can guess."""
     if not is_worker_id(worker_id):
         raise InvalidArgument(
-            f"WORKER_ID={worker_id[:LONGEST_WORKER_ID]!a}: "
-            f"must be 1 to {LONGEST_WORKER_ID} printable characters, and not only blanks"
+            f"WORKER_ID={worker_id[:MAX_WORKER_ID_LENGTH]!a}: "
+            f"must be 1 to {MAX_WORKER_ID_LENGTH} printable characters, and not only blanks"
         )
     return f"{worker_id}/{secrets.token_urlsafe(TOKEN_BYTES)}"
 

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 
 from duly.db.queries import load_queries
 from duly.db.rows import get_rows
-from duly.paging import Page, checked_most, page_of, read_place
+from duly.paging import Page, checked_limit, page_of, read_place
 
 __all__ = ["Transition", "list_transitions"]
 
@@ -29,11 +29,11 @@ class Transition:
 
 
 async def list_transitions(
-    connection: AsyncConnection[Any], machine: str, key: object, *, place: str | None = None, most: int = 100
+    connection: AsyncConnection[Any], machine: str, key: object, *, place: str | None = None, limit: int = 100
 ) -> Page[Transition]:
     """A page of a row's log."""
     after = 0 if place is None else read_place(place, int)[0]
     rows = await get_rows(
-        connection, SQL.list_transitions, machine=machine, key=str(key), after_seq=after, most=checked_most(most) + 1
+        connection, SQL.list_transitions, machine=machine, key=str(key), after_seq=after, limit=checked_limit(limit) + 1
     )
-    return page_of([Transition(**row) for row in rows], most, lambda each: (each.seq,))
+    return page_of([Transition(**row) for row in rows], limit, lambda each: (each.seq,))

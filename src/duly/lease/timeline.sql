@@ -6,4 +6,4 @@ select seq, ts, prev_status, next_status, actor, detail_json
 from duly.transition
 where machine = %(machine)s and key = %(key)s::text and seq > %(after_seq)s
 order by seq
-limit %(most)s;
+limit %(limit)s;

@@ -21,16 +21,16 @@ from duly.lease.operations import (
     Lease,
     LeaseTable,
     claim,
-    claim_lapsed,
+    claim_expired,
     find_due,
-    find_lapsed,
+    find_expired,
     quarantine,
     release,
     sweep,
 )
 from duly.outcomes import Failed, GiveUp, failure_of
 
-__all__ = ["Finished", "Pace", "ReportFailure", "Stop", "StopSign", "Work"]
+__all__ = ["Finished", "ReportFailure", "Stop", "StopSign", "Tuning", "Work"]
 
 ReportFailure: TypeAlias = Callable[[Lease, Failed | GiveUp], Callable[[], Any] | None]
 
@@ -64,7 +64,7 @@ class Finished(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pace:
+class Tuning:
     """How much at once and how often, for one kind of work."""
 
     lease_seconds: float = 60.0
@@ -73,15 +73,15 @@ class Pace:
     sweep_seconds: float = 5.0
     slots: int = 50  # rows worked on at once; where lapsed rows are reclaimed, one more is kept for these
     batch: int = 1000  # rows in one statement
-    most_starts: int = 5  # where lapsed rows are reclaimed: then it is poison
+    max_starts: int = 5  # where lapsed rows are reclaimed: then it is poison
 
 
 class Work(ABC):
     """One kind of work: a lease table, how a row of it is performed, and how the outcome is recorded."""
 
     name: str  # what `--only`, logs and metrics call it
-    of: LeaseTable
-    pace: Pace
+    table: LeaseTable
+    tuning: Tuning
     wakes: str | None = None  # what `duly.wake` calls the rows that are announced, if they are
     is_alone: bool = True  # does the worker do nothing else?
     places: frozenset[Where] = frozenset([Where.LOOP])  # in which handlers use the connections that are lent
@@ -127,41 +127,43 @@ class Work(ABC):
         return failure_of(error)
 
     async def claim(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Hold up to `most` due rows, or these of them."""
-        pace = self.pace
-        return await claim(connection, self.of, worker_id, lease_seconds=pace.lease_seconds, most=most, keys=keys)
+        tuning = self.tuning
+        return await claim(
+            connection, self.table, worker_id, lease_seconds=tuning.lease_seconds, limit=limit, keys=keys
+        )
 
-    async def find_due(self, connection: Connection, most: int, besides: Sequence[Any] = ()) -> list[Any]:
+    async def find_due(self, connection: Connection, limit: int, besides: Sequence[Any] = ()) -> list[Any]:
         """The keys of what `claim` would hold next, but for these; none where rows are not claimed by their keys."""
-        return await find_due(connection, self.of, besides=besides, most=most)
+        return await find_due(connection, self.table, besides=besides, limit=limit)
 
-    async def claim_lapsed(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+    async def claim_expired(
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Take over up to `most` rows of holders that are gone, or these of them."""
-        return await claim_lapsed(
+        return await claim_expired(
             connection,
-            self.of,
+            self.table,
             worker_id,
-            lease_seconds=self.pace.lease_seconds,
-            most_starts=self.pace.most_starts,
-            most=most,
+            lease_seconds=self.tuning.lease_seconds,
+            max_starts=self.tuning.max_starts,
+            limit=limit,
             keys=keys,
         )
 
-    async def find_lapsed(self, connection: Connection, most: int = 100, besides: Sequence[Any] = ()) -> list[Any]:
+    async def find_expired(self, connection: Connection, limit: int = 100, besides: Sequence[Any] = ()) -> list[Any]:
         """The keys of what nobody holds any more, but for these."""
-        return await find_lapsed(connection, self.of, besides=besides, most=most)
+        return await find_expired(connection, self.table, besides=besides, limit=limit)
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
         """Bring back, or set aside, what nobody holds any more, or these of it; returns how many rows there were."""
-        if self.of.lapsed == "returned":
-            return len(await sweep(connection, self.of, keys=keys))
-        if not self.of.poisoned:
+        if self.table.expired == "returned":
+            return len(await sweep(connection, self.table, keys=keys))
+        if not self.table.poisoned:
             return 0
-        return len(await quarantine(connection, self.of, most_starts=self.pace.most_starts, keys=keys))
+        return len(await quarantine(connection, self.table, max_starts=self.tuning.max_starts, keys=keys))
 
     async def tend(self, connection: Connection) -> int:  # noqa: ARG002
         """Do some of what is due and needs no holder, in the transaction that is open; how many rows, 0 when none."""

@@ -22,7 +22,9 @@ class Links:
 
     public_url: str
 
-    def of(self, keys: Sequence[bytes], uid: str, payload: Mapping[str, Any], written_at: datetime) -> list[AnswerLink]:
+    def create(
+        self, keys: Sequence[bytes], uid: str, payload: Mapping[str, Any], written_at: datetime
+    ) -> list[AnswerLink]:
         """A link for each button of a message about a run; none for other messages."""
         run = payload.get("run")
         if not isinstance(run, int):

@@ -46,7 +46,7 @@ held as (
     set {state} = 'sending', lease_owner = %(owner)s, starts = t.starts + 1,
         lease_expires_at = duly.clock() + make_interval(secs => %(lease_seconds)s)
     where t.{key} = any (array(
-        select due.key from due where due.key not in (select behind.key from behind) order by due.seq limit %(most)s
+        select due.key from due where due.key not in (select behind.key from behind) order by due.seq limit %(limit)s
     ))
     returning t.*
 )
@@ -122,17 +122,17 @@ with lapsed as (
     where t.{state} = 'sending' and t.lease_expires_at < duly.now()
         and (%(keys)s::{key_type}[] is null or t.{key} = any (%(keys)s::{key_type}[]))
     order by t.{key}
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update {schema}.{table} as t
 set {state} = case
-        when t.called_at is not null then 'uncertain' when t.starts >= %(most_starts)s then 'failed' else 'pending'
+        when t.called_at is not null then 'uncertain' when t.starts >= %(max_starts)s then 'failed' else 'pending'
     end,
     lease_owner = null, lease_expires_at = null, settled_by = null,
     last_error = case
         when t.called_at is not null then 'its sender ended after it had called the transport'
-        when t.starts >= %(most_starts)s then 'it was started too often: each time its sender ended before it was sent'
+        when t.starts >= %(max_starts)s then 'it was started too often: each time its sender ended before it was sent'
         else 'its sender ended before it was sent'
     end
 where t.{key} = any (array(select {key} from lapsed))
@@ -144,9 +144,9 @@ with uncertain as (
     select t.{key}
     from {schema}.{table} as t
     where t.{state} = 'uncertain' and t.channel = any (%(channels)s::text[])
-        and t.starts < %(most_starts)s
+        and t.starts < %(max_starts)s
     order by t.seq
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update {schema}.{table} as t set {state} = 'pending', called_at = null
@@ -163,7 +163,7 @@ with latest as (
         from {schema}.{table} as t
         where t.{state} = 'pending' and t.channel = c.channel and t.due_at <= duly.now()
         order by t.due_at desc, t.{key} desc
-        limit %(most)s
+        limit %(limit)s
     ) as found
     where found.last_error is distinct from c.why
 ),
@@ -190,7 +190,7 @@ with waited as (
         where t.{state} = 'pending' and t.channel = c.channel
             and t.due_at < duly.now() - make_interval(days => %(days)s)
         order by t.due_at, t.{key}
-        limit %(most)s
+        limit %(limit)s
         for no key update skip locked
     ) as found
 )
@@ -202,7 +202,7 @@ returning t.{key};
 
 -- name: retain
 -- Messages that ended long ago leave, each with its whole history.
-select messages from duly.retain(make_interval(days => %(days)s), %(most)s);
+select messages from duly.retain(make_interval(days => %(days)s), %(limit)s);
 
 -- name: is_here
 -- Is this table one that we deliver?
@@ -224,7 +224,7 @@ where t.seq < %(before)s and (%(status)s::text is null or t.{state} = %(status)s
     and (%(channel)s::text is null or t.channel = %(channel)s)
     and (%(recipient)s::text is null or t.recipient = %(recipient)s)
 order by t.seq desc
-limit %(most)s;
+limit %(limit)s;
 
 -- name: find_message
 -- One message.

@@ -38,7 +38,7 @@ __all__ = [
 
 SQL = load_queries(__file__)
 LOOKED_AT = 500  # messages at a time, so that a long line in the way is passed quickly
-MOST_LOOKS = 20
+MAX_LOOKS = 20
 
 
 # Sending --------------------------------------------------------------------------------------------------------------
@@ -46,29 +46,29 @@ MOST_LOOKS = 20
 
 async def claim_messages(
     connection: Connection,
-    of: LeaseTable,
+    table: LeaseTable,
     worker_id: str,
     channels: Sequence[str],
     *,
     lease_seconds: float,
-    most: int,
+    limit: int,
 ) -> list[Lease]:
     """Hold due messages of these channels, each recipient's in order."""
     owner, sent_at = new_owner(worker_id), time.monotonic()
     held: list[Lease] = []
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_LOOKS):
         rows = await get_rows(
             connection,
-            SQL.using(**names_of(of)).claim_messages,
+            SQL.using(**names_of(table)).claim_messages,
             owner=owner,
             channels=list(channels),
             lease_seconds=lease_seconds,
-            looked_at=max(most, LOOKED_AT),
-            most=most - len(held),
+            looked_at=max(limit, LOOKED_AT),
+            limit=limit - len(held),
         )
-        ours = [Lease(of, owner, row, sent_at) for row in rows if row["lease_owner"] == owner]
+        ours = [Lease(table, owner, row, sent_at) for row in rows if row["lease_owner"] == owner]
         held += ours
-        if len(ours) == len(rows) or len(held) >= most:  # nobody was in the way
+        if len(ours) == len(rows) or len(held) >= limit:  # nobody was in the way
             break
     if held:
         crashpoint("after_claim")
@@ -88,23 +88,23 @@ async def find_people_of_days(connection: Connection, telegram_ids: Sequence[int
     return nobody | {str(row["telegram_id"]): Person(**row) for row in rows}
 
 
-async def note_called(connection: Connection, of: LeaseTable, leases: Sequence[Lease]) -> frozenset[tuple[Any, str]]:
+async def note_called(connection: Connection, table: LeaseTable, leases: Sequence[Lease]) -> frozenset[tuple[Any, str]]:
     """Note that the transport is about to be called; which messages, by which claim, are still ours."""
     rows = await get_rows(
         connection,
-        SQL.using(**names_of(of)).note_called,
+        SQL.using(**names_of(table)).note_called,
         keys=[lease.key for lease in leases],
         owners=[lease.owner for lease in leases],
     )
     return frozenset((row["key"], row["owner"]) for row in rows)
 
 
-async def release_messages(connection: Connection, of: LeaseTable, leases: Sequence[Lease]) -> None:
+async def release_messages(connection: Connection, table: LeaseTable, leases: Sequence[Lease]) -> None:
     """Hand messages back unsent and unblamed."""
     crashpoint("before_release")
     await change(
         connection,
-        SQL.using(**names_of(of)).release_messages,
+        SQL.using(**names_of(table)).release_messages,
         keys=[lease.key for lease in leases],
         owners=[lease.owner for lease in leases],
     )
@@ -112,58 +112,58 @@ async def release_messages(connection: Connection, of: LeaseTable, leases: Seque
 
 
 async def sweep_messages(
-    connection: Connection, of: LeaseTable, *, most_starts: int, keys: Sequence[Any] | None = None, most: int = 100
+    connection: Connection, table: LeaseTable, *, max_starts: int, keys: Sequence[Any] | None = None, limit: int = 100
 ) -> int:
     """Bring back, set aside, or mark as uncertain what dead senders held; how many there were."""
     crashpoint("before_sweep")
-    statement = SQL.using(**names_of(of)).sweep_messages
-    rows = await get_rows(connection, statement, most_starts=most_starts, keys=keys, most=most)
+    statement = SQL.using(**names_of(table)).sweep_messages
+    rows = await get_rows(connection, statement, max_starts=max_starts, keys=keys, limit=limit)
     if rows:
         crashpoint("after_sweep")
     return len(rows)
 
 
 async def resend_uncertain(
-    connection: Connection, of: LeaseTable, channels: Sequence[str], *, most_starts: int, most: int = 100
+    connection: Connection, table: LeaseTable, channels: Sequence[str], *, max_starts: int, limit: int = 100
 ) -> int:
     """Have what is uncertain sent again, where the other side can tell; how many there were."""
-    statement = SQL.using(**names_of(of)).resend_uncertain
-    rows = await get_rows(connection, statement, channels=list(channels), most_starts=most_starts, most=most)
+    statement = SQL.using(**names_of(table)).resend_uncertain
+    rows = await get_rows(connection, statement, channels=list(channels), max_starts=max_starts, limit=limit)
     return len(rows)
 
 
 async def note_unconfigured(
-    connection: Connection, of: LeaseTable, reasons: Mapping[str, str], most: int = LOOKED_AT
+    connection: Connection, table: LeaseTable, reasons: Mapping[str, str], limit: int = LOOKED_AT
 ) -> int:
     """Write the reason on due messages of these channels, which are not configured; how many got it."""
     return await change(
         connection,
-        SQL.using(**names_of(of)).note_unconfigured,
+        SQL.using(**names_of(table)).note_unconfigured,
         channels=list(reasons),
         reasons=list(reasons.values()),
-        most=most,
+        limit=limit,
     )
 
 
 async def fail_unconfigured(
-    connection: Connection, of: LeaseTable, reasons: Mapping[str, str], days: int, most: int = 100
+    connection: Connection, table: LeaseTable, reasons: Mapping[str, str], days: int, limit: int = 100
 ) -> int:
     """Fail messages of these channels that have waited for so many days; how many there were."""
-    statement = SQL.using(**names_of(of)).fail_unconfigured
+    statement = SQL.using(**names_of(table)).fail_unconfigured
     rows = await get_rows(
-        connection, statement, channels=list(reasons), reasons=list(reasons.values()), days=days, most=most
+        connection, statement, channels=list(reasons), reasons=list(reasons.values()), days=days, limit=limit
     )
     return len(rows)
 
 
-async def retain(connection: Connection, days: int, most: int = 500) -> int:
+async def retain(connection: Connection, days: int, limit: int = 500) -> int:
     """Let messages leave that ended so many days ago; how many there were."""
-    return await get_value(connection, SQL.retain, days=days, most=most)
+    return await get_value(connection, SQL.retain, days=days, limit=limit)
 
 
-async def is_here(connection: Connection, of: LeaseTable) -> bool:
+async def is_here(connection: Connection, table: LeaseTable) -> bool:
     """Is this table one that we deliver?"""
-    return await get_value(connection, SQL.is_here, in_schema=of.table[0], of_table=of.table[1])
+    return await get_value(connection, SQL.is_here, in_schema=table.qualified_name[0], of_table=table.qualified_name[1])
 
 
 # Looking --------------------------------------------------------------------------------------------------------------
@@ -171,29 +171,29 @@ async def is_here(connection: Connection, of: LeaseTable) -> bool:
 
 async def list_messages(
     connection: Connection,
-    of: LeaseTable,
+    table: LeaseTable,
     *,
     status: str | None = None,
     channel: str | None = None,
     recipient: str | None = None,
     before: int = 2**63 - 1,
-    most: int = 100,
+    limit: int = 100,
 ) -> Sequence[Row]:
     """A page of messages."""
     return await get_rows(
         connection,
-        SQL.using(**names_of(of)).list_messages,
+        SQL.using(**names_of(table)).list_messages,
         status=status,
         channel=channel,
         recipient=recipient,
         before=before,
-        most=most,
+        limit=limit,
     )
 
 
-async def find_message(connection: Connection, of: LeaseTable, key: UUID | str) -> Row | None:
+async def find_message(connection: Connection, table: LeaseTable, key: UUID | str) -> Row | None:
     """One message."""
-    return await find_row(connection, SQL.using(**names_of(of)).find_message, key=key)
+    return await find_row(connection, SQL.using(**names_of(table)).find_message, key=key)
 
 
 async def list_message_ids(connection: Connection, prefix: IdPrefix) -> Sequence[Row]:
@@ -208,9 +208,9 @@ async def resend(connection: Connection, key: UUID | str) -> bool:
     return await find_value(connection, SQL.resend, key=key) is not None
 
 
-async def resend_about_day(connection: Connection, of: LeaseTable, key: UUID | str) -> bool:
+async def resend_about_day(connection: Connection, table: LeaseTable, key: UUID | str) -> bool:
     """The same for a message about a day."""
-    return await find_value(connection, SQL.using(**names_of(of)).resend_about_day, key=key) is not None
+    return await find_value(connection, SQL.using(**names_of(table)).resend_about_day, key=key) is not None
 
 
 async def resolve(connection: Connection, key: UUID | str, *, was_sent: bool) -> bool:
@@ -218,12 +218,18 @@ async def resolve(connection: Connection, key: UUID | str, *, was_sent: bool) ->
     return await find_value(connection, SQL.resolve, key=key, was_sent=was_sent) is not None
 
 
-async def resolve_about_day(connection: Connection, of: LeaseTable, key: UUID | str, *, was_sent: bool) -> bool:
+async def resolve_about_day(connection: Connection, table: LeaseTable, key: UUID | str, *, was_sent: bool) -> bool:
     """The same for a message about a day."""
-    statement = SQL.using(**names_of(of)).resolve_about_day
+    statement = SQL.using(**names_of(table)).resolve_about_day
     return await find_value(connection, statement, key=key, was_sent=was_sent) is not None
 
 
-def names_of(of: LeaseTable) -> dict[str, str]:
+def names_of(table: LeaseTable) -> dict[str, str]:
     """What stands in the braces, for one of the two tables."""
-    return {"schema": of.table[0], "table": of.table[1], "key": of.key, "state": of.state, "key_type": of.key_type}
+    return {
+        "schema": table.qualified_name[0],
+        "table": table.qualified_name[1],
+        "key": table.key,
+        "state": table.state,
+        "key_type": table.key_type,
+    }

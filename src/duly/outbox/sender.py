@@ -25,16 +25,16 @@ from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.executors.call import Call
 from duly.lease.operations import Lease, LeaseTable, settle_many
-from duly.lease.work import Finished, Pace, StopSign, Work
+from duly.lease.work import Finished, StopSign, Tuning, Work
 from duly.logging import get_log
 from duly.outbox import repository
 from duly.outbox.answer_links import Links
 from duly.outbox.channel import AnswerLink, Channel, Message, NotSent, Person, Unknown, WhenUncertain, WillNeverWork
 from duly.outcomes import Done, Failed, GiveUp, HandedBack, clean_text
 
-__all__ = ["MOST_STARTS", "NOT_CONFIGURED", "WAITS_DAYS", "SendWork"]
+__all__ = ["MAX_STARTS", "NOT_CONFIGURED", "WAITS_DAYS", "SendWork"]
 
-MOST_STARTS = 12
+MAX_STARTS = 12
 NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"
 WAITS_DAYS = 7  # for a setting that is missing
 BACKOFF = Backoff(base_seconds=10.0, cap_seconds=3600.0)
@@ -73,11 +73,11 @@ class SendWork(Work):
     def __init__(
         self,
         name: str,
-        of: LeaseTable,
+        table: LeaseTable,
         channels: Mapping[str, Channel],
-        pace: Pace,
+        tuning: Tuning,
         *,
-        most_starts: int = MOST_STARTS,
+        max_starts: int = MAX_STARTS,
         backoff: Backoff = BACKOFF,
         wakes: str | None = None,
         seconds: float = 30.0,
@@ -87,11 +87,11 @@ class SendWork(Work):
         links: Links | None = None,
     ) -> None:
         self.name = name
-        self.of = of
+        self.table = table
         self.channels = channels
-        self.pace = pace
+        self.tuning = tuning
         self.wakes = wakes
-        self.most_starts = most_starts
+        self.max_starts = max_starts
         self.backoff = backoff
         self.seconds = seconds
         self.retain_days = retain_days  # of the outbox; None: everything is kept
@@ -121,7 +121,7 @@ class SendWork(Work):
 
     async def prepare(self, connection: Connection) -> None:
         """A table that somebody else made is somebody else's to deliver."""
-        self.is_here = self.of.table[0] == "duly" or await repository.is_here(connection, self.of)
+        self.is_here = self.table.qualified_name[0] == "duly" or await repository.is_here(connection, self.table)
 
     def lend(self, pool: Pool) -> None:
         """Connections for the note that comes before each call."""
@@ -132,19 +132,19 @@ class SendWork(Work):
         for channel in set(self.channels.values()):
             await channel.close()
 
-    async def find_due(self, connection: Connection, most: int, besides: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
+    async def find_due(self, connection: Connection, limit: int, besides: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
         """None: whose turn it is in a line, only the claim itself can tell."""
         return []
 
     async def claim(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Hold due messages, with whom they are for."""
         assert keys is None, "messages are not claimed by their keys"
         if not self.is_here or not self.channels:
             return []
         held = await repository.claim_messages(
-            connection, self.of, worker_id, self.served, lease_seconds=self.pace.lease_seconds, most=most
+            connection, self.table, worker_id, self.served, lease_seconds=self.tuning.lease_seconds, limit=limit
         )
         people = await self.find_people(connection, sorted({lease.row["recipient"] for lease in held}))
         keys = await list_link_keys(connection) if held and self.links else []
@@ -160,28 +160,28 @@ class SendWork(Work):
         """What answers a message where there are no buttons."""
         if not self.links or not keys or "payload" not in lease.row:
             return ()
-        return tuple(self.links.of(keys, lease.row["recipient"], lease.row["payload"], lease.row["created_at"]))
+        return tuple(self.links.create(keys, lease.row["recipient"], lease.row["payload"], lease.row["created_at"]))
 
     async def find_people(self, connection: Connection, recipients: Sequence[str]) -> Mapping[str, Person]:
         """Who these are: in the outbox a recipient is a uid, in messages about days a Telegram id."""
         if not recipients:
             return {}
-        if self.of.table[0] == "duly":
+        if self.table.qualified_name[0] == "duly":
             return await repository.find_people(connection, recipients)
         return await repository.find_people_of_days(connection, [int(each) for each in recipients])
 
-    async def find_lapsed(self, connection: Connection, most: int = 100, besides: Sequence[Any] = ()) -> list[Any]:
+    async def find_expired(self, connection: Connection, limit: int = 100, besides: Sequence[Any] = ()) -> list[Any]:
         """The keys of what nobody holds any more, but for these."""
-        return await super().find_lapsed(connection, most, besides) if self.is_here else []
+        return await super().find_expired(connection, limit, besides) if self.is_here else []
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
         """What dead senders held waits again, is set aside, or is uncertain; and that is sent again where it may be."""
         if not self.is_here:
             return 0
-        swept = await repository.sweep_messages(connection, self.of, most_starts=self.most_starts, keys=keys)
+        swept = await repository.sweep_messages(connection, self.table, max_starts=self.max_starts, keys=keys)
         if keys is None:
             swept += await repository.resend_uncertain(
-                connection, self.of, self.resendable, most_starts=self.most_starts
+                connection, self.table, self.resendable, max_starts=self.max_starts
             )
             swept += await self.fail_unconfigured(connection)
         return swept
@@ -191,8 +191,8 @@ class SendWork(Work):
         if not self.missing:
             return 0
         reasons = {channel: f"{NOT_CONFIGURED}: {why}" for channel, why in self.missing.items()}
-        failed = await repository.fail_unconfigured(connection, self.of, reasons, WAITS_DAYS)
-        await repository.note_unconfigured(connection, self.of, reasons)
+        failed = await repository.fail_unconfigured(connection, self.table, reasons, WAITS_DAYS)
+        await repository.note_unconfigured(connection, self.table, reasons)
         return failed
 
     async def tidy(self, connection: Connection) -> int:
@@ -201,7 +201,7 @@ class SendWork(Work):
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Hand messages back: what was not called for waits again at once."""
-        await repository.release_messages(connection, self.of, leases)
+        await repository.release_messages(connection, self.table, leases)
 
     # Sending ----------------------------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class SendWork(Work):
         assert self.pool, "a worker lends connections before it begins"
         try:
             async with self.pool.statement() as connection:
-                ours = await repository.note_called(connection, self.of, [lease for lease, _ in several])
+                ours = await repository.note_called(connection, self.table, [lease for lease, _ in several])
         except BaseException as error:
             for _, answer in several:
                 if not answer.done():
@@ -310,7 +310,7 @@ class SendWork(Work):
             isinstance(outcome, Failed) and outcome.code == "TIMEOUT" and self.must_ask(lease)
         ):
             return "uncertain"
-        return "failed" if isinstance(outcome, GiveUp) or lease.row["starts"] >= self.most_starts else "pending"
+        return "failed" if isinstance(outcome, GiveUp) or lease.row["starts"] >= self.max_starts else "pending"
 
     def must_ask(self, lease: Lease) -> bool:
         """Can the other side not tell a message that comes twice?"""

@@ -16,7 +16,7 @@ from duly.errors import IllegalMove, InvalidArgument, Misconfigured, NotFound
 from duly.lease.operations import LeaseTable
 from duly.outbox import repository
 from duly.outbox.states import OUTBOX
-from duly.paging import Page, checked_most, page_of, read_place
+from duly.paging import Page, checked_limit, page_of, read_place
 
 __all__ = ["STATUSES", "SentMessage", "get_message", "list_messages", "resend_message", "resolve_message"]
 
@@ -44,45 +44,45 @@ class SentMessage:
     seq: int
 
     @classmethod
-    def read(cls, of: LeaseTable, row: Row) -> Self:
+    def read(cls, table: LeaseTable, row: Row) -> Self:
         """A message, from its row of either table."""
         about_day = {name: row[name] for name in ABOUT_DAY if name in row}
-        told: dict[str, Any] = {"payload": about_day, **row, "id": row[of.key], "status": row[of.state]}
+        told: dict[str, Any] = {"payload": about_day, **row, "id": row[table.key], "status": row[table.state]}
         return cls(**{each.name: told[each.name] for each in fields(cls)})
 
 
 async def list_messages(
     pool: Pool,
-    of: LeaseTable = OUTBOX,
+    table: LeaseTable = OUTBOX,
     *,
     status: str | None = None,
     channel: str | None = None,
     recipient: str | None = None,
     place: str | None = None,
-    most: int = 100,
+    limit: int = 100,
 ) -> Page[SentMessage]:
     """A page of messages, the newest first."""
     if status is not None and status not in STATUSES:
         raise InvalidArgument(f"status: must be one of {', '.join(STATUSES)}, not {status!r}")
     before = 2**63 - 1 if place is None else read_place(place, int)[0]
     async with pool.transaction() as connection:
-        await check_here(connection, of)
+        await check_here(connection, table)
         rows = await repository.list_messages(
             connection,
-            of,
+            table,
             status=status,
             channel=channel,
             recipient=recipient,
             before=before,
-            most=checked_most(most) + 1,
+            limit=checked_limit(limit) + 1,
         )
-    return page_of([SentMessage.read(of, row) for row in rows], most, lambda each: (each.seq,))
+    return page_of([SentMessage.read(table, row) for row in rows], limit, lambda each: (each.seq,))
 
 
-async def get_message(pool: Pool, key: UUID | str, of: LeaseTable = OUTBOX) -> SentMessage:
+async def get_message(pool: Pool, key: UUID | str, table: LeaseTable = OUTBOX) -> SentMessage:
     """A message, or NotFound."""
     async with pool.transaction() as connection:
-        return await get(connection, of, key)
+        return await get(connection, table, key)
 
 
 async def resolve_id(pool: Pool, prefix: IdPrefix) -> UUID:
@@ -93,44 +93,46 @@ async def resolve_id(pool: Pool, prefix: IdPrefix) -> UUID:
         return only_match(prefix, "message", await repository.list_message_ids(connection, prefix))
 
 
-async def resend_message(pool: Pool, key: UUID | str, of: LeaseTable = OUTBOX) -> SentMessage:
+async def resend_message(pool: Pool, key: UUID | str, table: LeaseTable = OUTBOX) -> SentMessage:
     """Have a message that failed, or of which nobody knows, sent again under the same id."""
     async with pool.transaction() as connection:
-        before = await get(connection, of, key)
+        before = await get(connection, table, key)
         is_done = (
-            repository.resend(connection, key) if of is OUTBOX else repository.resend_about_day(connection, of, key)
+            repository.resend(connection, key)
+            if table is OUTBOX
+            else repository.resend_about_day(connection, table, key)
         )
         if not await is_done:
             raise IllegalMove(f"message {key} is {before.status}: only what failed or is uncertain is sent again")
-        return await get(connection, of, key)
+        return await get(connection, table, key)
 
 
-async def resolve_message(pool: Pool, key: UUID | str, of: LeaseTable = OUTBOX, *, was_sent: bool) -> SentMessage:
+async def resolve_message(pool: Pool, key: UUID | str, table: LeaseTable = OUTBOX, *, was_sent: bool) -> SentMessage:
     """Say of a message of which nobody knows whether it arrived."""
     async with pool.transaction() as connection:
-        before = await get(connection, of, key)
+        before = await get(connection, table, key)
         is_done = (
             repository.resolve(connection, key, was_sent=was_sent)
-            if of is OUTBOX
-            else repository.resolve_about_day(connection, of, key, was_sent=was_sent)
+            if table is OUTBOX
+            else repository.resolve_about_day(connection, table, key, was_sent=was_sent)
         )
         if not await is_done:
             raise IllegalMove(f"message {key} is {before.status}: only of what is uncertain can that be said")
-        return await get(connection, of, key)
+        return await get(connection, table, key)
 
 
-async def get(connection: Connection, of: LeaseTable, key: UUID | str) -> SentMessage:
+async def get(connection: Connection, table: LeaseTable, key: UUID | str) -> SentMessage:
     """A message, or NotFound."""
-    await check_here(connection, of)
-    if row := await repository.find_message(connection, of, key):
-        return SentMessage.read(of, row)
+    await check_here(connection, table)
+    if row := await repository.find_message(connection, table, key):
+        return SentMessage.read(table, row)
     raise NotFound(f"there is no message {key}")
 
 
-async def check_here(connection: Connection, of: LeaseTable) -> None:
+async def check_here(connection: Connection, table: LeaseTable) -> None:
     """Refuse a table whose messages somebody else delivers."""
-    if of is not OUTBOX and not await repository.is_here(connection, of):
+    if table is not OUTBOX and not await repository.is_here(connection, table):
         raise Misconfigured(
-            f"messages about days in the schema {of.table[0]} are not ours to deliver: the table is a backend's; "
+            f"messages about days in the schema {table.qualified_name[0]} are delivered by the backend that owns them; "
             "DB_SCHEMA says which schema is meant"
         )

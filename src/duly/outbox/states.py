@@ -25,14 +25,14 @@ EDGES = {
 }
 
 OUTBOX = LeaseTable(
-    table=("duly", "outbox"),
+    qualified_name=("duly", "outbox"),
     state="status",
     ready="pending",
     held="sending",
     owner="lease_owner",
     until="lease_expires_at",
     due="due_at",
-    lapsed="returned",
+    expired="returned",
 )
 
 OUTBOX_MACHINE = Machine(
@@ -54,14 +54,14 @@ OUTBOX_MACHINE = Machine(
 def notification(schema: str = INGEST) -> LeaseTable:
     """The messages of an ingest schema."""
     return LeaseTable(
-        table=(schema, "schedule_notification"),
+        qualified_name=(schema, "schedule_notification"),
         state="delivery",
         ready="pending",
         held="sending",
         owner="lease_owner",
         until="lease_expires_at",
         due="due_at",
-        lapsed="returned",
+        expired="returned",
         key="notification_id",
         key_type="text",
     )

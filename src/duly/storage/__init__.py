@@ -12,11 +12,11 @@ seen: not where it was taken, not when, not with what.
 """
 
 from duly.storage.base import Objects, open_objects
-from duly.storage.photo import LARGEST_PHOTO_BYTES, MOST_PIXELS, Screenshot, clean_photo, clean_screenshot, small_photo
+from duly.storage.photo import MAX_PHOTO_BYTES, MAX_PIXELS, Screenshot, clean_photo, clean_screenshot, small_photo
 
 __all__ = [
-    "LARGEST_PHOTO_BYTES",
-    "MOST_PIXELS",
+    "MAX_PHOTO_BYTES",
+    "MAX_PIXELS",
     "Objects",
     "Screenshot",
     "clean_photo",

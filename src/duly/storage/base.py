@@ -14,12 +14,12 @@ from duly.settings import Settings
 from duly.storage.bucket import Bucket, open_bucket
 from duly.storage.directory import Directory, open_directory
 
-__all__ = ["LONGEST_NAME", "Objects", "open_objects"]
+__all__ = ["MAX_NAME_LENGTH", "Objects", "open_objects"]
 
-LONGEST_NAME = 512
-LONGEST_PART = 200  # of a name, between slashes: a file system takes 255, and a draft has a longer name
+MAX_NAME_LENGTH = 512
+MAX_PART_LENGTH = 200  # of a name, between slashes: a file system takes 255, and a draft has a longer name
 REMOVED_AT_ONCE = 10
-PART = re.compile(rf"[A-Za-z0-9._:@-]{{1,{LONGEST_PART}}}")
+PART = re.compile(rf"[A-Za-z0-9._:@-]{{1,{MAX_PART_LENGTH}}}")
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Objects:
         with self.asking(check_name(name)):
             await self.place.put(name, data)
 
-    async def get(self, name: str, most_bytes: int) -> bytes:
+    async def get(self, name: str, max_bytes: int) -> bytes:
         """The bytes under a name; NotFound when there are none, TooLarge when there are more than one can take."""
         with self.asking(check_name(name)):
             found = await get_async(self.place.store, name)
-            if found.meta["size"] > most_bytes:
-                raise TooLarge(f"the object {name!r} has {found.meta['size']} bytes, more than {most_bytes}")
+            if found.meta["size"] > max_bytes:
+                raise TooLarge(f"the object {name!r} has {found.meta['size']} bytes, more than {max_bytes}")
             return bytes(await found.bytes_async())
 
     async def copy(self, name: str, to: str) -> bool:
@@ -88,9 +88,9 @@ def open_objects(settings: Settings) -> Objects:
 def check_name(name: str) -> str:
     """The name itself, when it can be one in every place."""
     parts = name.split("/")
-    if len(name) > LONGEST_NAME or ".." in name or "." in parts or not all(map(PART.fullmatch, parts)):
+    if len(name) > MAX_NAME_LENGTH or ".." in name or "." in parts or not all(map(PART.fullmatch, parts)):
         raise InvalidArgument(
-            f"an object's name is at most {LONGEST_NAME} of A-Z, a-z, 0-9, ., _, :, @ and -, with / between parts of "
-            f"at most {LONGEST_PART} that are neither empty nor . and have no ..; not {name[:LONGEST_PART]!r}"
+            f"an object's name is at most {MAX_NAME_LENGTH} of A-Z, a-z, 0-9, ., _, :, @ and -, with / between parts "
+            f"of at most {MAX_PART_LENGTH} that are neither empty nor . and have no ..; not {name[:MAX_PART_LENGTH]!r}"
         )
     return name

@@ -25,7 +25,7 @@ __all__ = ["Bucket", "open_bucket"]
 
 CONNECT_SECONDS = 3
 ANSWER_SECONDS = 30  # the bytes included
-MOST_RETRIES = 3
+MAX_RETRIES = 3
 RETRY_SECONDS = 15  # no retry begins later
 SHOWN_CHARACTERS = 200
 
@@ -177,7 +177,7 @@ def patience(endpoint: str) -> "ClientConfig":
 def persistence() -> "RetryConfig":
     """How often, and for how long, a request is repeated."""
     return {
-        "max_retries": MOST_RETRIES,
+        "max_retries": MAX_RETRIES,
         "retry_timeout": timedelta(seconds=RETRY_SECONDS),
         "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
     }

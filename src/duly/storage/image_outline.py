@@ -11,10 +11,10 @@ import struct
 
 from duly.errors import InvalidArgument
 
-__all__ = ["MOST_PARTS", "MOST_SCANS", "check_outline"]
+__all__ = ["MAX_PARTS", "MAX_SCANS", "check_outline"]
 
-MOST_PARTS = 20_000  # 20 MiB of PNG in the usual parts of 8 KiB make 2560
-MOST_SCANS = 64  # ten are usual
+MAX_PARTS = 20_000  # 20 MiB of PNG in the usual parts of 8 KiB make 2560
+MAX_SCANS = 64  # ten are usual
 
 JPEG = b"\xff\xd8"
 MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")  # the others occur between the bits of a picture
@@ -42,7 +42,7 @@ def check_jpeg(data: bytes) -> None:
             return
         parts += 1 if scans else 1 + found.start() - place  # before the picture, rubbish is read byte by byte
         scans += marker == SCAN
-        if parts > MOST_PARTS or scans > MOST_SCANS:
+        if parts > MAX_PARTS or scans > MAX_SCANS:
             raise built_to_harm()
         place = found.end()
         if marker not in BARE_MARKERS:
@@ -57,7 +57,7 @@ def check_png(data: bytes) -> None:
         if kind == LAST_CHUNK:
             return
         parts += 1
-        if parts > MOST_PARTS:
+        if parts > MAX_PARTS:
             raise built_to_harm()
         place += 12 + length
 

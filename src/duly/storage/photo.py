@@ -20,8 +20,8 @@ from duly.errors import DulyError, InvalidArgument, TooLarge
 from duly.storage.image_outline import check_outline
 
 __all__ = [
-    "LARGEST_PHOTO_BYTES",
-    "MOST_PIXELS",
+    "MAX_PHOTO_BYTES",
+    "MAX_PIXELS",
     "Screenshot",
     "clean_photo",
     "clean_screenshot",
@@ -31,10 +31,10 @@ __all__ = [
     "unreadable",
 ]
 
-LARGEST_PHOTO_BYTES = 20 * 1024 * 1024
-MOST_PIXELS = 40_000_000
-LONGEST_SIDE = 65_500  # of a JPEG
-LARGEST_PROFILE_BYTES = 16 * 1024  # cameras and screens need less; larger ones are for printers
+MAX_PHOTO_BYTES = 20 * 1024 * 1024
+MAX_PIXELS = 40_000_000
+MAX_SIDE_LENGTH = 65_500  # of a JPEG
+MAX_PROFILE_BYTES = 16 * 1024  # cameras and screens need less; larger ones are for printers
 
 FORMATS = ("JPEG", "PNG", "WEBP")
 MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "I;16"}
@@ -81,9 +81,9 @@ def clean_screenshot(data: bytes) -> Screenshot:
             return Screenshot(as_jpeg(picture_of(image)), "jpg")
         picture = picture_of(image)
         written = must(lambda: to_png(picture))
-    if len(written) > LARGEST_PHOTO_BYTES:
+    if len(written) > MAX_PHOTO_BYTES:
         raise TooLarge(
-            f"written anew, the picture has more than {LARGEST_PHOTO_BYTES // 1024**2} MiB; cut it, or send a JPEG"
+            f"written anew, the picture has more than {MAX_PHOTO_BYTES // 1024**2} MiB; cut it, or send a JPEG"
         )
     return Screenshot(written, "png")
 
@@ -92,7 +92,7 @@ def as_jpeg(picture: Image.Image) -> bytes:
     """The picture as a JPEG that is not too large."""
     for quality in QUALITIES:
         written = must(lambda quality=quality: to_jpeg(picture, quality))
-        if len(written) <= LARGEST_PHOTO_BYTES:
+        if len(written) <= MAX_PHOTO_BYTES:
             return written
     raise too_many_bytes()
 
@@ -124,12 +124,12 @@ def small_jpeg(data: bytes, size: int) -> bytes:
 
 def open_photo(data: bytes) -> Image.Image:
     """A photograph of which the header is read, and nothing else; refused when it is more than we take."""
-    if len(data) > LARGEST_PHOTO_BYTES:
+    if len(data) > MAX_PHOTO_BYTES:
         raise too_many_bytes()
     check_outline(data)
     image = must(lambda: read_header(data))
     width, height = image.size
-    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
+    if width * height > MAX_PIXELS or max(width, height) > MAX_SIDE_LENGTH:
         raise too_many_pixels()
     if image.mode not in MODES:
         raise unreadable()
@@ -157,7 +157,7 @@ def picture_of(image: Image.Image) -> Image.Image:
 
 def in_common_colours(image: Image.Image, profile: object) -> Image.Image | None:
     """The image in the colours that everybody assumes; None when its profile says the same, or nothing simple."""
-    if not isinstance(profile, bytes) or len(profile) > LARGEST_PROFILE_BYTES:
+    if not isinstance(profile, bytes) or len(profile) > MAX_PROFILE_BYTES:
         return None
     own = ImageCms.ImageCmsProfile(BytesIO(profile))
     if "sRGB" in ImageCms.getProfileDescription(own):
@@ -221,11 +221,11 @@ def unreadable() -> InvalidArgument:
 def too_many_pixels() -> InvalidArgument:
     """The refusal of a photograph whose header promises too much."""
     return InvalidArgument(
-        f"the photograph has more than {MOST_PIXELS // 1_000_000} million pixels, or a side of more than "
-        f"{LONGEST_SIDE}; make it smaller"
+        f"the photograph has more than {MAX_PIXELS // 1_000_000} million pixels, or a side of more than "
+        f"{MAX_SIDE_LENGTH}; make it smaller"
     )
 
 
 def too_many_bytes() -> TooLarge:
     """The refusal of a file that is too large."""
-    return TooLarge(f"the photograph has more than {LARGEST_PHOTO_BYTES // 1024**2} MiB; make it smaller")
+    return TooLarge(f"the photograph has more than {MAX_PHOTO_BYTES // 1024**2} MiB; make it smaller")

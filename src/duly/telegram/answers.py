@@ -22,7 +22,7 @@ __all__ = ["Tap", "read_tap", "router"]
 
 KEY = re.compile(r"(\d{1,19}):\d{1,12}:(?:(complete|skip|cancel)|(snooze):(\d{1,5}))", re.ASCII)
 RECEIPT = re.compile(r"(-?\d{1,19}):(\d{1,19})", re.ASCII)
-MOST_LOOKS = 3
+MAX_LOOKS = 3
 
 log = get_log("duly.telegram")
 
@@ -84,7 +84,7 @@ async def answer(desk: Desk, person: User, tap: Tap, query: str, pressed: Place 
         return
     standing = await look(desk, person, tap.run, receipt, pressed)
     await desk.explain(query, standing.words, loudly=not standing.is_mine)
-    for _ in range(MOST_LOOKS):  # whoever writes last has looked after everybody else wrote
+    for _ in range(MAX_LOOKS):  # whoever writes last has looked after everybody else wrote
         for chat, message_id in standing.places:
             await desk.rewrite(chat, message_id, standing.text)
         before, standing = standing, await look(desk, person, tap.run, receipt, pressed)

@@ -9,18 +9,18 @@ Whoever forwards it, alters it or sends it from another chat has a key without i
 from duly.accounts.signature import SEAL_CHARACTERS, is_sealed, seal_of
 from duly.outbox.channel import WillNeverWork
 
-__all__ = ["LARGEST_DATA_BYTES", "find_key", "sealed_key"]
+__all__ = ["MAX_DATA_BYTES", "find_key", "sealed_key"]
 
-LARGEST_DATA_BYTES = 64
+MAX_DATA_BYTES = 64
 PURPOSE = "telegram.button"
 
 
 def sealed_key(token: str, chat: int, key: str) -> str:
     """What Telegram keeps with a button in this chat; refused when it would be more than Telegram takes."""
     data = f"{key}.{seal_of(token, PURPOSE, chat, key)}"
-    if len(data.encode()) > LARGEST_DATA_BYTES:
-        most = LARGEST_DATA_BYTES - SEAL_CHARACTERS - 1
-        raise WillNeverWork(f"the key of a button has at most {most} bytes on Telegram, and this has more: {key}")
+    if len(data.encode()) > MAX_DATA_BYTES:
+        limit = MAX_DATA_BYTES - SEAL_CHARACTERS - 1
+        raise WillNeverWork(f"the key of a button has at most {limit} bytes on Telegram, and this has more: {key}")
     return data
 
 

@@ -14,19 +14,19 @@ from aiohttp import ClientError, ClientResponseError
 
 from duly.accounts import User
 from duly.apps.ingest import bringing
-from duly.apps.ingest.service import MOST_IMAGES
+from duly.apps.ingest.service import MAX_IMAGES
 from duly.crashpoint import crashpoint
 from duly.errors import InvalidArgument, Misconfigured, TooLarge, Unavailable
 from duly.executors.images import clean
 from duly.outcomes import Created
-from duly.storage.photo import LARGEST_PHOTO_BYTES, Screenshot, clean_screenshot
+from duly.storage.photo import MAX_PHOTO_BYTES, Screenshot, clean_screenshot
 from duly.telegram.messages import counted, say
 from duly.telegram.services import Desk
 
 __all__ = ["OutOfReach", "router"]
 
-MEGABYTES = LARGEST_PHOTO_BYTES // 1024**2
-LARGEST_DOWNLOAD_BYTES = min(LARGEST_PHOTO_BYTES, 20 * 1000**2)  # the Bot API gives no larger file
+MEGABYTES = MAX_PHOTO_BYTES // 1024**2
+MAX_DOWNLOAD_BYTES = min(MAX_PHOTO_BYTES, 20 * 1000**2)  # the Bot API gives no larger file
 BEGINNINGS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF")
 CHUNK_BYTES = 65_536
 
@@ -87,7 +87,7 @@ async def take_document(message: Message, desk: Desk, person: User) -> None:
     except Gone:
         text = say(person.language, "gone")
     except bringing.SessionFull:
-        text = say(person.language, "too many", images=counted(person.language, MOST_IMAGES))
+        text = say(person.language, "too many", images=counted(person.language, MAX_IMAGES))
     else:
         crashpoint("after_work")
         name = "taken in" if taken.is_open else "taken alone"
@@ -144,7 +144,7 @@ async def cleaned(desk: Desk, data: bytes) -> Screenshot:
 
 async def fetch(desk: Desk, document: Document) -> bytes:
     """The bytes of a file, as far as we take them."""
-    if (document.file_size or 0) > LARGEST_DOWNLOAD_BYTES:
+    if (document.file_size or 0) > MAX_DOWNLOAD_BYTES:
         raise too_large()
     try:
         file = await desk.bot.get_file(document.file_id)
@@ -158,7 +158,7 @@ async def fetch(desk: Desk, document: Document) -> bytes:
             data += chunk
             if len(data) >= len(BEGINNINGS[0]) and not data.startswith(BEGINNINGS):
                 raise Foreign
-            if len(data) > LARGEST_DOWNLOAD_BYTES:
+            if len(data) > MAX_DOWNLOAD_BYTES:
                 raise too_large()
     except ClientResponseError as error:  # its words have the address, and so the token
         if error.status == 404:

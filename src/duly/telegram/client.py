@@ -13,9 +13,9 @@ from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
 from duly.logging import masked
 
-__all__ = ["LONGEST_TEXT", "NO_PREVIEW", "cut", "never_left", "open_bot", "words_of"]
+__all__ = ["MAX_TEXT_LENGTH", "NO_PREVIEW", "cut", "never_left", "open_bot", "words_of"]
 
-LONGEST_TEXT = 4096  # of a message, as Telegram counts: in units of UTF-16
+MAX_TEXT_LENGTH = 4096  # of a message, as Telegram counts: in units of UTF-16
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
@@ -49,9 +49,9 @@ def words_of(error: BaseException) -> str:
     return masked(" ".join(f"{type(error).__name__}: {error}".split()))
 
 
-def cut(text: str, longest: int = LONGEST_TEXT) -> str:
+def cut(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
     """The text, or as much of it as Telegram takes."""
     units = text.encode("utf-16-le", "replace")
-    if len(units) <= longest * 2:
+    if len(units) <= max_length * 2:
         return text
-    return units[: (longest - 1) * 2].decode("utf-16-le", "ignore") + "…"
+    return units[: (max_length - 1) * 2].decode("utf-16-le", "ignore") + "…"

@@ -21,8 +21,8 @@ from duly.telegram.services import Desk
 
 __all__ = ["router"]
 
-MOST_LINES = 50
-MOST_UPCOMING = 10
+MAX_LINES = 50
+MAX_UPCOMING = 10
 
 
 async def today(message: Message, desk: Desk, person: User) -> None:
@@ -31,8 +31,8 @@ async def today(message: Message, desk: Desk, person: User) -> None:
     day = (await now(desk.pool)).astimezone(zone).date()
     begins = datetime.combine(day, time(), zone)
     ends = datetime.combine(day + timedelta(days=1), time(), zone)
-    runs = (await scheduler.list_runs(desk.pool, person.id, between=(begins, ends), most=MOST_LINES)).items
-    coming = await scheduler.list_upcoming(desk.pool, person.id, most=MOST_LINES)
+    runs = (await scheduler.list_runs(desk.pool, person.id, between=(begins, ends), limit=MAX_LINES)).items
+    coming = await scheduler.list_upcoming(desk.pool, person.id, limit=MAX_LINES)
     planned = [each for each in coming if each.job_run_id is None and begins <= each.scheduled_at < ends]
     lines = [say(person.language, "today", day=day.isoformat()), *await schedule_of(desk, person, day)]
     if told := sorted(reminder_line(person, each, "%H:%M") for each in (*runs, *planned)):
@@ -42,7 +42,7 @@ async def today(message: Message, desk: Desk, person: User) -> None:
 
 async def upcoming(message: Message, desk: Desk, person: User) -> None:
     """The next reminders, the soonest first."""
-    found = await scheduler.list_upcoming(desk.pool, person.id, most=MOST_UPCOMING)
+    found = await scheduler.list_upcoming(desk.pool, person.id, limit=MAX_UPCOMING)
     lines = [reminder_line(person, each, "%Y-%m-%d %H:%M") for each in found]
     title = say(person.language, "upcoming" if lines else "nothing")
     await desk.tell(message.chat.id, "\n".join([title, *lines]))

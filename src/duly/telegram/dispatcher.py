@@ -36,7 +36,7 @@ from duly.telegram.services import Desk
 __all__ = ["UPDATES", "NotNow", "Reception", "open_reception"]
 
 UPDATES = ["message", "callback_query"]
-MOST_TRIES = 3
+MAX_TRIES = 3
 PATIENCE_SECONDS = 3600.0
 OURS = (Unavailable, OperationalError, InterfaceError)  # nobody is served before it is back
 OF_THE_MOMENT = (
@@ -97,7 +97,7 @@ class Reception:
         else:
             visit.failures += 1
             log.exception("an update failed", update=update.update_id, tries=visit.failures)
-            is_over = visit.failures >= MOST_TRIES
+            is_over = visit.failures >= MAX_TRIES
         if not is_over:
             raise NotNow(error.retry_after if isinstance(error, TelegramRetryAfter) else 0.0) from None
         try:

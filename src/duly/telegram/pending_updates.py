@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 __all__ = ["Visit", "Visits"]
 
-MOST_REMEMBERED = 1000
+MAX_REMEMBERED = 1000
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Visits:
     def of(self, update_id: int) -> Visit:
         """The visit of an update, which may come for the first time."""
         visit = self.under_way.setdefault(update_id, Visit())
-        while len(self.under_way) > MOST_REMEMBERED:
+        while len(self.under_way) > MAX_REMEMBERED:
             self.under_way.popitem(last=False)
         return visit
 

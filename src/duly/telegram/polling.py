@@ -36,14 +36,14 @@ from duly.telegram.dispatcher import UPDATES, NotNow, Reception
 
 __all__ = ["Poller"]
 
-MOST_UPDATES = 100
+MAX_UPDATES = 100
 AT_ONCE = 8
 LOOK_SECONDS = 1.0
 CROWDED_SECONDS = 60.0  # how long one that meets trouble is waited for while a hundred others stand behind it
-LONGEST_WAIT_SECONDS = 60.0
+MAX_WAIT_SECONDS = 60.0
 RETRY = Backoff(base_seconds=0.5, cap_seconds=15.0)
 FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 30.0
+MAX_PAUSE_SECONDS = 30.0
 REFUSED = "TELEGRAM_BOT_TOKEN: the Bot API refuses it; get a new one from BotFather, or see TELEGRAM_API_URL"
 TWO_POLLERS = "another program asks for this bot's updates, or a webhook takes them; one of the two must end"
 
@@ -103,13 +103,13 @@ class Poller:
         await self.reception.introduce()
         log.info("the bot listens", bot=me.username)
 
-    async def ask(self, seconds: float, most: int = MOST_UPDATES) -> Sequence[Update]:
+    async def ask(self, seconds: float, limit: int = MAX_UPDATES) -> Sequence[Update]:
         """The next updates; asking from behind others confirms them."""
         bot = self.reception.bot
         crashpoint("before_settle")
         try:
             return await bot.get_updates(
-                self.offset, most, ceil(seconds), UPDATES, request_timeout=ceil(seconds + bot.session.timeout)
+                self.offset, limit, ceil(seconds), UPDATES, request_timeout=ceil(seconds + bot.session.timeout)
             )
         except ClientDecodeError as error:
             try:
@@ -122,7 +122,7 @@ class Poller:
         """Let those that are new to us join their lines."""
         seen = self.done | self.waiting()
         new = [update for update in updates if update.update_id not in seen]
-        self.is_crowded = len(updates) == MOST_UPDATES and not new
+        self.is_crowded = len(updates) == MAX_UPDATES and not new
         for update in new:
             self.behind = update.update_id + 1
             line = line_of(update)
@@ -140,7 +140,7 @@ class Poller:
                 async with self.side_by_side:
                     await self.reception.take(updates[0], self.crowded_seconds if self.is_crowded else None)
             except NotNow as wait:
-                seconds = min(max(wait.seconds, RETRY.delay_seconds(failures)), LONGEST_WAIT_SECONDS)
+                seconds = min(max(wait.seconds, RETRY.delay_seconds(failures)), MAX_WAIT_SECONDS)
                 failures = min(failures + 1, 10)
                 await unless(stop, asyncio.sleep(seconds))
             else:
@@ -170,7 +170,7 @@ class Poller:
         await self.look(None)
         try:
             if self.offset is not None:
-                await self.ask(0, most=1)
+                await self.ask(0, limit=1)
         except AiogramError as error:
             log.info("the last updates were not confirmed", why=words_of(error))
 
@@ -182,7 +182,7 @@ class Poller:
             log.warning(TWO_POLLERS, why=words_of(error))
         else:
             log.warning("the Bot API does not answer", why=words_of(error))
-        pause, self.pause = self.pause, min(self.pause * 2, LONGEST_PAUSE_SECONDS)
+        pause, self.pause = self.pause, min(self.pause * 2, MAX_PAUSE_SECONDS)
         return pause * random.uniform(0.5, 1.0)  # noqa: S311
 
 

@@ -17,7 +17,7 @@ from duly.telegram.client import NO_PREVIEW, cut, words_of
 __all__ = ["Desk"]
 
 BURST = 60  # messages, or taps, of one person
-LONGEST_CALLBACK_TEXT = 200
+MAX_CALLBACK_TEXT_LENGTH = 200
 
 T = TypeVar("T")
 log = get_log("duly.telegram")
@@ -43,7 +43,7 @@ class Desk:
 
     async def explain(self, query: str, text: str, *, loudly: bool = False) -> None:
         """Say what a tap did. One that is too old to be answered is not."""
-        await self.quietly(lambda: self.bot.answer_callback_query(query, cut(text, LONGEST_CALLBACK_TEXT), loudly))
+        await self.quietly(lambda: self.bot.answer_callback_query(query, cut(text, MAX_CALLBACK_TEXT_LENGTH), loudly))
 
     async def rewrite(self, chat: int, message_id: int, text: str) -> None:
         """Put these words, without buttons, in the place of a message; that they stand there already is well."""

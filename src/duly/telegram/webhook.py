@@ -17,7 +17,7 @@ from duly.telegram.dispatcher import UPDATES, Reception, open_reception
 __all__ = ["Hook"]
 
 FIRST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 60.0
+MAX_PAUSE_SECONDS = 60.0
 
 log = get_log("duly.telegram")
 
@@ -55,7 +55,7 @@ class Hook:
             except AiogramError as error:
                 log.warning("Telegram was not told where updates go", why=words_of(error))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                pause = min(pause * 2, MAX_PAUSE_SECONDS)
             else:
                 log.info("Telegram posts updates", to=address)
                 return

@@ -37,7 +37,7 @@ from duly.jobs.drivers import AnyTransaction, AsyncTransaction, SyncTransaction,
 from duly.jobs.model import Job
 from duly.jobs.work import JobWork
 from duly.lease.operations import Lease
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.outcomes import RAISABLE, Done, Failed, GiveUp, Outcome
 from duly.settings import load_settings
 from duly.testing.clock import Clock, require_test_clock
@@ -45,9 +45,9 @@ from duly.worker.runner import Worker
 
 __all__ = ["assert_enqueued", "assert_not_enqueued", "drain", "find_next_retry", "list_asked", "perform"]
 
-PACE = Pace()
-MOST_SHOWN = 20
-LONGEST_SHOWN = 200
+TUNING = Tuning()
+MAX_SHOWN = 20
+MAX_SHOWN_LENGTH = 200
 MOMENT_SECONDS = 0.001  # past the time that a job is due
 
 SQL = load_queries(__file__, "jobs.sql")
@@ -169,7 +169,7 @@ def list_asked(transaction: AnyTransaction, wanted: Wanted) -> Sequence[Row] | A
         "type": wanted.type,
         "payload": Jsonb(wanted.payload),
         "key": wanted.key,
-        "most": MOST_SHOWN,
+        "most": MAX_SHOWN,
     }
     if is_async(transaction):
         return look_async(transaction, wanted.org, SQL.list_asked, parameters)
@@ -201,7 +201,7 @@ def line_of(row: Row) -> str:
 def shown(payload: Mapping[str, Json]) -> str:
     """A payload, not too much of it."""
     text = json.dumps(payload, ensure_ascii=False)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"
 
 
 # What does its handler say? -------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Nowhere(Desk):
 # What happens when a worker performs it? ------------------------------------------------------------------------------
 
 
-def drain(app: App, dsn: str, *, most_cycles: int = 100, raising: bool = False) -> list[Job]:
+def drain(app: App, dsn: str, *, max_cycles: int = 100, raising: bool = False) -> list[Job]:
     """Perform everything that is due, and what that makes due, until nothing is; the jobs, in the order they began.
 
     A real worker does it, with a worker's rights, one cycle after another; not awaited, from async tests too. For
@@ -307,12 +307,12 @@ def drain(app: App, dsn: str, *, most_cycles: int = 100, raising: bool = False) 
 
     def act() -> list[Job]:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(drain_here(app, dsn, most_cycles, raising))
+            return runner.run(drain_here(app, dsn, max_cycles, raising))
 
     return apart(act)
 
 
-async def drain_here(app: App, dsn: str, most_cycles: int, raising: bool) -> list[Job]:
+async def drain_here(app: App, dsn: str, max_cycles: int, raising: bool) -> list[Job]:
     """`drain`, on the loop of this thread."""
     settings = load_settings()
     role = role_on(dsn, settings.worker_role)
@@ -320,7 +320,7 @@ async def drain_here(app: App, dsn: str, most_cycles: int, raising: bool) -> lis
     orgs: dict[UUID, UUID] = {}  # of the jobs we have held, in the order they began
     newest: dict[UUID, UUID] = {}
     async with open_pool(dsn, size=1, idle=1, role=role, name="duly drain") as pool:
-        for _ in range(most_cycles):
+        for _ in range(max_cycles):
             work, looked_at = Noting(app, settings.api_role), clock.now()
             await Worker([work], settings, dsn=dsn, role=role).run(once=True)
             if raising and work.failures:
@@ -331,7 +331,7 @@ async def drain_here(app: App, dsn: str, most_cycles: int, raising: bool) -> lis
                 return await jobs_of(pool, orgs)
         last = [f"  {job.type}  {job.status}  {shown(job.payload or {})}" for job in await jobs_of(pool, newest)]
     raise AssertionError(
-        "\n".join([f"there is still work after {most_cycles} cycles; raise most_cycles, or is it endless?", *last])
+        "\n".join([f"there is still work after {max_cycles} cycles; raise most_cycles, or is it endless?", *last])
     )
 
 
@@ -339,7 +339,7 @@ class Noting(JobWork):
     """One cycle's jobs, noted as they are claimed."""
 
     def __init__(self, app: App, api_role: str) -> None:
-        super().__init__(app.handlers(), PACE, api_role=api_role, on_failure=app.failure_hooks)
+        super().__init__(app.handlers(), TUNING, api_role=api_role, on_failure=app.failure_hooks)
         self.orgs: dict[UUID, UUID] = {}
         self.failures: list[BaseException] = []
 
@@ -349,10 +349,10 @@ class Noting(JobWork):
         return super().report_failure(lease, failure)
 
     async def claim(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None
     ) -> list[Lease]:
         """Hold due jobs, let them begin in the order they were due, and note whose they are."""
-        leases = await super().claim(connection, worker_id, most, keys)
+        leases = await super().claim(connection, worker_id, limit, keys)
         leases.sort(key=lambda lease: (-lease.row["priority"], lease.row["run_at"], lease.key))
         self.orgs |= {lease.key: lease.row["org_id"] for lease in leases}
         return leases

@@ -12,7 +12,7 @@ select
 from ledger.job
 where org_id = %(org)s
 order by type = %(type)s desc, status = 'queued' desc, created_at, id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: find_next_retry
 -- In how many seconds the first of these jobs is to be tried again. Those that wait for another reason do not count, nor

@@ -18,7 +18,7 @@ from duly.verify.machines import drawn_steps
 
 __all__ = ["INVARIANTS", "SEEING", "Invariant", "Offence", "check", "invariants_of", "load_invariants", "spelled_out"]
 
-MOST_OFFENDERS = 100
+MAX_OFFENDERS = 100
 SEEING = "every_role_sees_every_row"  # the first, and the last where it does not hold: the others would be blind
 OF_CONTRACT = "-- contract: "
 STANDARD = Names()
@@ -114,7 +114,7 @@ def hash_offences(
     """The law that no statement can ask, because the hash is over a form that SQL does not know."""
     try:
         with connection.transaction():
-            wrong = list(find_wrong_hashes(connection, ingest, MOST_OFFENDERS))
+            wrong = list(find_wrong_hashes(connection, ingest, MAX_OFFENDERS))
     except NOT_HERE as error:
         reason = error.diag.message_primary or str(error)
         return [Offence(VERSIONS_HAVE_THEIR_HASH, f"cannot be looked at: {reason}", "unasked")]
@@ -126,7 +126,7 @@ def hash_offences(
 def values_of(schemas: Sequence[str], *, done: str, failed: str) -> dict[str, Any]:
     """What stands in the places of the statements."""
     drawn = json.dumps(drawn_steps())
-    return {"schemas": list(schemas), "most": MOST_OFFENDERS, "done": done, "failed": failed, "drawn": drawn}
+    return {"schemas": list(schemas), "most": MAX_OFFENDERS, "done": done, "failed": failed, "drawn": drawn}
 
 
 def spelled_out(

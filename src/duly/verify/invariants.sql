@@ -17,7 +17,7 @@ where n.nspname = any(%(schemas)s) and row_security_active(c.oid) and (
     )
 )
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: transitions_are_without_a_gap
 -- contract: duly
@@ -27,7 +27,7 @@ from duly.transition
 group by machine, key
 having max(seq) <> count(*) or min(seq) <> 1
 order by machine, key
-limit %(most)s;
+limit %(limit)s;
 
 -- name: transitions_are_linked
 -- contract: duly
@@ -40,7 +40,7 @@ from (
 ) as linked
 where prev_status is distinct from ended
 order by machine, key, seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: keys_have_a_live_holder
 -- contract: duly
@@ -51,7 +51,7 @@ left join duly.orgs o on o.id = k.org_id
 left join "user".users u on u.id = k.user_id
 where k.revoked_at is null and o.id is null and u.id is null
 order by prefix
-limit %(most)s;
+limit %(limit)s;
 
 -- name: partitions_refuse_what_their_log_refuses
 -- A log that only grows does so on each of its partitions.
@@ -66,7 +66,7 @@ where t.tgfoid = to_regproc('duly.refuse_change') and not exists (
     where twin.tgrelid = part.relid and twin.tgfoid = t.tgfoid and twin.tgtype = t.tgtype and twin.tgenabled in ('O', 'A')
 )
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: roles_with_grants_do_not_own
 -- A role that was granted rights on tables is no member of the role that owns them: it could switch off every guard.
@@ -82,7 +82,7 @@ where grantee.oid <> owner.oid and not grantee.rolsuper and not grantee.rolcreat
     and pg_has_role(grantee.oid, owner.oid, 'member')
 group by grantee.rolname, owner.rolname
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: messages_are_held_exactly_while_sending
 -- contract: duly
@@ -98,7 +98,7 @@ from duly.outbox as o
 join duly.transition as t on t.machine = 'outbox' and t.key = o.id::text and t.seq = o.revision
 where o.status = 'sending' and t.next_status = 'sending' and t.actor <> o.lease_owner
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: messages_are_where_their_log_ends
 -- contract: duly
@@ -120,7 +120,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: messages_move_as_drawn
 -- contract: duly
@@ -134,7 +134,7 @@ where t.machine = 'outbox' and (coalesce(t.prev_status, ''), t.next_status) not 
     where d.machine = 'outbox'
 )
 order by t.key, t.seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: messages_started_as_often_as_their_log_tells
 -- contract: duly
@@ -159,7 +159,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: messages_are_sent_by_their_holder
 -- contract: duly
@@ -180,7 +180,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: messages_of_the_dead_are_taken_up
 -- contract: duly
@@ -195,7 +195,7 @@ where o.status = 'sending' and o.lease_expires_at < duly.now() - interval '15 mi
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by o.id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: messages_have_their_log
 -- contract: duly
@@ -208,7 +208,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: job_events_are_without_a_gap_and_linked
 -- contract: ledger
@@ -222,7 +222,7 @@ from (
 ) as numbered
 where seq <> coalesce(before, 0) + 1 or prev_status is distinct from ended
 order by job_id, seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: jobs_are_where_their_log_ends
 -- contract: ledger
@@ -241,7 +241,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: jobs_are_held_exactly_while_running
 -- contract: ledger
@@ -264,7 +264,7 @@ cross join lateral (
 ) as claim
 where j.status = 'running' and claim.actor <> j.lease_owner
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: jobs_of_the_dead_are_taken_up
 -- contract: ledger
@@ -279,7 +279,7 @@ where j.status = 'running' and j.lease_expires_at < duly.now() - interval '15 mi
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by j.id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: job_events_are_legal
 -- contract: ledger
@@ -293,7 +293,7 @@ where (coalesce(e.prev_status, ''), e.next_status) not in (
     where d.machine = 'job'
 )
 order by e.job_id, e.seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: jobs_started_as_often_as_their_log_tells
 -- contract: ledger
@@ -319,7 +319,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: jobs_are_finished_by_their_holder
 -- contract: ledger
@@ -349,7 +349,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: no_job_rests_failed
 -- contract: ledger
@@ -358,7 +358,7 @@ select format('job %%s is failed, in the hands of %%s', id, lease_owner) as offe
 from ledger.job
 where status = 'failed'
 order by id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: keys_stand_for_one_job
 -- contract: ledger
@@ -369,7 +369,7 @@ where idempotency_key is not null
 group by org_id, idempotency_key
 having count(*) > 1
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: job_events_are_of_their_jobs_org
 -- contract: ledger
@@ -383,7 +383,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: job_events_have_their_job
 -- contract: ledger
@@ -397,7 +397,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: jobs_began_and_ended_when_their_log_tells
 -- contract: ledger
@@ -427,7 +427,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: keys_stand_for_their_request
 -- contract: ledger
@@ -444,7 +444,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: posts_are_where_their_log_ends
 -- contract: posts
@@ -464,7 +464,7 @@ where (newest.next_status, newest.seq) is distinct from (p.status, p.revision) a
     p.id is not null or newest.ts > (select min(there.created_at) from posts.posts as there where there.legacy is null)
 )
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: posts_are_held_exactly_while_processing
 -- contract: posts
@@ -480,7 +480,7 @@ from posts.posts as p
 join duly.transition as t on t.machine = 'post' and t.key = p.id::text and t.seq = p.revision
 where p.status = 'PROCESSING' and t.next_status = 'PROCESSING' and t.actor <> p.lease_owner
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: posts_were_taken_as_often_as_their_log_tells
 -- contract: posts
@@ -507,7 +507,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: posts_move_as_drawn
 -- contract: posts
@@ -525,7 +525,7 @@ where t.machine = 'post' and (
     )
 )
 order by t.key, t.seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: no_post_is_early
 -- contract: posts
@@ -545,7 +545,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: no_post_is_stuck
 -- contract: posts
@@ -554,7 +554,7 @@ select format('post %%s is held by %%s since %%s', id, lease_owner, processing_s
 from posts.posts
 where status = 'PROCESSING' and processing_since < duly.now() - interval '15 minutes'
 order by id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: posts_are_released_by_their_holder
 -- contract: posts
@@ -577,7 +577,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: versions_of_posts_only_grow
 -- contract: posts
@@ -591,7 +591,7 @@ from (
 ) as numbered
 where version < seq or version <= before
 order by key, seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: days_have_one_post
 -- contract: posts
@@ -606,7 +606,7 @@ from posts.daily_locks l
 join posts.posts p on p.id = l.post_id
 where l.id <> posts.daily_key(p.author_id, p.created_at) || '_UTC'
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: requests_stand_for_their_post
 -- contract: posts
@@ -621,7 +621,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: authors_are_told
 -- contract: posts
@@ -631,7 +631,7 @@ from posts.posts p
 where p.settled_by is not null and p.released_at > duly.now() - interval '1 day' and p.legacy is null
     and not exists (select from duly.outbox o where o.dedupe_key = 'post.released:' || p.id)
 order by p.id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: days_have_every_version
 -- contract: ingest
@@ -646,7 +646,7 @@ from (
 full join {ingest}.day_schedule as d using (user_id, schedule_date)
 where (v.first, v.last, d.current_version) is distinct from (1, v.versions::integer, v.versions::integer)
 order by user_id, schedule_date
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_make_one_version_at_most
 -- contract: ingest
@@ -656,7 +656,7 @@ from {ingest}.schedule_version
 group by session_id
 having count(*) > 1
 order by session_id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: versions_differ_from_the_one_before
 -- contract: ingest
@@ -670,7 +670,7 @@ from (
 ) as numbered
 where payload_hash = hash_before and canonicalizer = canonicalizer_before
 order by user_id, schedule_date, version
-limit %(most)s;
+limit %(limit)s;
 
 -- name: versions_come_of_finished_captures
 -- contract: ingest
@@ -681,7 +681,7 @@ from {ingest}.schedule_version as v
 left join {ingest}.capture_session as s on s.id = v.session_id
 where (s.user_id, s.state::text) is distinct from (v.user_id, %(done)s)
 order by v.user_id, v.schedule_date, v.version
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_are_about_their_own_person
 -- contract: ingest
@@ -697,7 +697,7 @@ from (
 join {ingest}.capture_session as s on s.id = child.source_session_id
 where s.user_id <> child.user_id
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: events_rebuild_their_day
 -- contract: ingest
@@ -722,7 +722,7 @@ where not exists (
 group by user_id, schedule_date, value
 having sum(told) <> sum(known)
 order by user_id, schedule_date, value
-limit %(most)s;
+limit %(limit)s;
 
 -- name: events_of_a_day_are_counted
 -- contract: ingest
@@ -738,7 +738,7 @@ from (
 full join {ingest}.day_snapshot as s using (user_id, schedule_date)
 where s.events is distinct from coalesce(e.events, 0) or e.first <> 1 or e.last <> e.events
 order by user_id, schedule_date
-limit %(most)s;
+limit %(limit)s;
 
 -- name: changed_days_have_events
 -- contract: ingest
@@ -782,7 +782,7 @@ where missing.word <> all (way.other) and not exists (
 )
 group by user_id, schedule_date, version, start, "end"
 order by user_id, schedule_date, version, start, "end"
-limit %(most)s;
+limit %(limit)s;
 
 -- name: notifications_are_about_events
 -- contract: ingest
@@ -796,7 +796,7 @@ where not exists (
         and e.source_session_id = n.source_session_id
 )
 order by n.notification_id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: events_are_told_once
 -- contract: ingest
@@ -807,7 +807,7 @@ cross join lateral jsonb_array_elements_text(n.event_ids) as told (id)
 group by told.id
 having count(*) > 1
 order by told.id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_say_why_they_failed
 -- contract: ingest
@@ -816,7 +816,7 @@ select format('capture %%s is %%s and its error is: %%s', id, state, coalesce(er
 from {ingest}.capture_session
 where (state::text = %(failed)s) is distinct from (error is not null)
 order by id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_tell_what_came_of_them
 -- contract: ingest
@@ -835,7 +835,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_are_where_their_log_ends
 -- contract: ingest
@@ -854,7 +854,7 @@ full join (
 where (newest.next_status, newest.seq) is distinct from (s.state::text, s.revision)
     and (s.id is not null or newest.ts > (select min(there.created_at) from {ingest}.capture_session as there))
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_move_as_drawn
 -- contract: ingest
@@ -868,7 +868,7 @@ where t.machine = 'capture' and (coalesce(t.prev_status, ''), t.next_status) not
     where d.machine = 'capture'
 )
 order by t.key, t.seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_are_held_exactly_while_processing
 -- contract: ingest
@@ -884,7 +884,7 @@ from {ingest}.capture_session as s
 join duly.transition as t on t.machine = 'capture' and t.key = s.id::text and t.seq = s.revision
 where s.state::text = 'processing' and t.next_status = 'processing' and t.actor <> s.locked_by
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_started_as_often_as_their_log_tells
 -- contract: ingest
@@ -910,7 +910,7 @@ where case when not told.is_taken then told.starts not between told.before - 1 a
         else told.starts not between told.before and told.before + 1 end
     or s.starts not between told.starts - case when s.state::text = 'processing' then 1 else 0 end and told.starts
 order by told.key, told.seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_of_the_dead_are_taken_up
 -- contract: ingest
@@ -925,7 +925,7 @@ where s.revision > 0 and s.state::text = 'processing' and exists (
     )
     and s.locked_at < duly.now() - interval '15 minutes' - make_interval(secs => coalesce(s.lease_seconds, 300))
 order by s.id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: captures_are_finished_by_their_holder
 -- contract: ingest
@@ -945,7 +945,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- The scheduler ---------------------------------------------------------------------------------------------------------
 
@@ -961,7 +961,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: keys_have_their_run
 -- contract: scheduler
@@ -973,7 +973,7 @@ where to_regclass('scheduler.job_runs_' || to_char(k.scheduled_at at time zone '
         select from scheduler.job_runs as r where r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
     )
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: periods_have_one_run
 -- contract: scheduler
@@ -983,7 +983,7 @@ from scheduler.job_runs
 group by job_id, period_key
 having count(*) > 1
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: runs_are_where_their_log_ends
 -- contract: scheduler
@@ -1012,7 +1012,7 @@ where case when r.id is not null
         and not exists (select from scheduler.job_run_keys as k where k.job_run_id = told.key::bigint)
 end
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: runs_move_as_drawn
 -- contract: scheduler
@@ -1026,7 +1026,7 @@ where t.machine = 'run' and (coalesce(t.prev_status, ''), t.next_status) not in 
     where d.machine = 'run'
 )
 order by t.key, t.seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: schedules_are_where_their_log_ends
 -- contract: scheduler
@@ -1045,7 +1045,7 @@ full join (
 where (newest.next_status, newest.seq, newest.rule) is distinct from (j.status, j.revision, j.rule)
     and (j.id is not null or newest.ts > (select min(there.created_at) from scheduler.jobs as there))
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: schedules_move_as_drawn
 -- contract: scheduler
@@ -1059,7 +1059,7 @@ where t.machine = 'schedule' and (coalesce(t.prev_status, ''), t.next_status) no
     where d.machine = 'schedule'
 )
 order by t.key, t.seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: plans_are_held_exactly_while_planning
 -- contract: scheduler
@@ -1069,7 +1069,7 @@ select format('the plan of schedule %%s is %%s, held by %%s until %%s', job_id, 
 from scheduler.job_plans
 where num_nonnulls(lease_owner, lease_expires_at) <> case when state = 'planning' then 2 else 0 end
 order by job_id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: plans_of_the_dead_are_taken_up
 -- contract: scheduler
@@ -1084,7 +1084,7 @@ where p.state = 'planning' and p.lease_expires_at < duly.now() - interval '15 mi
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by p.job_id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: schedules_are_planned
 -- contract: scheduler
@@ -1096,7 +1096,7 @@ where p.job_id is null
     or (j.status <> 'active' and p.plan_at is not null and p.state <> 'stuck')
     or (j.status = 'active' and p.state = 'waiting' and p.plan_at is null and p.next_at is not null)
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: missed_ranges_do_not_overlap
 -- contract: scheduler
@@ -1109,7 +1109,7 @@ from (
 ) as ordered
 where from_at < before
 order by job_id, from_at
-limit %(most)s;
+limit %(limit)s;
 
 -- name: answers_are_where_their_run_is
 -- contract: scheduler
@@ -1122,7 +1122,7 @@ where r.status is distinct from case c.action
     when 'complete' then 'confirmed' when 'skip' then 'skipped' when 'cancel' then 'cancelled' else r.status
 end
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: confirmed_runs_have_an_answer
 -- contract: scheduler
@@ -1137,7 +1137,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: runs_are_answered_once
 -- contract: scheduler
@@ -1148,7 +1148,7 @@ where c.action <> 'snooze'
 group by c.job_run_id
 having count(*) > 1
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: answers_are_booked
 -- contract: scheduler
@@ -1170,7 +1170,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: entries_are_booked_once
 -- contract: scheduler
@@ -1193,7 +1193,7 @@ join expense.expenses as again on (again.user_id, again.occurred_at, again.amoun
     = (e.user_id, e.occurred_at, e.amount, e.currency)
 where e.source_ref like 'scheduler:%%' and again.reverses is null and again.source_ref not like 'scheduler:%%'
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: entries_say_what_was_answered
 -- contract: scheduler
@@ -1217,7 +1217,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: entries_have_their_answer
 -- contract: scheduler
@@ -1236,7 +1236,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: reversals_take_back_the_whole
 -- contract: scheduler
@@ -1246,7 +1246,7 @@ from expense.expenses as e
 join expense.expenses as b on b.id = e.reverses
 where e.amount + b.amount <> 0 or (e.user_id, e.currency) is distinct from (b.user_id, b.currency)
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: sent_runs_have_a_reminder
 -- contract: scheduler
@@ -1259,7 +1259,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: reminders_go_to_their_person
 -- contract: scheduler
@@ -1276,7 +1276,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: no_run_is_without_its_month
 -- contract: scheduler
@@ -1286,7 +1286,7 @@ from scheduler.job_runs_default as r
 where r.scheduled_at >= date_trunc('month', duly.now(), 'UTC')
     and r.scheduled_at < date_trunc('month', duly.now(), 'UTC') + interval '4 months'
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- Notifications ---------------------------------------------------------------------------------------------------------
 
@@ -1310,7 +1310,7 @@ where n.status <> case when n.delivery in ('sent', 'failed') then n.delivery els
         or newest.ts > (select min(there.created_at) from {ingest}.schedule_notification as there)
     ))
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: notifications_move_as_drawn
 -- contract: ingest
@@ -1324,7 +1324,7 @@ where t.machine = 'notification' and (coalesce(t.prev_status, ''), t.next_status
     where d.machine = 'notification'
 )
 order by t.key, t.seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: notifications_are_held_exactly_while_sending
 -- contract: ingest
@@ -1340,7 +1340,7 @@ from {ingest}.schedule_notification as n
 join duly.transition as t on t.machine = 'notification' and t.key = n.notification_id and t.seq = n.revision
 where n.delivery = 'sending' and t.next_status = 'sending' and t.actor <> n.lease_owner
 order by 1
-limit %(most)s;
+limit %(limit)s;
 
 -- name: notifications_started_as_often_as_their_log_tells
 -- contract: ingest
@@ -1361,7 +1361,7 @@ where case when (told.prev_status, told.next_status) = ('pending', 'sending') th
         else told.starts > told.before end
     or n.starts not between told.starts - case when n.delivery = 'sending' then 1 else 0 end and told.starts
 order by told.key, told.seq
-limit %(most)s;
+limit %(limit)s;
 
 -- name: notifications_are_sent_by_their_holder
 -- contract: ingest
@@ -1385,7 +1385,7 @@ from (
     offset 0
 ) as found
 order by offender
-limit %(most)s;
+limit %(limit)s;
 
 -- name: notifications_of_the_dead_are_taken_up
 -- contract: ingest
@@ -1400,4 +1400,4 @@ where n.delivery = 'sending' and n.lease_expires_at < duly.now() - interval '15 
         and w.seen_at > duly.now() - interval '1 minute'
 )
 order by n.notification_id
-limit %(most)s;
+limit %(limit)s;

@@ -70,7 +70,7 @@ class Control:
         self.stop_seconds = stop_seconds
         self.handlers = handlers
         self.metrics = metrics
-        slots = {work.name: work.pace.slots for work in works}
+        slots = {work.name: work.tuning.slots for work in works}
         self.identity = Identity(worker_id, [kind for work in works for kind in work.kinds], slots)
         self.lanes: list[Lanes] = []
         self.outage = Outage()
@@ -117,7 +117,7 @@ class Control:
             return reason
         now = time.monotonic()
         for each in self.lanes:
-            if now - each.answered_at >= STUCK_SECONDS + 2 * longest_rest(each.work):
+            if now - each.answered_at >= STUCK_SECONDS + 2 * max_rest_seconds(each.work):
                 why = self.outage.trouble.get(each.work.name)
                 return f"{each.work.name}: nothing can be claimed" + (f": {why}" if why else " yet")
         return None
@@ -127,7 +127,7 @@ class Control:
         return {
             "worker": self.identity.worker_id,
             "id": str(self.identity.id),
-            "kinds": {each.work.name: {"busy": each.working, "slots": each.work.pace.slots} for each in self.lanes},
+            "kinds": {each.work.name: {"busy": each.working, "slots": each.work.tuning.slots} for each in self.lanes},
             "stopping": self.stops_asked > 0,
         }
 
@@ -190,7 +190,7 @@ class Control:
             for each in self.lanes:
                 self.metrics.set_busy(each.work.name, each.working)
             self.metrics.set_children(len(self.handlers.children.alive))
-            if beats < (now := sum(each.keeper.beats for each in self.lanes)):
+            if beats < (now := sum(each.heartbeat.beats for each in self.lanes)):
                 beats = now
                 self.metrics.beat()
             await asyncio.sleep(TICK_SECONDS)
@@ -311,9 +311,9 @@ class Control:
                 await each.idle.wait()
 
 
-def longest_rest(work: Work) -> float:
+def max_rest_seconds(work: Work) -> float:
     """How long a lane of this work may be silent although all is well."""
-    return max(work.pace.poll_seconds, work.pace.sweep_seconds)
+    return max(work.tuning.poll_seconds, work.tuning.sweep_seconds)
 
 
 async def within(seconds: float, step: Coroutine[object, object, None]) -> None:

@@ -25,7 +25,7 @@ from duly.worker.metrics import Metrics
 
 __all__ = ["Health", "open_port"]
 
-MOST_CONNECTIONS = 16
+MAX_CONNECTIONS = 16
 CONNECTION_SECONDS = 5.0
 LOOK_SECONDS = 0.2  # how often the server looks for late connections, and whether it should stop
 ROOM_SECONDS = 0.2  # how long a newcomer waits for a connection that was ended in its favour
@@ -153,7 +153,7 @@ class Server(WSGIServer):
 
     def __init__(self, host: str, port: int) -> None:
         self.address_family = AF_INET6 if ":" in host else AF_INET
-        self.room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.room = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self.guard = threading.Lock()
         self.connections: dict[socket, tuple[float, threading.Thread]] = {}  # when it is late; the oldest first
         super().__init__((host, port), Handler)
@@ -174,7 +174,7 @@ class Server(WSGIServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread; when there are too many, the oldest connection ends, for it is the slowest."""
         if not self.room.acquire(blocking=False):
-            self.hang_up(most=1)
+            self.hang_up(limit=1)
             if not self.room.acquire(timeout=ROOM_SECONDS):
                 self.shutdown_request(request)
                 return
@@ -210,17 +210,17 @@ class Server(WSGIServer):
             late = sum(late_at <= now for late_at, _ in self.connections.values())
         self.hang_up(late)
 
-    def hang_up(self, most: int) -> None:
+    def hang_up(self, limit: int) -> None:
         """End the oldest connections: whoever reads or writes there stops at once."""
         with self.guard:
-            for request in list(self.connections)[:most]:
+            for request in list(self.connections)[:limit]:
                 with suppress(OSError):
                     request.shutdown(SHUT_RDWR)
 
     def say_goodbye(self) -> None:
         """End all connections and wait for their threads, as long as is decent."""
         threads = [thread for _, thread in self.connections.values()]
-        self.hang_up(most=MOST_CONNECTIONS)
+        self.hang_up(limit=MAX_CONNECTIONS)
         until = time.monotonic() + GOODBYE_SECONDS
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))

@@ -20,8 +20,8 @@ from duly.backoff import Backoff
 from duly.crashpoint import crashpoint
 from duly.db.pool import Pool
 from duly.errors import LeaseLost
-from duly.lease.bisect import in_halves, is_the_databases_fault, will_pass
-from duly.lease.heartbeat import Keeper, SharedLine
+from duly.lease.bisect import bisect, is_the_databases_fault, will_pass
+from duly.lease.heartbeat import Heartbeat, SharedLine
 from duly.lease.operations import Lease
 from duly.lease.work import Finished, Stop, Work
 from duly.logging import get_log
@@ -35,7 +35,7 @@ __all__ = ["LANES", "Lanes"]
 LANES = 2
 EAGER_SECONDS = 0.002  # how often a worker that was just woken looks again
 AWAKE_SECONDS = 0.1  # and for how long: two windows of the wake-up, whose later rows come unannounced
-MOST_SWEEPS = 100  # in a row
+MAX_SWEEPS = 100  # in a row
 TIDY_SECONDS = 60.0  # how often a worker looks for what may leave
 REFUSED_SECONDS = 60.0  # for how long a row that refused to be claimed is left alone
 SOON_SECONDS = 0.2  # when a row that somebody else is at is tried again
@@ -65,11 +65,11 @@ class Lanes:
         self.handlers = handlers
         self.metrics = metrics
         self.outage = outage
-        metrics.begin(work.name, work.pace.slots)
-        self.keeper = Keeper(
+        metrics.begin(work.name, work.tuning.slots)
+        self.heartbeat = Heartbeat(
             line,
-            lease_seconds=work.pace.lease_seconds,
-            heartbeat_seconds=work.pace.heartbeat_seconds,
+            lease_seconds=work.tuning.lease_seconds,
+            heartbeat_seconds=work.tuning.heartbeat_seconds,
             role=pool.role,
             on_trouble=self.note_trouble,
             on_beat=outage.note_answer,
@@ -97,7 +97,7 @@ class Lanes:
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.keeper.run())
+            group.create_task(self.heartbeat.run())
             group.create_task(self.pulse())
             group.create_task(self.again_and_again(self.sweep, self.until_next_sweep))
             if type(self.work).tend is not Work.tend:
@@ -109,11 +109,11 @@ class Lanes:
         """One cycle: sweep, claim what is due or else what has lapsed, work, settle; how many rows there were."""
         await self.sweep_some()
         await self.tend()
-        most = min(self.work.pace.slots, self.work.pace.batch)
-        if not await self.claim(self.work.claim, most) and self.work.of.lapsed == "reclaimed":
-            await self.claim(self.work.claim_lapsed, most)
+        limit = min(self.work.tuning.slots, self.work.tuning.batch)
+        if not await self.claim(self.work.claim, limit) and self.work.table.expired == "reclaimed":
+            await self.claim(self.work.claim_expired, limit)
         self.may_be_more = False
-        keeping = asyncio.create_task(self.keeper.run())
+        keeping = asyncio.create_task(self.heartbeat.run())
         try:
             await self.settle_all()
         finally:
@@ -133,7 +133,7 @@ class Lanes:
             except Exception as error:
                 now = time.monotonic()
                 failing_since = failing_since or now
-                if now - failing_since > self.work.pace.lease_seconds:
+                if now - failing_since > self.work.tuning.lease_seconds:
                     raise
                 self.note_trouble(error)
                 await asyncio.sleep(SOON_SECONDS)
@@ -162,17 +162,17 @@ class Lanes:
 
     async def until_next_sweep(self) -> None:
         """Rest until the next sweep is due, not in step with the other workers."""
-        await asyncio.sleep(self.work.pace.sweep_seconds * random.uniform(0.8, 1.0))  # noqa: S311
+        await asyncio.sleep(self.work.tuning.sweep_seconds * random.uniform(0.8, 1.0))  # noqa: S311
 
     async def until_next_look(self) -> None:
         """Rest as long as a poll does."""
-        await asyncio.sleep(self.work.pace.poll_seconds * random.uniform(0.8, 1.2))  # noqa: S311
+        await asyncio.sleep(self.work.tuning.poll_seconds * random.uniform(0.8, 1.2))  # noqa: S311
 
     async def pulse(self) -> None:
         """Look for work now and then, whether or not anybody woke us: a wake-up is only a hint."""
         while True:
             is_awake = time.monotonic() < self.awake_until
-            pause = EAGER_SECONDS if is_awake else self.work.pace.poll_seconds * random.uniform(0.8, 1.2)  # noqa: S311
+            pause = EAGER_SECONDS if is_awake else self.work.tuning.poll_seconds * random.uniform(0.8, 1.2)  # noqa: S311
             try:
                 async with asyncio.timeout(pause):
                     await self.woken.wait()
@@ -207,7 +207,7 @@ class Lanes:
 
     async def claim_what_fits(self) -> bool:
         """Claim due rows into the free slots; True when we got some."""
-        wanted = min(self.work.pace.slots - self.busy, self.work.pace.batch)
+        wanted = min(self.work.tuning.slots - self.busy, self.work.tuning.batch)
         if wanted <= 0 or not self.may_be_more or not self.may_claim():
             return False
         self.may_be_more = False  # one lane looks at a time, until the table has shown that it has plenty
@@ -259,7 +259,7 @@ class Lanes:
                 if is_the_databases_fault(error) or will_pass(error):
                     raise
                 refusal = error
-        find = self.work.find_due if claim == self.work.claim else self.work.find_lapsed
+        find = self.work.find_due if claim == self.work.claim else self.work.find_expired
         async with self.pool.transaction() as connection:
             keys = await find(connection, wanted, list(self.refusing))
         if refusal and not keys:
@@ -271,7 +271,7 @@ class Lanes:
         async def act(piece: Sequence[Any]) -> None:
             held.extend(await self.claim_these(claim, len(piece), piece))
 
-        for place, error in (await in_halves(keys, act)).items():
+        for place, error in (await bisect(keys, act)).items():
             self.leave_alone(keys[place], error)
         return held
 
@@ -285,10 +285,10 @@ class Lanes:
             log.error("a row cannot be claimed", **about, exc_info=error)
             self.refusing[key] = time.monotonic() + REFUSED_SECONDS
 
-    async def claim_these(self, claim: Claim, most: int, keys: Sequence[Any] | None) -> list[Lease]:
+    async def claim_these(self, claim: Claim, limit: int, keys: Sequence[Any] | None) -> list[Lease]:
         """Hold rows, or some with these keys, in a transaction."""
         async with self.pool.transaction() as connection:
-            return await claim(connection, self.worker_id, most, keys)
+            return await claim(connection, self.worker_id, limit, keys)
 
     def begin(self, leases: Sequence[Lease]) -> None:
         """Take the leases into care and hand the batch over, whole."""
@@ -297,7 +297,7 @@ class Lanes:
             if older := self.by_key.get(running.lease.key):
                 self.give_up(older)
             self.by_key[running.lease.key] = running
-            running.held = self.keeper.keep(running.lease, self.on_lost(running), self.on_cancel(running))
+            running.held = self.heartbeat.keep(running.lease, self.on_lost(running), self.on_cancel(running))
             self.running[running] = None
         self.claimed_rows += len(batch)
         if batch:
@@ -348,7 +348,7 @@ class Lanes:
             if isinstance(outcome, Settled):
                 self.metrics.settled(self.work.name, "done")
                 self.forget(running)
-            elif self.is_left_to_lapse(running, outcome):
+            elif self.is_left_to_expire(running, outcome):
                 self.forget(running)
             else:
                 (back if isinstance(outcome, HandedBack) else rest).append((running, outcome))
@@ -358,15 +358,15 @@ class Lanes:
             await self.give_back(back)
         self.note_answer()
 
-    def is_left_to_lapse(self, running: Running, outcome: object) -> bool:
+    def is_left_to_expire(self, running: Running, outcome: object) -> bool:
         """Did it take longer than a lease that nobody renews? That start counts, or it would be begun for ever."""
         is_over = running.held is not None and running.held.lost is not None
-        return is_over and isinstance(outcome, HandedBack) and not self.keeper.renews
+        return is_over and isinstance(outcome, HandedBack) and not self.heartbeat.renews
 
     async def settle(self, finished: Sequence[tuple[Running, object]]) -> None:
         """Settle in as few transactions as bad rows allow."""
         began = time.monotonic()
-        bad = await in_halves(finished, self.write)
+        bad = await bisect(finished, self.write)
         for place, error in bad.items():
             await self.settle_alone(finished[place], error)
         self.metrics.settled_in(self.work.name, len(finished), time.monotonic() - began)
@@ -397,7 +397,7 @@ class Lanes:
             self.note_lost(running, str(error))
         else:
             log.error("an outcome could not be recorded", **about, exc_info=error)
-            for unwritable in await in_halves([(running, self.work.outcome_of_refusal(error))], self.write):
+            for unwritable in await bisect([(running, self.work.outcome_of_refusal(error))], self.write):
                 log.error("nor could its failure; it will lapse", **about, row=unwritable)
         self.forget(running)
 
@@ -412,7 +412,7 @@ class Lanes:
         async def act(piece: Sequence[tuple[Running, object]]) -> None:
             await self.hand_back([running.lease for running, _ in piece])
 
-        for error in (await in_halves(finished, act)).values():
+        for error in (await bisect(finished, act)).values():
             log.error("a row could not be handed back; it will lapse", kind=self.work.name, exc_info=error)
         for running, _ in finished:
             self.forget(running)
@@ -431,7 +431,7 @@ class Lanes:
         if self.by_key.get(running.lease.key) is running:
             del self.by_key[running.lease.key]
         if running.held:
-            self.keeper.drop(running.held)
+            self.heartbeat.drop(running.held)
         self.note_idle()
 
     def note_idle(self) -> None:
@@ -447,7 +447,7 @@ class Lanes:
         """Bring back what dead workers held; no haste about the rest."""
         if self.is_stopping:
             return False
-        for _ in range(MOST_SWEEPS):
+        for _ in range(MAX_SWEEPS):
             swept = await self.sweep_some()
             self.note_answer()
             if not swept:
@@ -475,7 +475,7 @@ class Lanes:
         if time.monotonic() < self.tidy_at:
             return
         self.tidy_at = time.monotonic() + TIDY_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311
-        for _ in range(MOST_SWEEPS):
+        for _ in range(MAX_SWEEPS):
             async with self.pool.transaction() as connection:
                 gone = await self.work.tidy(connection)
             if not gone or self.is_stopping:
@@ -495,10 +495,10 @@ class Lanes:
             nonlocal swept
             swept += await self.sweep_these(piece)
 
-        for _ in range(MOST_SWEEPS):
+        for _ in range(MAX_SWEEPS):
             async with self.pool.transaction() as connection:
-                keys = await self.work.find_lapsed(connection, besides=seen)
-            for place, error in (await in_halves(keys, act)).items():
+                keys = await self.work.find_expired(connection, besides=seen)
+            for place, error in (await bisect(keys, act)).items():
                 log.error("a lapsed row cannot be swept", kind=self.work.name, key=str(keys[place]), exc_info=error)
             if not keys:
                 break
@@ -515,10 +515,10 @@ class Lanes:
 
     async def take_over(self) -> int:
         """Where lapsed rows are reclaimed: claim some, into a free slot or the one kept for them."""
-        room = self.work.pace.slots + 1 - self.busy
-        if self.work.of.lapsed != "reclaimed" or room <= 0 or not self.may_claim():
+        room = self.work.tuning.slots + 1 - self.busy
+        if self.work.table.expired != "reclaimed" or room <= 0 or not self.may_claim():
             return 0
-        return await self.claim(self.work.claim_lapsed, min(room, self.work.pace.batch))
+        return await self.claim(self.work.claim_expired, min(room, self.work.tuning.batch))
 
     # Our own end ------------------------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class Worker:
         self.last_breath: threading.Timer | None = None
         self.metrics = Metrics()
         self.handlers = Handlers(
-            threads=1 + sum(work.pace.slots + 1 for work in works), children=Children(settings.worker_children)
+            threads=1 + sum(work.tuning.slots + 1 for work in works), children=Children(settings.worker_children)
         )
         self.control = Control(
             works,

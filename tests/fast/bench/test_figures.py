@@ -25,7 +25,7 @@ NEEDS = (
     Need("drain", "of pgqueuer's", "duly", least=1.0, peer="pgqueuer"),
     Need("backlog", "of our drain", "duly", least=0.75, base="drain"),
 )
-GROWN = (Need("grown", "many, of the rate with few", "many days", least=0.8, most=1.2, peer="few days"),)
+GROWN = (Need("grown", "many, of the rate with few", "many days", least=0.8, limit=1.2, peer="few days"),)
 
 
 def record_of(name: str, measures: list[Measure], needs: tuple[Need, ...], **about: object) -> Record:

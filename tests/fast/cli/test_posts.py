@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.posts.model import LONGEST_CAPTION
+from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.errors import (
     AlreadyPosted,
     DulyError,
@@ -23,7 +23,7 @@ from duly.errors import (
     RequestIdReused,
     TooLarge,
 )
-from duly.storage.photo import LARGEST_PHOTO_BYTES
+from duly.storage.photo import MAX_PHOTO_BYTES
 from tests.support.command_line import CommandLine
 from tests.support.fixtures import admin, api, database, worker
 from tests.support.posts.actions import HOURS, Admin, Connection, PostActions
@@ -70,7 +70,7 @@ def test_text_says_what_was_made_and_when_it_is_to_be_released(
         (["--user", "nobody-here"], NotFound, r"there is nobody called nobody-here; make them with: duly users create"),
         (["--user", "two words"], InvalidArgument, r"'two words' is no uid"),
         (["--user", "\udcff"], InvalidArgument, r"'\\udcff' is no uid"),
-        (["--user", "anna", "--caption", "x" * (LONGEST_CAPTION + 1)], InvalidArgument, r"caption: has 2201"),
+        (["--user", "anna", "--caption", "x" * (MAX_CAPTION_LENGTH + 1)], InvalidArgument, r"caption: has 2201"),
         (["--user", "anna", "--caption", "\udcff"], InvalidArgument, r"caption: holds a NUL or half a character"),
     ],
     ids=["nobody", "words", "bytes", "long", "half"],
@@ -91,7 +91,7 @@ def test_what_is_no_photograph_or_too_large_is_refused(posts: PostActions, cli: 
     text, large = tmp_path / "day.txt", tmp_path / "large.jpg"
     text.write_text("My day")
     with large.open("wb") as file:
-        file.truncate(LARGEST_PHOTO_BYTES + 1)
+        file.truncate(MAX_PHOTO_BYTES + 1)
     assert isinstance(cli.error("posts", "create", text, "--user", "anna"), InvalidArgument)
     assert isinstance(cli.error("posts", "create", large, "--user", "anna"), TooLarge)
     for path in (tmp_path / "nowhere.jpg", tmp_path):

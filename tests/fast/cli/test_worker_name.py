@@ -5,7 +5,7 @@ import os
 import pytest
 
 from duly.cli.worker import default_worker_id
-from duly.settings import LONGEST_WORKER_ID, is_worker_id, load_settings
+from duly.settings import MAX_WORKER_ID_LENGTH, is_worker_id, load_settings
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from duly.settings import LONGEST_WORKER_ID, is_worker_id, load_settings
         ("web/1\n", "web-1-"),
         ("", "worker"),
         ("  ", "worker"),
-        ("x" * 300, "x" * (LONGEST_WORKER_ID - len(f"-{os.getpid()}"))),
+        ("x" * 300, "x" * (MAX_WORKER_ID_LENGTH - len(f"-{os.getpid()}"))),
     ],
 )
 def test_a_worker_is_named_after_its_host_and_process(hostname: str, name: str) -> None:

@@ -68,7 +68,7 @@ class Reminded:
             "select recipient, payload, created_at from duly.outbox where kind = 'reminder.due' order by seq limit 1"
         ).fetchone()
         assert row
-        made = Links("https://duly.example").of(self.keys(), *row)
+        made = Links("https://duly.example").create(self.keys(), *row)
         return {each.label: each.url.removeprefix("https://duly.example") for each in made}
 
     def counts(self) -> tuple[int, int]:

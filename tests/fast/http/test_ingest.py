@@ -17,15 +17,15 @@ from PIL.PngImagePlugin import PngInfo
 from psycopg.conninfo import make_conninfo
 
 from duly.accounts.service import change_user
-from duly.apps.ingest.canonical import LONGEST_NAME, MOST_ENTRIES
+from duly.apps.ingest.canonical import MAX_ENTRIES, MAX_NAME_LENGTH
 from duly.apps.ingest.reading import FixtureReader
-from duly.apps.ingest.service import MOST_IMAGES
+from duly.apps.ingest.service import MAX_IMAGES
 from duly.apps.ingest.work import CaptureWork, Rules
 from duly.db.migrations import Names
 from duly.http.problems import MEDIA_TYPE
-from duly.http.request_limits import LARGEST_BODY_BYTES
+from duly.http.request_limits import MAX_BODY_BYTES
 from duly.launcher import ROOT
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.paging import place_of
 from duly.settings import load_settings
 from duly.storage import Objects
@@ -89,7 +89,7 @@ class House:
         """One cycle of a worker that takes what was given as data; how many sessions it took."""
 
         async def once() -> int:
-            work = CaptureWork(FixtureReader(file), Pace(), Rules(due=due))
+            work = CaptureWork(FixtureReader(file), Tuning(), Rules(due=due))
             dsn = make_conninfo(self.database, user=Names().worker)
             return await Worker([work], load_settings(), dsn=dsn).run(once=True)
 
@@ -331,10 +331,10 @@ def test_an_image_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
         ({"schedule_date": "2026-02-10", "entries": [{**MORNING, "end": "25:00"}]}, "entries[0].end: must be a time"),
         ({"schedule_date": "2026-02-10", "entries": [{**MORNING, "title": " "}]}, "entries[0].title: must be there"),
         (
-            {"schedule_date": "2026-02-10", "entries": [{**MORNING, "location": "x" * (LONGEST_NAME + 1)}]},
+            {"schedule_date": "2026-02-10", "entries": [{**MORNING, "location": "x" * (MAX_NAME_LENGTH + 1)}]},
             "entries[0].location: has 501 characters",
         ),
-        ({"schedule_date": "2026-02-10", "entries": [MORNING] * (MOST_ENTRIES + 1)}, "at most 500"),
+        ({"schedule_date": "2026-02-10", "entries": [MORNING] * (MAX_ENTRIES + 1)}, "at most 500"),
         ({"schedule_date": "2026-02-10", "note": "a\0b"}, "NUL"),
         ({"schedule_date": "2026-02-10", "note": "x" * 1_100_000}, "limit of 1048576 bytes"),
     ],
@@ -356,7 +356,7 @@ def test_a_body_that_is_no_session_is_refused(content: bytes, quiet: httpx2.Clie
 
 
 def test_a_body_that_is_endless_is_refused(quiet: httpx2.Client) -> None:
-    answer = quiet.post(SESSIONS, content=json.dumps({"payload": {"x": "y" * LARGEST_BODY_BYTES}}))
+    answer = quiet.post(SESSIONS, content=json.dumps({"payload": {"x": "y" * MAX_BODY_BYTES}}))
     problem(answer, 413, "TOO_LARGE")
 
 
@@ -496,8 +496,8 @@ def test_the_same_day_again_changes_nothing_and_says_so(house: House, anna: http
 
 
 def test_the_longest_names_there_may_be_are_told_too(house: House, anna: httpx2.Client) -> None:
-    long = {"start": "10:00", "end": "14:00", **dict.fromkeys(("title", "location", "address"), "å" * LONGEST_NAME)}
-    for entry in (long, {**long, "title": "ö" * LONGEST_NAME}, {**long, "location": "ä" * LONGEST_NAME}):
+    long = {"start": "10:00", "end": "14:00", **dict.fromkeys(("title", "location", "address"), "å" * MAX_NAME_LENGTH)}
+    for entry in (long, {**long, "title": "ö" * MAX_NAME_LENGTH}, {**long, "location": "ä" * MAX_NAME_LENGTH}):
         key = made(anna.post(SESSIONS, json=day(entry)))["id"]
         assert house.work() == 1
         assert shown(anna.get(f"{SESSIONS}/{key}"))["state"] == "done"
@@ -550,9 +550,9 @@ def test_a_session_takes_so_many_images_and_no_more(house: House, anna: httpx2.C
     house.admin.execute(
         "insert into schedule_ingest.capture_image (session_id, sequence, r2_key)"
         " select %s, n, 'k' || n from generate_series(1, %s) as n",
-        [key, MOST_IMAGES - 1],
+        [key, MAX_IMAGES - 1],
     )
-    assert added(send(anna, key, picture()))["sequence"] == MOST_IMAGES
+    assert added(send(anna, key, picture()))["sequence"] == MAX_IMAGES
     assert "takes no more; close it" in problem(send(anna, key, picture()), 422, "INVALID_ARGUMENT")
     assert len(house.images) == 1
 

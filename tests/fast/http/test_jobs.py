@@ -11,12 +11,12 @@ import pytest
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import make_conninfo
 
-from duly.canonical_json import LARGEST_BYTES, canonical_bytes
+from duly.canonical_json import MAX_BYTES, canonical_bytes
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.http.app import build_app
 from duly.http.problems import MEDIA_TYPE
-from duly.http.request_limits import LARGEST_BODY_BYTES
+from duly.http.request_limits import MAX_BODY_BYTES
 from duly.jobs import repository
 from duly.jobs.model import DEFAULT_ORG
 from duly.paging import place_of
@@ -289,15 +289,15 @@ def test_a_payload_may_have_64_levels(api: httpx2.Client) -> None:
 
 
 def test_a_payload_may_have_a_mebibyte_however_it_is_written(api: httpx2.Client) -> None:
-    rest = LARGEST_BYTES - len(canonical_bytes({"a": ""})) - 60  # jsonb counts a few bytes more than the text has
+    rest = MAX_BYTES - len(canonical_bytes({"a": ""})) - 60  # jsonb counts a few bytes more than the text has
     payload = {"a": "ö" * (rest // 2)}
     escaped = json.dumps({"type": "work", "payload": payload})
-    assert len(escaped) > 2.9 * LARGEST_BYTES
+    assert len(escaped) > 2.9 * MAX_BYTES
     answer = api.post("/v1/jobs", content=escaped, headers=AS_JSON)
     assert answer.status_code == 201
     assert api.get(answer.headers["location"]).json()["payload"] == payload
-    answer = api.post("/v1/jobs", json={"type": "work", "payload": {"a": "ö" * (LARGEST_BYTES // 2)}})
-    assert f"limit of {LARGEST_BYTES} bytes" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+    answer = api.post("/v1/jobs", json={"type": "work", "payload": {"a": "ö" * (MAX_BYTES // 2)}})
+    assert f"limit of {MAX_BYTES} bytes" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
 
 
 def test_a_payload_that_grows_in_the_database_is_refused_with_the_rule(quiet: httpx2.Client) -> None:
@@ -343,7 +343,7 @@ def test_a_body_that_does_not_say_it_is_json_is_not_read_as_json(kind: str | Non
 def test_a_body_that_does_not_say_how_long_it_is_is_cut_off(quiet: httpx2.Client) -> None:
     def parts() -> Iterator[bytes]:
         for _ in range(8):
-            yield b" " * (LARGEST_BODY_BYTES // 4)
+            yield b" " * (MAX_BODY_BYTES // 4)
 
     headers = AS_JSON
     answer = quiet.post("/v1/jobs", content=parts(), headers=headers)

@@ -122,7 +122,7 @@ def test_a_header_that_names_nobody_is_refused_before_the_body_comes(api: Api) -
 def test_a_body_that_does_not_come_is_not_waited_for(
     path: str, kind: type[GuardedRoute], announced: int | None, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kind, "longest_seconds", 0.3)
+    monkeypatch.setattr(kind, "max_seconds", 0.3)
     with sender_to(api) as sender:
         sender.begin(path, api.writer, announced)
         sender.send(b"1\r\n{\r\n" if announced is None else b"{")

@@ -22,14 +22,14 @@ from psycopg.conninfo import make_conninfo
 
 from duly.accounts.model import new_secret
 from duly.apps.posts.legacy import import_legacy
-from duly.apps.posts.model import LONGEST_CAPTION
+from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.apps.posts.rules import RulesAnalyzer
 from duly.apps.posts.work import PostWork
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import Unavailable
 from duly.http.problems import MEDIA_TYPE
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.paging import place_of
 from duly.settings import load_settings
 from duly.storage import Objects
@@ -107,7 +107,7 @@ def release_due(database: str) -> int:
     """One cycle of a worker; how many posts it took."""
 
     async def once() -> int:
-        work = PostWork(RulesAnalyzer(), Pace())
+        work = PostWork(RulesAnalyzer(), Tuning())
         return await Worker([work], load_settings(), dsn=make_conninfo(database, user=Names().worker)).run(once=True)
 
     return asyncio.run(once())
@@ -230,7 +230,7 @@ def test_a_request_id_is_a_uuid_however_it_is_written(anna: httpx2.Client) -> No
         ({"caption": None}, "caption"),
         ({"caption": 7}, "caption"),
         ({"caption": ["My day"]}, "caption"),
-        ({"caption": "x" * (LONGEST_CAPTION + 1)}, "caption"),
+        ({"caption": "x" * (MAX_CAPTION_LENGTH + 1)}, "caption"),
         ({"caption": "a\0b"}, "caption"),
         ({"caption": "a\ud800b"}, "caption"),
         ({"imagePath": None}, "imagePath"),
@@ -406,7 +406,7 @@ def test_what_is_no_id_is_told_as_such(quiet: httpx2.Client) -> None:
         {},
         {"caption": None},
         {"caption": 7},
-        {"caption": "x" * (LONGEST_CAPTION + 1)},
+        {"caption": "x" * (MAX_CAPTION_LENGTH + 1)},
         {"caption": "a\0b"},
         {"caption": "a\ud800b"},
         {"caption": "x", "status": "RELEASED"},
@@ -459,7 +459,7 @@ def test_a_post_is_asked_for_and_answered_in_the_words_of_the_contract(house: Ho
 
 
 def test_a_caption_may_be_empty_long_and_in_any_script(house: House) -> None:
-    for uid, caption in (("anna", ""), ("bo", "ö" * LONGEST_CAPTION), ("cia", "日本 👩‍👩‍👧 \t\n'\"\\")):
+    for uid, caption in (("anna", ""), ("bo", "ö" * MAX_CAPTION_LENGTH), ("cia", "日本 👩‍👩‍👧 \t\n'\"\\")):
         person = house.person(uid)
         data = made(person.post(INTENT, json=body_of(person, caption)))
         assert person.get(f"/v1/posts/{data['postId']}").json()["caption"] == caption
@@ -633,7 +633,7 @@ def test_an_image_that_is_not_used_leaves_after_a_day_and_a_used_one_stays(house
 
     async def tidy() -> None:
         async with await connect(make_conninfo(house.database, user=Names().worker)) as worker:
-            await PostWork(RulesAnalyzer(), Pace(), objects=house.objects).tidy(worker)
+            await PostWork(RulesAnalyzer(), Tuning(), objects=house.objects).tidy(worker)
 
     asyncio.run(tidy())
     assert len(house.images) == 1

@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from duly.apps.posts.model import LONGEST_CAPTION
+from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.testing import move_clock
 from tests.fast.http.test_posts import (
     AS_JSON,
@@ -77,7 +77,7 @@ def test_already_posted_is_told_in_the_callable_form(anna: httpx2.Client) -> Non
         ({"data": {}}, "data.imagePath: "),
         ({"data": {"imagePath": 7, "caption": "x", "requestId": str(uuid4())}}, "data.imagePath: "),
         (
-            {"data": {"imagePath": "x", "caption": "x" * (LONGEST_CAPTION + 1), "requestId": str(uuid4())}},
+            {"data": {"imagePath": "x", "caption": "x" * (MAX_CAPTION_LENGTH + 1), "requestId": str(uuid4())}},
             "data.caption: ",
         ),
         ({"data": {"imagePath": "../x", "caption": "x", "requestId": str(uuid4())}}, "imagePath: must be what the"),

@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from duly.accounts.service import change_user
 from duly.apps.ingest.shift import shift_of
-from duly.apps.scheduler.calendar import COMING, MOST_EVENTS, calendar_of, coming_firings, firings_of, recent_runs
+from duly.apps.scheduler.calendar import COMING, MAX_EVENTS, calendar_of, coming_firings, firings_of, recent_runs
 from duly.apps.scheduler.model import CatchUp, Run, RunStatus, Schedule, Status
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
@@ -544,7 +544,7 @@ def test_the_periods_of_events_follow_the_zone_of_the_rule() -> None:
     tokyo = plan_of(rule="cron: CRON_TZ=Asia/Tokyo 0 5 * * *")
     first = next(firings_of(tokyo, NOON))
     assert (first.period_key, first.scheduled_at) == ("2026-11-17", datetime(2026, 11, 16, 20, tzinfo=UTC))
-    assert all(each.scheduled_at <= NOON + COMING for each in coming_firings([tokyo], [], NOON, MOST_EVENTS))
+    assert all(each.scheduled_at <= NOON + COMING for each in coming_firings([tokyo], [], NOON, MAX_EVENTS))
 
 
 @pytest.mark.parametrize("name", ["a\r\nBEGIN:VEVENT", "a\rb", "a;b,c\\n", "å" * 120, "a\u2028b\x0b\x85c", "🏠" * 60])

@@ -20,13 +20,13 @@ from duly.jobs.context import Context
 from duly.jobs.explain import CAUSES, Reason, explain, span
 from duly.jobs.model import DEFAULT_ORG, Status
 from duly.jobs.work import Handler, JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.worker.registry import Identity, note_stopped, register
 from tests.support.actions import working
 from tests.support.jobs.actions import KIND, LEASE, ORG, OTHER_ORG, Admin, JobActions
 
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
-HANDLES = JobWork([Handler(KIND.type, print, KIND.queue)], Pace()).kinds
+HANDLES = JobWork([Handler(KIND.type, print, KIND.queue)], Tuning()).kinds
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.LAPSED_NO_WORKER,
+    Reason.EXPIRED_NO_WORKER,
     r"The lease of worker-1 ended at TIME without a word, and no live worker performs jobs .*: duly worker\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
@@ -134,7 +134,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.LAPSED,
+    Reason.EXPIRED,
     r"The lease of worker-1 ended at TIME without a word, and the next sweep, one every DULY_SWEEP_SECONDS, takes it "
     r"back: then it waits for start 2 of 5\.",
 )
@@ -146,7 +146,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(Reason.LAPSED, r"The lease .* back: then it is a dead letter, after 1 of 1 starts\.")
+@says(Reason.EXPIRED, r"The lease .* back: then it is a dead letter, after 1 of 1 starts\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(max_attempts=1)
     await jobs.claim()
@@ -155,7 +155,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(Reason.LAPSED, r"The lease .* back: then it is cancelled, as was asked\.")
+@says(Reason.EXPIRED, r"The lease .* back: then it is cancelled, as was asked\.")
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await jobs.claim()
@@ -388,7 +388,7 @@ async def test_every_reason_is_told_in_one_true_sentence(case: Case, jobs: JobAc
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
 async def test_a_claim_takes_only_what_is_said_to_be_its_turn(case: Case, jobs: JobActions, pool: Pool) -> None:
     key = await case.bring_about(jobs, pool)
-    took = await repository.claim(jobs.worker, "night", [KIND], lease_seconds=LEASE, most=1)
+    took = await repository.claim(jobs.worker, "night", [KIND], lease_seconds=LEASE, limit=1)
     could = {Reason.DUE, Reason.NO_WORKER, Reason.NOT_HANDLED}  # of the last two nobody tried
     assert ([lease.key for lease in took] == [key]) == (case.reason in could)
 
@@ -478,7 +478,7 @@ async def test_a_worker_that_is_stopping_takes_nothing_and_is_told_as_stopping(
         await may_end.wait()
 
     jobs.enqueue()
-    async with working(dsn, JobWork([Handler("work", handle)], Pace(slots=2)), WORKER_ID="day") as worker:
+    async with working(dsn, JobWork([Handler("work", handle)], Tuning(slots=2)), WORKER_ID="day") as worker:
         await begun.wait()
         worker.ask_to_stop()
         stopping = "select count(*) from duly.workers where stopping_at is not null and stopped_at is null"

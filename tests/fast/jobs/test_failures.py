@@ -12,7 +12,7 @@ import pytest
 import duly
 from duly.jobs.context import Context
 from duly.jobs.work import JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.outcomes import Failed, GiveUp, code_of_class
 from duly.settings import Settings
 from duly.tracebacks import MAX_TRACEBACK_BYTES
@@ -22,7 +22,7 @@ from tests.support.jobs.actions import JobActions
 from tests.support.mishaps import GO_ON, app
 from tests.support.outbox.said import lines_of_log
 
-PACE = Pace(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.5)
+TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.5)
 OUR_FILES = "/src/duly/"
 
 
@@ -41,7 +41,7 @@ def failures(lines: io.StringIO) -> list[dict[str, Any]]:
 
 async def work_once(dsn: str, work: JobWork | None = None) -> None:
     """One cycle of a worker."""
-    await Worker([work or JobWork(app.handlers(), PACE)], Settings(), dsn=dsn).run(once=True)
+    await Worker([work or JobWork(app.handlers(), TUNING)], Settings(), dsn=dsn).run(once=True)
 
 
 def last_detail(jobs: JobActions) -> dict[str, Any]:
@@ -96,7 +96,7 @@ async def test_a_time_limit_says_where_the_handler_was(jobs: JobActions, dsn: st
     GO_ON.clear()
     jobs.enqueue("late", max_attempts=1)
     jobs.enqueue("late_plainly", max_attempts=1)
-    work = JobWork(app.handlers(), PACE)
+    work = JobWork(app.handlers(), TUNING)
     await work_once(dsn, work)
     GO_ON.set()
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "TIMEOUT")] * 2
@@ -215,7 +215,7 @@ async def test_a_hook_is_called_with_the_job_and_the_handlers_exception(
         told.append((ctx, error))
 
     (job,) = jobs.enqueue(kind, max_attempts=1)
-    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[later if is_async else at_once]))
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[later if is_async else at_once]))
     ((ctx, error),) = told
     assert (ctx.job_id, ctx.type, ctx.attempt, ctx.max_attempts) == (job, kind, 0, 1)
     assert isinstance(error, RuntimeError)
@@ -227,7 +227,7 @@ async def test_a_hook_is_called_with_the_job_and_the_handlers_exception(
 async def test_a_hook_gets_what_is_recorded_where_there_is_no_exception(jobs: JobActions, dsn: str) -> None:
     told: list[BaseException] = []
     jobs.enqueue("raises", payload={"what": "give_up"})
-    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[lambda _, error: told.append(error)]))
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, error: told.append(error)]))
     assert told == [GiveUp("CARD_DECLINED", "no money")]
 
 
@@ -245,7 +245,7 @@ async def test_a_hook_that_fails_is_logged_and_changes_nothing(jobs: JobActions,
 
     jobs.enqueue("price", max_attempts=1)
     jobs.enqueue("price_plainly", max_attempts=1)
-    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[broken, broken_later, well]))
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[broken, broken_later, well]))
     assert sorted(told) == ["price", "price_plainly"]
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")] * 2
     assert lines.getvalue().count("the on_failure hook failed") == 4
@@ -258,7 +258,7 @@ async def test_a_hook_that_never_ends_holds_up_no_job(
     monkeypatch.setattr(handlers, "REPORT_SECONDS", 0.1)
     GO_ON.clear()
     jobs.enqueue(kind, max_attempts=1)
-    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[lambda _, __: GO_ON.wait(30)]))
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, __: GO_ON.wait(30)]))
     GO_ON.set()
     assert jobs.columns("status") == ["dead_letter"]
 
@@ -286,7 +286,7 @@ async def test_a_missing_grant_says_who_needs_it(jobs: JobActions, dsn: str) -> 
             await tx.execute("select count(*) from public.parts")
 
     jobs.enqueue("count", max_attempts=1)
-    await work_once(dsn, JobWork(mine.handlers(), PACE))
+    await work_once(dsn, JobWork(mine.handlers(), TUNING))
     ((code, message),) = jobs.columns("last_error_code", "last_error_message")
     assert code == "INSUFFICIENT_PRIVILEGE"
     assert "permission denied for table parts" in message

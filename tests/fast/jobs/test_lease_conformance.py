@@ -47,7 +47,7 @@ __all__ = [
 def shape() -> Shape:
     """Jobs."""
     return Shape(
-        of=JOB,
+        table=JOB,
         machine=JOB_MACHINE,
         end="succeeded",
         note="stage",

@@ -113,11 +113,11 @@ def test_singles_and_batches_of_the_same_keys_make_each_job_once(jobs: JobAction
 # A claim where the dead cannot be cleared -----------------------------------------------------------------------------
 
 
-async def drain(connection: Connection, *, most: int) -> Floor:
+async def drain(connection: Connection, *, limit: int) -> Floor:
     """Claim and finish so many jobs, batch by batch, each from the floor that the one before left; the last floor."""
     floors: dict[Kind, Floor] = {}
-    for _ in range(most // BATCH):
-        leases = await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, most=BATCH, floors=floors)
+    for _ in range(limit // BATCH):
+        leases = await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, limit=BATCH, floors=floors)
         assert len(leases) == BATCH
         floors = floors_after([lease.row for lease in leases])
         await repository.done(connection, leases, [None] * BATCH)
@@ -127,6 +127,6 @@ async def drain(connection: Connection, *, most: int) -> Floor:
 async def test_draining_with_floors_takes_every_job_once(jobs: JobActions, admin: Admin) -> None:
     await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(1_000)])
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
-        await drain(connection, most=1_000)
+        await drain(connection, limit=1_000)
     assert jobs.columns("status", "starts") == [("succeeded", 1)] * 1_000
     jobs.verify()

@@ -86,9 +86,9 @@ def left(admin: Admin) -> list[str]:
     return [recipient for _, recipient in rows]
 
 
-def retain(connection: Admin, older_than: str = "30 days", most: int = 1000) -> tuple[int, int]:
+def retain(connection: Admin, older_than: str = "30 days", limit: int = 1000) -> tuple[int, int]:
     """Run retention; how many messages and lines went."""
-    row = connection.execute(RETAIN, [older_than, most]).fetchone()
+    row = connection.execute(RETAIN, [older_than, limit]).fetchone()
     assert row
     return row
 
@@ -206,9 +206,9 @@ def test_a_day_is_a_day_in_every_zone(zone: str, worker: Admin) -> None:
 
 
 @pytest.mark.parametrize("most", [0, -1, 10_001, None])
-def test_its_batches_have_a_bound(most: int | None, worker: Admin) -> None:
+def test_its_batches_have_a_bound(limit: int | None, worker: Admin) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="1 to 10000"):
-        worker.execute(RETAIN, ["30 days", most])
+        worker.execute(RETAIN, ["30 days", limit])
 
 
 def test_nothing_later_in_the_callers_transaction_is_unlocked(admin: Admin) -> None:

@@ -15,9 +15,9 @@ from duly.backoff import Backoff
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.jobs import JOB_MACHINE, repository
-from duly.jobs.model import MOST_SNOOZES, TERMINAL, DeadLetters, Status
+from duly.jobs.model import MAX_SNOOZES, TERMINAL, DeadLetters, Status
 from duly.lease.operations import Lease, renew
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.testing import TestDatabases
 from duly.verify import check
 from tests.support.jobs.actions import LEASE, ORG, Admin, JobActions
@@ -121,7 +121,7 @@ async def test_only_retention_deletes_and_only_what_has_finished_in_batches(jobs
         with pytest.raises(psycopg.errors.RestrictViolation):
             admin.execute(statement)
     jobs.advance_clock(400 * DAY)
-    assert [await repository.retain(jobs.worker, most=1) for _ in range(3)] == [1, 1, 0]
+    assert [await repository.retain(jobs.worker, limit=1) for _ in range(3)] == [1, 1, 0]
     assert sorted(jobs.columns("status")) == ["queued", "running"]
     left = "select count(*), count(distinct job_id) from ledger.job_event"
     assert admin.execute(left).fetchone() == (3, 2)
@@ -257,12 +257,12 @@ def test_no_key_is_kept_for_less_than_a_day(jobs: JobActions) -> None:
 
 
 async def test_a_lease_lasts_a_minute_and_is_renewed_every_quarter_of_it(jobs: JobActions) -> None:
-    assert (Pace().lease_seconds, Pace().heartbeat_seconds) == (60.0, 15.0)
+    assert (Tuning().lease_seconds, Tuning().heartbeat_seconds) == (60.0, 15.0)
     jobs.enqueue()
-    (lease,) = await jobs.claim(lease_seconds=Pace().lease_seconds)
+    (lease,) = await jobs.claim(lease_seconds=Tuning().lease_seconds)
     for _ in range(6):  # longer than a lease
         jobs.advance_clock(15.0)
-        renewal = await renew(jobs.worker, [lease], lease_seconds=Pace().lease_seconds)
+        renewal = await renew(jobs.worker, [lease], lease_seconds=Tuning().lease_seconds)
         assert renewal.renewed == {lease.claim}
         assert await jobs.sweep() == 0
     jobs.advance_clock(61)
@@ -343,7 +343,7 @@ async def test_later_burns_no_start(jobs: JobActions) -> None:
 
 
 async def test_a_thousand_snoozes_and_then_it_is_a_failure(jobs: JobActions, admin: Admin) -> None:
-    assert MOST_SNOOZES == 1000
+    assert MAX_SNOOZES == 1000
     jobs.enqueue(max_attempts=2, backoff_policy="none")
     jobs.admin.execute("update ledger.job set snoozes = 999")
     (lease,) = await jobs.claim()

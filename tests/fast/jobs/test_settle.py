@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from duly.jobs import repository
-from duly.jobs.model import MOST_SNOOZES, Request
+from duly.jobs.model import MAX_SNOOZES, Request
 from duly.lease.operations import Lease
 from tests.support.jobs.actions import LEASE, ORG, Admin, Connection, JobActions
 from tests.support.locks import wait_until_blocked
@@ -169,20 +169,20 @@ async def test_a_sweep_is_bounded_passes_over_what_is_locked_and_can_be_told_whi
     async with other.transaction():
         await other.execute("select from ledger.job where id = %s for update", [locked])
         assert await jobs.sweep(keys=[wanted]) == 1
-        assert await jobs.sweep(most=2) == 2
+        assert await jobs.sweep(limit=2) == 2
         assert await jobs.sweep() == 1
     assert await jobs.sweep() == 1
 
 
 @pytest.mark.lawless
 @pytest.mark.parametrize(("policy", "least", "most"), [("none", 0.0, 0.0), ("fixed", 3.0, 3.0), ("exp", 19.2, 28.8)])
-async def test_the_wait_after_a_failure(policy: str, least: float, most: float, jobs: JobActions) -> None:
+async def test_the_wait_after_a_failure(policy: str, least: float, limit: float, jobs: JobActions) -> None:
     """After the fourth start (attempt 3), base 3: exp waits 3 * 2^3 s, a fifth more or less."""
     jobs.enqueue(rows=60, backoff_policy=policy, backoff_base_seconds=3.0)
     jobs.admin.execute("update ledger.job set starts = 3, attempt = 2")
     await jobs.fail(*await jobs.claim(limit=60))
     waits = [(run_at - updated_at).total_seconds() for run_at, updated_at in jobs.columns("run_at", "updated_at")]
-    assert all(least - 0.1 <= wait <= most + 0.1 for wait in waits)
+    assert all(least - 0.1 <= wait <= limit + 0.1 for wait in waits)
     if policy == "exp":  # they spread over the whole range
         assert min(waits) < 22
         assert max(waits) > 26
@@ -205,7 +205,7 @@ async def test_later_gives_the_start_back_and_has_a_cap_of_its_own(jobs: JobActi
     assert jobs.events(key)[-1] == ("running", "queued", {"actor": lease.owner, "reason": "later", "seconds": 5.0})
     assert await jobs.claim() == []
     jobs.advance_clock(6)
-    jobs.admin.execute("update ledger.job set snoozes = %s", [MOST_SNOOZES])
+    jobs.admin.execute("update ledger.job set snoozes = %s", [MAX_SNOOZES])
     (lease,) = await jobs.claim()
     assert await let_go(jobs.worker, "later", [lease]) == {key}
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "TOO_MANY_SNOOZES")]

@@ -99,7 +99,7 @@ async def test_a_redrive_takes_what_matches_in_batches_after_a_count(jobs: JobAc
     (newest,) = sorted(jobs.admin.execute("select max(finished_at) from ledger.job").fetchone() or ())
     assert await repository.count_dead(jobs.worker, DeadLetters(ORG, finished_before=newest)) == 4
     assert await repository.count_dead(jobs.worker, DeadLetters(ORG, finished_from=newest)) == 1
-    taken = [len(await jobs.steer(repository.redrive, which, "anna", most=2)) for _ in range(4)]
+    taken = [len(await jobs.steer(repository.redrive, which, "anna", limit=2)) for _ in range(4)]
     assert taken == [2, 2, 1, 0]
     assert jobs.columns("status") == ["queued"] * 6
     jobs.verify()
@@ -119,7 +119,7 @@ async def test_finished_jobs_leave_with_their_events_when_their_time_is_over(sta
     jobs.advance_clock(30 * 86_400 - 60)
     assert await repository.retain(jobs.worker) == 0
     jobs.advance_clock(120)
-    assert [await repository.retain(jobs.worker, most=2) for _ in range(3)] == [2, 1, 0]
+    assert [await repository.retain(jobs.worker, limit=2) for _ in range(3)] == [2, 1, 0]
     assert jobs.columns("type") == ["waits"]
     assert jobs.admin.execute("select count(distinct job_id) from ledger.job_event").fetchone() == (1,)
     jobs.verify()
@@ -136,9 +136,9 @@ async def test_a_job_keeps_the_time_it_was_given(jobs: JobActions) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 10_001, None])
-async def test_retention_is_bounded(most: int | None, worker: Connection) -> None:
+async def test_retention_is_bounded(limit: int | None, worker: Connection) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue):
-        await repository.retain(worker, most)  # type: ignore[arg-type]
+        await repository.retain(worker, limit)  # type: ignore[arg-type]
 
 
 def test_a_log_leaves_by_no_other_way(jobs: JobActions, admin: Admin, api: Admin) -> None:
@@ -168,10 +168,10 @@ def test_a_log_leaves_by_no_other_way(jobs: JobActions, admin: Admin, api: Admin
 
 async def test_jobs_and_events_are_listed_page_by_page(jobs: JobActions) -> None:
     keys = jobs.enqueue(rows=5)
-    pages = [await repository.list_jobs(jobs.worker, ORG, most=2)]
+    pages = [await repository.list_jobs(jobs.worker, ORG, limit=2)]
     while pages[-1]:
         last = pages[-1][-1]
-        pages.append(await repository.list_jobs(jobs.worker, ORG, before=(last.created_at, last.id), most=2))
+        pages.append(await repository.list_jobs(jobs.worker, ORG, before=(last.created_at, last.id), limit=2))
     assert [job.id for page in pages for job in page] == keys[::-1]
     await jobs.steer(repository.cancel_job, ORG, keys[0], "anna")
     only = await repository.list_jobs(jobs.worker, ORG, status=Status.CANCELED, type="work", queue="default")

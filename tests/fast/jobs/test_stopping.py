@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from duly.jobs.work import JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from tests.support.actions import working
 from tests.support.jobs.actions import JobActions
 from tests.support.mishaps import BEGAN, GO_ON, app
 from tests.support.outbox.said import lines_of_log
 
-PACE = Pace(lease_seconds=30, heartbeat_seconds=0.05, poll_seconds=0.1, sweep_seconds=0.5)
+TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.05, poll_seconds=0.1, sweep_seconds=0.5)
 WAIT_SECONDS = 30.0
 CANCEL = "update ledger.job set cancel_requested_at = duly.clock()"
 WAYS = pytest.mark.parametrize("kind", ["reindex", "reindex_async"])
@@ -38,7 +38,7 @@ async def begin() -> None:
 async def stop_while_it_runs(jobs: JobActions, dsn: str, kind: str, **payload: str) -> list[Any]:
     """Stop a worker whose handler runs; how its job stands afterwards."""
     jobs.enqueue(kind, payload=payload)
-    async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=0):
+    async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=0):
         await begin()
     return jobs.columns("status", "starts", "result", "last_error_code")
 
@@ -71,7 +71,7 @@ async def test_an_exception_after_the_sign_at_shutdown_counts_against_no_job(
 async def cancel_while_it_runs(jobs: JobActions, dsn: str, kind: str, **payload: str) -> list[Any]:
     """Cancel a job whose handler runs; how it stands afterwards."""
     jobs.enqueue(kind, payload=payload)
-    async with working(dsn, JobWork(app.handlers(), PACE)):
+    async with working(dsn, JobWork(app.handlers(), TUNING)):
         await begin()
         jobs.admin.execute(CANCEL)
         await jobs.until(lambda: all(jobs.columns("finished_at")))
@@ -95,7 +95,7 @@ async def test_a_cancelled_handler_that_says_done_was_faster(jobs: JobActions, d
 async def test_a_cancel_that_comes_while_the_worker_stops_is_honoured(jobs: JobActions, dsn: str) -> None:
     GO_ON.clear()
     jobs.enqueue("reindex")
-    async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=0) as worker:
+    async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=0) as worker:
         await begin()
         worker.ask_to_stop()
         (running,) = worker.control.lanes[0].running
@@ -108,7 +108,7 @@ async def test_a_cancel_that_comes_while_the_worker_stops_is_honoured(jobs: JobA
 
 async def test_a_cancel_during_the_time_to_finish_stops_the_handler(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("reindex")
-    async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=WAIT_SECONDS) as worker:
+    async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=WAIT_SECONDS) as worker:
         await begin()
         worker.ask_to_stop()
         await jobs.until(worker.control.stop.is_set)
@@ -119,7 +119,7 @@ async def test_a_cancel_during_the_time_to_finish_stops_the_handler(jobs: JobAct
 
 async def test_a_handler_that_stops_because_it_took_too_long_has_timed_out(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("late_politely", max_attempts=1)
-    async with working(dsn, JobWork(app.handlers(), PACE)):
+    async with working(dsn, JobWork(app.handlers(), TUNING)):
         await jobs.until(lambda: all(jobs.columns("finished_at")))
     assert jobs.columns("status", "last_error_code", "last_error_message") == [
         ("dead_letter", "TIMEOUT", "took longer than 0.1 s")
@@ -129,7 +129,7 @@ async def test_a_handler_that_stops_because_it_took_too_long_has_timed_out(jobs:
 async def test_a_worker_that_stops_says_what_it_waits_for_and_how_to_end_it(jobs: JobActions, dsn: str) -> None:
     (job,) = jobs.enqueue("reindex")
     with lines_of_log("info") as lines:
-        async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=WAIT_SECONDS) as worker:
+        async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=WAIT_SECONDS) as worker:
             await begin()
             worker.ask_to_stop()
             await jobs.until(lambda: "stopping" in lines.getvalue())
@@ -142,6 +142,6 @@ async def test_a_worker_that_stops_says_what_it_waits_for_and_how_to_end_it(jobs
 
 async def test_a_handler_that_stops_though_nobody_asked_has_failed(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("stop_unasked", max_attempts=1)
-    async with working(dsn, JobWork(app.handlers(), PACE)):
+    async with working(dsn, JobWork(app.handlers(), TUNING)):
         await jobs.until(lambda: all(jobs.columns("finished_at")))
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "STOPPED")]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from duly.app import App
-from duly.canonical_json import LARGEST_BYTES
+from duly.canonical_json import MAX_BYTES
 from duly.jobs.context import Context
 from duly.jobs.work import JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.outcomes import Done, Later
 from duly.settings import Settings
 from duly.worker.runner import Worker
@@ -17,12 +17,12 @@ from tests.support.actions import working
 from tests.support.jobs.actions import JobActions
 from tests.support.shop import app
 
-PACE = Pace(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.5)
+TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.5)
 
 
-def job_work(pace: Pace = PACE) -> JobWork:
+def job_work(tuning: Tuning = TUNING) -> JobWork:
     """Return the work of a worker that performs the jobs of the shop."""
-    return JobWork(app.handlers(), pace)
+    return JobWork(app.handlers(), tuning)
 
 
 def all_finished(jobs: JobActions) -> bool:
@@ -94,8 +94,8 @@ async def test_types_and_queues_without_a_handler_are_left_alone(jobs: JobAction
 
 RESULTS: dict[str, Any] = {
     "a time": {"when": datetime(2030, 1, 31, tzinfo=UTC)},
-    "too long": {"when": "x" * LARGEST_BYTES},
-    "too long as it is stored": {"when": [1] * (LARGEST_BYTES // 11)},
+    "too long": {"when": "x" * MAX_BYTES},
+    "too long as it is stored": {"when": [1] * (MAX_BYTES // 11)},
 }
 results = App()
 
@@ -133,7 +133,7 @@ async def test_a_result_that_cannot_be_stored_ends_the_job_at_once_and_the_messa
     types = list(results.types)
     for job_type in types:
         jobs.enqueue(job_type, payload={"name": name}, backoff_policy="none")
-    async with working(dsn, JobWork(results.handlers(), PACE)):
+    async with working(dsn, JobWork(results.handlers(), TUNING)):
         await jobs.until(lambda: all_finished(jobs))
     told = jobs.columns("status", "starts", "last_error_code")
     assert told == [("dead_letter", 1, "INVALID_RESULT")] * len(types)
@@ -157,6 +157,6 @@ def patient(ctx: Context) -> Later | int:
 
 async def test_a_handler_knows_how_often_it_said_later(jobs: JobActions, dsn: str) -> None:
     jobs.enqueue("patient")
-    async with working(dsn, JobWork(snoozing.handlers(), PACE)):
+    async with working(dsn, JobWork(snoozing.handlers(), TUNING)):
         await jobs.until(lambda: all_finished(jobs))
     assert jobs.columns("status", "starts", "snoozes", "result") == [("succeeded", 1, 2, 2)]

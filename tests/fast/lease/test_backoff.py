@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.backoff import LONGEST_SECONDS, Backoff, BackoffPolicy
+from duly.backoff import MAX_SECONDS, Backoff, BackoffPolicy
 from duly.errors import InvalidArgument
 from duly.jobs.model import Options
 
 POLICIES = st.sampled_from(BackoffPolicy)
 ATTEMPTS = st.integers(0, 5000) | st.integers(0, 10**40)
-SECONDS = st.floats(0, LONGEST_SECONDS)
+SECONDS = st.floats(0, MAX_SECONDS)
 
 
 @st.composite
@@ -90,7 +90,7 @@ def test_the_policies_are_spelled_as_in_the_contract() -> None:
 
 @pytest.mark.parametrize(
     ("base", "cap"),
-    [(-1, 10), (11, 10), (1, math.inf), (math.nan, 10), (1, math.nan), (math.inf, math.inf), (1, LONGEST_SECONDS + 1)],
+    [(-1, 10), (11, 10), (1, math.inf), (math.nan, 10), (1, math.nan), (math.inf, math.inf), (1, MAX_SECONDS + 1)],
 )
 def test_a_rule_that_makes_no_sense_is_refused_with_its_numbers(base: float, cap: float) -> None:
     with pytest.raises(InvalidArgument, match=f"base {base} s and cap {cap} s"):

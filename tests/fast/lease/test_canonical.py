@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from duly.canonical_json import (
-    DEEPEST,
-    LARGEST_BYTES,
-    LARGEST_NUMBER,
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_NUMBER,
     Json,
     bytes_of_checked,
     canonical_bytes,
@@ -143,8 +143,8 @@ def test_what_the_door_returns_shares_nothing_with_what_came_in() -> None:
         (Colour.RED, "red"),
         (OldColour.RED, "red"),
         (Level.HIGH, 3),
-        (float(LARGEST_NUMBER), LARGEST_NUMBER),
-        (-LARGEST_NUMBER, -LARGEST_NUMBER),
+        (float(MAX_NUMBER), MAX_NUMBER),
+        (-MAX_NUMBER, -MAX_NUMBER),
         ({Colour.RED: 1}, {"red": 1}),
     ],
 )
@@ -164,8 +164,8 @@ def test_the_door_returns_plain_values(came: object, let_in: object) -> None:
         ({"\udc00": 1}, '$["\\udc00"]', "its key holds a lone surrogate"),
         ({"a": float("nan")}, "$.a", "not a finite number"),
         ({"a": float("-inf")}, "$.a", "not a finite number"),
-        ({"a": LARGEST_NUMBER + 1}, "$.a", "beyond 2^53 - 1"),
-        ({"a": -LARGEST_NUMBER - 1}, "$.a", "beyond 2^53 - 1"),
+        ({"a": MAX_NUMBER + 1}, "$.a", "beyond 2^53 - 1"),
+        ({"a": -MAX_NUMBER - 1}, "$.a", "beyond 2^53 - 1"),
         ({"a": 10**5000}, "$.a", "beyond 2^53 - 1"),
         ({"a": 1e300}, "$.a", "beyond 2^53 - 1"),
         ({"a b": {3: 1}}, '$["a b"]', "has a key of kind int"),
@@ -202,10 +202,10 @@ def test_any_value_may_stand_at_the_top_when_asked(value: Json) -> None:
 
 @pytest.mark.parametrize("innermost", [{}, []])
 def test_exactly_the_deepest_level_is_let_in(innermost: object) -> None:
-    checked_json(nested(DEEPEST))
-    checked_json(nested(DEEPEST - 1, innermost))
+    checked_json(nested(MAX_DEPTH))
+    checked_json(nested(MAX_DEPTH - 1, innermost))
     with pytest.raises(InvalidArgument, match="nested more than 64 levels deep"):
-        checked_json(nested(DEEPEST, innermost))
+        checked_json(nested(MAX_DEPTH, innermost))
 
 
 def test_a_hundred_thousand_levels_are_refused_and_not_climbed() -> None:
@@ -218,7 +218,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
         checked_json({"a": a_value_that_contains_itself()})
 
 
-@pytest.mark.parametrize("value", ["x" * LARGEST_BYTES, "\n" * (LARGEST_BYTES // 2), "\u20ac" * (LARGEST_BYTES // 3)])
+@pytest.mark.parametrize("value", ["x" * MAX_BYTES, "\n" * (MAX_BYTES // 2), "\u20ac" * (MAX_BYTES // 3)])
 def test_text_is_measured_as_it_is_written(value: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^\$\.a: here the value passes its limit of 1048576 bytes"):
         checked_json({"a": value})
@@ -226,14 +226,14 @@ def test_text_is_measured_as_it_is_written(value: str) -> None:
 
 def test_a_long_key_counts_too() -> None:
     with pytest.raises(InvalidArgument, match="passes its limit"):
-        checked_json({"x" * LARGEST_BYTES: 1})
+        checked_json({"x" * MAX_BYTES: 1})
 
 
 RARE: list[dict[str, Any]] = [
     {"\ue000": 1, "\U00010000": 2},  # in UTF-16 the second comes first
     {"a": [0.00001, -1.5, 1e-7, 123456789.5], "b": 0.1},
     {"a": "1.5", "b": ":1.5", "c": [",-2e5"]},
-    {"ä": "\x7f\x1f\n\u2028/", 'a"': "\\", "B": LARGEST_NUMBER, "b": -LARGEST_NUMBER, "": [[], {}, True, None]},
+    {"ä": "\x7f\x1f\n\u2028/", 'a"': "\\", "B": MAX_NUMBER, "b": -MAX_NUMBER, "": [[], {}, True, None]},
 ]
 
 

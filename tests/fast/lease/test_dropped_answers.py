@@ -10,7 +10,7 @@ import pytest
 
 from duly.db.pool import connect
 from duly.errors import LeaseLost
-from duly.lease.operations import Lease, claim_lapsed, release, renew, settle, settle_many, sweep
+from duly.lease.operations import Lease, claim_expired, release, renew, settle, settle_many, sweep
 from tests.fast.lease.test_lease import LEASE, MANY_STARTS, hold, look, put, take_over
 from tests.support.conformance.fixtures import Clock, Connection
 from tests.support.conformance.tables import Shape
@@ -56,12 +56,14 @@ def transitions(admin: Admin, shape: Shape) -> list[str]:
     return [state for (state,) in admin.execute(log, [shape.machine.name])]
 
 
-async def take_some(connection: Connection, shape: Shape, most: int) -> list[Lease]:
+async def take_some(connection: Connection, shape: Shape, limit: int) -> list[Lease]:
     """Take over so many of the lapsed rows, as another worker."""
-    if shape.of.lapsed == "returned":
-        await sweep(connection, shape.of, most=most)
-        return await hold(connection, shape, most=most)
-    return await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=MANY_STARTS, most=most)
+    if shape.table.expired == "returned":
+        await sweep(connection, shape.table, limit=limit)
+        return await hold(connection, shape, limit=limit)
+    return await claim_expired(
+        connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=MANY_STARTS, limit=limit
+    )
 
 
 async def test_a_settle_whose_commit_was_not_heard_of_is_repeated_as_success_once(
@@ -72,11 +74,11 @@ async def test_a_settle_whose_commit_was_not_heard_of_is_repeated_as_success_onc
     proxy.cut_after(COMMIT)
     with pytest.raises(psycopg.OperationalError):
         await settle_with_a_receipt(fragile, lease, shape)
-    assert look(admin, shape, shape.of.state) == [shape.end]
+    assert look(admin, shape, shape.table.state) == [shape.end]
     async with await connect(proxy.address) as again:
         await settle_with_a_receipt(again, lease, shape)
-    assert transitions(admin, shape) == [shape.of.ready, shape.of.held, shape.end]
-    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+    assert transitions(admin, shape) == [shape.table.ready, shape.table.held, shape.end]
+    assert look(admin, shape, shape.table.settled_by) == [lease.owner]
     assert written(admin) == [(str(lease.key), lease.owner)]
     assert (proxy.connections, proxy.connections_cut) == (2, 1)
 
@@ -89,12 +91,12 @@ async def test_a_settle_whose_commit_never_arrived_is_done_by_its_repetition(
     proxy.cut_before(COMMIT)
     with pytest.raises(psycopg.OperationalError):
         await settle_with_a_receipt(fragile, lease, shape)
-    assert look(admin, shape, shape.of.state) == [shape.of.held]
+    assert look(admin, shape, shape.table.state) == [shape.table.held]
     assert written(admin) == []
     async with await connect(proxy.address) as again:
         await settle_with_a_receipt(again, lease, shape)
-    assert transitions(admin, shape) == [shape.of.ready, shape.of.held, shape.end]
-    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+    assert transitions(admin, shape) == [shape.table.ready, shape.table.held, shape.end]
+    assert look(admin, shape, shape.table.settled_by) == [lease.owner]
     assert written(admin) == [(str(lease.key), lease.owner)]
 
 
@@ -138,20 +140,20 @@ async def test_a_batch_settled_unheard_of_comes_back_whole_when_repeated(
     shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
 ) -> None:
     put(admin, shape, 100)
-    leases = await hold(fragile, shape, most=100)
+    leases = await hold(fragile, shape, limit=100)
     await settle_unheard(proxy, fragile, leases, shape)
     async with await connect(proxy.address) as again:
         assert await settle_many(again, leases, shape.end) == {lease.key for lease in leases}
-    assert transitions(admin, shape) == [shape.of.ready, shape.of.held, shape.end] * 100
+    assert transitions(admin, shape) == [shape.table.ready, shape.table.held, shape.end] * 100
 
 
 async def test_what_another_worker_took_does_not_come_back_with_a_repeated_batch(
     shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 100)
-    leases = await hold(fragile, shape, most=100)
+    leases = await hold(fragile, shape, limit=100)
     clock.advance(LEASE + 1)
-    taken = await take_some(other, shape, most=10)
+    taken = await take_some(other, shape, limit=10)
     await settle_unheard(proxy, fragile, leases, shape)
     theirs = {lease.key for lease in taken}
     async with await connect(proxy.address) as again:
@@ -159,7 +161,7 @@ async def test_what_another_worker_took_does_not_come_back_with_a_repeated_batch
         assert await settle_many(other, taken, shape.end) == theirs
         assert await settle_many(again, leases, shape.end) == {lease.key for lease in leases} - theirs
     assert len(theirs) == 10
-    assert look(admin, shape, shape.of.state) == [shape.end] * 100
+    assert look(admin, shape, shape.table.state) == [shape.end] * 100
 
 
 async def test_rows_claimed_unheard_of_come_back_when_their_lease_lapses_and_the_claim_counts(
@@ -168,13 +170,13 @@ async def test_rows_claimed_unheard_of_come_back_when_their_lease_lapses_and_the
     put(admin, shape, 3)
     proxy.cut_after(b"skip locked")
     with pytest.raises(psycopg.OperationalError):
-        await hold(fragile, shape, most=3)
-    assert look(admin, shape, shape.of.state) == [shape.of.held] * 3
-    assert len(set(look(admin, shape, shape.of.owner))) == 1
-    assert await hold(other, shape, most=3) == await take_some(other, shape, most=3) == []
+        await hold(fragile, shape, limit=3)
+    assert look(admin, shape, shape.table.state) == [shape.table.held] * 3
+    assert len(set(look(admin, shape, shape.table.owner))) == 1
+    assert await hold(other, shape, limit=3) == await take_some(other, shape, limit=3) == []
     clock.advance(LEASE + 1)
-    assert len(await take_some(other, shape, most=3)) == 3
-    assert look(admin, shape, shape.of.starts) == [2] * 3
+    assert len(await take_some(other, shape, limit=3)) == 3
+    assert look(admin, shape, shape.table.starts) == [2] * 3
 
 
 async def started_twice(connection: Connection, admin: Admin, shape: Shape, clock: Clock) -> Lease:
@@ -183,7 +185,7 @@ async def started_twice(connection: Connection, admin: Admin, shape: Shape, cloc
     await hold(connection, shape)
     clock.advance(LEASE + 1)
     (lease,) = await take_over(connection, shape)
-    assert look(admin, shape, shape.of.starts) == [2]
+    assert look(admin, shape, shape.table.starts) == [2]
     return lease
 
 
@@ -194,10 +196,10 @@ async def test_a_release_repeated_after_its_answer_was_lost_gives_the_start_back
     proxy.cut_after(b"greatest")
     with pytest.raises(psycopg.OperationalError):
         await release(fragile, [lease])
-    assert look(admin, shape, shape.of.starts) == [1]
+    assert look(admin, shape, shape.table.starts) == [1]
     async with await connect(proxy.address) as again:
         await release(again, [lease])
-    assert look(admin, shape, shape.of.starts) == [1]
+    assert look(admin, shape, shape.table.starts) == [1]
 
 
 async def test_a_release_repeated_while_the_first_waits_for_a_beat_gives_the_start_back_once(
@@ -210,7 +212,7 @@ async def test_a_release_repeated_while_the_first_waits_for_a_beat_gives_the_sta
             releases = [asyncio.create_task(release(each, [lease])) for each in (other, again)]
             await asyncio.to_thread(wait_for_waiters, admin, 2)
         await asyncio.gather(*releases)
-    assert look(admin, shape, shape.of.starts) == [1]
+    assert look(admin, shape, shape.table.starts) == [1]
 
 
 def wait_for_waiters(admin: Admin, number: int) -> None:

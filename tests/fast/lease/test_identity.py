@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from duly.errors import InvalidArgument
 from duly.lease.owner import new_id, new_owner, worker_of
-from duly.settings import LONGEST_WORKER_ID
+from duly.settings import MAX_WORKER_ID_LENGTH
 
-WORKER_IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=LONGEST_WORKER_ID)
+WORKER_IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=MAX_WORKER_ID_LENGTH)
 
 
 def test_an_owner_is_the_worker_and_a_token_of_at_least_128_bits() -> None:
@@ -41,7 +41,17 @@ def test_an_owner_written_by_somebody_else_is_its_own_worker(owner: str) -> None
 
 @pytest.mark.parametrize(
     "worker_id",
-    ["", " ", "a\0b", "a\nb", "\ud800", "b\u00fcro\u00a01", "a\u200b", "x" * (LONGEST_WORKER_ID + 1), "x" * 1_000_000],
+    [
+        "",
+        " ",
+        "a\0b",
+        "a\nb",
+        "\ud800",
+        "b\u00fcro\u00a01",
+        "a\u200b",
+        "x" * (MAX_WORKER_ID_LENGTH + 1),
+        "x" * 1_000_000,
+    ],
 )
 def test_a_worker_id_that_no_line_could_show_is_refused_with_its_name(worker_id: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^WORKER_ID=") as refusal:

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import LeaseLost
-from duly.lease.heartbeat import Keeper
+from duly.lease.heartbeat import Heartbeat
 from duly.lease.operations import Lease, claim, fence
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape, insert_rows
@@ -30,11 +30,11 @@ def lease_seconds() -> float:
 
 
 @pytest.fixture
-async def keeper(workers: str, lease_seconds: float) -> AsyncGenerator[Keeper, None]:
+async def heartbeat(workers: str, lease_seconds: float) -> AsyncGenerator[Heartbeat, None]:
     """A keeper that beats."""
-    keeper = Keeper(lambda: connect(workers), lease_seconds=lease_seconds, heartbeat_seconds=0.1)
-    running = asyncio.create_task(keeper.run())
-    yield keeper
+    heartbeat = Heartbeat(lambda: connect(workers), lease_seconds=lease_seconds, heartbeat_seconds=0.1)
+    running = asyncio.create_task(heartbeat.run())
+    yield heartbeat
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -44,14 +44,14 @@ async def hold(
     connection: Connection, admin: Admin, shape: Shape, rows: int = 1, lease_seconds: float = 30.0
 ) -> list[Lease]:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, rows))
-    return await claim(connection, shape.of, "worker-1", lease_seconds=lease_seconds, most=rows)
+    return await claim(connection, shape.table, "worker-1", lease_seconds=lease_seconds, limit=rows)
 
 
-async def beats(keeper: Keeper, more: int) -> None:
+async def beats(heartbeat: Heartbeat, more: int) -> None:
     """Wait for some beats to have happened."""
-    wanted = keeper.beats + more
-    async with asyncio.timeout(30), keeper.beaten:
-        await keeper.beaten.wait_for(lambda: keeper.beats >= wanted)
+    wanted = heartbeat.beats + more
+    async with asyncio.timeout(30), heartbeat.beaten:
+        await heartbeat.beaten.wait_for(lambda: heartbeat.beats >= wanted)
 
 
 async def test_a_beat_reads_what_is_committed_whatever_the_server_does_unasked(
@@ -60,46 +60,46 @@ async def test_a_beat_reads_what_is_committed_whatever_the_server_does_unasked(
     """Under a stricter level one row that somebody changed would fail the beat of all."""
     (lease,) = await hold(connection, admin, shape)
     level = "check (current_setting('transaction_isolation') = 'read committed') not valid"
-    admin.execute(f"alter table {shape.of} add constraint level {level}".encode())
+    admin.execute(f"alter table {shape.table} add constraint level {level}".encode())
     strict = make_conninfo(laws, user=Names().worker, options="-c default_transaction_isolation=serializable")
-    keeper = Keeper(lambda: connect(strict), lease_seconds=30.0, heartbeat_seconds=5.0)
-    keeper.keep(lease, on_lost=lambda: None)
+    heartbeat = Heartbeat(lambda: connect(strict), lease_seconds=30.0, heartbeat_seconds=5.0)
+    heartbeat.keep(lease, on_lost=lambda: None)
     try:
-        await keeper.beat()
+        await heartbeat.beat()
     finally:
-        assert keeper.connection
-        await keeper.connection.close()
-    assert keeper.beats == 1
+        assert heartbeat.connection
+        await heartbeat.connection.close()
+    assert heartbeat.beats == 1
 
 
 async def test_a_row_that_was_taken_stops_its_holder_at_the_next_beat(
-    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
     one, two = await hold(connection, admin, shape, 2)
     steal = sql.SQL("update {} set {} = 'thief' where {} = %s").format(
-        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.owner), sql.Identifier(shape.of.key)
+        sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.owner), sql.Identifier(shape.table.key)
     )
-    async with keeper.holding(one):
+    async with heartbeat.holding(one):
         with pytest.raises(LeaseLost, match="held by somebody else"):
-            await work_until_stopped(keeper, two, before=lambda: admin.execute(steal, [two.key]))
-        await beats(keeper, 1)
+            await work_until_stopped(heartbeat, two, before=lambda: admin.execute(steal, [two.key]))
+        await beats(heartbeat, 1)
         await fence(connection, one)
 
 
-async def work_until_stopped(keeper: Keeper, lease: Lease, before: Callable[[], object]) -> None:
+async def work_until_stopped(heartbeat: Heartbeat, lease: Lease, before: Callable[[], object]) -> None:
     """A holder that would work for ever."""
-    async with keeper.holding(lease):
+    async with heartbeat.holding(lease):
         before()
         await asyncio.Event().wait()
 
 
 async def test_a_holder_that_ignores_the_news_hears_it_at_the_end(
-    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
     (lease,) = await hold(connection, admin, shape)
 
     async def stubborn() -> None:
-        async with keeper.holding(lease) as held:
+        async with heartbeat.holding(lease) as held:
             held.lose("taken")
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
@@ -109,11 +109,11 @@ async def test_a_holder_that_ignores_the_news_hears_it_at_the_end(
 
 
 async def test_a_cancel_from_outside_is_a_cancel_and_not_a_loss(
-    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
     (lease,) = await hold(connection, admin, shape)
     started = asyncio.Event()
-    work = asyncio.create_task(work_until_stopped(keeper, lease, before=started.set))
+    work = asyncio.create_task(work_until_stopped(heartbeat, lease, before=started.set))
     await started.wait()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -121,26 +121,26 @@ async def test_a_cancel_from_outside_is_a_cancel_and_not_a_loss(
 
 
 async def test_a_row_locked_by_our_own_transaction_is_not_lost(
-    shape: Shape, keeper: Keeper, connection: Connection, other: Connection, admin: Admin
+    shape: Shape, heartbeat: Heartbeat, connection: Connection, other: Connection, admin: Admin
 ) -> None:
     one, two = await hold(connection, admin, shape, 2)
-    async with keeper.holding(one) as first, keeper.holding(two) as second, other.transaction():
+    async with heartbeat.holding(one) as first, heartbeat.holding(two) as second, other.transaction():
         await fence(other, two)
         good_until = first.good_until
-        await beats(keeper, 2)
+        await beats(heartbeat, 2)
         assert first.good_until > good_until
         assert second.lost is None
 
 
 async def test_after_a_broken_connection_it_goes_on_with_another(
-    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin, workers: str
+    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin, workers: str
 ) -> None:
     (lease,) = await hold(connection, admin, shape)
-    async with keeper.holding(lease):
-        await beats(keeper, 1)
+    async with heartbeat.holding(lease):
+        await beats(heartbeat, 1)
         cut = "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s and datname = %s"
         admin.execute(cut, ["duly_worker", admin.info.dbname])
-        await beats(keeper, 3)
+        await beats(heartbeat, 3)
         async with await connect(workers) as another:
             await fence(another, lease)
 
@@ -153,21 +153,21 @@ async def test_a_holder_that_the_database_no_longer_answers_stops_before_its_lea
 
     long_ago, just_now = await hold(connection, admin, shape, 2, lease_seconds=3000.0)
     almost_over = replace(long_ago, sent_at=time.monotonic() - 2800.0)  # the lease has 200 s left, the margin is 300 s
-    keeper = Keeper(refused, lease_seconds=3000.0, heartbeat_seconds=900.0, margin_seconds=300.0)
+    heartbeat = Heartbeat(refused, lease_seconds=3000.0, heartbeat_seconds=900.0, margin_seconds=300.0)
     stopped = asyncio.Event()
-    lost = keeper.keep(almost_over, on_lost=stopped.set)
-    kept = keeper.keep(just_now, on_lost=lambda: None)
-    running = asyncio.create_task(keeper.run())
+    lost = heartbeat.keep(almost_over, on_lost=stopped.set)
+    kept = heartbeat.keep(just_now, on_lost=lambda: None)
+    running = asyncio.create_task(heartbeat.run())
     try:
         async with asyncio.timeout(10):
             await stopped.wait()
     finally:
         running.cancel()
         await asyncio.wait([running])
-    assert lost.lost == f"the database did not confirm {shape.of} {long_ago.key} in time"
+    assert lost.lost == f"the database did not confirm {shape.table} {long_ago.key} in time"
     assert kept.lost is None
 
 
 def test_a_heartbeat_too_slow_for_its_lease_is_refused() -> None:
     with pytest.raises(AssertionError, match="two missed beats"):
-        Keeper(lambda: connect(""), lease_seconds=30, heartbeat_seconds=10)
+        Heartbeat(lambda: connect(""), lease_seconds=30, heartbeat_seconds=10)

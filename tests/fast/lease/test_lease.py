@@ -13,7 +13,7 @@ from duly.errors import LeaseLost
 from duly.lease.operations import (
     Lease,
     claim,
-    claim_lapsed,
+    claim_expired,
     fence,
     fence_many,
     quarantine,
@@ -34,28 +34,28 @@ MANY_STARTS = 1000
 
 def put(admin: Admin, shape: Shape, rows: int = 1) -> None:
     """Put rows that are due into the table."""
-    admin.execute(insert_rows(shape, {shape.of.due: sql.SQL("duly.clock()")}, rows))
+    admin.execute(insert_rows(shape, {shape.table.due: sql.SQL("duly.clock()")}, rows))
 
 
 def look(admin: Admin, shape: Shape, column: str) -> list[Any]:
     """One column of every row, in the order of the keys."""
     statement = sql.SQL("select {} from {} order by {}").format(
-        sql.Identifier(column), sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+        sql.Identifier(column), sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key)
     )
     return [value for (value,) in admin.execute(statement)]
 
 
-async def hold(connection: Connection, shape: Shape, *, seconds: float = LEASE, most: int = 1) -> list[Lease]:
+async def hold(connection: Connection, shape: Shape, *, seconds: float = LEASE, limit: int = 1) -> list[Lease]:
     """Claim as the worker that every container calls itself."""
-    return await claim(connection, shape.of, "worker-1", lease_seconds=seconds, most=most)
+    return await claim(connection, shape.table, "worker-1", lease_seconds=seconds, limit=limit)
 
 
 async def take_over(connection: Connection, shape: Shape) -> list[Lease]:
     """What becomes of lapsed rows: returned and claimed again, or reclaimed."""
-    if shape.of.lapsed == "returned":
-        await sweep(connection, shape.of)
+    if shape.table.expired == "returned":
+        await sweep(connection, shape.table)
         return await hold(connection, shape)
-    return await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=MANY_STARTS)
+    return await claim_expired(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=MANY_STARTS)
 
 
 async def test_a_stale_worker_cannot_settle_after_its_row_was_claimed_again(
@@ -73,7 +73,7 @@ async def test_a_stale_worker_cannot_settle_after_its_row_was_claimed_again(
     beat = await renew(connection, [old], lease_seconds=LEASE)
     assert beat.lost == {old.claim}
     await settle(connection, new, shape.end)
-    assert look(admin, shape, shape.of.state) == [shape.end]
+    assert look(admin, shape, shape.table.state) == [shape.end]
 
 
 async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
@@ -84,14 +84,14 @@ async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
     await settle(connection, lease, shape.end, **{shape.note: ("text", "first")})
     await settle(other, lease, shape.end, **{shape.note: ("text", "second")})
     assert look(admin, shape, shape.note) == ["first"]
-    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+    assert look(admin, shape, shape.table.settled_by) == [lease.owner]
 
 
 async def test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once(
     shape: Shape, connection: Connection, workers: str, laws: str, admin: Admin
 ) -> None:
     put(admin, shape, 50)
-    leases = await hold(connection, shape, most=50)
+    leases = await hold(connection, shape, limit=50)
     async with await connect(workers) as one, await connect(workers) as two:
         async with one.transaction():
             first = await settle_many(one, leases, shape.end)
@@ -106,7 +106,7 @@ async def test_batches_that_overlap_in_any_order_never_deadlock(
     shape: Shape, connection: Connection, workers: str, admin: Admin
 ) -> None:
     put(admin, shape, 200)
-    leases = await hold(connection, shape, most=200)
+    leases = await hold(connection, shape, limit=200)
     orders = [leases, leases[::-1], leases[::2] + leases[1::2], leases[100:] + leases[:100]]
     async with await connect(workers) as one, await connect(workers) as two:
         for order in orders:
@@ -126,7 +126,7 @@ async def test_two_batches_that_meet_in_the_middle_from_both_ends_never_deadlock
         "fence": fence_many,
     }
     put(admin, shape, 11)
-    leases = sorted(await hold(connection, shape, most=11), key=lambda lease: lease.key)
+    leases = sorted(await hold(connection, shape, limit=11), key=lambda lease: lease.key)
     async with await connect(workers) as one, await connect(workers) as two:
 
         async def at_once(conn: Connection, batch: list[Lease]) -> object:
@@ -146,7 +146,7 @@ async def test_one_locked_row_delays_no_other_and_is_not_lost(
     shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 3)
-    leases = await hold(connection, shape, most=3)
+    leases = await hold(connection, shape, limit=3)
     async with other.transaction():
         await fence(other, leases[1])
         async with asyncio.timeout(5):
@@ -188,13 +188,13 @@ async def test_every_claim_counts_as_a_start_and_handing_back_gives_it_back(
 ) -> None:
     put(admin, shape)
     (lease,) = await hold(connection, shape)
-    assert look(admin, shape, shape.of.starts) == [1]
+    assert look(admin, shape, shape.table.starts) == [1]
     await release(connection, [lease])
-    assert look(admin, shape, shape.of.starts) == [0]
+    assert look(admin, shape, shape.table.starts) == [0]
     clock.advance(0.01)
     (again,) = await take_over(connection, shape)
     assert again.key == lease.key
-    assert look(admin, shape, shape.of.starts) == [1]
+    assert look(admin, shape, shape.table.starts) == [1]
     with pytest.raises(LeaseLost):
         await settle(connection, lease, shape.end)
 
@@ -217,49 +217,49 @@ async def test_rows_come_in_the_order_they_are_due_and_never_early(
     clock.advance(100)
     put(admin, shape, 2)
     clock.advance(-50)
-    early = await hold(connection, shape, most=10)
+    early = await hold(connection, shape, limit=10)
     assert len(early) == 3
-    assert [lease.row[shape.of.due] for lease in early] == sorted(lease.row[shape.of.due] for lease in early)
+    assert [lease.row[shape.table.due] for lease in early] == sorted(lease.row[shape.table.due] for lease in early)
     clock.advance(50)
-    assert len(await hold(connection, shape, most=10)) == 2
+    assert len(await hold(connection, shape, limit=10)) == 2
 
 
 async def test_a_returned_row_keeps_the_due_time_it_had(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape)
-    before = look(admin, shape, shape.of.due)
+    before = look(admin, shape, shape.table.due)
     await hold(connection, shape)
     clock.advance(LEASE + 1)
     await take_over(connection, shape)
-    assert look(admin, shape, shape.of.due) == before
+    assert look(admin, shape, shape.table.due) == before
 
 
 async def test_lapsed_rows_are_found_whatever_the_backlog_and_locked_ones_are_passed_over(
     shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 2)
-    held = await hold(connection, shape, most=2)
+    held = await hold(connection, shape, limit=2)
     put(admin, shape, 500)
     clock.advance(LEASE + 1)
     async with other.transaction():
         await other.execute(
             sql.SQL("select from {} where {} = %s for update").format(
-                sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+                sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key)
             ),
             [held[0].key],
         )
-        if shape.of.lapsed == "returned":
-            found = [row[shape.of.key] for row in await sweep(connection, shape.of)]
+        if shape.table.expired == "returned":
+            found = [row[shape.table.key] for row in await sweep(connection, shape.table)]
         else:
-            leases = await claim_lapsed(
-                connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=MANY_STARTS, most=10
+            leases = await claim_expired(
+                connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=MANY_STARTS, limit=10
             )
             found = [lease.key for lease in leases]
     assert found == [held[1].key]
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.of.poisoned], ids=str)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.table.poisoned], ids=str)
 async def test_a_row_started_too_often_is_set_aside(
     connection: Connection, admin: Admin, clock: Clock, shape: Shape
 ) -> None:
@@ -267,21 +267,21 @@ async def test_a_row_started_too_often_is_set_aside(
     await hold(connection, shape)
     for _ in range(2):
         clock.advance(LEASE + 1)
-        await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=3)
+        await claim_expired(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3)
     clock.advance(LEASE + 1)
-    assert await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=3) == []
-    (row,) = await quarantine(connection, shape.of, most_starts=3)
-    assert row[shape.of.state] == shape.of.poisoned
-    assert look(admin, shape, shape.of.starts) == [3, 0]
+    assert await claim_expired(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3) == []
+    (row,) = await quarantine(connection, shape.table, max_starts=3)
+    assert row[shape.table.state] == shape.table.poisoned
+    assert look(admin, shape, shape.table.starts) == [3, 0]
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.of.cancel], ids=str)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.table.cancel], ids=str)
 async def test_a_cancel_request_comes_back_with_the_beat(shape: Shape, connection: Connection, admin: Admin) -> None:
-    assert shape.of.cancel
+    assert shape.table.cancel
     put(admin, shape, 2)
-    one, two = await hold(connection, shape, most=2)
+    one, two = await hold(connection, shape, limit=2)
     statement = sql.SQL("update {} set {} = duly.clock() where {} = %s").format(
-        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.cancel), sql.Identifier(shape.of.key)
+        sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.cancel), sql.Identifier(shape.table.key)
     )
     admin.execute(statement, [two.key])
     assert (await renew(connection, [one, two], lease_seconds=LEASE)).cancelled == {two.claim}
@@ -289,8 +289,8 @@ async def test_a_cancel_request_comes_back_with_the_beat(shape: Shape, connectio
 
 async def test_renewals_are_hot(shape: Shape, connection: Connection, other: Connection, admin: Admin) -> None:
     put(admin, shape, 12)  # as many as leave room for a second version of each on their page
-    leases = await hold(connection, shape, most=12)
-    admin.execute(sql.SQL("vacuum {}").format(sql.Identifier(*shape.of.table)))
+    leases = await hold(connection, shape, limit=12)
+    admin.execute(sql.SQL("vacuum {}").format(sql.Identifier(*shape.table.qualified_name)))
     async with other.transaction():
         before = await updates(other, shape)
         await renew(other, leases, lease_seconds=LEASE)
@@ -301,16 +301,16 @@ async def test_renewals_are_hot(shape: Shape, connection: Connection, other: Con
 async def updates(connection: Connection, shape: Shape) -> tuple[int, int]:
     """How many rows of the table this backend updated, and how many of these in place."""
     asked = "select pg_stat_get_xact_tuples_updated({0}::regclass), pg_stat_get_xact_tuples_hot_updated({0}::regclass)"
-    cursor = await connection.execute(sql.SQL(asked).format(sql.Literal(str(shape.of))))
+    cursor = await connection.execute(sql.SQL(asked).format(sql.Literal(str(shape.table))))
     return await cursor.fetchone() or (0, 0)
 
 
 async def test_no_index_contains_a_column_that_renewing_writes(shape: Shape, admin: Admin) -> None:
-    written = {shape.of.since or shape.of.until, shape.of.length, "revision", "moved_from"}
+    written = {shape.table.since or shape.table.until, shape.table.length, "revision", "moved_from"}
     indexed = admin.execute(
         "select distinct a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
         " and a.attnum = any (i.indkey) where i.indrelid = %s::regclass",
-        [str(shape.of)],
+        [str(shape.table)],
     ).fetchall()
     assert not written & {name for (name,) in indexed}
 
@@ -319,7 +319,7 @@ async def test_what_follows_a_settle_in_its_transaction_is_fenced(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 2)
-    (lease, _) = await hold(connection, shape, most=2)
+    (lease, _) = await hold(connection, shape, limit=2)
     clock.advance(LEASE + 1)
     await take_over(connection, shape)
     with pytest.raises(LeaseLost):
@@ -331,7 +331,7 @@ async def settle_and_write(connection: Connection, lease: Lease, shape: Shape) -
     async with connection.transaction():
         await settle(connection, lease, shape.end)
         write = sql.SQL("update {} set {} = 'written by a zombie'")
-        await connection.execute(write.format(sql.Identifier(*shape.of.table), sql.Identifier(shape.note)))
+        await connection.execute(write.format(sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.note)))
 
 
 async def test_a_beat_that_crosses_a_release_does_not_undo_it(

@@ -21,13 +21,13 @@ def changes_of(texts: dict[str, str]) -> list[str]:
 
 
 def test_the_statements_of_a_lease_table_are_the_committed_ones() -> None:
-    offenders = changes_of({f"{shape}.sql": statements_of(shape.of, shape.end) for shape in SHAPES})
+    offenders = changes_of({f"{shape}.sql": statements_of(shape.table, shape.end) for shape in SHAPES})
     assert not offenders, "\n".join(offenders)
 
 
 def test_the_statements_of_plans_and_notifications_are_the_committed_ones() -> None:
     held = {name: HELD[name] for name in ("plan", "notification")}
-    offenders = changes_of({f"{name}.sql": statements_of(each.of, each.end) for name, each in held.items()})
+    offenders = changes_of({f"{name}.sql": statements_of(each.table, each.end) for name, each in held.items()})
     assert not offenders, "\n".join(offenders)
 
 
@@ -41,10 +41,10 @@ def test_the_triggers_of_notifications_runs_and_schedules_are_the_committed_ones
     assert not offenders, "\n".join(offenders)
 
 
-def statements_of(of: LeaseTable, end: str) -> str:
+def statements_of(table: LeaseTable, end: str) -> str:
     """Every statement of the lease for one table, by its name."""
     names = [name for name in TEMPLATES if not name.startswith(FRAGMENTS) and name != "settle"]
-    statements = {name: render(of, name) for name in names} | {"settle": render_settle(of, end)}
+    statements = {name: render(table, name) for name in names} | {"settle": render_settle(table, end)}
     return "\n\n".join(f"-- {name}\n{statements[name].as_string(None)};" for name in sorted(statements)) + "\n"
 
 

@@ -18,9 +18,12 @@ Step = tuple[str | None, str]
 
 def statement(text: str, shape: Shape, **names: sql.Composable) -> sql.Composed:
     """A statement about this table: `{table}`, `{key}` and `{note}` are its own."""
-    of = shape.of
+    table = shape.table
     return sql.SQL(text).format(  # type: ignore[arg-type]
-        table=sql.Identifier(*of.table), key=sql.Identifier(of.key), note=sql.Identifier(shape.note), **names
+        table=sql.Identifier(*table.qualified_name),
+        key=sql.Identifier(table.key),
+        note=sql.Identifier(shape.note),
+        **names,
     )
 
 
@@ -47,7 +50,7 @@ def path_to(machine: Machine, state: str) -> list[str]:
 def bring(admin: Admin, shape: Shape, state: str) -> None:
     """Put one row and lead it to a state along the drawn edges."""
     first, *rest = path_to(shape.machine, state)
-    admin.execute(insert_rows(shape, {shape.of.state: sql.Literal(first)}))
+    admin.execute(insert_rows(shape, {shape.table.state: sql.Literal(first)}))
     for each in rest:
         move(admin, shape, each)
 
@@ -59,7 +62,7 @@ def move(admin: Admin, shape: Shape, to: str) -> None:
 
 def test_an_insert_is_an_edge_too(shape: Shape, admin: Admin) -> None:
     for state in shape.machine.states():
-        insert = insert_rows(shape, {shape.of.state: sql.Literal(state)})
+        insert = insert_rows(shape, {shape.table.state: sql.Literal(state)})
         if shape.machine.allows(None, state):
             admin.execute(insert)
         else:
@@ -75,8 +78,8 @@ def test_the_caller_cannot_write_the_revision_or_where_a_row_came_from(shape: Sh
 
 
 def test_the_key_of_a_row_cannot_change(shape: Shape, admin: Admin) -> None:
-    bring(admin, shape, shape.of.ready)
-    new_key = "gen_random_uuid()" if shape.of.key_type == "uuid" else "default"
+    bring(admin, shape, shape.table.ready)
+    new_key = "gen_random_uuid()" if shape.table.key_type == "uuid" else "default"
     with pytest.raises(psycopg.DatabaseError):
         admin.execute(statement("update {table} set {key} = " + new_key, shape))
 
@@ -85,11 +88,11 @@ async def test_the_log_has_one_line_per_transition_without_a_gap(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}, 50))
-    leases = await claim(connection, shape.of, "worker-1", lease_seconds=60, most=50)
+    leases = await claim(connection, shape.table, "worker-1", lease_seconds=60, limit=50)
     await renew(connection, leases, lease_seconds=60)
     for lease in leases:
         await settle(connection, lease, shape.end)
-    ready, held = shape.of.ready, shape.of.held
+    ready, held = shape.table.ready, shape.table.held
     lines = timeline(admin, shape.machine)
     assert len(lines) == 150
     for _, several in itertools.groupby(lines, key=lambda line: line[0]):
@@ -100,25 +103,25 @@ async def test_a_held_row_that_changes_hands_is_written_down(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}))
-    await claim(connection, shape.of, "worker-1", lease_seconds=60)
-    owner = sql.Identifier(shape.of.owner)
+    await claim(connection, shape.table, "worker-1", lease_seconds=60)
+    owner = sql.Identifier(shape.table.owner)
     admin.execute(statement("update {table} set {owner} = 'another'", shape, owner=owner))
-    assert steps(admin, shape.machine)[-1] == (shape.of.held, shape.of.held)
+    assert steps(admin, shape.machine)[-1] == (shape.table.held, shape.table.held)
 
 
 def test_whoever_writes_is_written_down(shape: Shape, admin: Admin) -> None:
     """ON CONFLICT, MERGE and COPY go through the same triggers as everything else."""
-    of = shape.of
-    key = "'00000000-0000-0000-0000-000000000001'::uuid" if of.key_type == "uuid" else "1000000"
-    overriding = "" if of.key_type == "uuid" else "overriding system value"
-    columns = sql.SQL(", ").join(map(sql.Identifier, (of.key, *shape.required)))
+    table = shape.table
+    key = "'00000000-0000-0000-0000-000000000001'::uuid" if table.key_type == "uuid" else "1000000"
+    overriding = "" if table.key_type == "uuid" else "overriding system value"
+    columns = sql.SQL(", ").join(map(sql.Identifier, (table.key, *shape.required)))
     values = sql.SQL(", ").join((sql.SQL(key), *map(sql.Literal, shape.required.values())))
     upsert = (
         "insert into {table} ({columns}) " + overriding + " values ({values})"
         " on conflict ({key}) do update set {become}"
     )
     for _ in range(2):
-        admin.execute(statement(upsert, shape, columns=columns, values=values, become=shape.become(of.held)))
+        admin.execute(statement(upsert, shape, columns=columns, values=values, become=shape.become(table.held)))
     merge = (
         "merge into {table} as t using (select " + key + " as key) as s on t.{key} = s.key"
         " when matched then update set {become} when not matched then do nothing"
@@ -130,16 +133,16 @@ def test_whoever_writes_is_written_down(shape: Shape, admin: Admin) -> None:
         copy.write_row(list(copied.values()))
     seen = steps(admin, shape.machine)
     assert sorted(seen, key=str) == sorted(
-        [(None, of.ready), (of.ready, of.held), (of.held, shape.end), (None, of.ready)], key=str
+        [(None, table.ready), (table.ready, table.held), (table.held, shape.end), (None, table.ready)], key=str
     )
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.machine.moved], ids=str)
 def test_recorded_progress_is_a_line_with_equal_ends(shape: Shape, admin: Admin) -> None:
-    bring(admin, shape, shape.of.held)
+    bring(admin, shape, shape.table.held)
     admin.execute(statement("update {table} set progress = 50", shape))
     admin.execute(statement("update {table} set {note} = 'no progress'", shape))
-    assert steps(admin, shape.machine)[-1] == (shape.of.held, shape.of.held)
+    assert steps(admin, shape.machine)[-1] == (shape.table.held, shape.table.held)
     last = admin.execute("select detail_json from duly.transition order by seq desc limit 1").fetchone()
     assert last == ({"progress": 50},)
     assert len(steps(admin, shape.machine)) == 3

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.backoff import LONGEST_SECONDS
+from duly.backoff import MAX_SECONDS
 from duly.errors import InvalidArgument, InvalidResult
-from duly.outcomes import LONGEST_TEXT, Created, Creation, Done, Existing, Failed, GiveUp, Later, Outcome, clean_text
+from duly.outcomes import MAX_TEXT_LENGTH, Created, Creation, Done, Existing, Failed, GiveUp, Later, Outcome, clean_text
 
 PROBLEMS = [GiveUp, Failed]
 
@@ -47,12 +47,12 @@ def test_a_result_that_cannot_be_stored_is_refused_where_it_is_made(result: Any)
         Done(result)
 
 
-@pytest.mark.parametrize("seconds", [0, 1.5, LONGEST_SECONDS])
+@pytest.mark.parametrize("seconds", [0, 1.5, MAX_SECONDS])
 def test_later_takes_any_wait_within_a_year(seconds: float) -> None:
     assert Later(seconds).seconds == seconds
 
 
-@pytest.mark.parametrize("seconds", [-1, math.nan, math.inf, -math.inf, LONGEST_SECONDS + 1])
+@pytest.mark.parametrize("seconds", [-1, math.nan, math.inf, -math.inf, MAX_SECONDS + 1])
 def test_later_refuses_a_wait_that_is_none(seconds: float) -> None:
     with pytest.raises(InvalidArgument, match="seconds must be between 0 and"):
         Later(seconds)
@@ -81,7 +81,7 @@ def test_any_message_is_kept_in_a_form_that_can_be_stored(problem: type[GiveUp |
 
 
 def test_a_long_message_is_cut() -> None:
-    assert Failed("CODE", "x" * 10_000_000).message == "x" * LONGEST_TEXT
+    assert Failed("CODE", "x" * 10_000_000).message == "x" * MAX_TEXT_LENGTH
 
 
 def test_cleaning_leaves_good_text_alone_and_shows_where_bad_characters_were() -> None:

@@ -29,10 +29,10 @@ from psycopg.conninfo import make_conninfo
 from duly.accounts.model import new_secret
 from duly.launcher import ROOT
 from duly.logging import (
-    LONGEST_LINE,
-    LONGEST_READ,
-    LONGEST_TRACE,
     LOUD_LIBRARIES,
+    MAX_LINE_LENGTH,
+    MAX_READ_LENGTH,
+    MAX_TRACE_LENGTH,
     WITH_ADDRESSES,
     Log,
     Output,
@@ -88,7 +88,7 @@ def line_of(say: Callable[[Log], object]) -> dict[str, Any]:
     text = written(say)
     assert text.endswith("\n")
     assert text.count("\n") == 1
-    assert len(text.encode()) <= LONGEST_LINE
+    assert len(text.encode()) <= MAX_LINE_LENGTH
     return json.loads(text)
 
 
@@ -240,7 +240,7 @@ def test_a_long_trace_is_cut_in_its_middle() -> None:
         following.__cause__ = error
         error = raised(following)
     trace = line_of(lambda log: log.error("failed", exc_info=error))["trace"]
-    assert LONGEST_TRACE // 2 < len(trace) <= LONGEST_TRACE + 3
+    assert MAX_TRACE_LENGTH // 2 < len(trace) <= MAX_TRACE_LENGTH + 3
     assert trace.startswith("ValueError: the beginning")
     assert "\n…\n" in trace
     assert trace.endswith("ValueError: number 99")
@@ -445,7 +445,7 @@ def test_huge_values_are_cut(kind: str, form: Form) -> None:
     value = HUGE[kind]()
     text = written(lambda log: log.info("said", value=value, kind="mail"), form)
     assert "could not be written" not in text
-    assert len(text.encode()) <= LONGEST_LINE
+    assert len(text.encode()) <= MAX_LINE_LENGTH
     assert "said" in text
 
 
@@ -642,7 +642,7 @@ def test_a_planted_secret_is_never_written(place: str, form: Form, before: str, 
     assert ENDS not in text
 
 
-@pytest.mark.parametrize("cut", range(LONGEST_READ - 80, LONGEST_READ + 5, 5))
+@pytest.mark.parametrize("cut", range(MAX_READ_LENGTH - 80, MAX_READ_LENGTH + 5, 5))
 @pytest.mark.parametrize(
     "secret",
     [
@@ -660,7 +660,7 @@ def test_a_secret_that_the_cut_goes_through_is_masked(cut: int, secret: str) -> 
     ["password", "password=", "postgres://", "postgres:", "://", "duly_", "token'", "\\", "'", "a", "=", "secret=\\"],
 )
 def test_masking_takes_time_in_proportion(part: str) -> None:
-    text = "= :// duly_ " + part * (LONGEST_READ // len(part))  # so that every rule looks at it
+    text = "= :// duly_ " + part * (MAX_READ_LENGTH // len(part))  # so that every rule looks at it
     began = time.monotonic()
     masked(text)
     assert time.monotonic() - began < 2  # measured: at most 0.2 s

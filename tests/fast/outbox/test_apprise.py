@@ -179,7 +179,7 @@ async def test_an_answer_that_unpacks_to_far_more_is_unpacked_only_so_far(times:
         bomb = gzip.compress(bomb)
     head = b"content-encoding: " + b", ".join([b"gzip"] * times) + b"\r\ncontent-length: %d\r\n" % len(bomb)
     load_apprise()
-    async with flooding(bomb, head=head, most=1) as server:
+    async with flooding(bomb, head=head, limit=1) as server:
         tracemalloc.start()
         try:
             assert await channel.send(message(f"json://127.0.0.1:{server.port}/")) == "json"

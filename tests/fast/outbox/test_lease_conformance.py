@@ -18,7 +18,7 @@ SESSION = "00000000-0000-0000-0000-00000000000a"
 def shape() -> Shape:
     """Messages about days."""
     return Shape(
-        of=notification(),
+        table=notification(),
         machine=notification_machine(),
         end="sent",
         note="receipt",

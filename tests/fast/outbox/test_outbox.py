@@ -178,7 +178,7 @@ async def test_a_lapsed_message_is_uncertain_if_it_was_called_and_waits_again_if
     """The shape of the sender's own sweep: the row itself says what is known."""
     called, other = create_message(admin), create_message(admin)
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
-        await claim(worker, OUTBOX, "worker-1", lease_seconds=LEASE, most=2)
+        await claim(worker, OUTBOX, "worker-1", lease_seconds=LEASE, limit=2)
         await worker.execute("update duly.outbox set called_at = duly.clock() where id = %s", [called])
         move_clock(admin, LEASE + 1)
         await worker.execute(

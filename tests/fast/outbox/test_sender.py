@@ -23,7 +23,7 @@ from duly.settings import Settings
 from duly.wiring import channels_of, works_of
 from tests.support.actions import working
 from tests.support.fixtures import address_for
-from tests.support.outbox.actions import LEASE, PACE, MessageActions, ScriptedChannel, send_work
+from tests.support.outbox.actions import LEASE, TUNING, MessageActions, ScriptedChannel, send_work
 
 
 def all_sent(messages: MessageActions) -> bool:
@@ -38,10 +38,10 @@ async def call(messages: MessageActions, leases: list[Lease]) -> None:
 
 async def test_a_new_message_wakes_the_sender(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
-    asleep = replace(PACE, poll_seconds=3600)
+    asleep = replace(TUNING, poll_seconds=3600)
     messages.add_user()
     (wired,) = works_of(Settings(), ["outbox"])
-    async with working(dsn, send_work(channel, pace=asleep, wakes=wired.wakes)) as worker:
+    async with working(dsn, send_work(channel, tuning=asleep, wakes=wired.wakes)) as worker:
         messages.create("first")  # seen by the look that every worker begins with, if not by being woken
         await messages.until(lambda: messages.columns("status") == ["sent"])
         (lanes,) = worker.control.lanes
@@ -89,7 +89,7 @@ async def test_what_is_tried_too_often_fails_with_its_last_error(messages: Messa
     channel = ScriptedChannel()
     channel.act = lambda _: NotSent("out of order")
     messages.create("hello")
-    async with working(dsn, send_work(channel, most_starts=3)):
+    async with working(dsn, send_work(channel, max_starts=3)):
         await messages.until(lambda: messages.columns("status") == ["failed"])
     assert messages.columns("starts", "last_error") == [(3, "out of order")]
 

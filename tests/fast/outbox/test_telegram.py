@@ -8,7 +8,7 @@ from duly.outbox.channel import Message, NotSent, Person, WillNeverWork
 from duly.outbox.states import notification
 from duly.settings import Settings
 from duly.telegram.channel import Telegram
-from duly.telegram.client import LONGEST_TEXT, cut
+from duly.telegram.client import MAX_TEXT_LENGTH, cut
 from duly.wiring import channels_of
 from tests.support.actions import working
 from tests.support.bot_api import TOKEN, FakeTelegram, ForeignPage, Json
@@ -115,7 +115,7 @@ async def test_a_text_that_is_too_long_is_cut(text: str, channel: Telegram, tele
     await channel.send(message(text=text))
     (arrived,) = anna.read()
     assert arrived.endswith("…")
-    assert len(arrived.encode("utf-16-le")) // 2 in (LONGEST_TEXT, LONGEST_TEXT - 1)
+    assert len(arrived.encode("utf-16-le")) // 2 in (MAX_TEXT_LENGTH, MAX_TEXT_LENGTH - 1)
 
 
 def test_a_text_that_fits_is_left_alone() -> None:

@@ -49,7 +49,7 @@ def create(messages: MessageActions, table: LeaseTable) -> None:
 
 def row(messages: MessageActions, table: LeaseTable, *columns: str) -> tuple[Any, ...]:
     """Return these columns of the only message of a table."""
-    (found,) = messages.rows(f"select {', '.join(columns)} from {'.'.join(table.table)}")
+    (found,) = messages.rows(f"select {', '.join(columns)} from {'.'.join(table.qualified_name)}")
     return found
 
 

@@ -13,8 +13,8 @@ from PIL import Image
 
 from duly.errors import InvalidArgument
 from duly.launcher import ROOT
-from duly.storage import MOST_PIXELS, clean_photo, small_photo
-from duly.storage.image_outline import MOST_PARTS, MOST_SCANS
+from duly.storage import MAX_PIXELS, clean_photo, small_photo
+from duly.storage.image_outline import MAX_PARTS, MAX_SCANS
 from tests.support.processes import PYTHON, plain_environment
 from tests.support.storage.pictures import chunk, gradient, png_claiming, talkative, written
 
@@ -107,7 +107,7 @@ def jpeg_claiming(width: int, height: int) -> bytes:
 
 BOMBS = {
     "a PNG that claims ten thousand million": png_claiming(100_000, 100_000, chunk(b"IDAT", zlib.compress(b""))),
-    "a PNG that claims little more than we take": png_claiming(MOST_PIXELS // 5000 + 1, 5000),
+    "a PNG that claims little more than we take": png_claiming(MAX_PIXELS // 5000 + 1, 5000),
     "a PNG that really has a hundred million": huge_but_compressible(),
     "a PNG that is long and thin": png_claiming(100_000, 2),
     "a JPEG that claims four thousand million": jpeg_claiming(65_000, 65_000),
@@ -172,7 +172,7 @@ def test_a_jpeg_that_would_keep_us_busy_is_refused_at_once() -> None:
 
 
 def test_a_header_of_very_many_parts_is_refused_at_once() -> None:
-    for data in many_parts(MOST_PARTS + 1):
+    for data in many_parts(MAX_PARTS + 1):
         with pytest.raises(InvalidArgument, match="as no camera builds one"):
             clean_photo(data)
 
@@ -180,7 +180,7 @@ def test_a_header_of_very_many_parts_is_refused_at_once() -> None:
 def test_what_cameras_do_is_not_taken_for_harm() -> None:
     film = bytes(range(256)) * 4000 + b"\xff\xda\0\2" * 1000
     assert clean_photo(written(gradient(), progressive=True) + film)
-    assert small_photo(many_scans(MOST_SCANS // 4))
+    assert small_photo(many_scans(MAX_SCANS // 4))
     assert clean_photo(written(gradient(500, 500), restart_marker_blocks=1))
     assert clean_photo(written(gradient(), "PNG") + bytes(1_000_000))
     comments, padding, *_, chunks = many_parts(50)

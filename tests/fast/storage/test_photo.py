@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageChops
 
 from duly.errors import InvalidArgument, TooLarge
-from duly.storage import LARGEST_PHOTO_BYTES, clean_photo, clean_screenshot, photo, small_photo
+from duly.storage import MAX_PHOTO_BYTES, clean_photo, clean_screenshot, photo, small_photo
 from tests.support.storage.pictures import SECRETS, chunk, gradient, png_claiming, profile, talkative, written
 
 KINDS = ("JPEG", "PNG", "WEBP")
@@ -194,7 +194,7 @@ def test_a_small_photograph_is_not_made_larger() -> None:
 
 def test_twenty_mebibytes_are_taken_and_not_a_byte_more() -> None:
     data = written(gradient())
-    full = data + b"\0" * (LARGEST_PHOTO_BYTES - len(data))
+    full = data + b"\0" * (MAX_PHOTO_BYTES - len(data))
     assert opened(clean_photo(full)).size == (64, 48)
     for read in (clean_photo, small_photo):
         with pytest.raises(TooLarge, match="20 MiB"):
@@ -204,10 +204,10 @@ def test_twenty_mebibytes_are_taken_and_not_a_byte_more() -> None:
 def test_what_is_written_is_never_larger_than_what_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = Image.effect_noise((400, 400), 200).convert("RGB")
     data = written(noise, quality=30)
-    monkeypatch.setattr(photo, "LARGEST_PHOTO_BYTES", len(data) * 2)
+    monkeypatch.setattr(photo, "MAX_PHOTO_BYTES", len(data) * 2)
     assert len(written(noise, quality=88)) > len(data) * 2
     assert len(clean_photo(data)) <= len(data) * 2
-    monkeypatch.setattr(photo, "LARGEST_PHOTO_BYTES", len(data))
+    monkeypatch.setattr(photo, "MAX_PHOTO_BYTES", len(data))
     with pytest.raises(TooLarge):
         clean_photo(data)
 
@@ -280,7 +280,7 @@ def test_a_png_is_laid_on_white_and_turned_upright_like_any_photograph() -> None
 
 def test_a_png_that_would_be_too_large_when_written_anew_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = written(gradient(), "PNG")
-    monkeypatch.setattr(photo, "LARGEST_PHOTO_BYTES", len(data))
+    monkeypatch.setattr(photo, "MAX_PHOTO_BYTES", len(data))
     monkeypatch.setattr(photo, "PNG_EFFORT", 0)
     with pytest.raises(TooLarge, match="send a JPEG"):
         clean_screenshot(data)
@@ -291,4 +291,4 @@ def test_what_is_no_picture_is_no_screenshot(data: bytes) -> None:
     with pytest.raises(InvalidArgument):
         clean_screenshot(data)
     with pytest.raises(TooLarge):
-        clean_screenshot(bytes(LARGEST_PHOTO_BYTES + 1))
+        clean_screenshot(bytes(MAX_PHOTO_BYTES + 1))

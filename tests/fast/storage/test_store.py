@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from duly.errors import InvalidArgument, NotFound, TooLarge
 from duly.storage import Objects
-from duly.storage.base import LONGEST_PART, check_name
+from duly.storage.base import MAX_PART_LENGTH, check_name
 
-NAMES = ["a", "posts/2026-01-31/anna:1@example.com_small.jpg", ".hidden", "a-b/c.d/E_F", "x" * LONGEST_PART]
+NAMES = ["a", "posts/2026-01-31/anna:1@example.com_small.jpg", ".hidden", "a-b/c.d/E_F", "x" * MAX_PART_LENGTH]
 LARGE = bytes(range(256)) * 4096 * 6  # 6 MiB, which the library would send in parts
 
 

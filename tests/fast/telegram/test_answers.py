@@ -3,7 +3,7 @@
 import pytest
 
 from duly.apps.scheduler.reminder import CHOICES
-from duly.telegram.buttons import LARGEST_DATA_BYTES, find_key, sealed_key
+from duly.telegram.buttons import MAX_DATA_BYTES, find_key, sealed_key
 from tests.support.bot_api import TOKEN
 from tests.support.telegram.hands import House
 
@@ -31,7 +31,7 @@ async def test_a_person_without_a_bot_session_is_told_in_words_when_nobody_new_i
 def test_what_a_button_carries_fits_into_64_bytes_whatever_the_run(run: int, action: str, minutes: int | None) -> None:
     key = f"{run}:7258118399:{action}" + (f":{minutes}" if minutes else "")
     data = sealed_key(TOKEN, 2**62, key)
-    assert len(data.encode()) <= LARGEST_DATA_BYTES
+    assert len(data.encode()) <= MAX_DATA_BYTES
     assert find_key(TOKEN, 2**62, data) == key
     assert find_key(TOKEN, 2**62 + 1, data) is None
     assert find_key(TOKEN.replace("A", "B"), 2**62, data) is None

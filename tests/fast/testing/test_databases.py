@@ -11,7 +11,7 @@ from duly.errors import NotATestDatabase
 from duly.testing import FOREIGN_DATABASE_VARIABLES, TestDatabases, server_for_tests
 
 MOST_SECONDS_FOR_A_CLONE = 0.150
-MOST_TRIES = 25
+MAX_TRIES = 25
 TIMES_AN_EMPTY_ONE = 4  # on a machine that is busy, and slow at everything
 
 
@@ -49,7 +49,7 @@ def test_a_clone_takes_less_than_150_ms(databases: TestDatabases, worker_id: str
 
     tries: list[tuple[float, float]] = []
     while not any(clone < max(MOST_SECONDS_FOR_A_CLONE, TIMES_AN_EMPTY_ONE * empty) for clone, empty in tries):
-        assert len(tries) < MOST_TRIES, tries
+        assert len(tries) < MAX_TRIES, tries
         tries.append((seconds_for_one(), seconds_for_an_empty_one()))
 
 

@@ -303,7 +303,7 @@ def test_an_endless_chain_is_cut_and_named(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         chain.on(tx).enqueue(1000)
     with pytest.raises(AssertionError, match=r"still work after 3 cycles.*\n  chain  succeeded  {\"links\": 998}"):
-        drain(app, duly_database, most_cycles=3)
+        drain(app, duly_database, max_cycles=3)
 
 
 def test_a_drain_has_the_rights_of_a_worker_and_no_more(duly_database: str) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from duly.errors import PortTaken
-from duly.worker.health import MOST_CONNECTIONS, open_port
+from duly.worker.health import MAX_CONNECTIONS, open_port
 from duly.worker.metrics import Metrics
 
 HOST = "127.0.0.1"
@@ -224,11 +224,11 @@ async def test_it_answers_while_every_loop_is_blocked(worker: Worker, metrics: M
 def test_when_there_are_too_many_the_oldest_makes_room(address: str) -> None:
     idle = threads_of_ports()
     with ExitStack() as stack:
-        crowd = [stack.enter_context(connect(address)) for _ in range(MOST_CONNECTIONS)]
-        wait_until(lambda: threads_of_ports() == idle + MOST_CONNECTIONS)
+        crowd = [stack.enter_context(connect(address)) for _ in range(MAX_CONNECTIONS)]
+        wait_until(lambda: threads_of_ports() == idle + MAX_CONNECTIONS)
         with taking_less_than(2):
             assert ask(address, "/healthz")[0] == 200
-        assert threads_of_ports() <= idle + MOST_CONNECTIONS
+        assert threads_of_ports() <= idle + MAX_CONNECTIONS
         assert is_over(crowd[0], SECONDS)
         assert not any(is_over(connection) for connection in crowd[1:])
 

@@ -18,7 +18,7 @@ from duly.settings import Settings
 from duly.worker.runner import Worker
 from tests.support import actions
 from tests.support.conformance.tables import PARCEL, VISIT, Shape
-from tests.support.conformance.work import PACE, LawWork
+from tests.support.conformance.work import TUNING, LawWork
 from tests.support.forking import ForkedProgram
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import Program, wait_gone
@@ -36,18 +36,18 @@ def shape(request: pytest.FixtureRequest) -> Shape:
 def put(admin: Admin, shape: Shape, *notes: str) -> list[Any]:
     """Rows whose handlers do what the notes say; their keys."""
     statement = sql.SQL("insert into {} (note) values (%s) returning {}").format(
-        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+        sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key)
     )
     return [(admin.execute(statement, [note]).fetchone() or [None])[0] for note in notes]
 
 
 def rows(admin: Admin, shape: Shape) -> list[tuple[Any, ...]]:
     """State, note and starts of every row, in the order they were put."""
-    of = shape.of
-    columns = sql.SQL(", ").join(map(sql.Identifier, (of.state, "note", of.starts)))
-    order = sql.Identifier(of.due)
+    table = shape.table
+    columns = sql.SQL(", ").join(map(sql.Identifier, (table.state, "note", table.starts)))
+    order = sql.Identifier(table.due)
     return admin.execute(
-        sql.SQL("select {} from {} order by {}").format(columns, sql.Identifier(*of.table), order)
+        sql.SQL("select {} from {} order by {}").format(columns, sql.Identifier(*table.qualified_name), order)
     ).fetchall()
 
 
@@ -69,9 +69,9 @@ def all_ended(admin: Admin, shape: Shape) -> bool:
 
 
 @contextmanager
-def worker_process(dsn: str, shape: Shape, *pace: str, **environment: str) -> Generator[Program, None, None]:
+def worker_process(dsn: str, shape: Shape, *tuning: str, **environment: str) -> Generator[Program, None, None]:
     """A worker in a process of its own, about to work."""
-    arguments = (dsn, f"shape={shape}", *pace)
+    arguments = (dsn, f"shape={shape}", *tuning)
     with ForkedProgram("tests.support.conformance.worker", *arguments, **environment) as program:
         assert program.line() == "ready"
         yield program
@@ -83,9 +83,11 @@ def child_of(worker: Program) -> int:
 
 
 @asynccontextmanager
-async def working(dsn: str, shape: Shape, *, work: LawWork | None = None, **pace: Any) -> AsyncGenerator[Worker, None]:
+async def working(
+    dsn: str, shape: Shape, *, work: LawWork | None = None, **tuning: Any
+) -> AsyncGenerator[Worker, None]:
     """A worker in this process, stopped politely at the end."""
-    async with actions.working(dsn, work or LawWork(shape, **pace), DULY_WORKER_CHILDREN=2) as worker:
+    async with actions.working(dsn, work or LawWork(shape, **tuning), DULY_WORKER_CHILDREN=2) as worker:
         yield worker
 
 
@@ -132,12 +134,12 @@ create trigger refuse before update on {table} for each row when ({when}) execut
 
 def refuse(admin: Admin, shape: Shape, when: str, state: str) -> None:
     """From now on some change of some row fails with this SQLSTATE."""
-    admin.execute(REFUSAL.format(state=state, when=when, table=shape.of).encode())
+    admin.execute(REFUSAL.format(state=state, when=when, table=shape.table).encode())
 
 
 def relent(admin: Admin, shape: Shape) -> None:
     """Refuse nothing any more."""
-    admin.execute(f"drop trigger refuse on {shape.of}".encode())
+    admin.execute(f"drop trigger refuse on {shape.table}".encode())
 
 
 async def test_a_row_that_breaks_a_limit_of_the_server_fails_alone(shape: Shape, workers: str, admin: Admin) -> None:
@@ -163,7 +165,7 @@ async def test_a_row_that_somebody_else_is_at_is_settled_later_and_holds_up_nobo
 
 async def test_when_nothing_can_be_written_no_outcome_is_lost(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, *(f"say {nth}" for nth in range(20)))
-    refuse(admin, shape, f"new.{shape.of.state} = '{shape.end}'", "25006")
+    refuse(admin, shape, f"new.{shape.table.state} = '{shape.end}'", "25006")
     async with working(workers, shape) as worker:
         await until(admin, lambda: {row[2] for row in rows(admin, shape)} == {1})
         await until(admin, lambda: b'duly_database_errors_total{kind="' in worker.metrics.render())
@@ -193,7 +195,7 @@ async def test_a_childs_answer_is_data_and_cannot_act(workers: str, admin: Admin
 async def test_many_lapsed_rows_come_back_at_one_sweep_though_one_of_them_refuses(workers: str, admin: Admin) -> None:
     (bad, *_) = sorted(put(admin, PARCEL, *["say back"] * 300))
     async with await connect(workers) as connection:
-        assert len(await claim(connection, PARCEL.of, "gone", lease_seconds=30, most=300)) == 300
+        assert len(await claim(connection, PARCEL.table, "gone", lease_seconds=30, limit=300)) == 300
     let_lapse(admin, PARCEL)
     refuse(admin, PARCEL, f"new.id = '{bad}' and new.status = 'WAITING'", "23514")
     async with working(workers, PARCEL, sweep_seconds=3600.0):
@@ -204,23 +206,23 @@ async def test_a_row_that_refuses_to_be_claimed_keeps_no_other_waiting(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
     (bad, *_) = put(admin, shape, *["say done"] * 5)
-    is_bad = f"new.{shape.of.key}::text = '{bad}' and new.{shape.of.state}::text = '{shape.of.held}'"
+    is_bad = f"new.{shape.table.key}::text = '{bad}' and new.{shape.table.state}::text = '{shape.table.held}'"
     refuse(admin, shape, is_bad, "23514")
     async with working(workers, shape):
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 4)
         put(admin, shape, "say later")
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 5)
-    assert [row[0] for row in rows(admin, shape)].count(shape.of.ready) == 1
+    assert [row[0] for row in rows(admin, shape)].count(shape.table.ready) == 1
 
 
 async def test_a_row_that_cannot_be_read_keeps_no_other_waiting(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, *["say done"] * 5)
     long_ago = sql.SQL("update {} set {} = '-infinity' where {key} = (select min({key}::text)::{} from {})").format(
-        sql.Identifier(*shape.of.table),
-        sql.Identifier(shape.of.due),
-        sql.SQL(shape.of.key_type),  # type: ignore[arg-type]
-        sql.Identifier(*shape.of.table),
-        key=sql.Identifier(shape.of.key),
+        sql.Identifier(*shape.table.qualified_name),
+        sql.Identifier(shape.table.due),
+        sql.SQL(shape.table.key_type),  # type: ignore[arg-type]
+        sql.Identifier(*shape.table.qualified_name),
+        key=sql.Identifier(shape.table.key),
     )
     admin.execute(long_ago)
     async with working(workers, shape):
@@ -250,8 +252,10 @@ async def test_the_registry_says_who_works_and_who_went(shape: Shape, workers: s
         await until(admin, lambda: all_ended(admin, shape))
         here = admin.execute(asked).fetchall()
         assert worker.control.ready()
-    assert here == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): PACE.slots}, True)]
-    assert admin.execute(asked).fetchall() == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): PACE.slots}, False)]
+    assert here == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): TUNING.slots}, True)]
+    assert admin.execute(asked).fetchall() == [
+        (f"worker-{os.getpid()}", [str(shape)], {str(shape): TUNING.slots}, False)
+    ]
 
 
 async def test_a_worker_that_is_stopping_is_not_ready_while_its_last_row_runs(workers: str, admin: Admin) -> None:
@@ -266,10 +270,13 @@ async def test_a_worker_that_is_stopping_is_not_ready_while_its_last_row_runs(wo
 
 def let_lapse(admin: Admin, shape: Shape) -> None:
     """The lease of every row that is held is over."""
-    clock = shape.of.until or shape.of.since
+    clock = shape.table.until or shape.table.since
     assert clock
     statement = sql.SQL("update {} set {clock} = {clock} - interval '1 hour' where {} = {}").format(
-        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.state), shape.of.held, clock=sql.Identifier(clock)
+        sql.Identifier(*shape.table.qualified_name),
+        sql.Identifier(shape.table.state),
+        shape.table.held,
+        clock=sql.Identifier(clock),
     )
     admin.execute(statement)
 
@@ -277,8 +284,10 @@ def let_lapse(admin: Admin, shape: Shape) -> None:
 async def test_a_claim_under_way_at_the_stop_is_given_back(shape: Shape, laws: str, workers: str, admin: Admin) -> None:
     with worker_process(workers, shape, "lease_seconds=60") as worker, psycopg.connect(laws) as gate:
         worker.wait_for_error("worker started")
-        gate.execute(sql.SQL("lock table {} in exclusive mode").format(sql.Identifier(*shape.of.table)))
-        gate.execute(sql.SQL("insert into {} (note) values ('wait')").format(sql.Identifier(*shape.of.table)))
+        gate.execute(sql.SQL("lock table {} in exclusive mode").format(sql.Identifier(*shape.table.qualified_name)))
+        gate.execute(
+            sql.SQL("insert into {} (note) values ('wait')").format(sql.Identifier(*shape.table.qualified_name))
+        )
         wait_until_blocked(laws)
         worker.process.send_signal(signal.SIGTERM)
         worker.wait_for_error("stopping")

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.posts.legacy import BATCH, LONGEST_LINE
-from duly.apps.posts.model import LONGEST_CAPTION
+from duly.apps.posts.legacy import BATCH, MAX_LINE_LENGTH
+from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.db.migrations import Names
 from tests.fast.cli.test_posts import V1, admin, api, claim, cli, database, image, posts, worker, write
 from tests.support.command_line import CommandLine
@@ -198,11 +198,11 @@ BAD: dict[str, tuple[object, str]] = {
     "a text": ("anna", "must be an object"),
     "null": (None, "must be an object"),
     "a NUL": ({**V1, "content": "a\0b"}, "NUL"),
-    "a caption too long": ({**V1, "content": "x" * (LONGEST_CAPTION + 1)}, "caption: has 2201"),
+    "a caption too long": ({**V1, "content": "x" * (MAX_CAPTION_LENGTH + 1)}, "caption: has 2201"),
     "levels without end": (b"[" * 100_000 + b"\n", "is not JSON"),
     "more than a mebibyte": ({**V1, "content": "x" * 1_100_000}, "limit of 1048576 bytes"),
     "a huge line": (
-        json.dumps({**V1, "big": "x" * 3 * LONGEST_LINE}).encode() + b"\n",
+        json.dumps({**V1, "big": "x" * 3 * MAX_LINE_LENGTH}).encode() + b"\n",
         "bytes; a document has at most",
     ),
     "what only the database refuses": ({**V1, "imageUrl": "x" * 3000}, "breaks the rule ck_posts__image_url"),

@@ -16,7 +16,7 @@ import pytest
 
 from duly.db.embedded import EmbeddedServer
 from duly.db.embedded.plan import make_plan
-from duly.db.embedded.supervisor import LARGEST_LOG_BYTES
+from duly.db.embedded.supervisor import MAX_LOG_BYTES
 from duly.errors import Unavailable
 from tests.support import use_server
 from tests.support.postmaster import postmaster_of
@@ -215,12 +215,12 @@ def test_the_log_is_rotated_while_the_server_runs_and_its_total_is_limited(embed
     with psycopg.connect(embedded.dsn(), autocommit=True) as connection:
         for _ in range(3):
             connection.execute("do $$ begin for n in 1..110 loop raise log '%', repeat('x', 100000); end loop; end $$")
-            wait_until(lambda: embedded.plan.log.stat().st_size < LARGEST_LOG_BYTES)
+            wait_until(lambda: embedded.plan.log.stat().st_size < MAX_LOG_BYTES)
         connection.execute("do $$ begin raise log 'still written'; end $$")
     assert "still written" in embedded.plan.log.read_text()
     assert old.stat().st_mode & 0o777 == 0o600
     files = [embedded.plan.log, *embedded.plan.home.glob("postgres.log.*")]
-    assert sum(file.stat().st_size for file in files) <= 2 * LARGEST_LOG_BYTES
+    assert sum(file.stat().st_size for file in files) <= 2 * MAX_LOG_BYTES
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

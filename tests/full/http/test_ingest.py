@@ -2,7 +2,7 @@
 
 import httpx2
 
-from duly.storage.photo import LARGEST_PHOTO_BYTES
+from duly.storage.photo import MAX_PHOTO_BYTES
 from tests.fast.http.test_ingest import (
     DAY,
     MORNING,
@@ -35,8 +35,8 @@ __all__ = ["anna", "database", "house", "quiet"]
 def test_an_image_of_just_so_many_bytes_is_looked_at_and_a_larger_one_is_not(quiet: httpx2.Client) -> None:
     key = made(quiet.post(SESSIONS))["id"]
     jpeg = picture("JPEG")
-    added(send(quiet, key, jpeg + bytes(LARGEST_PHOTO_BYTES - len(jpeg))))  # whatever follows the picture
-    for size in (LARGEST_PHOTO_BYTES + 1, LARGEST_PHOTO_BYTES + 100_000):
+    added(send(quiet, key, jpeg + bytes(MAX_PHOTO_BYTES - len(jpeg))))  # whatever follows the picture
+    for size in (MAX_PHOTO_BYTES + 1, MAX_PHOTO_BYTES + 100_000):
         problem(send(quiet, key, jpeg + bytes(size - len(jpeg))), 413, "TOO_LARGE")
     huge = picture(size=(7000, 6000))
     assert "million pixels" in problem(send(quiet, key, huge), 422, "INVALID_ARGUMENT")

@@ -11,7 +11,7 @@ import psycopg
 
 from duly.db.admin import drop_database
 from duly.http.problems import MEDIA_TYPE
-from duly.http.request_limits import LARGEST_BODY_BYTES
+from duly.http.request_limits import MAX_BODY_BYTES
 from duly.settings import parse_address
 from duly.testing import TestDatabases
 from tests.fast.http.test_jobs import admin, api, database, jobs, made, quiet, refused
@@ -45,8 +45,8 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(quiet: http
     connection = HTTPConnection(quiet.base_url.host, quiet.base_url.port or 80, timeout=SECONDS)
     with closing(connection):
         connection.putrequest("POST", "/v1/jobs")
-        connection.putheader("Content-Length", str(LARGEST_BODY_BYTES + 1))
+        connection.putheader("Content-Length", str(MAX_BODY_BYTES + 1))
         connection.endheaders()
         answer = connection.getresponse()
         assert (answer.status, answer.headers["content-type"]) == (413, MEDIA_TYPE)
-        assert str(LARGEST_BODY_BYTES) in json.loads(answer.read())["detail"]
+        assert str(MAX_BODY_BYTES) in json.loads(answer.read())["detail"]

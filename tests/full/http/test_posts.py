@@ -14,10 +14,10 @@ from psycopg import sql
 
 from duly.db.admin import drop_database
 from duly.errors import Unavailable
-from duly.http.request_limits import LARGEST_BODY_BYTES
+from duly.http.request_limits import MAX_BODY_BYTES
 from duly.settings import parse_address
 from duly.storage import Objects
-from duly.storage.photo import LARGEST_PHOTO_BYTES
+from duly.storage.photo import MAX_PHOTO_BYTES
 from duly.testing import TestDatabases
 from tests.fast.http.test_posts import (
     AS_JSON,
@@ -121,7 +121,7 @@ def test_every_request_is_counted_however_it_ended(house: House, anna: httpx2.Cl
     anna.post(INTENT, content=b"\xff", headers=AS_JSON)
     house.nobody().post(INTENT, json=body)
     house.person("bo", ["posts:read"]).post(INTENT, json=body)
-    announced(anna, INTENT, LARGEST_BODY_BYTES + 1)
+    announced(anna, INTENT, MAX_BODY_BYTES + 1)
     house.stack.close()
     assert counts_of(house) == {
         "UNEXPECTED": 1,
@@ -164,9 +164,9 @@ def test_requests_that_no_database_answered_are_counted_when_it_is_back(house: H
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_comes_or_cut_off(quiet: httpx2.Client) -> None:
-    answer = announced(quiet, INTENT, LARGEST_BODY_BYTES + 1)
-    assert str(LARGEST_BODY_BYTES) in refused(answer, 413, "TOO_LARGE")
-    answer = quiet.post(INTENT, content=parts_of(2 * LARGEST_BODY_BYTES), headers=AS_JSON)
+    answer = announced(quiet, INTENT, MAX_BODY_BYTES + 1)
+    assert str(MAX_BODY_BYTES) in refused(answer, 413, "TOO_LARGE")
+    answer = quiet.post(INTENT, content=parts_of(2 * MAX_BODY_BYTES), headers=AS_JSON)
     assert "transfer-encoding" in answer.request.headers
     refused(answer, 413, "TOO_LARGE")
 
@@ -217,6 +217,6 @@ def speaking(person: httpx2.Client, body: bytes, length: int | None = None) -> s
 
 def test_an_image_that_is_too_large_is_refused_before_it_comes_or_cut_off(quiet: httpx2.Client) -> None:
     path = "/v1/posts/images"
-    assert str(LARGEST_PHOTO_BYTES) in problem(announced(quiet, path, LARGEST_PHOTO_BYTES + 1), 413, "TOO_LARGE")
-    answer = quiet.post(path, content=parts_of(LARGEST_PHOTO_BYTES + 2 * 1024**2))
+    assert str(MAX_PHOTO_BYTES) in problem(announced(quiet, path, MAX_PHOTO_BYTES + 1), 413, "TOO_LARGE")
+    answer = quiet.post(path, content=parts_of(MAX_PHOTO_BYTES + 2 * 1024**2))
     problem(answer, 413, "TOO_LARGE")

@@ -11,7 +11,7 @@ from icalendar import Calendar
 
 from duly.apps.ingest.model import KnownDay
 from duly.apps.ingest.service import list_days
-from duly.apps.scheduler.calendar import MOST_EVENTS, MOST_PAST_EVENTS, Appointment, coming_firings
+from duly.apps.scheduler.calendar import MAX_EVENTS, MAX_PAST_EVENTS, Appointment, coming_firings
 from duly.apps.scheduler.model import RunStatus
 from duly.http.calendar import feed_of
 from duly.testing import move_clock
@@ -81,10 +81,10 @@ def test_a_calendar_is_not_read_without_end(house: House, anna: httpx2.Client) -
 
 def test_the_soonest_come_first_whosever_they_are_and_never_more_than_there_is_room_for() -> None:
     often = [plan_of(nth, "cron: * * * * *") for nth in range(1, 40)]
-    runs = [run_of(f"p{nth}", NOON - timedelta(minutes=nth), RunStatus.CONFIRMED, key=1) for nth in range(MOST_EVENTS)]
+    runs = [run_of(f"p{nth}", NOON - timedelta(minutes=nth), RunStatus.CONFIRMED, key=1) for nth in range(MAX_EVENTS)]
     events = events_of(feed_of([*often, plan_of(99, "cron: 5 12 * * *")], runs, [], NOON))
-    assert len(events) == MOST_EVENTS
-    assert sum(name.startswith("schedule-1-p") for name in events) == MOST_PAST_EVENTS
+    assert len(events) == MAX_EVENTS
+    assert sum(name.startswith("schedule-1-p") for name in events) == MAX_PAST_EVENTS
     assert "schedule-99-2026-11-16@duly" in events
     starts = [event["DTSTART"].dt for event in events.values()]
     assert starts == sorted(starts)
@@ -95,11 +95,11 @@ def test_of_more_events_than_there_is_room_for_the_farthest_in_time_leave_whatev
     shifts = [Appointment(f"day-{at:%Y%m%d%H}@duly", at, at + timedelta(hours=1), "Anna", "", NOON) for at in hours]
     past = [run_of(f"p{nth}", NOON - timedelta(days=nth, minutes=1)) for nth in range(1, 29)]
     events = events_of(feed_of([plan_of(7)], past, shifts, NOON))
-    assert len(events) == MOST_EVENTS
+    assert len(events) == MAX_EVENTS
     distances = sorted(abs(event["DTSTART"].dt - NOON) for event in events.values())
     everything = [*hours, *(run.scheduled_at for run in past)]
-    everything += [each.scheduled_at for each in coming_firings([plan_of(7)], past, NOON, MOST_EVENTS)]
-    assert distances == sorted(abs(at - NOON) for at in everything)[:MOST_EVENTS]
+    everything += [each.scheduled_at for each in coming_firings([plan_of(7)], past, NOON, MAX_EVENTS)]
+    assert distances == sorted(abs(at - NOON) for at in everything)[:MAX_EVENTS]
     assert {name.split("-")[0] for name in events} == {"schedule", "day"}
     assert "schedule-7-2026-11-16@duly" in events
 
@@ -121,6 +121,6 @@ def test_days_that_a_calendar_has_no_room_for_are_not_read(
     know_days(house, 42, json.dumps(shifts), *(NOON.date() + timedelta(days=nth) for nth in range(-40, 101)))
     reader, url = subscribed(house, anna)
     events = feed(reader.get(url))
-    assert len(events) == MOST_EVENTS
+    assert len(events) == MAX_EVENTS
     assert max(abs(event.start - NOON) for event in events.values()) <= timedelta(days=2, hours=12)
     assert len(read) <= 28

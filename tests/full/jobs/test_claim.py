@@ -23,7 +23,7 @@ async def test_a_limit_is_never_exceeded_though_eight_claimers_race(jobs: JobAct
         nonlocal most_at_once
         async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
             while jobs.columns("status").count("queued"):
-                leases = await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, most=3)
+                leases = await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, limit=3)
                 most_at_once = max(most_at_once, jobs.columns("status").count("running"))
                 if leases:
                     await repository.done(connection, leases, [None] * len(leases))
@@ -40,9 +40,9 @@ def most_at_once_by_log(admin: Admin) -> int:
         "select max(running) from (select sum(case next_status when 'running' then 1 else -1 end)"
         " over (order by ts, next_status) as running from ledger.job_event where seq > 1) as told"
     )
-    (most,) = admin.execute(asked).fetchone() or (None,)
-    assert isinstance(most, int)
-    return most
+    (limit,) = admin.execute(asked).fetchone() or (None,)
+    assert isinstance(limit, int)
+    return limit
 
 
 def put_in_the_way(admin: Admin, rows: int) -> None:

@@ -10,7 +10,7 @@ import duly
 from duly.db import pool
 from duly.errors import Misconfigured
 from duly.jobs.work import JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.settings import Settings
 from duly.worker.connections import share_out
 from duly.worker.runner import Worker
@@ -19,7 +19,7 @@ from tests.support.actions import working
 from tests.support.jobs.actions import JobActions
 from tests.support.processes import Program
 
-PACE = Pace(lease_seconds=30, heartbeat_seconds=0.1, poll_seconds=0.05, sweep_seconds=0.1)
+TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.1, poll_seconds=0.05, sweep_seconds=0.1)
 OPEN = "select count(*) from pg_stat_activity where datname = current_database() and usename = 'duly_worker'"
 JOBS = 80
 POOL_SIZE = 5
@@ -54,7 +54,7 @@ async def test_a_worker_with_eighty_jobs_holds_no_more_connections_than_it_may(j
     jobs.enqueue("hold", rows=JOBS // 2)
     jobs.enqueue("hold_async", rows=JOBS // 2)
     seen: list[int] = []
-    async with working(dsn, JobWork(app.handlers(), PACE), DULY_POOL_SIZE=POOL_SIZE):
+    async with working(dsn, JobWork(app.handlers(), TUNING), DULY_POOL_SIZE=POOL_SIZE):
 
         def all_done() -> bool:
             seen.append(jobs.one(OPEN) - before)
@@ -99,7 +99,7 @@ async def test_who_waits_too_long_for_a_connection_is_told_which_setting_it_is(
     gate.clear()
     jobs.enqueue("wait", rows=2, max_attempts=1)
     failed = "select last_error_code, last_error_message from ledger.job where last_error_code is not null"
-    async with working(dsn, JobWork(app.handlers(), PACE), DULY_POOL_SIZE=POOL_SIZE):
+    async with working(dsn, JobWork(app.handlers(), TUNING), DULY_POOL_SIZE=POOL_SIZE):
         await jobs.until(lambda: bool(jobs.rows(failed)))
         gate.set()
         await jobs.until(lambda: all(jobs.columns("finished_at")))
@@ -110,13 +110,13 @@ async def test_who_waits_too_long_for_a_connection_is_told_which_setting_it_is(
 
 @pytest.mark.parametrize("pool_size", [5, 6, 7, 10, 20, 200])
 def test_the_shares_of_a_worker_are_what_it_may_hold(pool_size: int) -> None:
-    shares = share_out(pool_size, [JobWork(app.handlers(), PACE)])
+    shares = share_out(pool_size, [JobWork(app.handlers(), TUNING)])
     assert shares.total == pool_size
     assert min(shares.control, shares.loop, shares.threads) >= 1
-    alone = share_out(pool_size, [JobWork([hold_async.handler], PACE)])
+    alone = share_out(pool_size, [JobWork([hold_async.handler], TUNING)])
     assert (alone.total, alone.threads) == (pool_size, 0)
 
 
 async def test_a_worker_that_may_hold_too_few_is_refused(dsn: str) -> None:
     with pytest.raises(Misconfigured, match="DULY_POOL_SIZE=4 is too small for this worker, which needs 5"):
-        await Worker([JobWork(app.handlers(), PACE)], Settings(DULY_POOL_SIZE=4), dsn=dsn).run(once=True)  # type: ignore[call-arg]
+        await Worker([JobWork(app.handlers(), TUNING)], Settings(DULY_POOL_SIZE=4), dsn=dsn).run(once=True)  # type: ignore[call-arg]

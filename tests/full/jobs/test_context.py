@@ -8,7 +8,7 @@ import pytest
 from duly.db.pool import open_pool
 from duly.errors import LeaseLost
 from duly.jobs.work import JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.settings import Settings
 from duly.worker.runner import Worker
 from tests.fast.jobs.test_context import Admin, held, worker_dsn
@@ -16,13 +16,13 @@ from tests.support.jobs.actions import ORG, OTHER_ORG, JobActions
 from tests.support.shop import app
 
 __all__ = ["worker_dsn"]
-PACE = Pace(poll_seconds=0.1, sweep_seconds=1)
+TUNING = Tuning(poll_seconds=0.1, sweep_seconds=1)
 
 
 async def work_once(dsn: str, times: int = 1) -> None:
     """So many cycles of a worker."""
     for _ in range(times):
-        await Worker([JobWork(app.handlers(), PACE)], Settings(), dsn=dsn).run(once=True)
+        await Worker([JobWork(app.handlers(), TUNING)], Settings(), dsn=dsn).run(once=True)
 
 
 def book(admin: Admin) -> list[Any]:

@@ -12,7 +12,7 @@ __all__ = ["pool"]
 SEEDS = range(5, 80)
 MET = {
     *("due", "locked", "behind_others", "slots_taken", "no_worker"),
-    *("not_handled", "limit_reached", "lapsed", "holder_gone"),
+    *("not_handled", "limit_reached", "expired", "holder_gone"),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from duly.jobs.work import JobWork
 from duly.outcomes import Failed, GiveUp
-from tests.fast.jobs.test_failures import OUR_FILES, PACE, failures, last_detail, work_once
+from tests.fast.jobs.test_failures import OUR_FILES, TUNING, failures, last_detail, work_once
 from tests.support.actions import working
 from tests.support.jobs.actions import JobActions
 from tests.support.mishaps import app
@@ -26,7 +26,7 @@ def lines() -> Generator[io.StringIO, None, None]:
 async def test_a_child_process_hands_over_its_traceback(jobs: JobActions, dsn: str, lines: io.StringIO) -> None:
     told: list[BaseException] = []
     jobs.enqueue("price_alone", max_attempts=1)
-    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[lambda _, error: told.append(error)]))
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, error: told.append(error)]))
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")]
     trace = last_detail(jobs)["traceback"]
     for words in ("KeyError: 'sku'", "in price_order", "RuntimeError: could not price order 7", "anna:***@db"):
@@ -42,7 +42,7 @@ async def test_a_child_process_hands_over_its_traceback(jobs: JobActions, dsn: s
 async def test_an_outcome_may_be_raised_in_a_child_process(jobs: JobActions, dsn: str) -> None:
     told: list[BaseException] = []
     jobs.enqueue("raises_alone", max_attempts=3)
-    await work_once(dsn, JobWork(app.handlers(), PACE, on_failure=[lambda _, error: told.append(error)]))
+    await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, error: told.append(error)]))
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "CARD_DECLINED")]
     assert told == [GiveUp("CARD_DECLINED", "no money")]
     assert "in raises_alone" in last_detail(jobs)["traceback"]
@@ -69,7 +69,7 @@ async def test_a_child_process_that_is_stopped_at_shutdown_costs_no_start(
 ) -> None:
     flag = tmp_path / "flag"
     jobs.enqueue("reindex_alone", payload={"flag": str(flag)})
-    async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=0):
+    async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=0):
         await jobs.until(flag.exists)
     assert jobs.columns("status", "starts", "last_error_code") == [("queued", 0, None)]
     jobs.verify()

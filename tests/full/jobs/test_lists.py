@@ -108,7 +108,7 @@ async def test_c3_two_tenants_through_one_connection_of_our_pool_never_meet(jobs
     orgs, keys = (ORG, OTHER_ORG, uuid4()), (*theirs[ORG], *theirs[OTHER_ORG])
     for nth in range(120):
         org, key = orgs[nth * 7 % 5 % 3], keys[nth * 11 % 13 % 8]
-        found = {job.id for job in (await service.list_jobs(pool, org, most=1 + nth % 9)).items}
+        found = {job.id for job in (await service.list_jobs(pool, org, limit=1 + nth % 9)).items}
         assert found <= theirs.get(org, set())
         is_ours = key in theirs.get(org, set())
         for ask in (service.get_job(pool, org, key), service.list_events(pool, org, key)):

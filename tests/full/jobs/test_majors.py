@@ -15,7 +15,7 @@ from duly.jobs.model import DeadLetters, Kind, Request, Status
 from tests.support.jobs.actions import KIND, LEASE, ORG, Admin, JobActions
 
 PLACE = re.compile(r"%\((\w+)\)[sb]")
-SETTLING = ("done", "put_back", "mark_failed", "after_failure", "mark_lapsed")
+SETTLING = ("done", "put_back", "mark_failed", "after_failure", "mark_expired")
 VALUES = {
     "owners": "array_fill('worker-1/token'::text, array[500])",
     "results": "array_fill(null::jsonb, array[500])",
@@ -83,7 +83,7 @@ def plan_of(admin: Admin, name: str, keys: list[UUID]) -> str:
     names = list(dict.fromkeys(PLACE.findall(text)))
     numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text)
     given = VALUES | {"keys": "array[" + ", ".join(f"'{key}'" for key in keys) + "]::uuid[]"}
-    if name == "mark_lapsed":
+    if name == "mark_expired":
         given["keys"] = "null"
     admin.execute(f"prepare asked ({', '.join(TYPES[each] for each in names)}) as {numbered}".encode())
     lines = admin.execute(f"explain (costs off) execute asked ({', '.join(given[each] for each in names)})".encode())

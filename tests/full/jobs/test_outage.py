@@ -15,7 +15,7 @@ import pytest
 from psycopg import sql
 
 from duly.jobs.work import JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.worker.control import TICK_SECONDS
 from duly.worker.health import open_port
 from duly.worker.outage import LOST_SECONDS
@@ -28,7 +28,7 @@ from tests.support.mishaps import BEGAN, GO_ON, app
 from tests.support.outbox.said import lines_of_log
 from tests.support.proxy import Proxy
 
-PACE = Pace(lease_seconds=60, heartbeat_seconds=0.5, poll_seconds=0.5, sweep_seconds=0.5)
+TUNING = Tuning(lease_seconds=60, heartbeat_seconds=0.5, poll_seconds=0.5, sweep_seconds=0.5)
 READY_SECONDS = 5.0
 ALLOW = "alter database {} allow_connections {}"
 CLAIM_WAITS = "select from pg_locks where relation = 'ledger.job_limit'::regclass and not granted"
@@ -82,7 +82,7 @@ async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
 ) -> None:
     monkeypatch.setattr("duly.worker.listener.QUIET_SECONDS", READY_SECONDS)  # the outage is longer than that
     with quiet_pools(), Proxy(dsn) as proxy, lines_of_log("info") as lines:
-        async with working(proxy.address, JobWork(app.handlers(), PACE)) as worker:
+        async with working(proxy.address, JobWork(app.handlers(), TUNING)) as worker:
             await jobs.until(worker.control.ready)
             assert ask_ready(worker)[0] == 200
             before = len(lines_about_it(lines))
@@ -99,7 +99,7 @@ async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
                 if way == "refused":
                     assert "not currently accepting connections" in ask_ready(worker)[1]["reason"]
             await jobs.until(worker.control.ready)
-            assert worker.control.about()["kinds"] == {"ledger": {"busy": 0, "slots": PACE.slots}}
+            assert worker.control.about()["kinds"] == {"ledger": {"busy": 0, "slots": TUNING.slots}}
         lost, back, *rest = lines_about_it(lines)[before:]
     assert (lost["event"], lost["level"]) == ("the database does not answer; trying until it is back", "warning")
     assert (back["event"], back["level"]) == ("the database is back", "info")
@@ -120,7 +120,7 @@ def test_a_worker_process_says_it_once_and_its_pools_say_nothing(jobs: JobAction
 
 
 async def test_a_worker_that_has_nothing_to_ask_asks_all_the_same_and_stays_ready(jobs: JobActions, dsn: str) -> None:
-    seldom = Pace(lease_seconds=600, heartbeat_seconds=None, poll_seconds=600, sweep_seconds=600)
+    seldom = Tuning(lease_seconds=600, heartbeat_seconds=None, poll_seconds=600, sweep_seconds=600)
     with lines_of_log("info") as lines:
         async with working(dsn, JobWork(app.handlers(), seldom)) as worker:
             await jobs.until(worker.control.ready)
@@ -134,14 +134,14 @@ async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions,
     BEGAN.clear()
     GO_ON.set()
     jobs.enqueue("reindex")
-    async with working(dsn, JobWork(app.handlers(), PACE), stop_seconds=0) as worker:
+    async with working(dsn, JobWork(app.handlers(), TUNING), stop_seconds=0) as worker:
         assert await asyncio.to_thread(BEGAN.wait, 30)
         with psycopg.connect(jobs.admin.info.dsn) as gate:
             gate.execute("lock table ledger.job_limit in access exclusive mode")
             (lanes,) = worker.control.lanes
             await jobs.until(lambda: bool(gate.execute(CLAIM_WAITS).fetchall()))
             assert lanes.busy > 1
-            assert worker.control.about()["kinds"] == {"ledger": {"busy": 1, "slots": PACE.slots}}
+            assert worker.control.about()["kinds"] == {"ledger": {"busy": 1, "slots": TUNING.slots}}
             looked_at = worker.control.ticked_at
             await jobs.until(lambda: worker.control.ticked_at > looked_at + 2 * TICK_SECONDS)
             assert b'duly_busy{kind="ledger"} 1.0' in worker.metrics.render()

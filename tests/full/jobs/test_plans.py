@@ -81,7 +81,7 @@ async def enqueue_and_claim(jobs: JobActions, watched: Watched) -> Sequence[Leas
     """Have a batch of jobs running."""
     await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(BATCH)])
     leases = await watched.run(
-        "claim", lambda it: repository.claim(it, "worker-1", [KIND], lease_seconds=LEASE, most=BATCH)
+        "claim", lambda it: repository.claim(it, "worker-1", [KIND], lease_seconds=LEASE, limit=BATCH)
     )
     assert len(leases) == BATCH
     return leases
@@ -106,7 +106,7 @@ async def test_what_a_worker_does_is_linear_in_the_batch_on_a_table_analysed_whi
     await watched.run("mark_failed", lambda it: repository.failed(it, leases, codes, texts))
     leases = await enqueue_and_claim(jobs, watched)
     jobs.advance_clock(LEASE + 1)
-    assert await watched.run("sweep", lambda it: repository.sweep(it, most=BATCH)) == BATCH
+    assert await watched.run("sweep", lambda it: repository.sweep(it, limit=BATCH)) == BATCH
 
 
 async def test_a_session_that_began_on_an_empty_table_enqueues_as_quickly_on_a_full_one(

@@ -122,6 +122,6 @@ async def blocks_while_draining(jobs: JobActions, admin: Admin, rows: int) -> tu
         old.execute("set transaction isolation level repeatable read")
         old.execute("select count(*) from ledger.job")  # from here on nothing that dies may be cleared away
         (fresh,) = blocks_of_claims(address, [None])
-        floor = await drain(jobs.worker, most=rows)
+        floor = await drain(jobs.worker, limit=rows)
         above, without = blocks_of_claims(address, [floor, None])
     return fresh, above, without

@@ -166,11 +166,11 @@ class Story(RuleBasedStateMachine):
             self.enqueue(kind, None, 0, 0, 0, 2, 30)
 
     @precondition(lambda self: self.has_room())
-    @rule(kind=which, key=keys, body=bodies, delay=delays, priority=st.integers(-1, 1), most=st.integers(1, 3),
+    @rule(kind=which, key=keys, body=bodies, delay=delays, priority=st.integers(-1, 1), limit=st.integers(1, 3),
           days=st.sampled_from((1, 30)))  # fmt: skip
-    def enqueue(self, kind: int, key: str | None, body: int, delay: int, priority: int, most: int, days: int) -> None:
+    def enqueue(self, kind: int, key: str | None, body: int, delay: int, priority: int, limit: int, days: int) -> None:
         """Ask for a job: a new one, the one that the same request made, or a refusal."""
-        request = self.request(kind, delay, Options(priority, most, retain_seconds=days * DAY * TICK_SECONDS))
+        request = self.request(kind, delay, Options(priority, limit, retain_seconds=days * DAY * TICK_SECONDS))
         asked, known = (request.type, request.queue, body, delay), self.book.find_key(key)
         asking = partial(repository.enqueue, request=replace(request, key=key, payload={"n": body}))
         if known and known.asked != asked:
@@ -224,13 +224,13 @@ class Story(RuleBasedStateMachine):
 
     # Holding ----------------------------------------------------------------------------------------------------------
 
-    @rule(kind=which, most=st.integers(1, 3), worker=st.integers(1, 3), ticks=st.sampled_from((1, 3)))
-    def claim_a_few(self, kind: int, most: int, worker: int, ticks: int) -> None:
+    @rule(kind=which, limit=st.integers(1, 3), worker=st.integers(1, 3), ticks=st.sampled_from((1, 3)))
+    def claim_a_few(self, kind: int, limit: int, worker: int, ticks: int) -> None:
         """A worker takes the first of one kind."""
         worthwhile = [each for each in KINDS if self.book.due_of(each)] or KINDS
         one = worthwhile[kind % len(worthwhile)]
-        expected = self.book.first_of(one, most)
-        self.claim([one], max(most, len(expected)), worker, ticks, expected)
+        expected = self.book.first_of(one, limit)
+        self.claim([one], max(limit, len(expected)), worker, ticks, expected)
 
     @rule(kinds=some, worker=st.integers(1, 3), ticks=st.sampled_from((1, 3)))
     def claim_all(self, kinds: list[int], worker: int, ticks: int) -> None:
@@ -238,11 +238,11 @@ class Story(RuleBasedStateMachine):
         several = [KINDS[kind] for kind in sorted({kind % len(KINDS) for kind in kinds})]
         self.claim(several, 100, worker, ticks, [paper for kind in several for paper in self.book.due_of(kind)])
 
-    def claim(self, kinds: Sequence[Kind], most: int, worker: int, ticks: int, expected: Sequence[Paper]) -> None:
+    def claim(self, kinds: Sequence[Kind], limit: int, worker: int, ticks: int, expected: Sequence[Paper]) -> None:
         """Exactly these are taken."""
         lease_seconds = ticks * TICK_SECONDS
         leases = self.as_worker(
-            lambda c: repository.claim(c, f"worker-{worker}", kinds, lease_seconds=lease_seconds, most=most)
+            lambda c: repository.claim(c, f"worker-{worker}", kinds, lease_seconds=lease_seconds, limit=limit)
         )
         assert {lease.key for lease in leases} == {paper.id for paper in expected}
         assert len(leases) == len(expected)
@@ -257,7 +257,7 @@ class Story(RuleBasedStateMachine):
         """Leases that are held and not over are renewed, the others are lost; wishes to cancel are heard."""
         leases = self.some_leases(places)
         renewal = self.as_worker(lambda c: renew(c, leases, lease_seconds=ticks * TICK_SECONDS))
-        over = {paper.id for paper in self.book.lapsed()}
+        over = {paper.id for paper in self.book.expired()}
         kept = {lease.claim for lease in leases if self.book.holds(*lease.claim) and lease.key not in over}
         assert (renewal.renewed, renewal.lost) == (kept, {lease.claim for lease in leases} - kept)
         assert renewal.cancelled == {claim for claim in kept if self.book.get(claim[0]).is_to_stop}
@@ -341,15 +341,15 @@ class Story(RuleBasedStateMachine):
         """A holder is gone, and nobody remembers its lease."""
         self.leases.pop(place % len(self.leases))
 
-    @precondition(lambda self: bool(self.book.lapsed()) or self.is_seldom())
+    @precondition(lambda self: bool(self.book.expired()) or self.is_seldom())
     @rule()
     def sweep(self) -> None:
         """All that lapsed is taken from its holders, and nothing else."""
-        lapsed = self.book.lapsed()
-        assert self.as_worker(repository.sweep) == len(lapsed)
-        for paper in lapsed:
+        expired = self.book.expired()
+        assert self.as_worker(repository.sweep) == len(expired)
+        for paper in expired:
             self.book.lapse(paper)
-        self.wait_out(lapsed)
+        self.wait_out(expired)
 
     # Steering ---------------------------------------------------------------------------------------------------------
 
@@ -371,15 +371,15 @@ class Story(RuleBasedStateMachine):
         self.book.redrive(expected)
 
     @precondition(lambda self: bool(self.book.dead()) or self.is_seldom())
-    @rule(kind=st.none() | which, most=st.integers(1, 3))
-    def redrive(self, kind: int | None, most: int) -> None:
+    @rule(kind=st.none() | which, limit=st.integers(1, 3))
+    def redrive(self, kind: int | None, limit: int) -> None:
         """The oldest so many dead letters of a kind, or of any."""
         queue, type_ = (None, None) if kind is None else KINDS[kind % len(KINDS)]
         matching = [paper for paper in self.book.dead() if kind is None or paper.kind == (queue, type_)]
         filter_ = DeadLetters(self.org, type=type_, queue=queue)
-        answer = self.as_user(lambda c: repository.redrive(c, filter_, "anna", most))
-        assert set(answer) == {paper.id for paper in matching[:most]}
-        self.book.redrive(matching[:most])
+        answer = self.as_user(lambda c: repository.redrive(c, filter_, "anna", limit))
+        assert set(answer) == {paper.id for paper in matching[:limit]}
+        self.book.redrive(matching[:limit])
 
     @precondition(lambda self: len(self.book.paused) < 2)
     @rule(place=st.integers(0, len(PAUSES) - 1))
@@ -412,7 +412,9 @@ class Story(RuleBasedStateMachine):
         if days:
             self.wait(days * DAY)
         gone = self.book.retain()
-        assert self.as_worker(partial(repository.retain, most=10_000)) >= len(gone)  # other stories' jobs leave as well
+        assert self.as_worker(partial(repository.retain, limit=10_000)) >= len(
+            gone
+        )  # other stories' jobs leave as well
 
     # What must hold ---------------------------------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ def test_it_takes_a_bounded_batch_the_oldest_first(admin: Admin, worker: Admin) 
         fail(admin, recipient)
         move_clock(admin, 1)
     move_clock(admin, 31 * DAY)
-    assert retain(worker, most=2) == (2, 4)
+    assert retain(worker, limit=2) == (2, 4)
     assert left(admin) == ["ben", "dora", "eric"]
-    assert retain(worker, most=2) == (2, 4)
+    assert retain(worker, limit=2) == (2, 4)
     assert left(admin) == ["dora"]
-    assert retain(worker, most=2) == (1, 2)
-    assert retain(worker, most=2) == (0, 0)
+    assert retain(worker, limit=2) == (1, 2)
+    assert retain(worker, limit=2) == (0, 0)

@@ -5,7 +5,7 @@ from typing import Any
 from psycopg.conninfo import make_conninfo
 
 from duly.jobs.work import Context, JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.outcomes import Later
 from duly.settings import Settings
 from duly.worker.runner import Worker
@@ -40,7 +40,7 @@ async def test_a_worker_performs_them_and_the_ledger_says_how(admin: Admin, aske
     await asker.ask(stumble, until=9)
     await asker.ask(snooze)
     await asker.ask(alone, word="all")
-    work = JobWork(app.handlers(), Pace(lease_seconds=30, heartbeat_seconds=5, poll_seconds=0.1, sweep_seconds=1))
+    work = JobWork(app.handlers(), Tuning(lease_seconds=30, heartbeat_seconds=5, poll_seconds=0.1, sweep_seconds=1))
     worker_dsn = make_conninfo(admin.info.dsn, user="duly_worker")
     seen: list[tuple[Any, ...]] = []
     for _ in range(3):  # one cycle for each time that the stumbling ones are tried

@@ -5,7 +5,7 @@ import json
 import pytest
 from psycopg.types.json import Jsonb
 
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from tests.fast.jobs.test_worker import all_finished, job_work
 from tests.support.actions import working
 from tests.support.jobs.actions import ORG, JobActions
@@ -39,9 +39,9 @@ async def test_children_that_end_badly_are_dead_letters_and_neighbours_do_not_no
 async def test_a_burst_behind_a_floor_is_all_done(jobs: JobActions, dsn: str) -> None:
     payloads = [Jsonb({"name": "a"})] * 500
     jobs.admin.execute("select count(*) from ledger.enqueue_many(%s, 'order', %s)", [ORG, payloads])
-    pace = Pace(poll_seconds=0.1, slots=20, batch=20)
+    tuning = Tuning(poll_seconds=0.1, slots=20, batch=20)
     asked = "select count(*) from ledger.job where type = 'order' and finished_at is null"
-    async with working(dsn, job_work(pace)):
+    async with working(dsn, job_work(tuning)):
         await jobs.until(lambda: jobs.admin.execute(asked).fetchone() == (0,))
     jobs.verify()
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.canonical_json import (
-    LARGEST_BYTES,
-    LARGEST_NUMBER,
+    MAX_BYTES,
+    MAX_NUMBER,
     bytes_of_checked,
     canonical_bytes,
     checked_json,
@@ -21,7 +21,7 @@ from duly.canonical_json import (
 from duly.errors import InvalidArgument
 
 STRINGS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
-NUMBERS = st.integers(-LARGEST_NUMBER, LARGEST_NUMBER) | st.floats(-1e15, 1e15)
+NUMBERS = st.integers(-MAX_NUMBER, MAX_NUMBER) | st.floats(-1e15, 1e15)
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | NUMBERS | STRINGS,
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(STRINGS, inner, max_size=5),
@@ -55,16 +55,16 @@ def test_the_door_keeps_the_digest_and_leaves_the_original_alone(value: dict[str
 @given(OBJECTS)
 def test_the_limit_is_the_size_of_the_canonical_form_to_the_byte(value: dict[str, Any]) -> None:
     size = len(canonical_bytes(value))
-    checked_json(value, largest_bytes=size)
+    checked_json(value, max_bytes=size)
     with pytest.raises(InvalidArgument, match=f"limit of {size - 1} bytes"):
-        checked_json(value, largest_bytes=size - 1)
+        checked_json(value, max_bytes=size - 1)
 
 
 def test_one_small_part_repeated_a_billion_times_is_refused_early() -> None:
     value: list[Any] = []
     for _ in range(40):
         value = [value, value]
-    with pytest.raises(InvalidArgument, match=f"limit of {LARGEST_BYTES} bytes"):
+    with pytest.raises(InvalidArgument, match=f"limit of {MAX_BYTES} bytes"):
         checked_json({"a": value})
 
 

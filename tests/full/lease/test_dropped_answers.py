@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from duly.db.pool import connect
-from duly.lease.heartbeat import Held, Keeper
+from duly.lease.heartbeat import Heartbeat, Held
 from duly.lease.operations import Lease, fence
 from tests.fast.lease.test_dropped_answers import SECONDS, Admin, proxy
 from tests.fast.lease.test_keeper import beats
 from tests.fast.lease.test_lease import hold, put
-from tests.full.lease.test_keeper import lapsed
+from tests.full.lease.test_keeper import expired
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
 from tests.support.proxy import Proxy
@@ -25,40 +25,42 @@ async def test_a_keeper_cut_off_in_silence_lets_go_in_time_and_goes_on_when_the_
     shape: Shape, connection: Connection, proxy: Proxy, admin: Admin
 ) -> None:
     seconds, margin = 4.0, 1.5
-    keeper = Keeper(lambda: connect(proxy.address), lease_seconds=seconds, heartbeat_seconds=0.2, margin_seconds=margin)
-    async with running(keeper):
+    heartbeat = Heartbeat(
+        lambda: connect(proxy.address), lease_seconds=seconds, heartbeat_seconds=0.2, margin_seconds=margin
+    )
+    async with running(heartbeat):
         put(admin, shape)
         (old,) = await hold(connection, shape, seconds=seconds)
-        lost, stopped_at = await work_until_cut_off(keeper, old, proxy)
+        lost, stopped_at = await work_until_cut_off(heartbeat, old, proxy)
         assert lost.good_until <= stopped_at < lost.good_until + margin
-        assert await lapsed(connection, shape) == []
+        assert await expired(connection, shape) == []
         proxy.resume()
         put(admin, shape)
         (new,) = await hold(connection, shape, seconds=seconds)
-        async with keeper.holding(new):
-            await beats(keeper, 2)
+        async with heartbeat.holding(new):
+            await beats(heartbeat, 2)
             await fence(connection, new)
 
 
 @asynccontextmanager
-async def running(keeper: Keeper) -> AsyncGenerator[None, None]:
+async def running(heartbeat: Heartbeat) -> AsyncGenerator[None, None]:
     """The keeper beats while the body runs."""
-    task = asyncio.create_task(keeper.run())
+    task = asyncio.create_task(heartbeat.run())
     yield
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
-async def work_until_cut_off(keeper: Keeper, lease: Lease, proxy: Proxy) -> tuple[Held, float]:
+async def work_until_cut_off(heartbeat: Heartbeat, lease: Lease, proxy: Proxy) -> tuple[Held, float]:
     """Hold a lease until the keeper takes it away because its wire fell silent; returns when that was, on our clock."""
     stopped = asyncio.Event()
-    held = keeper.keep(lease, on_lost=stopped.set)
-    await beats(keeper, 1)
+    held = heartbeat.keep(lease, on_lost=stopped.set)
+    await beats(heartbeat, 1)
     proxy.freeze()
     async with asyncio.timeout(SECONDS):
         await stopped.wait()
-    keeper.drop(held)
+    heartbeat.drop(held)
     assert held.lost
     assert "did not confirm" in held.lost
     return held, time.monotonic()

@@ -8,45 +8,45 @@ import pytest
 from psycopg import sql
 
 from duly.errors import LeaseLost
-from duly.lease.heartbeat import Keeper
-from duly.lease.operations import claim_lapsed, fence, sweep
-from tests.fast.lease.test_keeper import Admin, beats, hold, keeper, lease_seconds, work_until_stopped
+from duly.lease.heartbeat import Heartbeat
+from duly.lease.operations import claim_expired, fence, sweep
+from tests.fast.lease.test_keeper import Admin, beats, heartbeat, hold, lease_seconds, work_until_stopped
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
 
-__all__ = ["keeper", "lease_seconds"]
+__all__ = ["heartbeat", "lease_seconds"]
 SHORT = 3.0
 SILENT = 8.0
 MARGIN = 3.0  # of a usual lease, for a busy machine to eat into; the tenth of a short one is too little for that
 short_lease = pytest.mark.parametrize("lease_seconds", [SHORT], ids=["short"])
 
 
-async def lapsed(connection: Connection, shape: Shape) -> list[Any]:
+async def expired(connection: Connection, shape: Shape) -> list[Any]:
     """The keys somebody else could take over now."""
-    if shape.of.lapsed == "returned":
-        return [row[shape.of.key] for row in await sweep(connection, shape.of)]
-    taken = await claim_lapsed(connection, shape.of, "thief", lease_seconds=SHORT, most_starts=99, most=99)
+    if shape.table.expired == "returned":
+        return [row[shape.table.key] for row in await sweep(connection, shape.table)]
+    taken = await claim_expired(connection, shape.table, "thief", lease_seconds=SHORT, max_starts=99, limit=99)
     return [lease.key for lease in taken]
 
 
 @short_lease
 async def test_what_it_holds_outlives_the_lease_many_times(
-    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin
+    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
     (lease,) = await hold(connection, admin, shape, lease_seconds=SHORT)
     began = time.monotonic()
-    async with keeper.holding(lease):
+    async with heartbeat.holding(lease):
         while time.monotonic() - began < 2 * SHORT:
-            await beats(keeper, 3)
-            assert await lapsed(connection, shape) == []
+            await beats(heartbeat, 3)
+            assert await expired(connection, shape) == []
         await fence(connection, lease)
 
 
 @pytest.mark.parametrize("lease_seconds", [SILENT], ids=["silent"])
 async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
-    shape: Shape, keeper: Keeper, connection: Connection, admin: Admin, laws: str
+    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin, laws: str
 ) -> None:
-    keeper.margin_seconds = MARGIN
+    heartbeat.margin_seconds = MARGIN
     (lease,) = await hold(connection, admin, shape, lease_seconds=SILENT)
     with psycopg.connect(laws, dbname="postgres", autocommit=True) as outside:
         name = sql.Identifier(admin.info.dbname)
@@ -59,6 +59,6 @@ async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
 
         await_stop = time.monotonic()
         with pytest.raises(LeaseLost, match="did not confirm"):
-            await work_until_stopped(keeper, lease, before=cut)
+            await work_until_stopped(heartbeat, lease, before=cut)
         assert time.monotonic() - await_stop < SILENT
         outside.execute(sql.SQL("alter database {} allow_connections true").format(name))

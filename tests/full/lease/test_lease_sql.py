@@ -9,7 +9,7 @@ from tests.fast.lease.test_lease_sql import STATEMENTS
 from tests.proof.guards.held import HELD
 from tests.support.conformance.tables import SHAPES
 
-LAWS_OWN = [shape for shape in SHAPES if shape.of.table[0] == "laws"]  # tables that only tests have
+LAWS_OWN = [shape for shape in SHAPES if shape.table.qualified_name[0] == "laws"]  # tables that only tests have
 
 
 def test_every_lease_table_in_the_house_has_its_statements_committed() -> None:
@@ -17,7 +17,7 @@ def test_every_lease_table_in_the_house_has_its_statements_committed() -> None:
     committed = {name for file in STATEMENTS.glob("*.sql") for name in claims.findall(file.read_text())}
     described = [table_of(call) for call in calls_of("LeaseTable")]
     assert len(described) >= len(HELD) - len(LAWS_OWN), "they are looked for where they are described"
-    assert committed == {*described, *(shape.of.table[1] for shape in LAWS_OWN)}
+    assert committed == {*described, *(shape.table.qualified_name[1] for shape in LAWS_OWN)}
 
 
 def test_every_machine_in_the_house_has_its_triggers_committed() -> None:

@@ -19,7 +19,7 @@ FEWER_ROWS = 5_000  # enough for a scan to be dear, where every row is moved as 
 PLACE = re.compile(r"%\((\w+)\)[sb]")
 TYPES = {
     "most": "bigint",
-    "most_starts": "bigint",
+    "max_starts": "bigint",
     "lease_seconds": "float8",
     "owner": "text",
     "channels": "text[]",
@@ -27,7 +27,7 @@ TYPES = {
 }
 VALUES = {
     "most": "500",
-    "most_starts": "3",
+    "max_starts": "3",
     "lease_seconds": "60",
     "owner": "'worker-1/token'",
     "channels": "array['console', 'telegram']",
@@ -37,19 +37,19 @@ VALUES = {
 
 def statements(shape: Shape) -> dict[str, sql.Composed]:
     """Every statement of this table."""
-    names = ["claim", "find_due", "find_lapsed", "renew", "fence", "find_settled", "release"]
-    names += ["sweep"] if shape.of.lapsed == "returned" else ["claim_lapsed"]
-    names += ["quarantine"] if shape.of.poisoned else []
-    return {name: render(shape.of, name) for name in names} | {"settle": render_settle(shape.of, shape.end)}
+    names = ["claim", "find_due", "find_expired", "renew", "fence", "find_settled", "release"]
+    names += ["sweep"] if shape.table.expired == "returned" else ["claim_expired"]
+    names += ["quarantine"] if shape.table.poisoned else []
+    return {name: render(shape.table, name) for name in names} | {"settle": render_settle(shape.table, shape.end)}
 
 
 def plan(admin: Admin, shape: Shape, statement: sql.SQL | sql.Composed) -> str:
     """The plan of a prepared statement, as a worker's connection has it."""
     text = statement.as_string(admin).rstrip("; \n")
     names = list(dict.fromkeys(PLACE.findall(text)))
-    several = f"{shape.of.key_type}[]"
-    keys = {"key": shape.of.key_type, "keys": several, "besides": several, "owners": "text[]"}
-    some = f"(select array_agg({shape.of.key}) from (select * from {shape.of} limit 500) as few)"
+    several = f"{shape.table.key_type}[]"
+    keys = {"key": shape.table.key_type, "keys": several, "besides": several, "owners": "text[]"}
+    some = f"(select array_agg({shape.table.key}) from (select * from {shape.table} limit 500) as few)"
     array = admin.execute(f"select {some}::text".encode()).fetchone() or ("{}",)
     values = {
         "keys": f"'{array[0]}'",
@@ -69,7 +69,7 @@ def plan(admin: Admin, shape: Shape, statement: sql.SQL | sql.Composed) -> str:
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 def test_no_statement_scans_the_table(shape: Shape, admin: Admin, mode: str) -> None:
     put(admin, shape, ROWS)
-    admin.execute(sql.SQL("analyze {}").format(sql.Identifier(*shape.of.table)))
+    admin.execute(sql.SQL("analyze {}").format(sql.Identifier(*shape.table.qualified_name)))
     admin.execute(f"set plan_cache_mode = {mode}".encode())
     check_statements(admin, shape)
 
@@ -86,10 +86,10 @@ async def test_no_statement_scans_a_table_that_was_analysed_while_idle(
 async def fill_and_analyse_while_idle(shape: Shape, connection: Connection, admin: Admin) -> None:
     """Have many rows finished, then analyse, then have many due and many held."""
     put(admin, shape, FEWER_ROWS)
-    await settle_many(connection, await hold(connection, shape, most=FEWER_ROWS), shape.end)
-    admin.execute(sql.SQL("analyze {}").format(sql.Identifier(*shape.of.table)))
+    await settle_many(connection, await hold(connection, shape, limit=FEWER_ROWS), shape.end)
+    admin.execute(sql.SQL("analyze {}").format(sql.Identifier(*shape.table.qualified_name)))
     put(admin, shape, FEWER_ROWS)
-    await hold(connection, shape, most=1_000)
+    await hold(connection, shape, limit=1_000)
 
 
 def check_statements(admin: Admin, shape: Shape) -> None:

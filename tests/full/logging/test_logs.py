@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.logging import LONGEST_LINE
+from duly.logging import MAX_LINE_LENGTH
 from tests.fast.logging.test_logs import FORMS, Form, as_it_was, line_of, raised, written
 
 __all__ = ["as_it_was"]
@@ -76,7 +76,7 @@ def test_any_line_is_json_and_within_its_length(event: str, values: dict[str, ob
 def test_any_pretty_line_is_within_its_length(event: str, values: dict[str, object]) -> None:
     text = written(lambda log: log.info(event, **values), "pretty")
     assert "could not be written" not in text
-    assert 0 < len(text.encode()) <= LONGEST_LINE
+    assert 0 < len(text.encode()) <= MAX_LINE_LENGTH
     assert len(text.splitlines()) == 1
 
 
@@ -93,5 +93,5 @@ def test_any_exception_can_be_told(form: Form, message: str, value: object) -> N
     error = raised(ValueError(message, value))
     error.add_note(message)
     text = written(lambda log: log.error("failed", exc_info=error), form)
-    assert len(text.encode()) <= LONGEST_LINE
+    assert len(text.encode()) <= MAX_LINE_LENGTH
     assert "ValueError" in text

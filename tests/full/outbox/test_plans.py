@@ -32,7 +32,7 @@ async def test_sending_scans_no_table_that_was_analysed_while_idle(
 ) -> None:
     messages = MESSAGE if table == "outbox" else shape
     await fill_and_analyse_while_idle(messages, connection, admin)
-    statements = repository.SQL.using(**repository.names_of(messages.of))
+    statements = repository.SQL.using(**repository.names_of(messages.table))
     for mode in ("force_custom_plan", "force_generic_plan"):
         admin.execute(f"set plan_cache_mode = {mode}".encode())
         for name in SENDING:

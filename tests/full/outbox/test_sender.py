@@ -9,7 +9,7 @@ from duly.outbox import repository
 from duly.outbox.states import OUTBOX
 from tests.fast.outbox.test_sender import all_sent
 from tests.support.actions import working
-from tests.support.outbox.actions import PACE, Admin, MessageActions, ScriptedChannel, send_work
+from tests.support.outbox.actions import TUNING, Admin, MessageActions, ScriptedChannel, send_work
 
 # Order ----------------------------------------------------------------------------------------------------------------
 
@@ -20,7 +20,7 @@ async def test_one_recipients_messages_go_out_in_their_order(messages: MessageAc
     for word in words:
         messages.create(word, to="anna")
         messages.create(f"bo {word}", to="bo")
-    async with working(dsn, send_work(channel, pace=replace(PACE, slots=7))):
+    async with working(dsn, send_work(channel, tuning=replace(TUNING, slots=7))):
         await messages.until(lambda: all_sent(messages))
     assert [word for word in channel.words() if not word.startswith("bo")] == words
     assert [word for word in channel.words() if word.startswith("bo")] == [f"bo {word}" for word in words]
@@ -49,8 +49,8 @@ def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
     for name, index, given in (
         ("claim_messages", "idx_outbox__channel_due_at_id", claim),
         ("claim_messages", "idx_outbox__channel_recipient_seq", claim),
-        ("sweep_messages", "idx_outbox__id", {"keys": None, "most_starts": 3}),
-        ("resend_uncertain", "idx_outbox__seq_uncertain", {"channels": ["mail"], "most_starts": 3}),
+        ("sweep_messages", "idx_outbox__id", {"keys": None, "max_starts": 3}),
+        ("resend_uncertain", "idx_outbox__seq_uncertain", {"channels": ["mail"], "max_starts": 3}),
     ):
         statement = getattr(repository.SQL.using(**repository.names_of(OUTBOX)), name)
         with psycopg.ClientCursor(admin) as cursor:

@@ -34,7 +34,7 @@ ANSWERS = [
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store is silent after a moment."""
     monkeypatch.setattr(bucket, "ANSWER_SECONDS", 0.3)
-    monkeypatch.setattr(bucket, "MOST_RETRIES", 1)
+    monkeypatch.setattr(bucket, "MAX_RETRIES", 1)
 
 
 async def test_a_store_that_nobody_runs_is_unavailable_soon(shelf: Shelf) -> None:

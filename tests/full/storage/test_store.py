@@ -4,11 +4,11 @@ import pytest
 
 from duly.errors import InvalidArgument
 from duly.storage import Objects
-from duly.storage.base import LONGEST_NAME, LONGEST_PART
+from duly.storage.base import MAX_NAME_LENGTH, MAX_PART_LENGTH
 
 BAD_PATHS = ["", "/a", "a/", "a//b", "..", "a/../b", "a..b", ".", "a/./b"]
 BAD_LETTERS = ["a b", "a\n", "ä", "a\\b", "a%2f", "a+b", "a#1"]
-TOO_LONG = ["x" * (LONGEST_PART + 1), "x/" * (LONGEST_NAME // 2) + "x"]
+TOO_LONG = ["x" * (MAX_PART_LENGTH + 1), "x/" * (MAX_NAME_LENGTH // 2) + "x"]
 
 
 @pytest.mark.parametrize("name", [*BAD_PATHS, *BAD_LETTERS, *TOO_LONG])

@@ -4,7 +4,7 @@ import pytest
 
 from duly.errors import Misconfigured, Unavailable
 from duly.storage.directory import Directory
-from duly.telegram.dispatcher import MOST_TRIES
+from duly.telegram.dispatcher import MAX_TRIES
 from tests.fast.telegram.test_captures import PNG
 from tests.support.deadly import die_of
 from tests.support.storage.pictures import gradient, png_claiming, written
@@ -109,7 +109,7 @@ async def test_a_file_that_telegram_does_not_give_is_waited_for_and_taps_go_on_m
     house.telegram.is_shut = True
     anna.send_file(PNG)
     async with house.listening():
-        await house.wait(lambda: len(house.telegram.called("getFile")) > MOST_TRIES)
+        await house.wait(lambda: len(house.telegram.called("getFile")) > MAX_TRIES)
         anna.press(message, "Done")
         await house.wait(house.answers)
         assert house.telegram.waiting()
@@ -125,7 +125,7 @@ async def test_however_often_a_file_is_tried_it_was_sent_once_and_is_never_too_m
     async with house.listening() as poller:
         poller.reception.desk.rate.burst = 2
         anna.send_file(PNG)
-        await house.wait(lambda: len(house.telegram.called("getFile")) > MOST_TRIES)
+        await house.wait(lambda: len(house.telegram.called("getFile")) > MAX_TRIES)
         house.telegram.is_shut = False
         await house.wait(lambda: not house.telegram.waiting())
     assert anna.read() == ["I have it, and tell you what changed once it is read."]
@@ -137,7 +137,7 @@ async def test_a_screenshot_that_cannot_be_kept_is_waited_for(house: House, monk
     put, tries = Directory.put, iter(range(10))
 
     async def refuse_at_first(place: Directory, name: str, data: bytes) -> None:
-        if (nth := next(tries)) <= MOST_TRIES:
+        if (nth := next(tries)) <= MAX_TRIES:
             raise (Misconfigured if nth else Unavailable)("the store has another key today")
         await put(place, name, data)
 

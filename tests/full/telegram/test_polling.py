@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from duly.telegram.dispatcher import MOST_TRIES
-from duly.telegram.polling import MOST_UPDATES
+from duly.telegram.dispatcher import MAX_TRIES
+from duly.telegram.polling import MAX_UPDATES
 from tests.support.bot_api import ForeignPage, Json, Refusal
 from tests.support.telegram.hands import House
 
@@ -58,7 +58,7 @@ async def test_more_than_a_window_of_others_is_served_while_one_waits(house: Hou
     message = await house.remind(anna)
     house.telegram.troubles[42] = Refusal(500, "Internal Server Error")
     anna.press(message, "Done")
-    asked = 2 * MOST_UPDATES + 10
+    asked = 2 * MAX_UPDATES + 10
     async with house.listening() as poller:
         poller.crowded_seconds = 1.0
         for nth in range(asked):
@@ -109,7 +109,7 @@ async def test_an_update_that_nobody_foresaw_is_tried_a_few_times_and_its_person
         anna.say("/help")
         await house.wait(lambda: len(anna.read()) == 2)
         await house.wait(lambda: not house.telegram.waiting())
-    assert len(tries) == MOST_TRIES
+    assert len(tries) == MAX_TRIES
     assert anna.read()[0].startswith("Something went wrong")
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 
-from duly.telegram.dispatcher import MOST_TRIES
+from duly.telegram.dispatcher import MAX_TRIES
 from tests.fast.telegram.test_webhook import HEADER, SECRET, hooked, update
 from tests.support.bot_api import Json
 from tests.support.telegram.hands import House
@@ -103,7 +103,7 @@ async def test_however_often_a_message_is_posted_while_the_database_is_away_it_i
         address = f"{str(client.base_url).rstrip('/')}/telegram/hook"
         anna.say("/upcoming")
         house.telegram.on_loop(house.telegram.do_set_webhook, {"url": address, "secret_token": SECRET})
-        await house.wait(lambda: [status for _, status in house.telegram.posted] == [503] * (MOST_TRIES + 1))
+        await house.wait(lambda: [status for _, status in house.telegram.posted] == [503] * (MAX_TRIES + 1))
         house.schedules.admin.execute("rollback")
         await house.wait(lambda: not house.telegram.waiting())
     assert anna.read() == ["Nothing is coming."]

@@ -33,7 +33,7 @@ from tests.fast.worker.test_worker import (
     working,
 )
 from tests.support.conformance.tables import PARCEL, Shape
-from tests.support.conformance.work import AT_THE_GATE, GATE, PACE, LawWork
+from tests.support.conformance.work import AT_THE_GATE, GATE, TUNING, LawWork
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import wait_gone
 from tests.support.proxy import Proxy
@@ -46,7 +46,7 @@ BUSY_MACHINE_SECONDS = 3.0
 
 def settled_by(admin: Admin, shape: Shape) -> list[str]:
     statement = sql.SQL("select distinct {} from {}").format(
-        sql.Identifier(shape.of.settled_by), sql.Identifier(*shape.of.table)
+        sql.Identifier(shape.table.settled_by), sql.Identifier(*shape.table.qualified_name)
     )
     return [owner for (owner,) in admin.execute(statement)]
 
@@ -140,7 +140,7 @@ async def test_a_lapsed_row_that_refuses_to_be_swept_keeps_no_other_from_coming_
 async def test_a_row_that_somebody_else_is_at_is_claimed_as_soon_as_they_are_gone_though_another_refuses(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
-    is_claimed = f"new.{shape.of.state}::text = '{shape.of.held}'"
+    is_claimed = f"new.{shape.table.state}::text = '{shape.table.held}'"
     refuse(admin, shape, f"new.note = 'say never' and {is_claimed}", "23514")
     put(admin, shape, "say never", "say one")
     async with working(workers, shape):
@@ -152,7 +152,7 @@ async def test_a_row_that_somebody_else_is_at_is_claimed_as_soon_as_they_are_gon
         relent(admin, shape)
         await until(admin, lambda: rows(admin, shape)[2][0] == shape.end, "claiming it")
     assert rows(admin, shape)[2][1:] == ("locked", 1)
-    assert rows(admin, shape)[0][0] == shape.of.ready  # and who refused is still left alone
+    assert rows(admin, shape)[0][0] == shape.table.ready  # and who refused is still left alone
 
 
 async def test_broken_connections_lose_nothing(shape: Shape, workers: str, admin: Admin) -> None:
@@ -242,7 +242,7 @@ async def test_a_settle_under_way_when_its_worker_was_stopped_is_refused_when_it
         with psycopg.connect(laws) as in_the_way:
             for _ in range(5):
                 assert zombie.line().startswith("pausing")
-            in_the_way.execute(sql.SQL("select from {} for update").format(sql.Identifier(*shape.of.table)))
+            in_the_way.execute(sql.SQL("select from {} for update").format(sql.Identifier(*shape.table.qualified_name)))
             wait_until_blocked(laws)  # by now its handlers have ended, and their outcomes wait for the lock
             os.kill(zombie.pid, signal.SIGSTOP)
             admin.execute(f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {OF_WORKERS}".encode())
@@ -316,7 +316,7 @@ async def test_a_worker_that_cannot_reach_the_database_stops_its_handlers_in_tim
 async def test_lapsed_rows_come_back_in_time_whatever_the_backlog(shape: Shape, workers: str, admin: Admin) -> None:
     held = put(admin, shape, *["wait"] * 3)
     swap = sql.SQL("update {} set note = 'say back' where {} = any (%s)").format(
-        sql.Identifier(*shape.of.table), sql.Identifier(shape.of.key)
+        sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key)
     )
     with worker_process(workers, shape, SHORT_LEASE, "slots=3") as victim:  # no slot left for the backlog
         for _ in held:
@@ -337,9 +337,9 @@ async def test_lapsed_rows_come_back_in_time_whatever_the_backlog(shape: Shape, 
     ).fetchone()
     assert died_at
     assert came_back
-    sweeps = 1 if shape.of.lapsed == "returned" else len(held)  # one slot is kept, so one row comes with each sweep
+    sweeps = 1 if shape.table.expired == "returned" else len(held)  # one slot is kept, so one row comes with each sweep
     late = (came_back[0] - died_at[0]).total_seconds()
-    assert late < SHORT_SECONDS + sweeps * PACE.sweep_seconds + BUSY_MACHINE_SECONDS
+    assert late < SHORT_SECONDS + sweeps * TUNING.sweep_seconds + BUSY_MACHINE_SECONDS
 
 
 # Going ----------------------------------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ async def test_told_twice_it_goes_now_and_gives_everything_back(
         # A signal may reach another thread; Python hears it when the main thread next moves, which a block delays.
         assert time.monotonic() - began < (15 if "block" not in verb else 45)
     assert [starts for _, _, starts in rows(admin, shape)] == [0]
-    quick = sql.SQL("update {} set note = 'say done'").format(sql.Identifier(*shape.of.table))
+    quick = sql.SQL("update {} set note = 'say done'").format(sql.Identifier(*shape.table.qualified_name))
     admin.execute(quick)
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))

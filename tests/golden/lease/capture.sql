@@ -5,7 +5,7 @@ from "schedule_ingest"."capture_session"
 where "state" = 'pending' and "closed_at" <= duly.now()
     and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
 order by "closed_at", "id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked
 )
 update "schedule_ingest"."capture_session" as t
@@ -20,7 +20,7 @@ from "schedule_ingest"."capture_session"
 where "state" = 'pending' and "created_at" <= duly.now()
     and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
 order by "created_at", "id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked
 )
 update "schedule_ingest"."capture_session" as t
@@ -35,7 +35,7 @@ from "schedule_ingest"."capture_session"
 where "state" = 'pending' and "given_at" <= duly.now()
     and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
 order by "given_at", "id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked
 )
 update "schedule_ingest"."capture_session" as t
@@ -47,10 +47,10 @@ returning t.*;
 with lapsed as (
     select "id"
     from "schedule_ingest"."capture_session"
-    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and "starts" < %(most_starts)s
+    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and "starts" < %(max_starts)s
         and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "schedule_ingest"."capture_session" as t
@@ -79,14 +79,14 @@ select "id" as key
 from "schedule_ingest"."capture_session"
 where "state" = 'pending' and "closed_at" <= duly.now() and not ("id" = any (%(besides)s::uuid[]))
 order by "closed_at", "id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_lapsed
 select "id" as key
 from "schedule_ingest"."capture_session"
 where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and not ("id" = any (%(besides)s::uuid[]))
 order by "id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_settled
 select given.key
@@ -99,10 +99,10 @@ cross join lateral (
 with poison as (
     select "id"
     from "schedule_ingest"."capture_session"
-    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and "starts" >= %(most_starts)s
+    where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and "starts" >= %(max_starts)s
         and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "schedule_ingest"."capture_session" as t
@@ -195,7 +195,7 @@ with lapsed as (
     from "schedule_ingest"."capture_session"
     where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "schedule_ingest"."capture_session" as t
@@ -209,5 +209,5 @@ from "schedule_ingest"."capture_session"
 where "state" = 'pending' and "closed_at" <= duly.now()
     and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
 order by "closed_at", "id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked;

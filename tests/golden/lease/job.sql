@@ -5,7 +5,7 @@ from "ledger"."job"
 where "status" = 'queued' and "run_at" <= duly.now()
     and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
 order by "run_at", "id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked
 )
 update "ledger"."job" as t
@@ -17,10 +17,10 @@ returning t.*;
 with lapsed as (
     select "id"
     from "ledger"."job"
-    where "status" = 'running' and "lease_expires_at" < duly.now() and "starts" < %(most_starts)s
+    where "status" = 'running' and "lease_expires_at" < duly.now() and "starts" < %(max_starts)s
         and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "ledger"."job" as t
@@ -49,14 +49,14 @@ select "id" as key
 from "ledger"."job"
 where "status" = 'queued' and "run_at" <= duly.now() and not ("id" = any (%(besides)s::uuid[]))
 order by "run_at", "id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_lapsed
 select "id" as key
 from "ledger"."job"
 where "status" = 'running' and "lease_expires_at" < duly.now() and not ("id" = any (%(besides)s::uuid[]))
 order by "id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_settled
 select given.key
@@ -69,10 +69,10 @@ cross join lateral (
 with poison as (
     select "id"
     from "ledger"."job"
-    where "status" = 'running' and "lease_expires_at" < duly.now() and "starts" >= %(most_starts)s
+    where "status" = 'running' and "lease_expires_at" < duly.now() and "starts" >= %(max_starts)s
         and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "ledger"."job" as t
@@ -165,7 +165,7 @@ with lapsed as (
     from "ledger"."job"
     where "status" = 'running' and "lease_expires_at" < duly.now() and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "ledger"."job" as t
@@ -179,5 +179,5 @@ from "ledger"."job"
 where "status" = 'queued' and "run_at" <= duly.now()
     and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
 order by "run_at", "id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked;

@@ -5,7 +5,7 @@ from "schedule_ingest"."schedule_notification"
 where "delivery" = 'pending' and "due_at" <= duly.now()
     and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
 order by "due_at", "notification_id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked
 )
 update "schedule_ingest"."schedule_notification" as t
@@ -17,10 +17,10 @@ returning t.*;
 with lapsed as (
     select "notification_id"
     from "schedule_ingest"."schedule_notification"
-    where "delivery" = 'sending' and "lease_expires_at" < duly.now() and "starts" < %(most_starts)s
+    where "delivery" = 'sending' and "lease_expires_at" < duly.now() and "starts" < %(max_starts)s
         and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
     order by "notification_id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "schedule_ingest"."schedule_notification" as t
@@ -49,14 +49,14 @@ select "notification_id" as key
 from "schedule_ingest"."schedule_notification"
 where "delivery" = 'pending' and "due_at" <= duly.now() and not ("notification_id" = any (%(besides)s::text[]))
 order by "due_at", "notification_id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_lapsed
 select "notification_id" as key
 from "schedule_ingest"."schedule_notification"
 where "delivery" = 'sending' and "lease_expires_at" < duly.now() and not ("notification_id" = any (%(besides)s::text[]))
 order by "notification_id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_settled
 select given.key
@@ -69,10 +69,10 @@ cross join lateral (
 with poison as (
     select "notification_id"
     from "schedule_ingest"."schedule_notification"
-    where "delivery" = 'sending' and "lease_expires_at" < duly.now() and "starts" >= %(most_starts)s
+    where "delivery" = 'sending' and "lease_expires_at" < duly.now() and "starts" >= %(max_starts)s
         and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
     order by "notification_id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "schedule_ingest"."schedule_notification" as t
@@ -165,7 +165,7 @@ with lapsed as (
     from "schedule_ingest"."schedule_notification"
     where "delivery" = 'sending' and "lease_expires_at" < duly.now() and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
     order by "notification_id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "schedule_ingest"."schedule_notification" as t
@@ -179,5 +179,5 @@ from "schedule_ingest"."schedule_notification"
 where "delivery" = 'pending' and "due_at" <= duly.now()
     and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
 order by "due_at", "notification_id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked;

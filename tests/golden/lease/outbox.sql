@@ -5,7 +5,7 @@ from "duly"."outbox"
 where "status" = 'pending' and "due_at" <= duly.now()
     and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
 order by "due_at", "id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked
 )
 update "duly"."outbox" as t
@@ -17,10 +17,10 @@ returning t.*;
 with lapsed as (
     select "id"
     from "duly"."outbox"
-    where "status" = 'sending' and "lease_expires_at" < duly.now() and "starts" < %(most_starts)s
+    where "status" = 'sending' and "lease_expires_at" < duly.now() and "starts" < %(max_starts)s
         and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "duly"."outbox" as t
@@ -49,14 +49,14 @@ select "id" as key
 from "duly"."outbox"
 where "status" = 'pending' and "due_at" <= duly.now() and not ("id" = any (%(besides)s::uuid[]))
 order by "due_at", "id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_lapsed
 select "id" as key
 from "duly"."outbox"
 where "status" = 'sending' and "lease_expires_at" < duly.now() and not ("id" = any (%(besides)s::uuid[]))
 order by "id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_settled
 select given.key
@@ -69,10 +69,10 @@ cross join lateral (
 with poison as (
     select "id"
     from "duly"."outbox"
-    where "status" = 'sending' and "lease_expires_at" < duly.now() and "starts" >= %(most_starts)s
+    where "status" = 'sending' and "lease_expires_at" < duly.now() and "starts" >= %(max_starts)s
         and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "duly"."outbox" as t
@@ -165,7 +165,7 @@ with lapsed as (
     from "duly"."outbox"
     where "status" = 'sending' and "lease_expires_at" < duly.now() and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "duly"."outbox" as t
@@ -179,5 +179,5 @@ from "duly"."outbox"
 where "status" = 'pending' and "due_at" <= duly.now()
     and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
 order by "due_at", "id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked;

@@ -5,7 +5,7 @@ from "scheduler"."job_plans"
 where "state" = 'waiting' and "plan_at" <= duly.now()
     and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
 order by "plan_at", "job_id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked
 )
 update "scheduler"."job_plans" as t
@@ -17,10 +17,10 @@ returning t.*;
 with lapsed as (
     select "job_id"
     from "scheduler"."job_plans"
-    where "state" = 'planning' and "lease_expires_at" < duly.now() and "starts" < %(most_starts)s
+    where "state" = 'planning' and "lease_expires_at" < duly.now() and "starts" < %(max_starts)s
         and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
     order by "job_id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "scheduler"."job_plans" as t
@@ -49,14 +49,14 @@ select "job_id" as key
 from "scheduler"."job_plans"
 where "state" = 'waiting' and "plan_at" <= duly.now() and not ("job_id" = any (%(besides)s::bigint[]))
 order by "plan_at", "job_id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_lapsed
 select "job_id" as key
 from "scheduler"."job_plans"
 where "state" = 'planning' and "lease_expires_at" < duly.now() and not ("job_id" = any (%(besides)s::bigint[]))
 order by "job_id"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_settled
 select given.key
@@ -69,10 +69,10 @@ cross join lateral (
 with poison as (
     select "job_id"
     from "scheduler"."job_plans"
-    where "state" = 'planning' and "lease_expires_at" < duly.now() and "starts" >= %(most_starts)s
+    where "state" = 'planning' and "lease_expires_at" < duly.now() and "starts" >= %(max_starts)s
         and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
     order by "job_id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "scheduler"."job_plans" as t
@@ -165,7 +165,7 @@ with lapsed as (
     from "scheduler"."job_plans"
     where "state" = 'planning' and "lease_expires_at" < duly.now() and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
     order by "job_id"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "scheduler"."job_plans" as t
@@ -179,5 +179,5 @@ from "scheduler"."job_plans"
 where "state" = 'waiting' and "plan_at" <= duly.now()
     and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
 order by "plan_at", "job_id"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked;

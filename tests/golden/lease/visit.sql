@@ -5,7 +5,7 @@ from "laws"."visit"
 where "state" = 'pending' and "created_at" <= duly.now()
     and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
 order by "created_at", "number"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked
 )
 update "laws"."visit" as t
@@ -17,10 +17,10 @@ returning t.*;
 with lapsed as (
     select "number"
     from "laws"."visit"
-    where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and "starts" < %(most_starts)s
+    where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and "starts" < %(max_starts)s
         and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
     order by "number"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "laws"."visit" as t
@@ -49,14 +49,14 @@ select "number" as key
 from "laws"."visit"
 where "state" = 'pending' and "created_at" <= duly.now() and not ("number" = any (%(besides)s::bigint[]))
 order by "created_at", "number"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_lapsed
 select "number" as key
 from "laws"."visit"
 where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and not ("number" = any (%(besides)s::bigint[]))
 order by "number"
-limit %(most)s;
+limit %(limit)s;
 
 -- find_settled
 select given.key
@@ -69,10 +69,10 @@ cross join lateral (
 with poison as (
     select "number"
     from "laws"."visit"
-    where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and "starts" >= %(most_starts)s
+    where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and "starts" >= %(max_starts)s
         and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
     order by "number"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "laws"."visit" as t
@@ -165,7 +165,7 @@ with lapsed as (
     from "laws"."visit"
     where "state" = 'processing' and "locked_at" < duly.now() - make_interval(secs => "lease_seconds") and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
     order by "number"
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 )
 update "laws"."visit" as t
@@ -179,5 +179,5 @@ from "laws"."visit"
 where "state" = 'pending' and "created_at" <= duly.now()
     and (%(keys)s::bigint[] is null or "number" = any (%(keys)s::bigint[]))
 order by "created_at", "number"
-limit %(most)s
+limit %(limit)s
 for no key update skip locked;

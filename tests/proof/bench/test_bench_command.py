@@ -200,7 +200,7 @@ def test_a_ratio_is_between_figures_of_one_round_and_the_median_counts() -> None
 
 @pytest.mark.parametrize(("value", "is_met"), [(0.79, False), (0.8, True), (1.0, True), (1.2, True), (1.21, False)])
 def test_what_must_stay_the_same_may_be_neither_slower_nor_faster(value: float, is_met: bool) -> None:
-    need = Need("grown", "of few", "many", least=0.8, most=1.2)
+    need = Need("grown", "of few", "many", least=0.8, limit=1.2)
     assert need.is_met_by(value) == is_met
     assert need.limits == "≥ 0.8, ≤ 1.2"
 

@@ -19,7 +19,7 @@ from duly.verify.contract import CONTRACTS, schemas_of
 from tests.proof.faults.world import LOGS, World
 from tests.support.invariants import is_of_the_tests_clock
 
-__all__ = ["LONGEST_WAIT", "MOST_STARTS", "TAKEN_OVER", "WAITS", "not_at_rest", "violations"]
+__all__ = ["LONGEST_WAIT", "MAX_STARTS", "TAKEN_OVER", "WAITS", "not_at_rest", "violations"]
 
 LONGEST_WAIT = "longest wait of a client (ms)"
 MESSAGES = (
@@ -34,7 +34,7 @@ ASKED = {
 }
 ALWAYS_TOLD = ("duly.transition", "ledger.job_event")  # logs in which every episode writes from its first second
 OURS = "harness-"  # so begin the keys of the harness's own requests
-LAPSED = ("CRASHED", "the lease ended without a word from its holder")  # it died with its worker, and not by itself
+EXPIRED = ("CRASHED", "the lease ended without a word from its holder")  # it died with its worker, and not by itself
 ENDS = {  # how a handler that ends badly is recorded
     "exit": ("CRASHED", "the child process ended by itself with status 3"),
     "abort": ("CRASHED", "the child process was ended by signal SIGABRT"),
@@ -54,7 +54,7 @@ from ledger.job
 where type = 'burn' and status = 'succeeded'
 group by 1
 """
-MOST_STARTS = "most starts of a capture"
+MAX_STARTS = "most starts of a capture"
 CAPTURES = "select id::text, state::text, starts, error from schedule_ingest.capture_session"
 POISONED = """
 select id::text, payload ->> 'how', status::text, last_error_code, last_error_message
@@ -178,10 +178,10 @@ def ended_wrongly(world: World, told: list[dict[str, Any]]) -> Iterator[str]:
         f"an effect of no job: {key}" for key in effects.keys() - set(world.ask("select id::text from ledger.job"))
     )
     for key, how, status, code, message in poisoned:
-        if status != "dead_letter" or not (is_recorded(code, message, *ENDS[how]) or (code, message) == LAPSED):
+        if status != "dead_letter" or not (is_recorded(code, message, *ENDS[how]) or (code, message) == EXPIRED):
             yield f"job {key} is to end by {how} and is {status}: {code}: {message}"
     for key, state, starts, error in world.ask(CAPTURES):
-        world.counts[MOST_STARTS] = max(world.counts[MOST_STARTS], starts)
+        world.counts[MAX_STARTS] = max(world.counts[MAX_STARTS], starts)
         if state != "done":
             yield f"capture {key} ended {state} after {starts} starts: {error}"
 

@@ -70,7 +70,7 @@ class Client:
         self.is_first = seed % 100 == 1  # of its world
         self.chance = random.Random(seed)  # noqa: S311
         self.journal = os.open(directory / f"journal-{seed}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self.pace = float(os.environ.get("CLIENT_SECONDS", "0.1"))
+        self.tuning = float(os.environ.get("CLIENT_SECONDS", "0.1"))
         self.is_over = False
         self.storms: set[asyncio.Task[None]] = set()
 
@@ -186,9 +186,9 @@ class Client:
         if not self.storms:  # these want something left to answer
             await self.tap_all(await self.open_runs(3), 4, str(nth))
 
-    async def open_runs(self, most: int) -> list[int]:
+    async def open_runs(self, limit: int) -> list[int]:
         """Runs that wait for an answer."""
-        ask = partial(scheduler.list_runs, self.pool, None, status=RunStatus.SENT, most=most)
+        ask = partial(scheduler.list_runs, self.pool, None, status=RunStatus.SENT, limit=limit)
         page = await self.until_answered("list", ask)
         return [run.id for run in page.items]
 
@@ -231,10 +231,10 @@ class Client:
         """Let it pass, and say how often it asked."""
         os.write(1, f"asked {await storm}\n".encode())
 
-    async def storm_of_answers(self, most: int, taps: int) -> int:
+    async def storm_of_answers(self, limit: int, taps: int) -> int:
         """As soon as there are runs to answer, all of them are, many times."""
         began = time.monotonic()
-        while len(runs := await self.open_runs(most)) < most:
+        while len(runs := await self.open_runs(limit)) < limit:
             if time.monotonic() > began + (STOCK_SECONDS if runs else DRY_SECONDS):
                 break
             await pause(0.05)
@@ -255,7 +255,7 @@ class Client:
         while not self.is_over:
             nth += 1
             await ask(nth)
-            await pause(every * self.pace * self.chance.uniform(0.2, 1.8))
+            await pause(every * self.tuning * self.chance.uniform(0.2, 1.8))
 
     async def run(self) -> None:
         """Everything at once, until we are told to stop; what is asked then is still answered."""

@@ -24,7 +24,7 @@ from tests.support.pooler import find_pgbouncer
 __all__ = ["EPISODES", "ORDINARY", "Episode", "Outcome", "Step", "hold_to_account", "plan", "run_episode"]
 
 TMPFS_MEGABYTES = 400
-MOST_TRIES = 3  # of a crash point that was not met
+MAX_TRIES = 3  # of a crash point that was not met
 CLOCKS = {"+1h": 3600.0, "-1h": -3600.0}
 ORDINARY = tuple(name for name in FAULTS if name != "migrate down and up")
 Steps = Callable[[World, float], None]
@@ -138,7 +138,7 @@ def rounds_of(*names: str) -> Steps:
 def at_every_crash_point(world: World, _: float) -> None:
     """A worker dies at every crash point of every kind of work, however long it takes; who did not is tried again."""
     waiting = list(rounds(chance_of(world.seed, "crash points")))
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         again: list[list[Place]] = []
         for places in waiting:
             world.remember_logs()

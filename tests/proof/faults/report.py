@@ -15,7 +15,7 @@ from bench.plot import Bar, bars
 from duly.crashpoint import CRASHPOINTS
 from duly.db.embedded.binaries import find_binaries
 from duly.launcher import ROOT
-from tests.proof.faults.checks import LONGEST_WAIT, MOST_STARTS, TAKEN_OVER
+from tests.proof.faults.checks import LONGEST_WAIT, MAX_STARTS, TAKEN_OVER
 from tests.proof.faults.clients import BURNS
 from tests.proof.faults.episodes import EPISODES, Outcome
 from tests.proof.faults.faults import WIRES
@@ -114,7 +114,7 @@ def load() -> str:
 def totals_of(outcomes: Sequence[Outcome]) -> Counter[str]:
     """All counts of all episodes; of the longest the longest."""
     totals = sum((Counter(outcome.counts) for outcome in outcomes), Counter[str]())
-    for name in (LONGEST_WAIT, MOST_STARTS):
+    for name in (LONGEST_WAIT, MAX_STARTS):
         totals[name] = max((outcome.counts.get(name, 0) for outcome in outcomes), default=0)
     return totals
 

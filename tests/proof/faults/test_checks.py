@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.proof.faults.checks import (
-    LAPSED,
+    EXPIRED,
     POISONED,
     WAITS,
     ended_wrongly,
@@ -120,7 +120,7 @@ def test_a_poison_job_that_ends_otherwise_than_it_must_is_found(status: str, cod
     ]
 
 
-@pytest.mark.parametrize("ending", [("CRASHED", "the child process was ended by signal SIGABRT"), LAPSED])
+@pytest.mark.parametrize("ending", [("CRASHED", "the child process was ended by signal SIGABRT"), EXPIRED])
 def test_a_poison_job_ends_by_itself_or_with_its_worker(ending: tuple[str, str]) -> None:
     told = Told()
     told.ask = lambda statement, *_: [("1", "abort", "dead_letter", *ending)] if statement == POISONED else []

@@ -15,7 +15,7 @@ from duly.backoff import Backoff
 from duly.executors.call import Call
 from duly.jobs.work import JobWork
 from duly.lease.operations import Lease, LeaseTable
-from duly.lease.work import Pace, StopSign, Work
+from duly.lease.work import StopSign, Tuning, Work
 from duly.outbox.channels.webhook import Webhook
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX, notification
@@ -24,17 +24,17 @@ from tests.proof.faults.handlers import app
 from tests.support.processes import pause, print_line
 from tests.support.worker_pool import WorkerPool, WorkerSettings, run, with_pace
 
-__all__ = ["LEASE_SECONDS", "PACE", "WORKS", "FaultWorkerPool"]
+__all__ = ["LEASE_SECONDS", "TUNING", "WORKS", "FaultWorkerPool"]
 
 LEASE_SECONDS = 1.5
-PACE = Pace(
+TUNING = Tuning(
     lease_seconds=LEASE_SECONDS,
     heartbeat_seconds=0.3,
     poll_seconds=0.1,
     sweep_seconds=0.2,
     slots=12,
     batch=100,
-    most_starts=200,  # on a busy machine a lease this short lapses often in good hands
+    max_starts=200,  # on a busy machine a lease this short lapses often in good hands
 )
 SOON = Backoff(base_seconds=0.05, cap_seconds=0.3)
 
@@ -57,8 +57,8 @@ class SlowReader:
 class SlowSchedules(ScheduleWork):
     """Plans as it should, and takes its time."""
 
-    def __init__(self, pace: Pace, seconds: float) -> None:
-        super().__init__(pace)
+    def __init__(self, tuning: Tuning, seconds: float) -> None:
+        super().__init__(tuning)
         self.seconds = seconds
 
     def call(self, lease: Lease, sign: StopSign) -> Call:
@@ -79,23 +79,23 @@ HOOK = Webhook(seconds=2, allow_private=True)
 CHANNELS = {"webhook": HOOK, "telegram": HOOK, "console": HOOK}  # whatever the channel, the receiver gets it
 
 
-def sender(name: str, of: LeaseTable, pace: Pace) -> Work:
+def sender(name: str, table: LeaseTable, tuning: Tuning) -> Work:
     """A sender that does not give up while the harness lasts."""
-    return SendWork(name, of, CHANNELS, pace, backoff=SOON, seconds=1.0, most_starts=1000)
+    return SendWork(name, table, CHANNELS, tuning, backoff=SOON, seconds=1.0, max_starts=1000)
 
 
-Build = Callable[[Pace, float], Work]
+Build = Callable[[Tuning, float], Work]
 WORKS: Mapping[str, Build] = {
-    "ledger": lambda pace, _: JobWork(app.handlers(), pace),
-    "ingest": lambda pace, seconds: CaptureWork(
+    "ledger": lambda tuning, _: JobWork(app.handlers(), tuning),
+    "ingest": lambda tuning, seconds: CaptureWork(
         FixtureReader(Settings().fixture_payload_path),
-        pace,
+        tuning,
         Rules(simulated_seconds=seconds),  # type: ignore[call-arg]
     ),
     "scheduler": SlowSchedules,
-    "posts": lambda pace, seconds: PostWork(SlowReader(seconds), pace),
-    "outbox": lambda pace, _: sender("outbox", OUTBOX, pace),
-    "notifications": lambda pace, _: sender("notifications", notification(), pace),
+    "posts": lambda tuning, seconds: PostWork(SlowReader(seconds), tuning),
+    "outbox": lambda tuning, _: sender("outbox", OUTBOX, tuning),
+    "notifications": lambda tuning, _: sender("notifications", notification(), tuning),
 }
 
 
@@ -105,8 +105,8 @@ def works(settings: WorkerSettings) -> list[Work]:
         print_line("clock", time.time())
     only = settings.pop("only", ",".join(WORKS)).split(",")
     seconds = float(settings.pop("seconds", "0.05"))
-    pace = with_pace(PACE, settings)
-    return [build(pace, seconds) for name, build in WORKS.items() if name in only]
+    tuning = with_pace(TUNING, settings)
+    return [build(tuning, seconds) for name, build in WORKS.items() if name in only]
 
 
 def warm_up() -> None:

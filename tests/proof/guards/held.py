@@ -20,14 +20,14 @@ __all__ = ["HELD", "Held"]
 class Held:
     """A table that is held: how two due rows get into it, and an end that a holder may bring them to."""
 
-    of: LeaseTable
+    table: LeaseTable
     put: LiteralString
     end: str
 
 
 HELD: Mapping[str, Held] = {
-    "parcel": Held(PARCEL.of, "insert into laws.parcel select from generate_series(1, 2)", PARCEL.end),
-    "visit": Held(VISIT.of, "insert into laws.visit select from generate_series(1, 2)", VISIT.end),
+    "parcel": Held(PARCEL.table, "insert into laws.parcel select from generate_series(1, 2)", PARCEL.end),
+    "visit": Held(VISIT.table, "insert into laws.visit select from generate_series(1, 2)", VISIT.end),
     "job": Held(
         JOB,
         "select ledger.enqueue('00000000-0000-0000-0000-00000000000a', 'work') from generate_series(1, 2)",

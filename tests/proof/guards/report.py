@@ -76,7 +76,7 @@ def page_of(removed: Sequence[Removed], commit: str, when: str, seconds: float, 
     return PAGE.format(totals=summary_of(removed), where=where, lines=lines)
 
 
-def quoted(text: str, most: int = 110) -> str:
+def quoted(text: str, limit: int = 110) -> str:
     """Code, in a cell of a table."""
-    short = text if len(text) <= most else text[: most - 2] + " …"
+    short = text if len(text) <= limit else text[: limit - 2] + " …"
     return f"`{short.replace('|', ' ')}`"

@@ -33,10 +33,10 @@ from duly.launcher import ROOT
 from duly.lease.operations import (
     Lease,
     claim,
-    claim_lapsed,
+    claim_expired,
     fence,
     fence_many,
-    find_lapsed,
+    find_expired,
     find_settled,
     quarantine,
     release,
@@ -57,9 +57,9 @@ Connection = AsyncConnection[Any]
 LEASE = 60.0
 DAY = 86_400.0
 NOT_CONFIGURED = {"test": "CHANNEL_NOT_CONFIGURED: set TEST_URL"}  # a channel, and why its messages wait
-RETURNED = [name for name, held in HELD.items() if held.of.lapsed == "returned"]
-RECLAIMED = [name for name, held in HELD.items() if held.of.lapsed == "reclaimed"]
-POISONED = [name for name, held in HELD.items() if held.of.poisoned]
+RETURNED = [name for name, held in HELD.items() if held.table.expired == "returned"]
+RECLAIMED = [name for name, held in HELD.items() if held.table.expired == "reclaimed"]
+POISONED = [name for name, held in HELD.items() if held.table.poisoned]
 TESTS: dict[str, str] = {}  # which test goes red without which guard
 
 TryOne = Callable[[Held, Admin, Connection], Awaitable[None]]
@@ -156,23 +156,23 @@ def look(admin: Admin, asked: LiteralString) -> list[Any]:
 
 def name_of(held: Held) -> str:
     """The table, as statements call it."""
-    return ".".join(held.of.table)
+    return ".".join(held.table.qualified_name)
 
 
-async def hold(connection: Connection, held: Held, most: int = 2) -> list[Lease]:
+async def hold(connection: Connection, held: Held, limit: int = 2) -> list[Lease]:
     """Claim as the worker that every container calls itself."""
-    return await claim(connection, held.of, "worker-1", lease_seconds=LEASE, most=most)
+    return await claim(connection, held.table, "worker-1", lease_seconds=LEASE, limit=limit)
 
 
 async def lose(admin: Admin, connection: Connection, held: Held) -> tuple[Lease, Lease]:
     """A row that was ours, and is somebody else's: both their leases."""
-    (old,) = await hold(connection, held, most=1)
+    (old,) = await hold(connection, held, limit=1)
     move_clock(admin, LEASE + 1)
-    if held.of.lapsed == "returned":
-        await sweep(connection, held.of)
+    if held.table.expired == "returned":
+        await sweep(connection, held.table)
         taken = await hold(connection, held)
     else:
-        taken = await claim_lapsed(connection, held.of, "worker-1", lease_seconds=LEASE, most_starts=100, most=2)
+        taken = await claim_expired(connection, held.table, "worker-1", lease_seconds=LEASE, max_starts=100, limit=2)
     (new,) = (lease for lease in taken if lease.key == old.key)
     return old, new
 
@@ -189,7 +189,7 @@ async def is_behind_fence(connection: Connection, lease: Lease) -> bool:
 def row_of(admin: Admin, lease: Lease) -> dict[str, Any]:
     """A row as it is now."""
     asked = sql.SQL("select to_jsonb(t) from {} as t where {} = %s").format(
-        sql.Identifier(*lease.of.table), sql.Identifier(lease.of.key)
+        sql.Identifier(*lease.table.qualified_name), sql.Identifier(lease.table.key)
     )
     found = admin.execute(asked, [lease.key]).fetchone()
     assert found
@@ -208,7 +208,7 @@ async def test_whoever_lost_a_row_keeps_it_alive_for_nobody(held: Held, admin: A
     await renew(worker, [old], lease_seconds=LEASE)
     assert row_of(admin, new) == before
     move_clock(admin, LEASE * 0.8)
-    assert new.key in await find_lapsed(worker, new.of)
+    assert new.key in await find_expired(worker, new.table)
 
 
 @guards("owner of renew (2) in lease/lease.sql")
@@ -277,7 +277,7 @@ async def test_taking_over_passes_over_what_is_looked_at(held: Held, admin: Admi
     assert len(await hold(worker, held)) == 2
     move_clock(admin, LEASE + 1)
     with looked_at(admin, name_of(held)):
-        taken = await claim_lapsed(worker, held.of, "worker-1", lease_seconds=LEASE, most_starts=100, most=2)
+        taken = await claim_expired(worker, held.table, "worker-1", lease_seconds=LEASE, max_starts=100, limit=2)
     assert len(taken) == 1
 
 
@@ -287,7 +287,7 @@ async def test_a_sweep_passes_over_what_is_looked_at(held: Held, admin: Admin, w
     assert len(await hold(worker, held)) == 2
     move_clock(admin, LEASE + 1)
     with looked_at(admin, name_of(held)):
-        assert len(await sweep(worker, held.of)) == 1
+        assert len(await sweep(worker, held.table)) == 1
 
 
 @guards("skip locked of quarantine in lease/lease.sql")
@@ -296,7 +296,7 @@ async def test_a_quarantine_passes_over_what_is_looked_at(held: Held, admin: Adm
     assert len(await hold(worker, held)) == 2
     move_clock(admin, LEASE + 1)
     with looked_at(admin, name_of(held)):
-        assert len(await quarantine(worker, held.of, most_starts=1)) == 1
+        assert len(await quarantine(worker, held.table, max_starts=1)) == 1
 
 
 @guards("skip locked of renew in lease/lease.sql")
@@ -417,7 +417,7 @@ async def test_whoever_asks_about_a_job_does_not_wait_for_whoever_has_it(jobs: J
 
 async def hold_messages(worker: Connection) -> list[Lease]:
     """Claim as a sender does."""
-    return await message_store.claim_messages(worker, OUTBOX, "worker-1", ["test"], lease_seconds=LEASE, most=2)
+    return await message_store.claim_messages(worker, OUTBOX, "worker-1", ["test"], lease_seconds=LEASE, limit=2)
 
 
 async def lose_message(admin: Admin, worker: Connection) -> tuple[Lease, Lease]:
@@ -425,7 +425,7 @@ async def lose_message(admin: Admin, worker: Connection) -> tuple[Lease, Lease]:
     admin.execute(HELD["message"].put)
     old, *_ = await hold_messages(worker)
     move_clock(admin, LEASE + 1)
-    assert await message_store.sweep_messages(worker, OUTBOX, most_starts=10) == 2
+    assert await message_store.sweep_messages(worker, OUTBOX, max_starts=10) == 2
     (new,) = (lease for lease in await hold_messages(worker) if lease.key == old.key)
     return old, new
 
@@ -458,7 +458,7 @@ async def test_a_sweep_of_messages_passes_over_what_is_looked_at(admin: Admin, w
     assert len(await hold_messages(worker)) == 2
     move_clock(admin, LEASE + 1)
     with looked_at(admin, "duly.outbox"):
-        assert await message_store.sweep_messages(worker, OUTBOX, most_starts=10) == 1
+        assert await message_store.sweep_messages(worker, OUTBOX, max_starts=10) == 1
 
 
 @guards("skip locked of resend_uncertain in outbox/queries.sql")
@@ -466,9 +466,9 @@ async def test_sending_again_passes_over_what_is_looked_at(admin: Admin, worker:
     admin.execute(HELD["message"].put)
     await message_store.note_called(worker, OUTBOX, await hold_messages(worker))
     move_clock(admin, LEASE + 1)
-    assert await message_store.sweep_messages(worker, OUTBOX, most_starts=10) == 2
+    assert await message_store.sweep_messages(worker, OUTBOX, max_starts=10) == 2
     with looked_at(admin, "duly.outbox", "status = 'uncertain'"):
-        assert await message_store.resend_uncertain(worker, OUTBOX, ["test"], most_starts=10) == 1
+        assert await message_store.resend_uncertain(worker, OUTBOX, ["test"], max_starts=10) == 1
 
 
 @guards("skip locked of note_unconfigured in outbox/queries.sql")
@@ -551,11 +551,11 @@ async def test_closing_sessions_passes_over_what_is_looked_at(admin: Admin, work
 @guards("owner of add_further_days in apps/ingest/queries.sql")
 async def test_only_who_settled_a_session_adds_its_further_days(admin: Admin, worker: Connection) -> None:
     admin.execute("insert into schedule_ingest.capture_session (user_id, closed_at) values (42, duly.clock())")
-    (lease,) = await claim(worker, HELD["capture"].of, "worker-1", lease_seconds=LEASE)
+    (lease,) = await claim(worker, HELD["capture"].table, "worker-1", lease_seconds=LEASE)
     seen = observe({"schedule_date": "2026-09-07", "entries": []})
     step = take(Day(42, seen.schedule_date), lease.key, seen, threshold=3)
     taken = capture_store.Taken(lease, step, seen.payload, {}, [observe({"schedule_date": "2026-09-08"})])
-    lost = replace(taken, lease=Lease(lease.of, "worker-2/lost", lease.row, lease.sent_at))
+    lost = replace(taken, lease=Lease(lease.table, "worker-2/lost", lease.row, lease.sent_at))
     assert await capture_store.add_further_days(worker, "schedule_ingest", [taken]) == 0  # not settled yet
     await settle_many(worker, [lease], "done")
     assert await capture_store.add_further_days(worker, "schedule_ingest", [lost]) == 0

@@ -22,7 +22,7 @@ from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
 from duly.db.migrations import Names
 from duly.jobs.work import JobWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from tests.conftest import build_template
 from tests.support.actions import working
 from tests.support.cpu import descendants, seconds_of
@@ -104,7 +104,7 @@ async def drain(stock: Stock, jit: str) -> tuple[float, float]:
     )
     address = make_conninfo(stock.worker, options=f"-c jit={jit}")
     cpu, clock = stock.cpu_seconds(), time.monotonic()
-    async with working(address, JobWork(app.handlers(), Pace(poll_seconds=0.2, slots=100, batch=100))):
+    async with working(address, JobWork(app.handlers(), Tuning(poll_seconds=0.2, slots=100, batch=100))):
         while stock.value(UNFINISHED):
             await asyncio.to_thread(stock.value, "select pg_sleep(0.05)")
     return stock.cpu_seconds() - cpu, time.monotonic() - clock

@@ -9,13 +9,13 @@ from duly.lease.operations import LeaseTable, claim
 from tests.support.conformance.tables import SHAPES
 from tests.support.processes import print_line
 
-TABLES = {str(table): table for table in (*(shape.of for shape in SHAPES), POST)}
+TABLES = {str(table): table for table in (*(shape.table for shape in SHAPES), POST)}
 
 
 async def claim_all(dsn: str, table: LeaseTable) -> None:
     """Claim, in batches of seven, under a name that every process shares."""
     async with await connect(dsn) as connection:
-        while leases := await claim(connection, table, "worker-1", lease_seconds=60, most=7):
+        while leases := await claim(connection, table, "worker-1", lease_seconds=60, limit=7):
             for lease in leases:
                 print(lease.key)
 

@@ -17,7 +17,7 @@ __all__ = ["SHAPES", "Shape", "insert_rows", "schema_sql"]
 class Shape:
     """A lease table with its machine, an end a holder may bring a row to, and what its rows cannot do without."""
 
-    of: LeaseTable
+    table: LeaseTable
     machine: Machine
     end: str
     note: str = "note"  # a column of text that a holder may write
@@ -32,20 +32,20 @@ class Shape:
         """What to set to change the state by hand: the state, and whatever the table wants beside it."""
         beside = self.beside.get(state, "")
         return sql.SQL("{} = {}{}").format(
-            sql.Identifier(self.of.state), sql.Literal(state), sql.SQL(", " + beside if beside else "")
+            sql.Identifier(self.table.state), sql.Literal(state), sql.SQL(", " + beside if beside else "")
         )
 
 
 PARCEL = Shape(
-    of=LeaseTable(
-        table=("laws", "parcel"),
+    table=LeaseTable(
+        qualified_name=("laws", "parcel"),
         state="status",
         ready="WAITING",
         held="CARRIED",
         owner="carrier",
         until="carried_until",
         due="due_at",
-        lapsed="returned",
+        expired="returned",
         cancel="cancel_requested_at",
     ),
     machine=Machine(
@@ -62,8 +62,8 @@ PARCEL = Shape(
 )
 
 VISIT = Shape(
-    of=LeaseTable(
-        table=("laws", "visit"),
+    table=LeaseTable(
+        qualified_name=("laws", "visit"),
         key="number",
         key_type="bigint",
         state="state",
@@ -72,7 +72,7 @@ VISIT = Shape(
         owner="locked_by",
         since="locked_at",
         due="created_at",
-        lapsed="reclaimed",
+        expired="reclaimed",
         poisoned="failed",
         verdict=(("error", "started too often"),),
     ),
@@ -94,7 +94,7 @@ VISIT = Shape(
 
 UNHELD: LiteralString = "lease_owner = null, lease_expires_at = null"
 MESSAGE = Shape(
-    of=OUTBOX,
+    table=OUTBOX,
     machine=OUTBOX_MACHINE,
     end="sent",
     note="receipt",
@@ -167,7 +167,7 @@ def insert_rows(shape: Shape, columns: Mapping[str, sql.Composable], rows: int =
     """A statement that puts rows into the table, with these columns as well as those it cannot do without."""
     given = {name: sql.Literal(value) for name, value in shape.required.items()} | dict(columns)
     return sql.SQL("insert into {} ({}) select {} from generate_series(1, {})").format(
-        sql.Identifier(*shape.of.table),
+        sql.Identifier(*shape.table.qualified_name),
         sql.SQL(", ").join(map(sql.Identifier, given)),
         sql.SQL(", ").join(given.values()),
         sql.Literal(rows),

@@ -18,15 +18,15 @@ from typing import Any
 from duly.db.rows import Connection
 from duly.executors.call import Call, where_to_run
 from duly.lease.operations import Lease, settle_many
-from duly.lease.work import Finished, Pace, StopSign, Work
+from duly.lease.work import Finished, StopSign, Tuning, Work
 from duly.outcomes import Cancelled, Done, Failed, GiveUp
 from tests.support.conformance.tables import Shape
 from tests.support.processes import print_line
 
-__all__ = ["AT_THE_GATE", "GATE", "PACE", "LawWork"]
+__all__ = ["AT_THE_GATE", "GATE", "TUNING", "LawWork"]
 
-PACE = Pace(
-    lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100, most_starts=9
+TUNING = Tuning(
+    lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100, max_starts=9
 )
 MEGABYTE = 1024 * 1024
 GATE = threading.Event()
@@ -185,11 +185,11 @@ HERE: dict[str, Callable[..., Any]] = {
 class LawWork(Work):
     """A table of the laws as a kind of work."""
 
-    def __init__(self, shape: Shape, **pace: Any) -> None:
+    def __init__(self, shape: Shape, **tuning: Any) -> None:
         self.shape = shape
         self.name = str(shape)
-        self.of = shape.of
-        self.pace = replace(PACE, **pace)
+        self.table = shape.table
+        self.tuning = replace(TUNING, **tuning)
         self.wakes = f"laws_{shape}"
 
     def call(self, lease: Lease, sign: StopSign) -> Call:

@@ -10,7 +10,7 @@ def works(settings: WorkerSettings) -> list[Work]:
     """Work on the table of this shape."""
     name = settings.pop("shape")
     work = LawWork(next(shape for shape in SHAPES if str(shape) == name))
-    work.pace = with_pace(work.pace, settings)
+    work.tuning = with_pace(work.tuning, settings)
     return [work]
 
 

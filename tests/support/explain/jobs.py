@@ -57,7 +57,7 @@ async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
             )
         owner, several = random.choice(NAMES), random.randint(0, 3)
         lease = random.choice([LEASE, 10_000.0])
-        held = await repository.claim(jobs.worker, owner, KINDS, lease_seconds=lease, most=several) if several else []
+        held = await repository.claim(jobs.worker, owner, KINDS, lease_seconds=lease, limit=several) if several else []
         for one in held:
             await random.choice([finish, fail, snooze, keep, keep])(jobs, one)
         jobs.advance_clock(random.choice([0, 1, 70]))
@@ -96,7 +96,7 @@ async def take(jobs: JobActions, hired: list[Hired]) -> set[UUID]:
         kinds = [kind for kind in KINDS if f"ledger:{kind.queue}/{kind.type}" in each.kinds]
         if kinds:
             async with jobs.worker.transaction(force_rollback=True):
-                leases = await repository.claim(jobs.worker, each.name, kinds, lease_seconds=LEASE, most=1)
+                leases = await repository.claim(jobs.worker, each.name, kinds, lease_seconds=LEASE, limit=1)
             taken |= {lease.key for lease in leases}
     return taken
 
@@ -120,8 +120,8 @@ def check(jobs: JobActions, key: UUID, reason: Reason, hired: list[Hired], locke
         Reason.NO_WORKER: not [each for each in hired if each.is_live or is_elsewhere(jobs, each)],
         Reason.NOT_HANDLED: not handlers,
         Reason.LIMIT_REACHED: bool(handlers) and limit is not None and running >= limit,
-        Reason.LAPSED: is_expired,
-        Reason.LAPSED_NO_WORKER: is_expired and not live,
+        Reason.EXPIRED: is_expired,
+        Reason.EXPIRED_NO_WORKER: is_expired and not live,
         Reason.RUNNING: status == "running" and not is_expired,
         Reason.HOLDER_GONE: status == "running" and not is_expired and is_gone(hired, owner),
         Reason.SNOOZED: is_early,

@@ -93,7 +93,7 @@ async def move_messages(random: Random, schedules: ScheduleActions) -> None:
         random.choice(NAMES),
         CHANNELS,
         lease_seconds=random.choice([LEASE, 10_000.0]),
-        most=random.randint(1, 2),
+        limit=random.randint(1, 2),
     )
     for lease in held:
         if (fate := random.choice(["sent", "again", "held"])) == "sent":
@@ -120,7 +120,7 @@ async def next_messages(schedules: ScheduleActions, hired: list[Hired]) -> set[o
     if not free_of(hired, schedules.values(RUNNING)):
         return set()
     async with schedules.worker.transaction(force_rollback=True):
-        held = await claim_messages(schedules.worker, OUTBOX, "x", CHANNELS, lease_seconds=LEASE, most=1)
+        held = await claim_messages(schedules.worker, OUTBOX, "x", CHANNELS, lease_seconds=LEASE, limit=1)
     return {lease.key for lease in held}
 
 

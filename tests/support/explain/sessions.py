@@ -73,7 +73,7 @@ async def closed_as_idle(captures: CaptureActions) -> set[object]:
     """The sessions that the next look of a worker closes; nothing is moved."""
     before = set(captures.values("select id from schedule_ingest.capture_session where closed_at is not null"))
     async with captures.worker.transaction(force_rollback=True):
-        await repository.close_idle(captures.worker, SCHEMA, pending="pending", idle_seconds=IDLE_SECONDS, most=100)
+        await repository.close_idle(captures.worker, SCHEMA, pending="pending", idle_seconds=IDLE_SECONDS, limit=100)
         rows = await captures.worker.execute(
             "select id from schedule_ingest.capture_session where closed_at is not null"
         )

@@ -12,7 +12,7 @@ from duly.apps.ingest.work import CaptureWork, Rules
 from duly.canonical_json import Json
 from duly.launcher import ROOT
 from duly.lease.operations import Lease
-from duly.lease.work import Finished, Pace
+from duly.lease.work import Finished, Tuning
 from duly.outcomes import failure_of
 from tests.support.actions import Actions, Admin, Connection
 
@@ -41,7 +41,7 @@ class CaptureActions(Actions):
         """Return a worker's work, which claims any pending session."""
         rules.setdefault("due", "created_at")
         return CaptureWork(
-            reader or FixtureReader(SAMPLE), Pace(lease_seconds=LEASE, heartbeat_seconds=LEASE / 4), Rules(**rules)
+            reader or FixtureReader(SAMPLE), Tuning(lease_seconds=LEASE, heartbeat_seconds=LEASE / 4), Rules(**rules)
         )
 
     async def create(self, *days: Mapping[str, Json], user: int = ANNA) -> list[UUID]:

@@ -42,7 +42,7 @@ class JobActions(Actions):
     async def claim(self, *kinds: Kind, limit: int = 1, lease_seconds: float = LEASE) -> list[Lease]:
         """Claim under the name that every container gives its worker."""
         return await repository.claim(
-            self.worker, "worker-1", kinds or (KIND,), lease_seconds=lease_seconds, most=limit
+            self.worker, "worker-1", kinds or (KIND,), lease_seconds=lease_seconds, limit=limit
         )
 
     async def fail(self, *leases: Lease, code: str = "OOPS", message: str = "because") -> frozenset[UUID]:

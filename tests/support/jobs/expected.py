@@ -102,13 +102,13 @@ class Book:
         """Higher priority first, then what is due longest; after a random wait, and within a batch, nobody can tell."""
         return (-paper.priority, 0, 0) if paper.policy is BackoffPolicy.EXP else (-paper.priority, *paper.due)
 
-    def first_of(self, kind: Kind, most: int) -> list[Paper]:
+    def first_of(self, kind: Kind, limit: int) -> list[Paper]:
         """The next so many of a kind, and those of which nobody can tell whether they come before the last of them."""
         due = self.due_of(kind)
-        taken = due[:most]
-        return [*taken, *(paper for paper in due[most:] if self.place_of(paper) == self.place_of(taken[-1]))]
+        taken = due[:limit]
+        return [*taken, *(paper for paper in due[limit:] if self.place_of(paper) == self.place_of(taken[-1]))]
 
-    def lapsed(self) -> list[Paper]:
+    def expired(self) -> list[Paper]:
         """Whose holders are gone."""
         return [paper for paper in self.papers if paper.owner is not None and paper.lapses <= self.tick]
 

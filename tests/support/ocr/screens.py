@@ -192,7 +192,7 @@ class Drawing:
         for nth, word in enumerate(FEET):
             self.write(75 + nth * 268, bottom - 92, word, 30, ink=self.dim)
 
-    def shifts(self, most: int) -> Iterator[tuple[str, Shown]]:
+    def shifts(self, limit: int) -> Iterator[tuple[str, Shown]]:
         """What the day consists of, each as it is printed and as it is."""
         if self.given is not None:
             for shown in self.given:
@@ -200,7 +200,7 @@ class Drawing:
                 yield f"{shown[0]}{self.dash}{shown[1]}".replace(":", self.point), shown
             return
         minute = self.rolls.choice((360, 390, 420, 450, 480))
-        for _ in range(self.rolls.randint(max(2, most - 3), most)):
+        for _ in range(self.rolls.randint(max(2, limit - 3), limit)):
             length = self.rolls.choice((30, 45, 60, 90, 105, 120, 180))
             if minute + length >= 24 * 60:
                 return

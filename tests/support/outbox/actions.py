@@ -8,17 +8,17 @@ from psycopg.types.json import Jsonb
 
 from duly.backoff import Backoff
 from duly.lease.operations import Lease, LeaseTable
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.outbox import repository
 from duly.outbox.channel import Channel, Message, WhenUncertain
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX
 from tests.support.actions import Actions, Admin, Connection
 
-__all__ = ["LEASE", "PACE", "SECRET", "SOON", "Admin", "Connection", "MessageActions", "ScriptedChannel", "send_work"]
+__all__ = ["LEASE", "SECRET", "SOON", "TUNING", "Admin", "Connection", "MessageActions", "ScriptedChannel", "send_work"]
 
 LEASE = 30.0
-PACE = Pace(lease_seconds=LEASE, heartbeat_seconds=0.2, poll_seconds=0.05, sweep_seconds=0.1, slots=20)
+TUNING = Tuning(lease_seconds=LEASE, heartbeat_seconds=0.2, poll_seconds=0.05, sweep_seconds=0.1, slots=20)
 SOON = Backoff(base_seconds=0.01, cap_seconds=0.02)
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -49,7 +49,7 @@ class MessageActions(Actions):
 
     async def claim(self, *channels: str, limit: int = 100) -> list[Lease]:
         """Claim messages of these channels, as a sender does that ends at once."""
-        return await repository.claim_messages(self.worker, OUTBOX, "dead", channels, lease_seconds=LEASE, most=limit)
+        return await repository.claim_messages(self.worker, OUTBOX, "dead", channels, lease_seconds=LEASE, limit=limit)
 
 
 class ScriptedChannel:
@@ -81,8 +81,8 @@ class ScriptedChannel:
         return [str(each.payload["word"]) for each in self.sent]
 
 
-def send_work(*channels: Channel, table: LeaseTable = OUTBOX, pace: Pace = PACE, **more: Any) -> SendWork:
+def send_work(*channels: Channel, table: LeaseTable = OUTBOX, tuning: Tuning = TUNING, **more: Any) -> SendWork:
     """Return the work of a sender over these channels, which tries again soon."""
     named: Mapping[str, Channel] = {each.name: each for each in channels}
     given: dict[str, Any] = {"backoff": SOON, **more}
-    return SendWork("outbox", table, named, pace, **given)
+    return SendWork("outbox", table, named, tuning, **given)

@@ -40,10 +40,10 @@ class Named:
 class Flood:
     """A server whose answer goes on until nobody takes it, or until far more was taken than is bearable."""
 
-    def __init__(self, head: bytes, piece: bytes, most: int) -> None:
+    def __init__(self, head: bytes, piece: bytes, limit: int) -> None:
         self.head = head
         self.piece = piece
-        self.most = most
+        self.limit = limit
         self.port = 0
         self.sent = 0
 
@@ -52,7 +52,7 @@ class Flood:
         head = await head_of(reader)
         await reader.readexactly(int(head.get("content-length", "0")))
         writer.write(b"HTTP/1.1 200 OK\r\n" + self.head + b"\r\n")
-        while self.sent < self.most:
+        while self.sent < self.limit:
             writer.write(self.piece)
             await writer.drain()
             self.sent += len(self.piece)
@@ -71,10 +71,10 @@ async def named(certificate: Path) -> AsyncGenerator[Named, None]:
 
 @asynccontextmanager
 async def flooding(
-    piece: bytes = b"x" * 65_536, *, head: bytes = b"", most: int = 134_217_728
+    piece: bytes = b"x" * 65_536, *, head: bytes = b"", limit: int = 134_217_728
 ) -> AsyncGenerator[Flood, None]:
     """A server that answers with this, over and over."""
-    server = Flood(head, piece, most)
+    server = Flood(head, piece, limit)
     async with listening(server.serve) as server.port:
         yield server
 

@@ -60,7 +60,7 @@ class PostActions(Actions):
 
     async def claim(self, limit: int = 1, lease_seconds: float = LEASE, owner: str = "worker-1") -> list[Lease]:
         """Claim under the name that every container gives its worker."""
-        return await claim(self.worker, POST, owner, lease_seconds=lease_seconds, most=limit)
+        return await claim(self.worker, POST, owner, lease_seconds=lease_seconds, limit=limit)
 
     async def release(self, *leases: Lease) -> frozenset[UUID]:
         """Release posts unread."""

@@ -7,7 +7,7 @@ from duly.apps.scheduler import service
 from duly.apps.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Receipt, Schedule
 from duly.apps.scheduler.work import ScheduleWork, remind
 from duly.db.pool import Pool
-from duly.lease.work import Finished, Pace, StopSign
+from duly.lease.work import Finished, StopSign, Tuning
 from duly.outcomes import Creation, Failed, failure_of
 from tests.support.actions import Actions, Admin, Connection
 
@@ -27,7 +27,7 @@ class ScheduleActions(Actions):
     def __init__(self, admin: Admin, worker: Connection, api: Pool) -> None:
         super().__init__(admin, worker)
         self.api = api
-        self.work = ScheduleWork(Pace(slots=1000))
+        self.work = ScheduleWork(Tuning(slots=1000))
 
     def advance_clock(self, seconds: float = 0, **more: float) -> None:
         """Move the database's clock, and make the partitions of that time."""

@@ -202,13 +202,13 @@ def is_day_of_week(word: str, day: date) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def values(field: str, least: int, most: int) -> tuple[int, ...]:
+def values(field: str, least: int, limit: int) -> tuple[int, ...]:
     """The numbers that a field names."""
     found = set[int]()
     for part in field.split(","):
         span, _, step = part.partition("/")
         first, _, last = span.partition("-")
-        low, high = (least, most) if first == "*" else (number_of(first), number_of(last or first))
+        low, high = (least, limit) if first == "*" else (number_of(first), number_of(last or first))
         found.update(range(low, high + 1, int(step or 1)))
     return tuple(sorted(found))
 

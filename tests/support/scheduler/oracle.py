@@ -59,14 +59,14 @@ def cron_reading(fields: list[str]) -> tuple[Callable[[datetime], bool], bool]:
     return fires, any(sign in fields[0] + fields[1] for sign in "*/")
 
 
-def numbers(text: str, least: int, most: int) -> set[int]:
+def numbers(text: str, least: int, limit: int) -> set[int]:
     """A field of numbers."""
     found = set[int]()
     for part in text.split(","):
         span, _, step = part.partition("/")
         first, _, last = span.partition("-")
         low = least if span == "*" else int(first)
-        high = most if span == "*" or (step and not last) else int(last or first)
+        high = limit if span == "*" or (step and not last) else int(last or first)
         found |= set(range(low, high + 1, int(step or 1)))
     return found
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from duly.apps.ingest import repository
 from duly.apps.ingest.model import Image
-from duly.apps.ingest.service import MOST_IMAGES
+from duly.apps.ingest.service import MAX_IMAGES
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.lease.owner import new_id
@@ -71,7 +71,7 @@ async def begin(pool: Pool, schema: str, user_id: int, session_id: UUID) -> Crea
             return Existing(Begun(found.id, found.images, is_open=True))
         if await repository.begin_session(connection, schema, user_id, session_id):
             return Created(Begun(session_id, 0, is_open=True))
-        images = await repository.list_images(connection, schema, session_id, MOST_IMAGES)
+        images = await repository.list_images(connection, schema, session_id, MAX_IMAGES)
         return Existing(Begun(session_id, len(images), is_open=False))
 
 
@@ -109,7 +109,7 @@ async def bring(
             session, is_open = await session_for(connection, schema, user_id, session_id, stays_open=stays_open)
             image = await repository.add_image(connection, schema, session, photograph.r2_key, photograph.message_id)
             assert image, "it was not there a moment ago, and nobody else brings it"
-            if image.sequence > MOST_IMAGES:
+            if image.sequence > MAX_IMAGES:
                 raise SessionFull
             if not is_open:
                 await repository.close_session(connection, schema, user_id, session)

@@ -16,11 +16,11 @@ from duly.apps.ingest.spelling import as_name, read_date, read_time, shown, tidi
 from duly.canonical_json import Json, bytes_of_checked, checked_json, digest_of_checked
 from duly.errors import InvalidArgument
 
-__all__ = ["CANONICALIZER", "LONGEST_NAME", "MOST_ENTRIES", "Entry", "Observation", "canonical_entry", "observe"]
+__all__ = ["CANONICALIZER", "MAX_ENTRIES", "MAX_NAME_LENGTH", "Entry", "Observation", "canonical_entry", "observe"]
 
 CANONICALIZER = 2  # goes up when the same words would get another form
-MOST_ENTRIES = 500
-LONGEST_NAME = 500  # characters; a message to a person holds two of them
+MAX_ENTRIES = 500
+MAX_NAME_LENGTH = 500  # characters; a message to a person holds two of them
 NAMES = ("title", "location", "address")
 
 Entry = Mapping[str, Json]
@@ -54,8 +54,8 @@ def canonical_entries(value: Json) -> list[Json]:
         return []
     if not isinstance(value, list):
         raise InvalidArgument(f"entries: must be a list, not {shown(value)}")
-    if len(value) > MOST_ENTRIES:
-        raise InvalidArgument(f"entries: has {len(value)} entries; at most {MOST_ENTRIES} make a day")
+    if len(value) > MAX_ENTRIES:
+        raise InvalidArgument(f"entries: has {len(value)} entries; at most {MAX_ENTRIES} make a day")
     entries = [canonical_entry(f"entries[{nth}]", each) for nth, each in enumerate(value)]
     found = {bytes_of_checked(entry): entry for entry in entries}
     return [entry for _, entry in sorted(found.items(), key=lambda each: (*_order_of(each[1]), each[0]))]
@@ -83,8 +83,8 @@ def canonical_name(place: str, value: Json) -> str:
     if not isinstance(value, str):
         raise InvalidArgument(f"{place}: must be text, not {shown(value)}")
     name = as_name(value)
-    if len(name) > LONGEST_NAME:
-        raise InvalidArgument(f"{place}: has {len(name)} characters; at most {LONGEST_NAME} make a name")
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidArgument(f"{place}: has {len(name)} characters; at most {MAX_NAME_LENGTH} make a name")
     return name
 
 

@@ -22,7 +22,7 @@ from duly.errors import NotFound
 from duly.explain import (
     ALIVE_SECONDS,
     LOCKED,
-    MOST_COUNTED,
+    MAX_COUNTED,
     Cause,
     Explanation,
     explained,
@@ -35,7 +35,7 @@ from duly.explain import (
 from duly.formatting import counted, span, when
 from duly.lease.operations import find_next
 from duly.lease.owner import worker_of
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 
 __all__ = ["CAUSES", "INPUTS", "House", "Reason", "Situation", "explain", "result_in_words"]
 
@@ -55,8 +55,8 @@ class Reason(StrEnum):
 
     DONE = "done"
     FAILED = "failed"
-    LAPSED_NO_WORKER = "lapsed_no_worker"
-    LAPSED = "lapsed"
+    EXPIRED_NO_WORKER = "lapsed_no_worker"
+    EXPIRED = "expired"
     HOLDER_GONE = "holder_gone"
     BEING_READ = "being_read"
     NO_IMAGES = "no_images"
@@ -78,7 +78,7 @@ class House:
     states: States = field(default_factory=States)
     idle_seconds: float = 25.0
     lease_seconds: float = 300.0  # of a lease whose holder did not write one down
-    most_starts: int = Pace.most_starts  # then it fails
+    max_starts: int = Tuning.max_starts  # then it fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Situation:
         return self.state == self.house.states.processing
 
     @property
-    def is_lapsed(self) -> bool:
+    def is_expired(self) -> bool:
         """Is it held by the book only?"""
         return self.is_held and self.held_until is not None and self.held_until < self.looked_at
 
@@ -182,7 +182,7 @@ async def find_situation(
         processing=house.states.processing,
         lease_seconds=house.lease_seconds,
         alive_seconds=ALIVE_SECONDS,
-        most_counted=MOST_COUNTED + 1,
+        most_counted=MAX_COUNTED + 1,
     )
     if row is None:
         return None
@@ -227,14 +227,14 @@ def tell_being_read(session: Situation) -> str:
     )
 
 
-def tell_lapsed(session: Situation) -> str:
+def tell_expired(session: Situation) -> str:
     """Somebody had it, and others will notice, or nobody is there to."""
     gone = f"{session.holder} had it and was not heard of since its lease ended at {when(session.held_until)}"
     if not session.workers:
         return f"{gone}, and {no_worker(session.stopping, ' that would take it over')}; {START}."
     if session.is_locked:
         return f"{gone}: {LOCKED}."
-    if session.starts >= session.house.most_starts:
+    if session.starts >= session.house.max_starts:
         return f"{gone}, and it was started {session.starts} times: the next sweep lets it fail."
     return f"{gone}: {live_workers(session.workers)} will take it over at the next sweep."
 
@@ -313,8 +313,8 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
         lambda session: f"It failed: {session.error}",
     ),
     # Somebody has it.
-    Cause(Reason.LAPSED_NO_WORKER, lambda session: session.is_lapsed and not session.workers, tell_lapsed),
-    Cause(Reason.LAPSED, lambda session: session.is_lapsed, tell_lapsed),
+    Cause(Reason.EXPIRED_NO_WORKER, lambda session: session.is_expired and not session.workers, tell_expired),
+    Cause(Reason.EXPIRED, lambda session: session.is_expired, tell_expired),
     Cause(
         Reason.HOLDER_GONE,
         lambda session: session.is_held and session.holder_gone_at is not None,

@@ -7,7 +7,7 @@ from duly.apps.ingest.spelling import folded
 
 __all__ = ["CANCELLED", "CUSTOMER_FOLLOWS", "PREPOSITIONS", "WEAK_LABELS", "ShiftType", "find_label", "meant_label"]
 
-SHORTEST_MISREAD = 8  # letters of a label that is recognised though one of them was misread
+MIN_MISREAD_LENGTH = 8  # letters of a label that is recognised though one of them was misread
 
 
 class ShiftType(StrEnum):
@@ -64,13 +64,13 @@ def _known() -> dict[tuple[str, ...], tuple[str, ShiftType]]:
 
 
 KNOWN = _known()
-LONGEST = max(map(len, KNOWN))
+MAX_LENGTH = max(map(len, KNOWN))
 SINGLE = {words[0]: found for words, found in KNOWN.items() if len(words) == 1}
 
 
 def find_label(words: tuple[str, ...]) -> tuple[str, ShiftType, int] | None:
     """The label that these words begin with, its type, and how many words it takes; None when they begin otherwise."""
-    parts = tuple(folded(word) for word in words[:LONGEST])
+    parts = tuple(folded(word) for word in words[:MAX_LENGTH])
     for length in range(len(parts), 0, -1):
         if found := KNOWN.get(parts[:length]):
             return (*found, length)
@@ -85,7 +85,7 @@ def meant_label(word: str) -> str | None:
     found = folded(word)
     if found in SINGLE:
         return SINGLE[found][0]
-    for label in SINGLE if len(found) >= SHORTEST_MISREAD else ():
+    for label in SINGLE if len(found) >= MIN_MISREAD_LENGTH else ():
         if len(label) == len(found) and sum(one != other for one, other in zip(label, found, strict=True)) == 1:
             return SINGLE[label][0]
     return None

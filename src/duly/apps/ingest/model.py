@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-__all__ = ["MOST_IMAGES", "DayVersion", "Image", "KnownDay", "Message", "Outcome", "PastEvent", "Session"]
+__all__ = ["MAX_IMAGES", "DayVersion", "Image", "KnownDay", "Message", "Outcome", "PastEvent", "Session"]
 
-MOST_IMAGES = 50  # of one session
+MAX_IMAGES = 50  # of one session
 
 
 class Outcome(StrEnum):

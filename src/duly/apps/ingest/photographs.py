@@ -34,12 +34,12 @@ from duly.canonical_json import Json
 from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge, Unavailable
 from duly.executors.call import Call, Where
 from duly.outcomes import Failed
-from duly.storage import LARGEST_PHOTO_BYTES, Objects
+from duly.storage import MAX_PHOTO_BYTES, Objects
 
 __all__ = ["NO_DATE", "Eyes", "PhotographReader", "coverage_of", "entry_of", "page_of"]
 
 FETCH_SECONDS = 120.0  # more than any store of ours lets pass before it gives up by itself
-MOST_PROBLEMS = 5  # told in one sentence
+MAX_PROBLEMS = 5  # told in one sentence
 Perform = Callable[[Call], Awaitable[object]]
 
 
@@ -114,7 +114,7 @@ class PhotographReader:
         """The bytes of an image; Unavailable when the store holds us up."""
         try:
             async with asyncio.timeout(FETCH_SECONDS):
-                return await self.objects.get(name, LARGEST_PHOTO_BYTES)
+                return await self.objects.get(name, MAX_PHOTO_BYTES)
         except TimeoutError:
             raise Unavailable(f"the store did not give {name} within {FETCH_SECONDS:.0f} s") from None
 
@@ -132,9 +132,9 @@ def check(seen: Sequence[Sequence[Seen]]) -> None:
         for problem in page.problems
     ]
     if problems:
-        more = f"; and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
+        more = f"; and {len(problems) - MAX_PROBLEMS} more" if len(problems) > MAX_PROBLEMS else ""
         raise InvalidArgument(
-            f"not everything can be relied on: {'; '.join(problems[:MOST_PROBLEMS])}{more}. Send a clearer photograph, "
+            f"not everything can be relied on: {'; '.join(problems[:MAX_PROBLEMS])}{more}. Send a clearer photograph, "
             "or the day as data"
         )
     if not any(page.shifts for pages in seen for page in pages):

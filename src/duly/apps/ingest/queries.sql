@@ -95,7 +95,7 @@ select id, user_id, state::text, created_at, closed_at, error, result, starts, l
 from {schema}.capture_session
 where user_id = %(user_id)s and (created_at, id) < (%(before_at)s, %(before_id)s)
 order by created_at desc, id desc
-limit %(most)s;
+limit %(limit)s;
 
 -- name: list_images
 -- The images of a session, in their order.
@@ -103,7 +103,7 @@ select id, session_id, sequence, r2_key, created_at
 from {schema}.capture_image
 where session_id = %(session_id)s
 order by sequence
-limit %(most)s;
+limit %(limit)s;
 
 -- name: find_snapshot
 -- A day of this person as it is known now.
@@ -119,7 +119,7 @@ from {schema}.day_snapshot as s
 left join {schema}.day_schedule as d using (user_id, schedule_date)
 where s.user_id = %(user_id)s and s.schedule_date between %(first)s and %(last)s
 order by s.schedule_date
-limit %(most)s;
+limit %(limit)s;
 
 -- name: find_version
 -- A day as it once was.
@@ -133,7 +133,7 @@ select user_id, schedule_date, version, session_id, payload_hash, created_at
 from {schema}.schedule_version
 where user_id = %(user_id)s and schedule_date = %(schedule_date)s and version > %(after_version)s
 order by version
-limit %(most)s;
+limit %(limit)s;
 
 -- name: list_events
 -- The events of a day in the order in which they happened; those of another worker, which has no numbers, came before.
@@ -145,7 +145,7 @@ where user_id = %(user_id)s and schedule_date = %(schedule_date)s
     and (coalesce(seq, 0), detected_at, event_id) > (%(after_seq)s, %(after_at)s, %(after_id)s)
     and (%(session_id)s::uuid is null or source_session_id = %(session_id)s::uuid)
 order by coalesce(seq, 0), detected_at, event_id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: list_notifications
 -- What a person was told, or is to be told, of a day, in the order of delivery.
@@ -154,7 +154,7 @@ from {schema}.schedule_notification
 where user_id = %(user_id)s and schedule_date = %(schedule_date)s
     and (created_at, notification_id) > (%(after_at)s, %(after_id)s)
 order by created_at, notification_id
-limit %(most)s;
+limit %(limit)s;
 
 -- Working ---------------------------------------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ where t.id = any (array(
     where o.state = %(pending)s and o.closed_at is null
         and last.at <= duly.now() - make_interval(secs => %(idle_seconds)s)
     order by last.at, o.id
-    limit %(most)s
+    limit %(limit)s
     for no key update of o skip locked
 ))
 returning t.id;

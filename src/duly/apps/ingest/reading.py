@@ -20,7 +20,7 @@ from duly.apps.ingest.aggregate import aggregate
 from duly.apps.ingest.canonical import Observation, observe
 from duly.apps.ingest.noise import with_noise
 from duly.apps.ingest.pages import Coverage, Page, Span, check_whole, coverage_of, has_shifts, split_days
-from duly.canonical_json import LARGEST_BYTES, Json
+from duly.canonical_json import MAX_BYTES, Json
 from duly.errors import InvalidArgument, Misconfigured
 
 __all__ = [
@@ -175,8 +175,8 @@ async def observed(reader: Reader, captured: Captured, payload: Mapping[str, Any
 def read_payload(path: Path) -> dict[str, Json]:
     """The object in a JSON file; who is told of a refusal need not know where our files lie."""
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise InvalidArgument(f"{path.name}: has more than {LARGEST_BYTES} bytes, which is too much for a day")
+        if path.stat().st_size > MAX_BYTES:
+            raise InvalidArgument(f"{path.name}: has more than {MAX_BYTES} bytes, which is too much for a day")
         found = json.loads(path.read_bytes())
     except OSError as error:
         reason = error.strerror or type(error).__name__

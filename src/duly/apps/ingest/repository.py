@@ -168,7 +168,7 @@ async def list_session_ids(connection: Connection, schema: str, prefix: IdPrefix
 
 
 async def list_sessions(
-    connection: Connection, schema: str, user_id: int, before: tuple[datetime, UUID] = END, most: int = 100
+    connection: Connection, schema: str, user_id: int, before: tuple[datetime, UUID] = END, limit: int = 100
 ) -> Sequence[Session]:
     """A page of a person's sessions, the newest first."""
     rows = await get_rows(
@@ -177,14 +177,14 @@ async def list_sessions(
         user_id=user_id,
         before_at=before[0],
         before_id=before[1],
-        most=most,
+        limit=limit,
     )
     return [Session(**row) for row in rows]
 
 
-async def list_images(connection: Connection, schema: str, session_id: UUID, most: int = 100) -> Sequence[Image]:
+async def list_images(connection: Connection, schema: str, session_id: UUID, limit: int = 100) -> Sequence[Image]:
     """The images of a session, in their order."""
-    rows = await get_rows(connection, SQL.using(schema=schema).list_images, session_id=session_id, most=most)
+    rows = await get_rows(connection, SQL.using(schema=schema).list_images, session_id=session_id, limit=limit)
     return [Image(**row) for row in rows]
 
 
@@ -197,11 +197,11 @@ async def find_snapshot(connection: Connection, schema: str, user_id: int, sched
 
 
 async def list_snapshots(
-    connection: Connection, schema: str, user_id: int, first: date, last: date, most: int = 100
+    connection: Connection, schema: str, user_id: int, first: date, last: date, limit: int = 100
 ) -> Sequence[KnownDay]:
     """Days of this person as they are known now."""
     rows = await get_rows(
-        connection, SQL.using(schema=schema).list_snapshots, user_id=user_id, first=first, last=last, most=most
+        connection, SQL.using(schema=schema).list_snapshots, user_id=user_id, first=first, last=last, limit=limit
     )
     return [KnownDay(**row) for row in rows]
 
@@ -217,7 +217,7 @@ async def find_version(
 
 
 async def list_versions(
-    connection: Connection, schema: str, user_id: int, schedule_date: date, after_version: int = 0, most: int = 100
+    connection: Connection, schema: str, user_id: int, schedule_date: date, after_version: int = 0, limit: int = 100
 ) -> Sequence[DayVersion]:
     """A page of a day's versions, in order, without what they show."""
     rows = await get_rows(
@@ -226,7 +226,7 @@ async def list_versions(
         user_id=user_id,
         schedule_date=schedule_date,
         after_version=after_version,
-        most=most,
+        limit=limit,
     )
     return [DayVersion(**row) for row in rows]
 
@@ -237,7 +237,7 @@ async def list_events(
     user_id: int,
     schedule_date: date,
     after: tuple[int, datetime, UUID] = NO_EVENT,
-    most: int = 100,
+    limit: int = 100,
     session_id: UUID | None = None,
 ) -> Sequence[PastEvent]:
     """A page of a day's events, or of one session's, in order; those without a number stand before all others."""
@@ -250,7 +250,7 @@ async def list_events(
         after_at=after[1],
         after_id=after[2],
         session_id=session_id,
-        most=most,
+        limit=limit,
     )
     return [PastEvent(**row) for row in rows]
 
@@ -261,7 +261,7 @@ async def list_notifications(
     user_id: int,
     schedule_date: date,
     after: tuple[datetime, str] = (BEGINNING, ""),
-    most: int = 100,
+    limit: int = 100,
 ) -> Sequence[Message]:
     """A page of a day's messages, in the order of delivery."""
     rows = await get_rows(
@@ -271,7 +271,7 @@ async def list_notifications(
         schedule_date=schedule_date,
         after_at=after[0],
         after_id=after[1],
-        most=most,
+        limit=limit,
     )
     return [Message(**row) for row in rows]
 
@@ -316,10 +316,12 @@ class Taken:
         return self.step.after
 
 
-async def close_idle(connection: Connection, schema: str, *, pending: str, idle_seconds: float, most: int = 100) -> int:
+async def close_idle(
+    connection: Connection, schema: str, *, pending: str, idle_seconds: float, limit: int = 100
+) -> int:
     """Close sessions whose last image is idle; how many there were."""
     rows = await get_rows_planned_anew(
-        connection, SQL.using(schema=schema).close_idle, pending=pending, idle_seconds=idle_seconds, most=most
+        connection, SQL.using(schema=schema).close_idle, pending=pending, idle_seconds=idle_seconds, limit=limit
     )
     return len(rows)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from duly.apps.ingest import repository
 from duly.apps.ingest.canonical import observe
 from duly.apps.ingest.diff import Change, diff, replay
-from duly.apps.ingest.model import MOST_IMAGES, DayVersion, Image, KnownDay, Message, PastEvent, Session
+from duly.apps.ingest.model import MAX_IMAGES, DayVersion, Image, KnownDay, Message, PastEvent, Session
 from duly.apps.ingest.shift import Shift, read_shift
 from duly.apps.ingest.states import CAPTURE_MACHINE
 from duly.canonical_json import checked_json
@@ -19,11 +19,11 @@ from duly.db.rows import Connection
 from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.lease import timeline
 from duly.lease.owner import new_id
-from duly.paging import MOST_ROWS, Page, checked_most, page_of, read_place
+from duly.paging import MAX_ROWS, Page, checked_limit, page_of, read_place
 from duly.storage import Objects
 
 __all__ = [
-    "MOST_IMAGES",
+    "MAX_IMAGES",
     "Replayed",
     "add_image",
     "all_events",
@@ -69,7 +69,7 @@ async def add_image(
                 raise IllegalMove(f"session {session_id} was closed meanwhile and takes no more images; begin another")
             added = await repository.add_image(connection, schema, session_id, name)
             assert added, "what has no message is never there already"
-            if added.sequence > MOST_IMAGES:
+            if added.sequence > MAX_IMAGES:
                 raise full(session_id)
     except (IllegalMove, InvalidArgument):  # and only then: after a lost answer the image may be there
         await objects.remove([name])
@@ -81,17 +81,17 @@ async def must_take_images(pool: Pool, schema: str, user_id: int, session_id: UU
     """Refuse to add an image to a session that is not theirs, is complete, or is full."""
     async with pool.transaction() as connection:
         session = await get(connection, schema, user_id, session_id)
-        images = await repository.list_images(connection, schema, session_id, MOST_IMAGES)
+        images = await repository.list_images(connection, schema, session_id, MAX_IMAGES)
     if session.state != "pending" or session.closed_at is not None:
         state = "closed" if session.state == "pending" else session.state
         raise IllegalMove(f"session {session_id} is {state} and takes no more images; begin another")
-    if len(images) >= MOST_IMAGES:
+    if len(images) >= MAX_IMAGES:
         raise full(session_id)
 
 
 def full(session_id: UUID) -> InvalidArgument:
     """The refusal of one image too many."""
-    return InvalidArgument(f"session {session_id} has {MOST_IMAGES} images, and takes no more; close it")
+    return InvalidArgument(f"session {session_id} has {MAX_IMAGES} images, and takes no more; close it")
 
 
 async def close_session(pool: Pool, schema: str, user_id: int, session_id: UUID) -> Session:
@@ -119,39 +119,39 @@ async def resolve_id(pool: Pool, schema: str, prefix: IdPrefix) -> UUID:
 
 
 async def list_sessions(
-    pool: Pool, schema: str, user_id: int, *, place: str | None = None, most: int = 100
+    pool: Pool, schema: str, user_id: int, *, place: str | None = None, limit: int = 100
 ) -> Page[Session]:
     """A page of a person's sessions, the newest first."""
     before = repository.END if place is None else read_place(place, datetime.fromisoformat, UUID)
     async with pool.transaction() as connection:
         rows = await repository.list_sessions(
-            connection, schema, user_id, (before[0], before[1]), checked_most(most) + 1
+            connection, schema, user_id, (before[0], before[1]), checked_limit(limit) + 1
         )
-    return page_of(rows, most, lambda session: (session.created_at, session.id))
+    return page_of(rows, limit, lambda session: (session.created_at, session.id))
 
 
 async def list_images(pool: Pool, schema: str, user_id: int | None, session_id: UUID) -> list[Image]:
     """The images of a session, in their order."""
     async with pool.transaction() as connection:
         await get(connection, schema, user_id, session_id)
-        return list(await repository.list_images(connection, schema, session_id, MOST_IMAGES))
+        return list(await repository.list_images(connection, schema, session_id, MAX_IMAGES))
 
 
 async def list_transitions(
-    pool: Pool, schema: str, user_id: int | None, session_id: UUID, *, place: str | None = None, most: int = 100
+    pool: Pool, schema: str, user_id: int | None, session_id: UUID, *, place: str | None = None, limit: int = 100
 ) -> Page[timeline.Transition]:
     """A page of a session's log, in order."""
     async with pool.transaction() as connection:
         await get(connection, schema, user_id, session_id)
-        return await timeline.list_transitions(connection, CAPTURE_MACHINE.name, session_id, place=place, most=most)
+        return await timeline.list_transitions(connection, CAPTURE_MACHINE.name, session_id, place=place, limit=limit)
 
 
 async def list_days(
-    pool: Pool, schema: str, user_id: int, first: date, last: date, *, most: int = 100
+    pool: Pool, schema: str, user_id: int, first: date, last: date, *, limit: int = 100
 ) -> Sequence[KnownDay]:
     """A person's days from one to another, as they are known now."""
     async with pool.transaction() as connection:
-        return await repository.list_snapshots(connection, schema, user_id, first, last, checked_most(most))
+        return await repository.list_snapshots(connection, schema, user_id, first, last, checked_limit(limit))
 
 
 async def get_day(pool: Pool, schema: str, user_id: int, schedule_date: date) -> KnownDay:
@@ -164,13 +164,15 @@ async def get_day(pool: Pool, schema: str, user_id: int, schedule_date: date) ->
 
 
 async def list_versions(
-    pool: Pool, schema: str, user_id: int, schedule_date: date, *, place: str | None = None, most: int = 100
+    pool: Pool, schema: str, user_id: int, schedule_date: date, *, place: str | None = None, limit: int = 100
 ) -> Page[DayVersion]:
     """A page of a day's versions, in order, without what they show."""
     after = 0 if place is None else read_place(place, int)[0]
     async with pool.transaction() as connection:
-        rows = await repository.list_versions(connection, schema, user_id, schedule_date, after, checked_most(most) + 1)
-    return page_of(rows, most, lambda version: (version.version,))
+        rows = await repository.list_versions(
+            connection, schema, user_id, schedule_date, after, checked_limit(limit) + 1
+        )
+    return page_of(rows, limit, lambda version: (version.version,))
 
 
 async def get_version(pool: Pool, schema: str, user_id: int, schedule_date: date, version: int) -> DayVersion:
@@ -190,7 +192,7 @@ async def list_events(
     *,
     session_id: UUID | None = None,
     place: str | None = None,
-    most: int = 100,
+    limit: int = 100,
 ) -> Page[PastEvent]:
     """A page of a day's events, or of those that one session wrote, in the order in which they happened."""
     after = repository.NO_EVENT if place is None else read_place(place, int, datetime.fromisoformat, UUID)
@@ -201,22 +203,22 @@ async def list_events(
             user_id,
             schedule_date,
             (after[0], after[1], after[2]),
-            checked_most(most) + 1,
+            checked_limit(limit) + 1,
             session_id,
         )
-    return page_of(rows, most, lambda event: (event.seq or 0, event.detected_at, event.event_id))
+    return page_of(rows, limit, lambda event: (event.seq or 0, event.detected_at, event.event_id))
 
 
 async def list_notifications(
-    pool: Pool, schema: str, user_id: int, schedule_date: date, *, place: str | None = None, most: int = 100
+    pool: Pool, schema: str, user_id: int, schedule_date: date, *, place: str | None = None, limit: int = 100
 ) -> Page[Message]:
     """A page of what a person was told of a day, in the order of delivery."""
     after = (repository.BEGINNING, "") if place is None else read_place(place, datetime.fromisoformat, str)
     async with pool.transaction() as connection:
         rows = await repository.list_notifications(
-            connection, schema, user_id, schedule_date, (after[0], after[1]), checked_most(most) + 1
+            connection, schema, user_id, schedule_date, (after[0], after[1]), checked_limit(limit) + 1
         )
-    return page_of(rows, most, lambda message: (message.created_at, message.notification_id))
+    return page_of(rows, limit, lambda message: (message.created_at, message.notification_id))
 
 
 async def compare_versions(
@@ -272,11 +274,11 @@ async def all_events(
     pool: Pool, schema: str, user_id: int, schedule_date: date, session_id: UUID | None = None
 ) -> list[PastEvent]:
     """Every event of a day, or those that one session wrote, in order."""
-    page = await list_events(pool, schema, user_id, schedule_date, session_id=session_id, most=MOST_ROWS)
+    page = await list_events(pool, schema, user_id, schedule_date, session_id=session_id, limit=MAX_ROWS)
     events = list(page.items)
     while page.next:
         page = await list_events(
-            pool, schema, user_id, schedule_date, session_id=session_id, place=page.next, most=MOST_ROWS
+            pool, schema, user_id, schedule_date, session_id=session_id, place=page.next, limit=MAX_ROWS
         )
         events += page.items
     return events

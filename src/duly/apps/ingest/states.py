@@ -46,15 +46,15 @@ def capture_session(
 ) -> LeaseTable:
     """The sessions of a schema; `lease_seconds` is the length of a lease whose holder did not write one down."""
     return LeaseTable(
-        table=(schema, "capture_session"),
+        qualified_name=(schema, "capture_session"),
         state="state",
         ready=states.pending,
         held=states.processing,
         owner="locked_by",
         since="locked_at",
-        unwritten_length=float(lease_seconds),  # 300 and 300.0 are one to a cache, and two in SQL
+        default_lease_seconds=float(lease_seconds),  # 300 and 300.0 are one to a cache, and two in SQL
         due=due,
-        lapsed="reclaimed",
+        expired="reclaimed",
         poisoned=states.failed,
         verdict=(("error", TOO_MANY_STARTS),),
     )

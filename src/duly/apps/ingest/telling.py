@@ -14,7 +14,7 @@ from duly.apps.ingest.words import LANGUAGES, WORDS, say
 
 __all__ = ["News", "failed", "several", "unchanged"]
 
-LONGEST_WHY = 1000  # characters: the session has the rest
+MAX_WHY_LENGTH = 1000  # characters: the session has the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class News:
 
 def failed(session_id: UUID, why: str) -> News:
     """It could not be read."""
-    told = why if len(why) <= LONGEST_WHY else f"{why[:LONGEST_WHY]}…"
+    told = why if len(why) <= MAX_WHY_LENGTH else f"{why[:MAX_WHY_LENGTH]}…"
     return News(session_id, "capture.failed", {name: say(name, "failed", why=told) for name in LANGUAGES})
 
 

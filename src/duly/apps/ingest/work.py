@@ -26,7 +26,7 @@ from duly.apps.ingest import repository
 from duly.apps.ingest.canonical import Observation
 from duly.apps.ingest.day import Day, Step, take
 from duly.apps.ingest.endings import HANDED_BACK, LOST, Ending, Endings, written
-from duly.apps.ingest.model import MOST_IMAGES, Outcome
+from duly.apps.ingest.model import MAX_IMAGES, Outcome
 from duly.apps.ingest.pages import further_session_id, in_words
 from duly.apps.ingest.patience import NotNow, patiently
 from duly.apps.ingest.permission import Permission
@@ -38,19 +38,19 @@ from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.errors import Conflict, InvalidArgument, Misconfigured, NotMigrated
 from duly.executors.call import Call
-from duly.lease.crash_isolation import Suspects
+from duly.lease.crash_isolation import CrashIsolation
 from duly.lease.operations import Lease, fence_many, find_settled, quarantine, release, settle_many
-from duly.lease.work import Finished, Pace, StopSign, Work
+from duly.lease.work import Finished, StopSign, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp, HandedBack, clean_text
 
 __all__ = ["LEASE_MIGRATION", "CaptureWork", "Rules", "Shape"]
 
-LONGEST_ERROR = 4000
+MAX_ERROR_LENGTH = 4000
 TOGETHER = 3  # so many starts a session has in any company; the rest without another that had them
 LOOK_SECONDS = 1.0  # so often at most we look for idle sessions
-MOST_ITERATIONS = 1000
-MOST_CLOSED = 1000
+MAX_ITERATIONS = 1000
+MAX_CLOSED = 1000
 OUR_COLUMNS = {"revision", "moved_from"}  # of capture_session, where we made the table
 LEASE_MIGRATION = "database/migrations/20260212_add_session_leases.sql"
 # What the lease migration adds, where a backend made the table.
@@ -97,14 +97,14 @@ class CaptureWork(Work):
 
     name = "ingest"
 
-    def __init__(self, reader: Reader, pace: Pace, rules: Rules = Rules()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, reader: Reader, tuning: Tuning, rules: Rules = Rules()) -> None:  # noqa: B008 (frozen)
         self.reader = reader
-        self.pace = pace
+        self.tuning = tuning
         self.rules = rules
-        self.of = capture_session(rules.schema, rules.states, due=rules.due, lease_seconds=pace.lease_seconds)
-        self.patience_seconds = min(rules.patience_seconds, pace.lease_seconds / 2)  # of which nobody may renew any
-        self.suspects = Suspects(
-            together=TOGETHER, most=pace.most_starts, seconds=pace.lease_seconds + self.reading_seconds
+        self.table = capture_session(rules.schema, rules.states, due=rules.due, lease_seconds=tuning.lease_seconds)
+        self.patience_seconds = min(rules.patience_seconds, tuning.lease_seconds / 2)  # of which nobody may renew any
+        self.crash_isolation = CrashIsolation(
+            together=TOGETHER, limit=tuning.max_starts, seconds=tuning.lease_seconds + self.reading_seconds
         )
         self.iterations = 0
         self.idle_iterations = 0
@@ -167,37 +167,37 @@ class CaptureWork(Work):
     # Claiming ---------------------------------------------------------------------------------------------------------
 
     async def claim(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None
     ) -> list[Lease]:
         """Close what is idle, and hold what is closed."""
         with self.permission.noting_refusals():
             if not await self.permission.is_given(connection):
                 return []
             await self.close_idle(connection)
-            leases = await super().claim(connection, worker_id, most, keys)
+            leases = await super().claim(connection, worker_id, limit, keys)
         self.begin_iteration(leases)
         return leases
 
     async def close_idle(self, connection: Connection) -> None:
         """Close sessions whose last image is idle, unless we did so a moment ago, or take what is not closed."""
         if self.rules.due == "closed_at" and time.monotonic() >= self.look_at:
-            self.look_at = time.monotonic() + min(self.pace.poll_seconds, LOOK_SECONDS)
+            self.look_at = time.monotonic() + min(self.tuning.poll_seconds, LOOK_SECONDS)
             await repository.close_idle(
                 connection,
                 self.rules.schema,
                 pending=self.rules.states.pending,
                 idle_seconds=self.rules.idle_seconds,
-                most=MOST_CLOSED,
+                limit=MAX_CLOSED,
             )
 
-    async def claim_lapsed(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
+    async def claim_expired(
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None
     ) -> list[Lease]:
         """Take over what another worker let lapse; of what was started often one at a time, for one may be to blame."""
         with self.permission.noting_refusals():
             if not await self.permission.is_given(connection):
                 return []
-            kept, back = self.suspects.choose(await super().claim_lapsed(connection, worker_id, most, keys))
+            kept, back = self.crash_isolation.choose(await super().claim_expired(connection, worker_id, limit, keys))
             if back:
                 await release(connection, back)
         if kept:
@@ -223,7 +223,7 @@ class CaptureWork(Work):
         self.had_sessions = True
         iteration = Iteration(self.iterations, len(leases), {lease.key for lease in leases})
         self.open_iterations[leases[0].owner] = iteration
-        while len(self.open_iterations) > MOST_ITERATIONS:  # a session that was lost never ends
+        while len(self.open_iterations) > MAX_ITERATIONS:  # a session that was lost never ends
             self.open_iterations.pop(next(iter(self.open_iterations)))
         log.info("worker.iteration.start", iteration=iteration.number, sessions=iteration.sessions)
 
@@ -252,7 +252,7 @@ class CaptureWork(Work):
         with self.permission.noting_refusals():
             if not await self.permission.is_given(connection):
                 return 0
-            rows = await quarantine(connection, self.of, most_starts=self.pace.most_starts, keys=keys)
+            rows = await quarantine(connection, self.table, max_starts=self.tuning.max_starts, keys=keys)
             await self.tell(connection, [failed(row["id"], row["error"]) for row in rows])
         for row in rows if self.rules.once else ():
             self.endings.note(row["id"], Ending(f"failed: {row['error']}"))
@@ -265,7 +265,7 @@ class CaptureWork(Work):
             if lease.key in ours:
                 self.note_ending(lease, self.why_back.pop(lease.key, HANDED_BACK))
         self.end_iterations(leases)
-        self.suspects.forget([lease.key for lease in leases])
+        self.crash_isolation.forget([lease.key for lease in leases])
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -287,7 +287,7 @@ class CaptureWork(Work):
                 self.why_back[captured.id] = Ending(f"handed back: {error}", is_done=False)
             return HandedBack()
         except asyncio.CancelledError:  # it may be lost to us, and then nobody tells us of its end
-            self.suspects.forget([captured.id])
+            self.crash_isolation.forget([captured.id])
             raise
 
     async def look(self, captured: Captured, payload: dict[str, Any] | None) -> Observed:
@@ -306,7 +306,7 @@ class CaptureWork(Work):
         """The names of a session's images, in order."""
         assert self.pool, "a worker lends connections before it begins"
         async with self.pool.transaction() as connection:
-            images = await repository.list_images(connection, self.rules.schema, session_id, MOST_IMAGES)
+            images = await repository.list_images(connection, self.rules.schema, session_id, MAX_IMAGES)
         return tuple(image.r2_key for image in images)
 
     # Recording --------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class CaptureWork(Work):
         if rest:
             self.permission.note_settled()
         self.end_iterations(lease for lease, _ in finished)
-        self.suspects.forget([lease.key for lease, _ in finished])
+        self.crash_isolation.forget([lease.key for lease, _ in finished])
         return settled
 
     async def hand_back(self, connection: Connection, leases: Sequence[Lease]) -> frozenset[UUID]:
@@ -345,7 +345,7 @@ class CaptureWork(Work):
 
     async def fail(self, connection: Connection, unread: Sequence[tuple[Lease, object]]) -> frozenset[UUID]:
         """Say why, in words, to whoever sent it too; nothing is written of any day."""
-        whys = [clean_text(why_of(outcome), LONGEST_ERROR) for _, outcome in unread]
+        whys = [clean_text(why_of(outcome), MAX_ERROR_LENGTH) for _, outcome in unread]
         settled = await settle_many(
             connection, [lease for lease, _ in unread], self.rules.states.failed, {"error": ("text", whys)}
         )

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
-from duly.apps.posts.model import LONGEST_CAPTION
+from duly.apps.posts.model import MAX_CAPTION_LENGTH
 
 __all__ = ["Language", "Words", "language_of", "read_caption", "tidy"]
 
@@ -97,7 +97,7 @@ def language_of(text: str) -> Language | None:
 
 def read_caption(caption: str) -> Words:
     """What a caption says, in whichever language it says more when its language cannot be told."""
-    caption = caption[:LONGEST_CAPTION]
+    caption = caption[:MAX_CAPTION_LENGTH]
     text = plain(caption)
     language = language_of(text)
     if language:
@@ -148,7 +148,7 @@ SIGNS = str.maketrans(QUOTES | JOINERS | {sign: f" {sign} " for sign in EMOJI})
 
 def plain(caption: str) -> str:
     """A caption in the letters lexicons are written in, with every emoji a word of its own."""
-    return unicodedata.normalize("NFKC", caption.translate(SIGNS))[:LONGEST_CAPTION]
+    return unicodedata.normalize("NFKC", caption.translate(SIGNS))[:MAX_CAPTION_LENGTH]
 
 
 # Swedish --------------------------------------------------------------------------------------------------------------

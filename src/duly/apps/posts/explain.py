@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from uuid import UUID
 
-from duly.apps.posts.model import MOST_ATTEMPTS, Status
+from duly.apps.posts.model import MAX_ATTEMPTS, Status
 from duly.apps.posts.states import POST
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
@@ -19,7 +19,7 @@ from duly.errors import NotFound
 from duly.explain import (
     ALIVE_SECONDS,
     LOCKED,
-    MOST_COUNTED,
+    MAX_COUNTED,
     Cause,
     Explanation,
     explained,
@@ -46,8 +46,8 @@ class Reason(StrEnum):
 
     IMPORTED = "imported"
     RELEASED = "released"
-    LAPSED_NO_WORKER = "lapsed_no_worker"
-    LAPSED = "lapsed"
+    EXPIRED_NO_WORKER = "lapsed_no_worker"
+    EXPIRED = "expired"
     HOLDER_GONE = "holder_gone"
     BEING_READ = "being_read"
     WAITS = "waits"
@@ -89,7 +89,7 @@ class Situation:
         return worker_of(self.lease_owner or "nobody")
 
     @property
-    def is_lapsed(self) -> bool:
+    def is_expired(self) -> bool:
         """Is it held by the book only?"""
         return self.lease_expires_at is not None and self.lease_expires_at < self.looked_at
 
@@ -123,7 +123,7 @@ async def find_situation(
         key=key,
         viewer=viewer,
         alive_seconds=ALIVE_SECONDS,
-        most_counted=MOST_COUNTED + 1,
+        most_counted=MAX_COUNTED + 1,
     )
     if row is None:
         return None
@@ -150,7 +150,7 @@ def tell_being_read(post: Situation) -> str:
     )
 
 
-def tell_lapsed(post: Situation) -> str:
+def tell_expired(post: Situation) -> str:
     """Somebody had it, and others will notice."""
     return (
         f"{post.holder} had it and was not heard of since its lease ended at {when(post.lease_expires_at)}: "
@@ -182,7 +182,7 @@ def tell_waits(post: Situation) -> str:
 
 def is_due(post: Situation) -> str:
     """Since when, how long that is, and how often it was tried."""
-    tried = f", was started {counted(post.process_attempts, 'time', 'times')} of {MOST_ATTEMPTS}" * bool(
+    tried = f", was started {counted(post.process_attempts, 'time', 'times')} of {MAX_ATTEMPTS}" * bool(
         post.process_attempts
     )
     return f"It is due since {when(post.due)} ({span((post.looked_at - post.due).total_seconds())}){tried}"
@@ -220,8 +220,8 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     ),
     Cause(Reason.RELEASED, lambda post: post.status is Status.RELEASED, tell_released),
     # Somebody has it.
-    Cause(Reason.LAPSED_NO_WORKER, lambda post: post.is_lapsed and not post.workers, tell_not_repaired),
-    Cause(Reason.LAPSED, lambda post: post.is_lapsed, tell_lapsed),
+    Cause(Reason.EXPIRED_NO_WORKER, lambda post: post.is_expired and not post.workers, tell_not_repaired),
+    Cause(Reason.EXPIRED, lambda post: post.is_expired, tell_expired),
     Cause(
         Reason.HOLDER_GONE,
         lambda post: post.status is Status.PROCESSING and post.holder_gone_at is not None,

@@ -20,7 +20,7 @@ import httpx2
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from duly import extras
-from duly.apps.posts.model import LONGEST_CAPTION
+from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.apps.posts.reading import Mood, NoReading, Reading
 from duly.apps.posts.rules import RulesAnalyzer, fallback_reading
 from duly.errors import Refused
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["LanguageModelAnalyzer"]
 
 PROVIDER = "openai"
-MOST_ANSWER_BYTES = 262_144
+MAX_ANSWER_BYTES = 262_144
 PHOTO_SIDE = 768
 NO_KEY = "none"  # servers of one's own often want none, the client always does
 
@@ -136,7 +136,7 @@ class LanguageModelAnalyzer:
 
 def parts_of(caption: str, picture: bytes | None) -> Any:
     """The post as the API wants it: the caption as JSON, so that nothing in it ends it; the photo as an address."""
-    said = json.dumps({"caption": caption[:LONGEST_CAPTION]}, ensure_ascii=False)
+    said = json.dumps({"caption": caption[:MAX_CAPTION_LENGTH]}, ensure_ascii=False)
     parts: list[dict[str, Any]] = [{"type": "text", "text": said}]
     if picture is not None:
         url = f"data:image/jpeg;base64,{b64encode(picture).decode()}"
@@ -200,8 +200,8 @@ class Limited(httpx2.AsyncByteStream):
         read = 0
         async for piece in self.inner:
             read += len(piece)
-            if read > MOST_ANSWER_BYTES:
-                raise TooMuch(f"the answer has more than {MOST_ANSWER_BYTES} bytes")
+            if read > MAX_ANSWER_BYTES:
+                raise TooMuch(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
             yield piece
 
     async def aclose(self) -> None:

@@ -15,17 +15,17 @@ import psycopg
 
 from duly.apps.posts import repository
 from duly.apps.posts.model import LegacyPost, read_legacy
-from duly.canonical_json import LARGEST_BYTES
+from duly.canonical_json import MAX_BYTES
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, Unavailable
-from duly.lease.bisect import in_halves
+from duly.lease.bisect import bisect
 from duly.outcomes import clean_text
 
 __all__ = ["BadLine", "Documents", "Imported", "documents_of", "import_legacy", "lines_of"]
 
 BATCH = 500
 BATCH_BYTES = 8 * 1024 * 1024
-LONGEST_LINE = 2 * LARGEST_BYTES
+MAX_LINE_LENGTH = 2 * MAX_BYTES
 REFUSED_AT_ONCE = 10_000  # so many are held before they are reported
 CHUNK_BYTES = 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -114,10 +114,10 @@ def documents_of(file: BufferedReader) -> Documents:
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a file; of one that is too long, so much that it is seen to be."""
-    while line := file.readline(LONGEST_LINE + 1):
+    while line := file.readline(MAX_LINE_LENGTH + 1):
         rest = line
-        while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):
-            rest = file.readline(LONGEST_LINE + 1)
+        while len(rest) > MAX_LINE_LENGTH and not rest.endswith(b"\n"):
+            rest = file.readline(MAX_LINE_LENGTH + 1)
         yield line
 
 
@@ -152,8 +152,8 @@ def elements_of(file: BinaryIO) -> Iterator[bytes | InvalidArgument]:
                     return
                 at = end
                 continue
-            if depth >= 0 and len(element) <= LONGEST_LINE:
-                element += chunk[at : min(end, at + LONGEST_LINE + 1 - len(element))]
+            if depth >= 0 and len(element) <= MAX_LINE_LENGTH:
+                element += chunk[at : min(end, at + MAX_LINE_LENGTH + 1 - len(element))]
             at = end
             if in_string:
                 in_string, is_escaped = sign != b'"', sign == b"\\"
@@ -191,8 +191,8 @@ def batches_of(lines: Iterable[bytes | InvalidArgument], so_far: Imported) -> It
 
 def parsed(line: bytes) -> object:
     """A line as JSON, or a refusal."""
-    if len(line) > LONGEST_LINE:
-        raise InvalidArgument(f"has more than {LONGEST_LINE} bytes; a document has at most {LARGEST_BYTES}")
+    if len(line) > MAX_LINE_LENGTH:
+        raise InvalidArgument(f"has more than {MAX_LINE_LENGTH} bytes; a document has at most {MAX_BYTES}")
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -211,7 +211,7 @@ async def add_batch(pool: Pool, batch: Sequence[Numbered], so_far: Imported) -> 
         so_far.added += len(added)
         so_far.existing += len(posts) - len(added)
 
-    for place, error in (await in_halves(batch, add)).items():
+    for place, error in (await bisect(batch, add)).items():
         words = error.diag.message_primary if isinstance(error, psycopg.Error) else None
         so_far.blame(batch[place].number, words or str(error), batch[place].post.document)
 

@@ -13,8 +13,8 @@ from duly.errors import InvalidArgument
 from duly.outcomes import UNSTORABLE
 
 __all__ = [
-    "LONGEST_CAPTION",
-    "MOST_ATTEMPTS",
+    "MAX_ATTEMPTS",
+    "MAX_CAPTION_LENGTH",
     "Intent",
     "LegacyPost",
     "Post",
@@ -24,8 +24,8 @@ __all__ = [
     "read_legacy",
 ]
 
-LONGEST_CAPTION = 2200
-MOST_ATTEMPTS = 5  # then it is released as it is
+MAX_CAPTION_LENGTH = 2200
+MAX_ATTEMPTS = 5  # then it is released as it is
 UPLOAD = re.compile(r"temp/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.jpg")
 UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
 NAMESPACE = UUID("6f0c1f3e-6d0b-5b0e-9a52-0d2f7a3b8c11")  # of documents whose id is no UUID
@@ -86,8 +86,8 @@ class Post:
 
 def checked_caption(caption: str) -> str:
     """A caption as it can be kept, or a refusal."""
-    if len(caption) > LONGEST_CAPTION:
-        raise InvalidArgument(f"caption: has {len(caption)} characters; at most {LONGEST_CAPTION}")
+    if len(caption) > MAX_CAPTION_LENGTH:
+        raise InvalidArgument(f"caption: has {len(caption)} characters; at most {MAX_CAPTION_LENGTH}")
     if UNSTORABLE.search(caption):
         raise InvalidArgument("caption: holds a NUL or half a character, which cannot be stored; leave it out")
     return caption

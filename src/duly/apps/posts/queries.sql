@@ -47,7 +47,7 @@ select id, author_id, status, release_time, created_at, updated_at, daily_key, v
 from posts.posts
 where status = 'RELEASED' and (created_at, id) < (%(before_at)s, %(before_id)s)
 order by created_at desc, id desc
-limit %(most)s;
+limit %(limit)s;
 
 -- name: list_of_author
 -- The posts of one author that this viewer may see, the newest first.
@@ -60,7 +60,7 @@ from posts.posts
 where author_id = %(author)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'))
     and (created_at, id) < (%(before_at)s, %(before_id)s)
 order by created_at desc, id desc
-limit %(most)s;
+limit %(limit)s;
 
 -- Releasing -------------------------------------------------------------------------------------------------------------
 
@@ -86,11 +86,11 @@ on conflict (dedupe_key) do nothing;
 
 -- name: expire_uploads
 -- Uploads that no post was made of in time, and what was kept of them.
-select name, kept from posts.expire_uploads(%(most)s);
+select name, kept from posts.expire_uploads(%(limit)s);
 
 -- name: retain
 -- Answers and minutes whose time is over.
-select posts.retain(%(most)s);
+select posts.retain(%(limit)s);
 
 -- How intents fare ------------------------------------------------------------------------------------------------------
 

@@ -14,11 +14,11 @@ from typing import Protocol
 from duly.errors import InvalidArgument
 from duly.outcomes import clean_text
 
-__all__ = ["LONGEST_MUSIC", "LONGEST_REASONING", "Analyzer", "Mood", "NoReading", "Reading", "error_code_of"]
+__all__ = ["MAX_MUSIC_LENGTH", "MAX_REASONING_LENGTH", "Analyzer", "Mood", "NoReading", "Reading", "error_code_of"]
 
-LONGEST_MUSIC = 200
-LONGEST_REASONING = 1000
-LONGEST_NAME = 64
+MAX_MUSIC_LENGTH = 200
+MAX_REASONING_LENGTH = 1000
+MAX_NAME_LENGTH = 64
 CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
@@ -46,8 +46,8 @@ class Reading:
         if self.mood not in set(Mood):
             raise InvalidArgument(f"mood {clean_text(self.mood, 40)!a}: must be one of {', '.join(Mood)}")
         object.__setattr__(self, "mood", str(self.mood))
-        for name, longest in BOUNDS.items():
-            object.__setattr__(self, name, one_line(getattr(self, name), longest))
+        for name, max_length in BOUNDS.items():
+            object.__setattr__(self, name, one_line(getattr(self, name), max_length))
 
     def document(self) -> dict[str, str]:
         """The contract's `ai` map."""
@@ -61,16 +61,16 @@ class Reading:
 
 
 BOUNDS = {
-    "music": LONGEST_MUSIC,
-    "reasoning": LONGEST_REASONING,
-    "provider": LONGEST_NAME,
-    "version": LONGEST_NAME,
+    "music": MAX_MUSIC_LENGTH,
+    "reasoning": MAX_REASONING_LENGTH,
+    "provider": MAX_NAME_LENGTH,
+    "version": MAX_NAME_LENGTH,
 }
 
 
-def one_line(text: str, longest: int) -> str:
+def one_line(text: str, max_length: int) -> str:
     """The text without its line breaks, and short enough."""
-    return clean_text(" ".join(text[: 2 * longest].split()), longest)
+    return clean_text(" ".join(text[: 2 * max_length].split()), max_length)
 
 
 class NoReading(Exception):

@@ -86,11 +86,11 @@ async def list_post_ids(connection: Connection, prefix: IdPrefix, viewer: str | 
 
 
 async def list_released(
-    connection: Connection, before: tuple[datetime, UUID] = END, most: int = 100, *, reader: str | None = None
+    connection: Connection, before: tuple[datetime, UUID] = END, limit: int = 100, *, reader: str | None = None
 ) -> Sequence[Post]:
     """A page of everybody's feed."""
     rows = await get_rows(
-        connection, SQL.list_released, before_at=before[0], before_id=before[1], most=most, reader=reader
+        connection, SQL.list_released, before_at=before[0], before_id=before[1], limit=limit, reader=reader
     )
     return [post_of(row) for row in rows]
 
@@ -100,7 +100,7 @@ async def list_of_author(
     author: str,
     viewer: str | None,
     before: tuple[datetime, UUID] = END,
-    most: int = 100,
+    limit: int = 100,
     *,
     reader: str | None = None,
 ) -> Sequence[Post]:
@@ -113,7 +113,7 @@ async def list_of_author(
         reader=reader or viewer,
         before_at=before[0],
         before_id=before[1],
-        most=most,
+        limit=limit,
     )
     return [post_of(row) for row in rows]
 
@@ -135,15 +135,15 @@ async def write_notices(connection: Connection, keys: Sequence[UUID], texts: Map
 # Tidying -----------------------------------------------------------------------------------------------------------
 
 
-async def expire_uploads(connection: Connection, most: int = 100) -> list[str]:
+async def expire_uploads(connection: Connection, limit: int = 100) -> list[str]:
     """Forget uploads whose time is over; the names of the images that go with them."""
-    rows = await get_rows(connection, SQL.expire_uploads, most=most)
+    rows = await get_rows(connection, SQL.expire_uploads, limit=limit)
     return [name for row in rows for name in (row["name"], row["kept"]) if name]
 
 
-async def retain(connection: Connection, most: int = 1000) -> int:
+async def retain(connection: Connection, limit: int = 1000) -> int:
     """Forget answers and minutes whose time is over; how many rows went."""
-    return await get_value(connection, SQL.retain, most=most)
+    return await get_value(connection, SQL.retain, limit=limit)
 
 
 async def count_intents(connection: Connection, intents: Mapping[str, int]) -> None:

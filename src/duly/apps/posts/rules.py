@@ -156,13 +156,13 @@ def read_photo(photo: bytes) -> Light:
 
     image = small_photo(photo).convert("RGB")
     red, green, blue = image.split()
-    most = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    limit = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     least = ImageChops.darker(ImageChops.darker(red, green), blue)
     grey = ImageStat.Stat(image.convert("L"))
     means = ImageStat.Stat(image).mean
     return Light(
         brightness=tidy(grey.mean[0] / 255),
         contrast=tidy(grey.stddev[0] / 127.5),
-        saturation=tidy(ImageStat.Stat(ImageChops.subtract(most, least)).mean[0] / 255),
+        saturation=tidy(ImageStat.Stat(ImageChops.subtract(limit, least)).mean[0] / 255),
         warmth=tidy((means[0] - means[2]) / 255),
     )

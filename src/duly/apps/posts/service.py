@@ -19,9 +19,9 @@ from duly.errors import AlreadyPosted, DulyError, IllegalMove, InvalidArgument, 
 from duly.lease import timeline
 from duly.lease.operations import sweep
 from duly.outcomes import Created, Creation, Existing
-from duly.paging import Page, checked_most, page_of, read_place
+from duly.paging import Page, checked_limit, page_of, read_place
 from duly.storage import Objects
-from duly.storage.photo import LARGEST_PHOTO_BYTES
+from duly.storage.photo import MAX_PHOTO_BYTES
 
 __all__ = [
     "create_intent",
@@ -111,7 +111,7 @@ async def repair(pool: Pool) -> int:
     repaired = 0
     while True:
         async with pool.transaction() as connection:
-            rows = await sweep(connection, POST, most=SWEPT_AT_ONCE)
+            rows = await sweep(connection, POST, limit=SWEPT_AT_ONCE)
         repaired += len(rows)
         if len(rows) < SWEPT_AT_ONCE:
             return repaired
@@ -138,7 +138,7 @@ async def get_image(pool: Pool, objects: Objects, viewer: str | None, key: UUID)
     """The image of a post that this viewer may see."""
     post = await get_post(pool, viewer, key)
     with suppress(InvalidArgument, NotFound):  # one of the first version may name a place elsewhere, or nothing
-        return await objects.get(post.image_url or "", LARGEST_PHOTO_BYTES)
+        return await objects.get(post.image_url or "", MAX_PHOTO_BYTES)
     raise NotFound(f"we keep no image of post {key}")
 
 
@@ -148,7 +148,7 @@ async def list_posts(
     *,
     author: str | None = None,
     place: str | None = None,
-    most: int = 100,
+    limit: int = 100,
     reader: str | None = None,
 ) -> Page[Post]:
     """A page of what is released, or of one author's posts, the newest first; their own show authors what waits too."""
@@ -156,20 +156,20 @@ async def list_posts(
     async with pool.transaction() as connection:
         if author is None:
             shown_to = reader or viewer
-            rows = await repository.list_released(connection, (at, key), checked_most(most) + 1, reader=shown_to)
+            rows = await repository.list_released(connection, (at, key), checked_limit(limit) + 1, reader=shown_to)
         else:
-            several = checked_most(most) + 1
+            several = checked_limit(limit) + 1
             rows = await repository.list_of_author(connection, author, viewer, (at, key), several, reader=reader)
-    return page_of(rows, most, lambda post: (post.created_at, post.id))
+    return page_of(rows, limit, lambda post: (post.created_at, post.id))
 
 
 async def list_transitions(
-    pool: Pool, viewer: str | None, key: UUID, *, place: str | None = None, most: int = 100
+    pool: Pool, viewer: str | None, key: UUID, *, place: str | None = None, limit: int = 100
 ) -> Page[timeline.Transition]:
     """A page of a post's log, in order."""
     async with pool.transaction() as connection:
         await get(connection, key, viewer)
-        return await timeline.list_transitions(connection, POST_MACHINE.name, key, place=place, most=most)
+        return await timeline.list_transitions(connection, POST_MACHINE.name, key, place=place, limit=limit)
 
 
 # Within ---------------------------------------------------------------------------------------------------------------

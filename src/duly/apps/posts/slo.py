@@ -115,7 +115,7 @@ def stuck_of(row: Row) -> Objective:
         name="stuck",
         promise="no post is in PROCESSING for longer than 15 minutes",
         target=STUCK_SECONDS,
-        measured=row["longest_seconds"],
+        measured=row["max_seconds"],
         is_met=row["stuck"] == 0,
         events=row["held"],
         bad=row["stuck"],

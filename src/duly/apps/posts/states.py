@@ -15,14 +15,14 @@ LEASE_ENDS = "new.lease_expires_at := least(new.lease_expires_at, new.processing
 EVERY_CHANGE = ("new.version := old.version + 1;", "new.updated_at := duly.clock();")
 
 POST = LeaseTable(
-    table=("posts", "posts"),
+    qualified_name=("posts", "posts"),
     state="status",
     ready="PENDING",
     held="PROCESSING",
     owner="lease_owner",
     until="lease_expires_at",
     due="release_time",
-    lapsed="returned",
+    expired="returned",
     starts="process_attempts",
 )
 

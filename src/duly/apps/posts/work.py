@@ -15,20 +15,20 @@ import orjson
 
 from duly.apps.posts import repository
 from duly.apps.posts.alerts import Alerts
-from duly.apps.posts.model import MOST_ATTEMPTS, Status
+from duly.apps.posts.model import MAX_ATTEMPTS, Status
 from duly.apps.posts.reading import Analyzer, Mood, NoReading, Reading, error_code_of
 from duly.apps.posts.rules import MUSIC, PROVIDER, RULES_VERSION, fallback_reading
 from duly.apps.posts.states import POST
 from duly.db.rows import Connection
 from duly.errors import DulyError, InvalidArgument, NotFound, TooLarge
 from duly.executors.call import Call
-from duly.lease.crash_isolation import Suspects
+from duly.lease.crash_isolation import CrashIsolation
 from duly.lease.operations import Lease, release, settle_many
-from duly.lease.work import Finished, Pace, StopSign, Work
+from duly.lease.work import Finished, StopSign, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
 from duly.storage import Objects
-from duly.storage.photo import LARGEST_PHOTO_BYTES
+from duly.storage.photo import MAX_PHOTO_BYTES
 
 __all__ = ["IT_IS_OUT", "PostWork", "Read"]
 
@@ -60,29 +60,31 @@ class PostWork(Work):
     """Posts as a kind of work: those whose release time has come."""
 
     name = "posts"
-    of = POST
+    table = POST
 
     def __init__(
         self,
         analyzer: Analyzer,
-        pace: Pace,
+        tuning: Tuning,
         *,
         objects: Objects | None = None,
         analyzer_seconds: float = 20.0,
         alerts: Alerts | None = None,
     ) -> None:
         self.analyzer = analyzer
-        self.pace = pace
+        self.tuning = tuning
         self.objects = objects  # without, only captions are read
         self.analyzer_seconds = analyzer_seconds
         self.alerts = alerts  # without, nobody is told of broken promises
-        self.suspects = Suspects(together=TOGETHER, most=MOST_ATTEMPTS, seconds=pace.lease_seconds + analyzer_seconds)
+        self.crash_isolation = CrashIsolation(
+            together=TOGETHER, limit=MAX_ATTEMPTS, seconds=tuning.lease_seconds + analyzer_seconds
+        )
 
     async def claim(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[UUID] | None = None
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None
     ) -> list[Lease]:
         """Hold due posts; of those that were started often one at a time, the others handed back unblamed."""
-        kept, back = self.suspects.choose(await super().claim(connection, worker_id, most, keys))
+        kept, back = self.crash_isolation.choose(await super().claim(connection, worker_id, limit, keys))
         if back:
             await release(connection, back)
         return kept
@@ -90,12 +92,12 @@ class PostWork(Work):
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
         """Hand posts back unread and unblamed."""
         await super().release(connection, leases)
-        self.suspects.forget([lease.key for lease in leases])
+        self.crash_isolation.forget([lease.key for lease in leases])
 
     def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
         """Read it; if that was tried too often, leave it unread."""
         row = lease.row
-        if row["process_attempts"] > MOST_ATTEMPTS:
+        if row["process_attempts"] > MAX_ATTEMPTS:
             return Call(give_up)
         return Call(self.read, (row["caption"], row["image_url"]), timeout_seconds=self.analyzer_seconds)
 
@@ -114,7 +116,7 @@ class PostWork(Work):
         if self.objects is None or image_url is None:
             return None, None
         try:
-            return await self.objects.get(image_url, LARGEST_PHOTO_BYTES), None
+            return await self.objects.get(image_url, MAX_PHOTO_BYTES), None
         except (NotFound, InvalidArgument):  # a document of the first version may name anything
             return None, IMAGE_MISSING
         except TooLarge:
@@ -132,7 +134,7 @@ class PostWork(Work):
         released = await settle_many(connection, [lease for lease, _ in finished], Status.RELEASED, columns)
         if released:
             await repository.write_notices(connection, sorted(released), IT_IS_OUT)
-        self.suspects.forget([lease.key for lease, _ in finished])
+        self.crash_isolation.forget([lease.key for lease, _ in finished])
         for (lease, _), read in zip(finished, reads, strict=True):
             if read.error:
                 log.info("a post could not be read as it should", key=str(lease.key), code=read.error, why=read.why)

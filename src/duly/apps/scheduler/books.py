@@ -93,7 +93,7 @@ async def export_expenses(
         found = await survey(connection, user_id, between)
         heading = csv_of([CSV_COLUMNS]) if form is Format.CSV else heading_of(found, zone)
         yield heading.encode(), 0, found.entries
-        while page := await repository.list_expenses(connection, user_id, between=between, after=after, most=PAGE):
+        while page := await repository.list_expenses(connection, user_id, between=between, after=after, limit=PAGE):
             done, after = done + len(page), page[-1].id
             yield text_of(page, form, zone).encode(), done, found.entries
 

@@ -19,10 +19,10 @@ from duly.apps.scheduler.plan import Firing, grain_of, read_rule
 from duly.apps.scheduler.wallclock import parse_zone
 from duly.errors import InvalidArgument
 
-__all__ = ["COMING", "MOST_EVENTS", "PAST", "Appointment", "calendar_of", "coming_firings", "firings_of", "recent_runs"]
+__all__ = ["COMING", "MAX_EVENTS", "PAST", "Appointment", "calendar_of", "coming_firings", "firings_of", "recent_runs"]
 
-MOST_EVENTS = 1000
-MOST_PAST_EVENTS = MOST_EVENTS // 2
+MAX_EVENTS = 1000
+MAX_PAST_EVENTS = MAX_EVENTS // 2
 PAST, COMING = timedelta(days=30), timedelta(days=90)
 REFRESH = timedelta(hours=1)
 CALLED_OFF = {RunStatus.SKIPPED, RunStatus.CANCELLED}
@@ -58,15 +58,15 @@ def firings_of(schedule: Schedule, after: datetime) -> Iterator[Firing]:
 
 def recent_runs(runs: Sequence[Run], now: datetime) -> Sequence[Run]:
     """Of runs, the latest first, those that the feed shows."""
-    return [run for run in runs if run.scheduled_at >= now - PAST][:MOST_PAST_EVENTS]
+    return [run for run in runs if run.scheduled_at >= now - PAST][:MAX_PAST_EVENTS]
 
 
-def coming_firings(schedules: Sequence[Schedule], runs: Sequence[Run], now: datetime, most: int) -> Sequence[Firing]:
+def coming_firings(schedules: Sequence[Schedule], runs: Sequence[Run], now: datetime, limit: int) -> Sequence[Firing]:
     """The soonest firings of active schedules in periods that have no run yet."""
     taken = {(run.job_id, run.period_key) for run in runs}
     active = [coming_of(each, now) for each in schedules if each.status is Status.ACTIVE]
     soonest = merge(*active, key=lambda firing: (firing.scheduled_at, firing.job_id))
-    return list(islice((each for each in soonest if (each.job_id, each.period_key) not in taken), most))
+    return list(islice((each for each in soonest if (each.job_id, each.period_key) not in taken), limit))
 
 
 def coming_of(schedule: Schedule, now: datetime) -> Iterator[Firing]:

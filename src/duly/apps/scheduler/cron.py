@@ -16,7 +16,7 @@ from duly.errors import InvalidArgument
 __all__ = ["Cron", "parse_cron"]
 
 DAY = timedelta(days=1)
-MOST_DAYS_KNOWN = 10_000
+MAX_DAYS_KNOWN = 10_000
 NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -27,7 +27,7 @@ NICKNAMES = {
     "@hourly": "0 * * * *",
 }
 ENDINGS = {"1": "st", "2": "nd", "3": "rd"}
-SHORTEST = {month: 28 if month == 2 else 30 if month in (4, 6, 9, 11) else 31 for month in range(1, 13)}
+MIN_LENGTH = {month: 28 if month == 2 else 30 if month in (4, 6, 9, 11) else 31 for month in range(1, 13)}
 FIELDS = {
     "minute": (0, "0 to 59"),
     "hour": (1, "0 to 23"),
@@ -140,14 +140,14 @@ class Cron:
         if "#5" in weekdays:
             return " (only in months that have five)"
         rare = [int(day) for day in days.split(",") if day in ("29", "30", "31")]
-        if not rare or max(rare) <= min(SHORTEST[month] for month in self.parsed.months):
+        if not rare or max(rare) <= min(MIN_LENGTH[month] for month in self.parsed.months):
             return ""
         if months in ("2", "FEB"):
             return " (only in leap years)"
         return f" (day {' and '.join(map(str, rare))} only in months that have as many)"
 
 
-@lru_cache(maxsize=MOST_DAYS_KNOWN)
+@lru_cache(maxsize=MAX_DAYS_KNOWN)
 def next_day(cron: Cron, first: date) -> date | None:
     """The first day from one on on which a rule fires; looked for once, because it may be decades away."""
     day = first

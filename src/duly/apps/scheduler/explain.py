@@ -20,7 +20,7 @@ from duly.errors import NotFound
 from duly.explain import (
     ALIVE_SECONDS,
     LOCKED,
-    MOST_COUNTED,
+    MAX_COUNTED,
     Cause,
     Explanation,
     explained,
@@ -54,7 +54,7 @@ class Reason(StrEnum):
     WAITS_FOR_ANSWER = "waits_for_answer"
     MESSAGE_FAILED = "message_failed"
     MESSAGE_UNCERTAIN = "message_uncertain"
-    SENDER_LAPSED = "sender_lapsed"
+    SENDER_EXPIRED = "sender_lapsed"
     SENDER_GONE = "sender_gone"
     BEING_SENT = "being_sent"
     NO_SENDER = "no_sender"
@@ -135,7 +135,7 @@ class Situation:
         return self.remind_at is None and self.message_status == "sending"
 
     @property
-    def is_sender_lapsed(self) -> bool:
+    def is_sender_expired(self) -> bool:
         """Is its message held by the book only?"""
         return self.is_being_sent and self.message_held_until is not None and self.message_held_until < self.looked_at
 
@@ -175,7 +175,7 @@ async def find_situation(connection: Connection, user_id: Owner, run_id: int, zo
         user_id=user_id,
         run_id=run_id,
         alive_seconds=ALIVE_SECONDS,
-        most_counted=MOST_COUNTED + 1,
+        most_counted=MAX_COUNTED + 1,
     )
     if row is None:
         return None
@@ -223,7 +223,7 @@ def tell_uncertain(run: Situation) -> str:
     )
 
 
-def tell_sender_lapsed(run: Situation) -> str:
+def tell_sender_expired(run: Situation) -> str:
     """Whoever was sending it is gone."""
     gone = f"{run.sender} was sending its message, and its lease ended at {when(run.message_held_until)} without a word"
     if not run.senders:
@@ -333,7 +333,7 @@ CAUSES: Sequence[Cause[Reason, Situation]] = (
     Cause(
         Reason.MESSAGE_UNCERTAIN, lambda run: not run.remind_at and run.message_status == "uncertain", tell_uncertain
     ),
-    Cause(Reason.SENDER_LAPSED, lambda run: run.is_sender_lapsed, tell_sender_lapsed),
+    Cause(Reason.SENDER_EXPIRED, lambda run: run.is_sender_expired, tell_sender_expired),
     Cause(Reason.SENDER_GONE, lambda run: run.is_being_sent and run.sender_gone_at is not None, tell_sender_gone),
     Cause(
         Reason.BEING_SENT,

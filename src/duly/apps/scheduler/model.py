@@ -14,7 +14,7 @@ from duly.errors import InvalidArgument
 from duly.outcomes import UNSTORABLE
 
 __all__ = [
-    "LONGEST_KEY",
+    "MAX_KEY_LENGTH",
     "Action",
     "Answer",
     "CatchUp",
@@ -33,11 +33,11 @@ __all__ = [
     "checked_text",
 ]
 
-LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_KEY, LONGEST_NOTE = 120, 500, 120, 500
-MOST_ADVANCE_MINUTES = 10_080
-MOST_SNOOZE_MINUTES = 10_080
-LONGEST_AMOUNT, MOST_DIGITS, MOST_PLACES = 64, 14, 6
-AMOUNT = re.compile(rf"\d{{1,{MOST_DIGITS}}}(\.\d{{1,{MOST_PLACES}}})?")
+MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_KEY_LENGTH, LONGEST_NOTE = 120, 500, 120, 500
+MAX_ADVANCE_MINUTES = 10_080
+MAX_SNOOZE_MINUTES = 10_080
+MAX_AMOUNT_LENGTH, MAX_DIGITS, MAX_PLACES = 64, 14, 6
+AMOUNT = re.compile(rf"\d{{1,{MAX_DIGITS}}}(\.\d{{1,{MAX_PLACES}}})?")
 CHANNEL = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
@@ -98,8 +98,8 @@ class ExpenseTemplate:
     def __post_init__(self) -> None:
         object.__setattr__(self, "amount", checked_amount("expense.amount", self.amount))
         checked_currency("expense.currency", self.currency)
-        checked_text("expense.category", self.category, LONGEST_NAME)
-        checked_text("expense.merchant", self.merchant, LONGEST_NAME)
+        checked_text("expense.category", self.category, MAX_NAME_LENGTH)
+        checked_text("expense.merchant", self.merchant, MAX_NAME_LENGTH)
         checked_text("expense.note", self.note, LONGEST_NOTE)
 
 
@@ -118,17 +118,17 @@ class NewSchedule:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise InvalidArgument(f"name: must be there, with at most {LONGEST_NAME} characters")
-        checked_text("name", self.name, LONGEST_NAME)
-        checked_text("description", self.description, LONGEST_DESCRIPTION)
+            raise InvalidArgument(f"name: must be there, with at most {MAX_NAME_LENGTH} characters")
+        checked_text("name", self.name, MAX_NAME_LENGTH)
+        checked_text("description", self.description, MAX_DESCRIPTION_LENGTH)
         parse_rule(self.rule)
         if self.first_run_at.tzinfo is None:
             raise InvalidArgument(f"first_run_at: must say its zone, for example {self.first_run_at.isoformat()}Z")
         if not 2000 <= self.first_run_at.astimezone(UTC).year < 2200:
             raise InvalidArgument(f"first_run_at: must lie in the years 2000 to 2199, not {self.first_run_at}")
-        if not 0 <= self.advance_minutes <= MOST_ADVANCE_MINUTES:
+        if not 0 <= self.advance_minutes <= MAX_ADVANCE_MINUTES:
             raise InvalidArgument(
-                f"advance_minutes: must be between 0 and {MOST_ADVANCE_MINUTES}, which is a week; "
+                f"advance_minutes: must be between 0 and {MAX_ADVANCE_MINUTES}, which is a week; "
                 f"not {self.advance_minutes}"
             )
         if not CHANNEL.fullmatch(self.channel):
@@ -155,8 +155,8 @@ class Answer:
 
     def __post_init__(self) -> None:
         if not self.key:
-            raise InvalidArgument(f"idempotency_key: must be there, with at most {LONGEST_KEY} characters")
-        checked_text("idempotency_key", self.key, LONGEST_KEY)
+            raise InvalidArgument(f"idempotency_key: must be there, with at most {MAX_KEY_LENGTH} characters")
+        checked_text("idempotency_key", self.key, MAX_KEY_LENGTH)
         allowed = GIVEN[self.action]
         for name, value in self.given.items():
             if name not in allowed:
@@ -299,17 +299,17 @@ class Reminder:
 # Checks ---------------------------------------------------------------------------------------------------------------
 
 
-def checked_text(place: str, text: object, longest: int) -> None:
+def checked_text(place: str, text: object, max_length: int) -> None:
     """A text that can be kept, or None; anything else is refused."""
     if text is None:
         return
-    if not isinstance(text, str) or not 1 <= len(text) <= longest or UNSTORABLE.search(text):
-        raise InvalidArgument(f"{place}: must be a text of 1 to {longest} characters, without NUL")
+    if not isinstance(text, str) or not 1 <= len(text) <= max_length or UNSTORABLE.search(text):
+        raise InvalidArgument(f"{place}: must be a text of 1 to {max_length} characters, without NUL")
 
 
 def checked_name(place: str, text: object) -> None:
     """A short text, or None."""
-    checked_text(place, text, LONGEST_NAME)
+    checked_text(place, text, MAX_NAME_LENGTH)
 
 
 def checked_note(place: str, text: object) -> None:
@@ -335,10 +335,10 @@ def find_amount(text: str) -> Decimal | None:
     Its size is looked at before it is written out: a dozen characters can name a number of gigabytes.
     """
     try:
-        number = Decimal(text if len(text) <= LONGEST_AMOUNT else "NaN")
+        number = Decimal(text if len(text) <= MAX_AMOUNT_LENGTH else "NaN")
     except (ValueError, InvalidOperation):
         return None
-    if not number.is_finite() or number.adjusted() >= MOST_DIGITS or -int(number.as_tuple().exponent) > MOST_PLACES:
+    if not number.is_finite() or number.adjusted() >= MAX_DIGITS or -int(number.as_tuple().exponent) > MAX_PLACES:
         return None
     return number if AMOUNT.fullmatch(format(number, "f")) else None
 
@@ -351,8 +351,8 @@ def checked_currency(place: str, currency: object) -> None:
 
 def checked_minutes(place: str, minutes: object) -> None:
     """How long to wait."""
-    if isinstance(minutes, bool) or not isinstance(minutes, int) or not 1 <= minutes <= MOST_SNOOZE_MINUTES:
-        raise InvalidArgument(f"{place}: must be a number of minutes from 1 to {MOST_SNOOZE_MINUTES}, not {minutes!r}")
+    if isinstance(minutes, bool) or not isinstance(minutes, int) or not 1 <= minutes <= MAX_SNOOZE_MINUTES:
+        raise InvalidArgument(f"{place}: must be a number of minutes from 1 to {MAX_SNOOZE_MINUTES}, not {minutes!r}")
 
 
 GIVEN: Mapping[Action, Mapping[str, Any]] = {

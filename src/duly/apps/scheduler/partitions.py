@@ -23,7 +23,7 @@ from duly.db.rows import Connection, Row, change, find_row, get_row, get_rows, g
 from duly.errors import Conflict, InvalidArgument, Misconfigured, NotFound, Unavailable
 
 __all__ = [
-    "MOST_AHEAD",
+    "MAX_AHEAD",
     "Month",
     "Part",
     "archive_month",
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 SQL = load_queries(__file__, "partitions.sql")
-MOST_AHEAD = 120
+MAX_AHEAD = 120
 COUNTED = 1_000_000  # larger partitions are estimated
 PAGE = 1000
 PATIENCE_SECONDS, PAUSE_SECONDS = 3.0, 0.1
@@ -118,8 +118,8 @@ async def list_months(pool: Pool) -> Sequence[Part]:
 
 async def create_ahead(pool: Pool, ahead: int) -> int:
     """Make this month and so many to come; how many were not there."""
-    if not 0 <= ahead <= MOST_AHEAD:
-        raise InvalidArgument(f"months are made 0 to {MOST_AHEAD} ahead, not {ahead}")
+    if not 0 <= ahead <= MAX_AHEAD:
+        raise InvalidArgument(f"months are made 0 to {MAX_AHEAD} ahead, not {ahead}")
     async with without_waiting(), pool.transaction() as connection:
         await wait_shortly(connection)
         return await make_ahead(connection, ahead)
@@ -187,7 +187,7 @@ async def measure_part(connection: Connection, part: str) -> Row:
             f"scheduler.{part} belongs to {found['owner']}; give it to the owner of the other months: "
             f"alter table scheduler.{part} owner to {found['ours']}"
         )
-    return await get_row(connection, SQL.using(part=part).measure_part, part=f"scheduler.{part}", most=COUNTED)
+    return await get_row(connection, SQL.using(part=part).measure_part, part=f"scheduler.{part}", limit=COUNTED)
 
 
 async def find_foreign_owner(connection: Connection, part: str) -> Row | None:
@@ -231,9 +231,9 @@ async def speak_utc(connection: Connection) -> None:
     await get_value(connection, SQL.speak_utc)
 
 
-async def list_runs(connection: Connection, part: str, after: tuple[datetime, int], most: int = PAGE) -> Sequence[Row]:
+async def list_runs(connection: Connection, part: str, after: tuple[datetime, int], limit: int = PAGE) -> Sequence[Row]:
     """A page of a month's runs, whole."""
-    return await get_rows(connection, SQL.using(part=part).list_runs, after_at=after[0], after_id=after[1], most=most)
+    return await get_rows(connection, SQL.using(part=part).list_runs, after_at=after[0], after_id=after[1], limit=limit)
 
 
 async def hold_table(connection: Connection) -> None:

@@ -18,11 +18,11 @@ where c.oid = to_regclass(%(part)s) and not pg_has_role(c.relowner, 'usage');
 -- How much lies in a partition, and how much of it is open: of very large ones the server's own estimate will do.
 select
     case
-        when (select c.reltuples from pg_catalog.pg_class as c where c.oid = %(part)s::regclass) > %(most)s
+        when (select c.reltuples from pg_catalog.pg_class as c where c.oid = %(part)s::regclass) > %(limit)s
             then (select c.reltuples::bigint from pg_catalog.pg_class as c where c.oid = %(part)s::regclass)
         else (select count(*) from scheduler.{part})
     end as runs,
-    (select c.reltuples from pg_catalog.pg_class as c where c.oid = %(part)s::regclass) > %(most)s as is_estimate,
+    (select c.reltuples from pg_catalog.pg_class as c where c.oid = %(part)s::regclass) > %(limit)s as is_estimate,
     (select count(*) from scheduler.{part} as r where r.status in ('pending', 'sent', 'snoozed')) as open_runs;
 
 -- name: find_month
@@ -66,7 +66,7 @@ select r.id, r.scheduled_at, to_jsonb(r) as run
 from scheduler.{part} as r
 where (r.scheduled_at, r.id) > (%(after_at)s, %(after_id)s)
 order by r.scheduled_at, r.id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: hold_table
 -- For this one we wait in line, holding nothing else.

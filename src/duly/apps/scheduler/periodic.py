@@ -17,8 +17,8 @@ __all__ = ["Periodic", "parse_periodic"]
 EVERY = ("day", "week", "month", "year")
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-MOST_TIMES = 24
-MOST_INTERVAL = 1000
+MAX_TIMES = 24
+MAX_INTERVAL = 1000
 CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
 
@@ -164,7 +164,7 @@ def parse_periodic(text: str) -> tuple[Periodic, ZoneInfo | None]:
         raise InvalidArgument(f"rule: is not JSON{at}") from None
     reader = Fields(found)
     every = reader.one_of("every", EVERY)
-    interval = reader.number("interval", 1, MOST_INTERVAL) or 1
+    interval = reader.number("interval", 1, MAX_INTERVAL) or 1
     at = reader.times("at")
     zone = parse_zone("rule.tz", found["tz"]) if "tz" in found else None
     weekdays = reader.weekdays("weekdays" if every == "week" else "weekday")
@@ -202,21 +202,21 @@ class Fields:
             raise InvalidArgument(f"rule.{name}: must be {', '.join(words[:-1])} or {words[-1]}, not {value!r}")
         return value
 
-    def number(self, name: str, least: int, most: int) -> int | None:
+    def number(self, name: str, least: int, limit: int) -> int | None:
         """A whole number, or None when it is not there."""
         value = self.found.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise InvalidArgument(f"rule.{name}: must be a whole number from {least} to {most}, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= limit:
+            raise InvalidArgument(f"rule.{name}: must be a whole number from {least} to {limit}, not {value!r}")
         return value
 
     def times(self, name: str) -> tuple[time, ...]:
         """Times of day, in order."""
         value = self.found.get(name)
         several = cast("list[object]", value) if isinstance(value, list) else [cast("object", value)]
-        if not 1 <= len(several) <= MOST_TIMES:
-            raise InvalidArgument(f"rule.{name}: has {len(several)} times; 1 to {MOST_TIMES} will do")
+        if not 1 <= len(several) <= MAX_TIMES:
+            raise InvalidArgument(f"rule.{name}: has {len(several)} times; 1 to {MAX_TIMES} will do")
         times = set[time]()
         for each in several:
             clock = CLOCK.fullmatch(each) if isinstance(each, str) else None

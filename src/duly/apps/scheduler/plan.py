@@ -189,11 +189,11 @@ def missed_periods(missed: MissedRange, after: datetime | None = None) -> Iterat
         yield Firing(missed.job_id, rule.period(at, grain, zone), at, None)
 
 
-def next_firings(rule: str, first_run_at: datetime, zone: str, after: datetime, most: int) -> list[datetime]:
+def next_firings(rule: str, first_run_at: datetime, zone: str, after: datetime, limit: int) -> list[datetime]:
     """The next firings after an instant."""
     found: list[datetime] = []
     for at in read_rule(rule).occurrences(first_run_at, parse_zone("zone", zone), after=after):
-        if len(found) == most:
+        if len(found) == limit:
             break
         found.append(at)
     return found

@@ -87,7 +87,7 @@ left join scheduler.job_plans as p on p.job_id = j.id
 where j.id > %(after)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
     and (%(status)s::text is null or j.status = %(status)s)
 order by j.id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: add_fired
 -- A run besides what the rule says, now; in one minute only one.
@@ -133,7 +133,7 @@ where (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
     and r.scheduled_at >= %(from_at)s and r.scheduled_at < %(to_at)s
     and (r.scheduled_at, r.id) < (%(before_at)s, %(before_id)s)
 order by r.scheduled_at desc, r.id desc
-limit %(most)s;
+limit %(limit)s;
 
 -- name: list_upcoming
 -- What is coming for this person, the soonest first.
@@ -141,7 +141,7 @@ select user_id, job_id, name, channel, job_run_id, period_key, scheduled_at, rem
 from scheduler.upcoming
 where (%(user_id)s::bigint is null or user_id = %(user_id)s)
 order by scheduled_at, job_id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: list_reminders
 -- The messages that went out about a run.
@@ -151,7 +151,7 @@ join scheduler.job_run_keys as k on k.job_run_id = m.job_run_id
 join scheduler.jobs as j on j.id = k.job_id
 where m.job_run_id = %(run_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
 order by m.sent_at, m.id
-limit %(most)s;
+limit %(limit)s;
 
 -- Answers ---------------------------------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ from (
     join scheduler.jobs as j on j.id = k.job_id
     where c.job_run_id = %(run_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
     order by c.id desc
-    limit %(most)s
+    limit %(limit)s
 ) as latest
 order by latest.id;
 
@@ -184,7 +184,7 @@ from expense.expenses
 where id > %(after)s and (%(user_id)s::bigint is null or user_id = %(user_id)s)
     and occurred_at >= %(from_at)s and occurred_at < %(to_at)s
 order by id
-limit %(most)s;
+limit %(limit)s;
 
 -- name: find_expense
 -- One entry.
@@ -290,7 +290,7 @@ from (
     select d.id, d.job_id, d.scheduled_at, d.remind_at, d.period_key, d.skipped
     from scheduler.due_runs as d
     order by d.remind_at, d.id
-    limit %(most)s
+    limit %(limit)s
     for no key update skip locked
 ) as r
 cross join lateral (select * from scheduler.jobs as t where t.id = r.job_id limit 1) as j

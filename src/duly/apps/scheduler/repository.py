@@ -148,10 +148,10 @@ async def find_schedule(connection: Connection, user_id: Owner, job_id: int) -> 
 
 
 async def list_schedules(
-    connection: Connection, user_id: Owner, status: Status | None = None, after: int = 0, most: int = 100
+    connection: Connection, user_id: Owner, status: Status | None = None, after: int = 0, limit: int = 100
 ) -> Sequence[Schedule]:
     """A page of this person's schedules."""
-    rows = await get_rows(connection, SQL.list_schedules, user_id=user_id, status=status, after=after, most=most)
+    rows = await get_rows(connection, SQL.list_schedules, user_id=user_id, status=status, after=after, limit=limit)
     return [schedule_of(row) for row in rows]
 
 
@@ -182,7 +182,7 @@ async def list_runs(
     status: RunStatus | None = None,
     between: tuple[datetime, datetime] = (BEGINNING, END),
     before: tuple[datetime, int] = (END, 2**63 - 1),
-    most: int = 100,
+    limit: int = 100,
 ) -> Sequence[Run]:
     """A page of this person's runs."""
     rows = await get_rows(
@@ -195,20 +195,20 @@ async def list_runs(
         to_at=between[1],
         before_at=before[0],
         before_id=before[1],
-        most=most,
+        limit=limit,
     )
     return [run_of(row) for row in rows]
 
 
-async def list_upcoming(connection: Connection, user_id: Owner, most: int = 100) -> Sequence[Upcoming]:
+async def list_upcoming(connection: Connection, user_id: Owner, limit: int = 100) -> Sequence[Upcoming]:
     """What is coming for this person."""
-    rows = await get_rows(connection, SQL.list_upcoming, user_id=user_id, most=most)
+    rows = await get_rows(connection, SQL.list_upcoming, user_id=user_id, limit=limit)
     return [Upcoming(**row) for row in rows]
 
 
-async def list_reminders(connection: Connection, user_id: Owner, run_id: int, most: int = 100) -> Sequence[Reminder]:
+async def list_reminders(connection: Connection, user_id: Owner, run_id: int, limit: int = 100) -> Sequence[Reminder]:
     """What was sent about a run."""
-    rows = await get_rows(connection, SQL.list_reminders, user_id=user_id, run_id=run_id, most=most)
+    rows = await get_rows(connection, SQL.list_reminders, user_id=user_id, run_id=run_id, limit=limit)
     return [Reminder(**row) for row in rows]
 
 
@@ -228,9 +228,9 @@ async def answer(connection: Connection, user_id: Owner, run_id: int, given: Ans
     )
 
 
-async def list_receipts(connection: Connection, user_id: Owner, run_id: int, most: int = 100) -> Sequence[Receipt]:
+async def list_receipts(connection: Connection, user_id: Owner, run_id: int, limit: int = 100) -> Sequence[Receipt]:
     """What was answered to a run."""
-    rows = await get_rows(connection, SQL.list_receipts, user_id=user_id, run_id=run_id, most=most)
+    rows = await get_rows(connection, SQL.list_receipts, user_id=user_id, run_id=run_id, limit=limit)
     return [receipt_of(row["receipt"]) for row in rows]
 
 
@@ -245,7 +245,7 @@ async def list_expenses(
     *,
     between: tuple[datetime, datetime] = (BEGINNING, END),
     after: int = 0,
-    most: int = 100,
+    limit: int = 100,
 ) -> Sequence[Expense]:
     """A page of this person's entries."""
     rows = await get_rows(
@@ -255,7 +255,7 @@ async def list_expenses(
         from_at=between[0],
         to_at=between[1],
         after=after,
-        most=most,
+        limit=limit,
     )
     return [Expense(**row) for row in rows]
 
@@ -348,9 +348,9 @@ async def skip_runs(connection: Connection, skipped: Sequence[tuple[int, datetim
     )
 
 
-async def find_due(connection: Connection, most: int) -> Sequence[DueRun]:
+async def find_due(connection: Connection, limit: int) -> Sequence[DueRun]:
     """Hold, for this transaction, runs whose reminder is due."""
-    return [DueRun(**row) for row in await get_rows(connection, SQL.find_due, most=most)]
+    return [DueRun(**row) for row in await get_rows(connection, SQL.find_due, limit=limit)]
 
 
 async def supersede_reminders(connection: Connection, due: Sequence[DueRun]) -> int:

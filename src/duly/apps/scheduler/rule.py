@@ -28,7 +28,7 @@ from duly.errors import InvalidArgument
 
 __all__ = ["Grain", "Rule", "parse_rule"]
 
-LONGEST_RULE = 200
+MAX_RULE_LENGTH = 200
 DAY = timedelta(days=1)
 EVERY_KIND_OF_YEAR = (  # in these every kind of year follows every other that it can: 28 years, and those around 2100
     (date(2000, 1, 1), date(2029, 12, 31)),
@@ -156,8 +156,8 @@ def grain_of(recurrence: Recurrence, anchor: date) -> Grain:
 
 def parse_rule(text: str) -> Rule:
     """Read a rule; InvalidArgument, pointing at the place, when it is none."""
-    if not 1 <= len(text) <= LONGEST_RULE:
-        raise InvalidArgument(f"rule: has {len(text)} characters; between 1 and {LONGEST_RULE} make a rule")
+    if not 1 <= len(text) <= MAX_RULE_LENGTH:
+        raise InvalidArgument(f"rule: has {len(text)} characters; between 1 and {MAX_RULE_LENGTH} make a rule")
     if text.lstrip().startswith("{"):
         return Rule(text, *parse_periodic(text))
     if text.startswith("cron:"):

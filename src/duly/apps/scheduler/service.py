@@ -13,7 +13,7 @@ from psycopg.errors import CheckViolation, ForeignKeyViolation, UniqueViolation
 
 from duly.apps.scheduler import repository
 from duly.apps.scheduler.model import (
-    LONGEST_KEY,
+    MAX_KEY_LENGTH,
     Answer,
     Expense,
     ExpenseTemplate,
@@ -48,7 +48,7 @@ from duly.errors import (
 from duly.formatting import when
 from duly.lease import state_machine, timeline
 from duly.outcomes import Created, Creation, Existing
-from duly.paging import Page, checked_most, page_of, read_place
+from duly.paging import Page, checked_limit, page_of, read_place
 
 __all__ = [
     "DEFAULT_UNDO_SECONDS",
@@ -85,7 +85,7 @@ async def add_schedule(
     A request that said no time, and so `begins_now`, is the same whenever it comes again.
     """
     if key is not None:
-        checked_text("idempotency_key", key, LONGEST_KEY)
+        checked_text("idempotency_key", key, MAX_KEY_LENGTH)
 
     async def insert() -> tuple[int, bool] | None:
         made = await repository.create_schedule(connection, user_id, wanted, key)
@@ -167,13 +167,13 @@ async def get_schedule(pool: Pool, user_id: Owner, job_id: int) -> Schedule:
 
 
 async def list_schedules(
-    pool: Pool, user_id: Owner, *, status: Status | None = None, place: str | None = None, most: int = 100
+    pool: Pool, user_id: Owner, *, status: Status | None = None, place: str | None = None, limit: int = 100
 ) -> Page[Schedule]:
     """A page of this person's schedules, the oldest first."""
     after = 0 if place is None else read_place(place, int)[0]
     async with pool.transaction() as connection:
-        rows = await repository.list_schedules(connection, user_id, status, after, checked_most(most) + 1)
-    return page_of(rows, most, lambda each: (each.id,))
+        rows = await repository.list_schedules(connection, user_id, status, after, checked_limit(limit) + 1)
+    return page_of(rows, limit, lambda each: (each.id,))
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ async def list_runs(
     status: RunStatus | None = None,
     between: tuple[datetime, datetime] = (BEGINNING, END),
     place: str | None = None,
-    most: int = 100,
+    limit: int = 100,
 ) -> Page[Run]:
     """A page of this person's runs, the latest first."""
     before = (END, 2**63 - 1) if place is None else read_place(place, datetime.fromisoformat, int)
@@ -205,9 +205,9 @@ async def list_runs(
             status=status,
             between=between,
             before=(before[0], before[1]),
-            most=checked_most(most) + 1,
+            limit=checked_limit(limit) + 1,
         )
-    return page_of(rows, most, lambda run: (run.scheduled_at, run.id))
+    return page_of(rows, limit, lambda run: (run.scheduled_at, run.id))
 
 
 async def list_missed(
@@ -217,7 +217,7 @@ async def list_missed(
     after = BEGINNING if cursor is None else read_place(cursor, datetime.fromisoformat)[0]
     async with pool.transaction() as connection:
         await get(connection, user_id, job_id)
-        ranges = await repository.list_missed(connection, user_id, job_id, after, checked_most(limit) + 1)
+        ranges = await repository.list_missed(connection, user_id, job_id, after, checked_limit(limit) + 1)
     named = (
         Missed(job_id, firing.period_key, firing.scheduled_at, each.reason)
         for each in ranges
@@ -226,10 +226,10 @@ async def list_missed(
     return page_of(list(islice(named, limit + 1)), limit, lambda each: (each.scheduled_at,))
 
 
-async def list_upcoming(pool: Pool, user_id: Owner, *, most: int = 100) -> Sequence[Upcoming]:
+async def list_upcoming(pool: Pool, user_id: Owner, *, limit: int = 100) -> Sequence[Upcoming]:
     """What is coming for this person, the soonest first."""
     async with pool.transaction() as connection:
-        return await repository.list_upcoming(connection, user_id, checked_most(most))
+        return await repository.list_upcoming(connection, user_id, checked_limit(limit))
 
 
 async def list_reminders(pool: Pool, user_id: Owner, run_id: int) -> Sequence[Reminder]:
@@ -239,12 +239,12 @@ async def list_reminders(pool: Pool, user_id: Owner, run_id: int) -> Sequence[Re
 
 
 async def list_transitions(
-    pool: Pool, user_id: Owner, run_id: int, *, place: str | None = None, most: int = 100
+    pool: Pool, user_id: Owner, run_id: int, *, place: str | None = None, limit: int = 100
 ) -> Page[timeline.Transition]:
     """A page of a run's log, in order."""
     async with pool.transaction() as connection:
         await get_one_run(connection, user_id, run_id)
-        return await timeline.list_transitions(connection, RUN_MACHINE.name, run_id, place=place, most=most)
+        return await timeline.list_transitions(connection, RUN_MACHINE.name, run_id, place=place, limit=limit)
 
 
 # Answers and books ----------------------------------------------------------------------------------------------------
@@ -283,15 +283,15 @@ async def list_expenses(
     *,
     between: tuple[datetime, datetime] = (BEGINNING, END),
     place: str | None = None,
-    most: int = 100,
+    limit: int = 100,
 ) -> Page[Expense]:
     """A page of this person's entries, in the order they came in."""
     after = 0 if place is None else read_place(place, int)[0]
     async with pool.transaction() as connection:
         rows = await repository.list_expenses(
-            connection, user_id, between=between, after=after, most=checked_most(most) + 1
+            connection, user_id, between=between, after=after, limit=checked_limit(limit) + 1
         )
-    return page_of(rows, most, lambda each: (each.id,))
+    return page_of(rows, limit, lambda each: (each.id,))
 
 
 # Within ---------------------------------------------------------------------------------------------------------------

@@ -22,14 +22,14 @@ UNPLANNABLE = (
 )
 
 PLAN = LeaseTable(
-    table=("scheduler", "job_plans"),
+    qualified_name=("scheduler", "job_plans"),
     state="state",
     ready="waiting",
     held="planning",
     owner="lease_owner",
     until="lease_expires_at",
     due="plan_at",
-    lapsed="reclaimed",
+    expired="reclaimed",
     key="job_id",
     key_type="bigint",
     poisoned="stuck",

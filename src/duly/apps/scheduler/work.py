@@ -17,7 +17,7 @@ from duly.apps.scheduler.states import PLAN
 from duly.db.rows import Connection, Row
 from duly.executors.call import Call
 from duly.lease.operations import Lease, settle_many
-from duly.lease.work import Finished, Pace, StopSign, Work
+from duly.lease.work import Finished, StopSign, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
 
@@ -33,23 +33,23 @@ class ScheduleWork(Work):
     """Schedules as a kind of work: those whose next runs are to be made, and runs whose reminder is due."""
 
     name = "scheduler"
-    of = PLAN
+    table = PLAN
 
-    def __init__(self, pace: Pace, *, horizon: timedelta = HORIZON) -> None:
-        self.pace = pace
+    def __init__(self, tuning: Tuning, *, horizon: timedelta = HORIZON) -> None:
+        self.tuning = tuning
         self.horizon = horizon
 
     async def claim(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Hold plans that are due, with all there is to know of their schedules."""
-        return await with_schedules(connection, await super().claim(connection, worker_id, most, keys))
+        return await with_schedules(connection, await super().claim(connection, worker_id, limit, keys))
 
-    async def claim_lapsed(
-        self, connection: Connection, worker_id: str, most: int, keys: Sequence[Any] | None = None
+    async def claim_expired(
+        self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
         """Take over plans of planners that are gone."""
-        return await with_schedules(connection, await super().claim_lapsed(connection, worker_id, most, keys))
+        return await with_schedules(connection, await super().claim_expired(connection, worker_id, limit, keys))
 
     def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
         """Work out which runs come next."""
@@ -139,9 +139,9 @@ def note_of(taken: Row) -> str:
     )
 
 
-async def remind(connection: Connection, most: int = REMINDED_AT_ONCE) -> int:
+async def remind(connection: Connection, limit: int = REMINDED_AT_ONCE) -> int:
     """Write the messages of runs that are due, and account for those that were missed; how many runs there were."""
-    due = await repository.find_due(connection, most)
+    due = await repository.find_due(connection, limit)
     if missed := [(run.id, run.scheduled_at, run.skipped) for run in due if run.skipped]:
         await repository.skip_runs(connection, missed)
     if told := [run for run in due if not run.skipped]:

@@ -27,7 +27,7 @@ from duly.errors import HomeUnusable
 __all__ = ["Plan", "has_data", "make_plan"]
 
 ROOT_HOMES = Path("/var/lib/duly")
-LONGEST_SOCKET_DIRECTORY = 85
+MAX_SOCKET_DIRECTORY_LENGTH = 85
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def own_directory(path: Path, account: Account) -> None:
 def socket_directory(home: Path, account: Account) -> Path:
     """A directory for the socket, whose whole path the system limits to about a hundred bytes."""
     sockets = home / "run"
-    if len(os.fsencode(sockets)) > LONGEST_SOCKET_DIRECTORY:
+    if len(os.fsencode(sockets)) > MAX_SOCKET_DIRECTORY_LENGTH:
         digest = hashlib.sha256(os.fsencode(sockets)).hexdigest()[:12]
         sockets = Path("/tmp") / f"duly-{account.uid}-{digest}"  # noqa: S108 (own_directory refuses a foreign one)
     own_directory(sockets, account)

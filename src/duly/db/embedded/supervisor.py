@@ -22,7 +22,7 @@ from typing import IO
 from duly.db.embedded.locks import hold_exclusive
 from duly.db.embedded.plan import Plan, own_directory
 
-__all__ = ["LARGEST_LOG_BYTES", "POST_IS_TAKEN", "main"]
+__all__ = ["MAX_LOG_BYTES", "POST_IS_TAKEN", "main"]
 
 POST_IS_TAKEN = 75  # exit status: there is a supervisor already
 POLL_SECONDS = 0.1
@@ -30,7 +30,7 @@ RESTART_SECONDS = 0.2
 FIRST_START_SECONDS = 5.0
 STOP_SECONDS = 60.0
 RECOVERY_SECONDS = 120.0
-LARGEST_LOG_BYTES = 8 * 1024 * 1024  # then it becomes the old one, of which there is one
+MAX_LOG_BYTES = 8 * 1024 * 1024  # then it becomes the old one, of which there is one
 
 
 def main() -> None:
@@ -244,14 +244,14 @@ def rotate(log: Path) -> None:
     It is emptied where it stands, because the server goes on writing into the same file, at its end.
     """
     try:
-        if log.stat().st_size <= LARGEST_LOG_BYTES:
+        if log.stat().st_size <= MAX_LOG_BYTES:
             return
     except FileNotFoundError:
         return
     draft = log.with_suffix(".log.new")
     draft.unlink(missing_ok=True)
     with log.open("rb") as full, open_private(draft) as old:
-        full.seek(-LARGEST_LOG_BYTES, os.SEEK_END)
+        full.seek(-MAX_LOG_BYTES, os.SEEK_END)
         shutil.copyfileobj(full, old)
     draft.replace(log.with_suffix(".log.1"))
     os.truncate(log, 0)

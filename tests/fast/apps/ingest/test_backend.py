@@ -29,7 +29,7 @@ from duly.db.supabase import compile_migrations
 from duly.errors import InvalidArgument, NotMigrated
 from duly.launcher import ROOT
 from duly.lease.operations import Lease, renew
-from duly.lease.work import Finished, Pace
+from duly.lease.work import Finished, Tuning
 from duly.outcomes import failure_of
 from duly.testing import TestDatabases
 from duly.worker.registry import Identity, note_seen, note_stopped, register
@@ -233,10 +233,10 @@ def test_on_tables_that_duly_made_it_has_nothing_to_add(database: str) -> None:
 def work_of(site: Site, **rules: Any) -> CaptureWork:
     """The same work in this process, for what needs a worker that is stopped in the middle."""
     site.fixture.write_text(json.dumps(A))
-    pace = Pace(lease_seconds=60, heartbeat_seconds=15)
+    tuning = Tuning(lease_seconds=60, heartbeat_seconds=15)
     states = States(pending=site.backend.pending)
     rules.setdefault("due", "created_at")
-    return CaptureWork(FixtureReader(site.fixture), pace, Rules(site.schema, states, **rules))
+    return CaptureWork(FixtureReader(site.fixture), tuning, Rules(site.schema, states, **rules))
 
 
 async def finish(connection: AsyncConnection[Any], work: CaptureWork, leases: list[Lease]) -> frozenset[UUID]:
@@ -253,7 +253,7 @@ async def test_a_worker_that_lost_its_session_writes_nothing(backend: Site) -> N
         backend.owner.execute(
             f"update {backend.schema}.capture_session set locked_at = now() - interval '61 s'".encode()
         )
-        taken = await work.claim_lapsed(connection, "worker-1", 1)
+        taken = await work.claim_expired(connection, "worker-1", 1)
         assert [lease.key for lease in (*stale, *taken)] == [key, key]
         assert await finish(connection, work, stale) == frozenset()
         assert backend.one("select count(*) from HOME.schedule_version") == 0
@@ -343,7 +343,7 @@ async def do_everything(site: Site) -> None:
             await renew(connection, [lease], lease_seconds=60)
             await finish(connection, work, [lease])
         await work.release(connection, await work.claim(connection, "worker-1", 1))
-        await work.claim_lapsed(connection, "worker-1", 1)
+        await work.claim_expired(connection, "worker-1", 1)
         await note_stopped(connection, identity)
 
 

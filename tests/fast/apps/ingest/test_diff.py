@@ -203,13 +203,13 @@ def test_a_person_is_told_in_their_language() -> None:
 def test_the_longest_sentence_is_a_message() -> None:
     """A message has 4096 characters at most, in the database as in Telegram."""
 
-    def longest(letter: str, start: str) -> Shift:
+    def max_length(letter: str, start: str) -> Shift:
         words = " ".join([letter * 9] * 50)
         title, address = f"{words[:249]} • {words[:248]}", f"{words[:498]} 1"
         (found,) = shifts({"start": start, "end": "14:00", "title": title, "address": address, "location": words})
         return found
 
-    change = Change(EventType.TIME_CHANGED, longest("a", "10:00"), longest("b", "11:00"))
+    change = Change(EventType.TIME_CHANGED, max_length("a", "10:00"), max_length("b", "11:00"))
     assert 3000 < max(len(sentence_of(DAY, change, language)) for language in WORDS) <= 4096
 
 

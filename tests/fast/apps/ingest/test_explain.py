@@ -132,11 +132,11 @@ async def test_somebody_has_it_or_had_it(captures: CaptureActions, pool: Pool) -
     assert re.match(rf"worker-1 has it since {WHEN}, at start 1, and holds it until {WHEN} unless", found.sentence)
     captures.advance_clock(LEASE + 1)
     found = await told(pool, key)
-    assert found.reason is Reason.LAPSED_NO_WORKER
+    assert found.reason is Reason.EXPIRED_NO_WORKER
     assert found.sentence.endswith("start one: duly worker --only ingest.")
     await hire(captures)
     found = await told(pool, key)
-    assert found.reason is Reason.LAPSED
+    assert found.reason is Reason.EXPIRED
     assert found.sentence.endswith(": 1 live worker will take it over at the next sweep.")
 
 
@@ -219,8 +219,8 @@ async def test_a_session_that_was_started_too_often_fails_at_the_next_sweep(
     await captures.claim()
     captures.advance_clock(LEASE + 1)
     await hire(captures)
-    found = await explain(pool, None, key, House(most_starts=1))
-    assert (found.reason, found.sentence.endswith("the next sweep lets it fail.")) == (Reason.LAPSED, True)
+    found = await explain(pool, None, key, House(max_starts=1))
+    assert (found.reason, found.sentence.endswith("the next sweep lets it fail.")) == (Reason.EXPIRED, True)
 
 
 async def test_it_has_come_to_its_end(captures: CaptureActions, pool: Pool) -> None:

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from duly.apps.ingest import CAPTURE_MACHINE, capture_session
 from duly.errors import LeaseLost
-from duly.lease.operations import claim_lapsed, find_lapsed, quarantine, release, renew, settle
+from duly.lease.operations import claim_expired, find_expired, quarantine, release, renew, settle
 from tests.fast.lease.test_lease import LEASE, Admin, hold, look, put, take_over
 from tests.full.lease.test_plans import test_no_statement_scans_the_table
 from tests.support.conformance.everywhere import *  # noqa: F403
@@ -22,7 +22,7 @@ UNWRITTEN = 300.0  # the length of a lease whose holder wrote none
 def sessions_due_by(due: str, **required: str) -> Shape:
     """Sessions as a worker sees them that goes by this clock."""
     return Shape(
-        of=capture_session(due=due, lease_seconds=UNWRITTEN),
+        table=capture_session(due=due, lease_seconds=UNWRITTEN),
         machine=CAPTURE_MACHINE,
         end="done",
         required={"user_id": "42", **required},
@@ -43,7 +43,7 @@ def shape(request: pytest.FixtureRequest) -> Shape:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """The three clocks have three indexes."""
     if metafunc.function is test_no_statement_scans_the_table:
-        metafunc.parametrize("shape", EVERY, ids=[each.of.due for each in EVERY], indirect=True)
+        metafunc.parametrize("shape", EVERY, ids=[each.table.due for each in EVERY], indirect=True)
 
 
 async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
@@ -54,7 +54,7 @@ async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
     assert await settle(connection, lease, shape.end, result=("jsonb", Jsonb({"nth": 1})))
     assert not await settle(other, lease, shape.end, result=("jsonb", Jsonb({"nth": 2})))
     assert look(admin, shape, "result") == [{"nth": 1}]
-    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+    assert look(admin, shape, shape.table.settled_by) == [lease.owner]
 
 
 async def test_what_follows_a_settle_in_its_transaction_is_fenced(
@@ -77,10 +77,10 @@ async def test_a_session_started_too_often_is_set_aside_with_a_sentence(
     (lease,) = await hold(connection, shape)
     for _ in range(2):
         clock.advance(LEASE + 1)
-        await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=3)
+        await claim_expired(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3)
     clock.advance(LEASE + 1)
-    assert await claim_lapsed(connection, shape.of, "worker-1", lease_seconds=LEASE, most_starts=3) == []
-    (row,) = await quarantine(connection, shape.of, most_starts=3)
+    assert await claim_expired(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3) == []
+    (row,) = await quarantine(connection, shape.table, max_starts=3)
     assert (row["id"], row["state"], row["starts"]) == (lease.key, "failed", 3)
     assert row["error"].startswith("It was started too often")
     with pytest.raises(LeaseLost):
@@ -94,10 +94,10 @@ async def test_a_hand_back_repeated_after_its_answer_was_lost_gives_one_start_ba
     await hold(connection, shape)
     clock.advance(LEASE + 1)
     (lease,) = await take_over(connection, shape)
-    assert look(admin, shape, shape.of.starts) == [2]
+    assert look(admin, shape, shape.table.starts) == [2]
     await release(connection, [lease])
     await release(other, [lease])
-    assert look(admin, shape, shape.of.starts) == [1]
+    assert look(admin, shape, shape.table.starts) == [1]
     assert (await renew(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
 
 
@@ -111,9 +111,9 @@ async def test_a_holder_that_wrote_no_length_has_the_workers_own(
         " set state = 'processing', locked_by = 'worker-7', locked_at = duly.clock()"
     )
     clock.advance(UNWRITTEN - 1)
-    assert await find_lapsed(connection, shape.of) == await take_over(connection, shape) == []
+    assert await find_expired(connection, shape.table) == await take_over(connection, shape) == []
     clock.advance(2)
-    assert len(await find_lapsed(connection, shape.of)) == len(await take_over(connection, shape)) == 1
+    assert len(await find_expired(connection, shape.table)) == len(await take_over(connection, shape)) == 1
 
 
 @pytest.mark.parametrize("shape", [CLOSED, GIVEN], ids=["closed_at", "given_at"], indirect=True)

@@ -226,10 +226,10 @@ def test_what_is_given_as_data_is_an_object_with_its_time(payload: str, given_at
 
 def statements() -> Mapping[str, sql.Composed]:
     """Every statement of the lease for sessions; the claim for each of the three clocks."""
-    of = capture_session()
+    table = capture_session()
     names = [name for name in TEMPLATES if not name.startswith(FRAGMENTS) and name not in ("settle", "claim")]
     claims = {f"claim by {due}": render(capture_session(due=due), "claim") for due in DUES}
-    return {name: render(of, name) for name in names} | claims | {"settle": render_settle(of, "failed", FAILING)}
+    return {name: render(table, name) for name in names} | claims | {"settle": render_settle(table, "failed", FAILING)}
 
 
 DUES = ("created_at", "closed_at", "given_at")

@@ -186,7 +186,7 @@ async def test_a_store_that_holds_us_up_is_no_fault_of_the_photographs(
 ) -> None:
     from duly.apps.ingest import photographs
 
-    async def hang(self: Objects, name: str, most_bytes: int) -> bytes:
+    async def hang(self: Objects, name: str, max_bytes: int) -> bytes:
         await asyncio.Event().wait()
         return b""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from duly.apps.ingest.reading import FixtureReader
 from duly.apps.ingest.work import CaptureWork, Rules
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.settings import Settings
 from duly.wiring import works_of
 from tests.support.ingest.actions import SAMPLE
@@ -14,7 +14,7 @@ from tests.support.outbox.said import lines_of_log
 
 def levels_of_idle_looks(*, is_alone: bool, had_sessions: bool = False) -> list[str]:
     """At which levels a look that finds nothing is logged."""
-    work = CaptureWork(FixtureReader(SAMPLE), Pace(), Rules(due="created_at"))
+    work = CaptureWork(FixtureReader(SAMPLE), Tuning(), Rules(due="created_at"))
     work.is_alone, work.had_sessions = is_alone, had_sessions
     with lines_of_log("debug") as lines:
         work.begin_iteration([])

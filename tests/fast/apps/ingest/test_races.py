@@ -33,9 +33,9 @@ class Worker:
         self.connection = connection
         self.held: list[Lease] = []
 
-    async def hold(self, most: int = 1) -> list[Lease]:
+    async def hold(self, limit: int = 1) -> list[Lease]:
         """Claim some."""
-        self.held = await self.work.claim(self.connection, "worker-1", most)
+        self.held = await self.work.claim(self.connection, "worker-1", limit)
         return self.held
 
     async def write(self, leases: Sequence[Lease]) -> None:

@@ -218,7 +218,7 @@ async def test_a_further_day_that_has_its_session_already_keeps_it_as_it_is(capt
 async def test_a_worker_that_lost_the_session_adds_no_day(captures: CaptureActions) -> None:
     work, lease = await claim_photographs(captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00"))
     captures.advance_clock(LEASE + 1)
-    (taken_over,) = await work.claim_lapsed(captures.worker, "worker-2", 1)
+    (taken_over,) = await work.claim_expired(captures.worker, "worker-2", 1)
     assert await captures.finish([lease], work) == frozenset()
     assert captures.count("schedule_ingest.capture_session") == 1
     assert await captures.finish([taken_over], work) == {lease.key}

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from duly.apps.ingest.reading import Captured, Input, Page
 from duly.apps.ingest.states import TOO_MANY_STARTS
-from duly.apps.ingest.telling import LONGEST_WHY, failed, unchanged
+from duly.apps.ingest.telling import MAX_WHY_LENGTH, failed, unchanged
 from duly.apps.ingest.work import CaptureWork
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
@@ -130,7 +130,7 @@ async def test_a_session_that_is_not_ours_any_more_is_not_told_of(captures: Capt
     key = await send(captures, 42)
     leases = await captures.claim(work)
     captures.advance_clock(LEASE + 1)
-    await work.claim_lapsed(captures.worker, "worker-2", 1)
+    await work.claim_expired(captures.worker, "worker-2", 1)
     assert await captures.finish(leases, work) == frozenset()
     assert (state(captures, key)[0], told(captures)) == ("processing", [])
 
@@ -140,9 +140,9 @@ async def test_whoever_sent_a_session_that_no_worker_survived_is_told(captures: 
     work = await ready(captures, Photographs())
     key = await send(captures, 42)
     await captures.claim(work)
-    for _ in range(work.pace.most_starts - 1):
+    for _ in range(work.tuning.max_starts - 1):
         captures.advance_clock(LEASE + 1)
-        assert await work.claim_lapsed(captures.worker, "worker-2", 1)
+        assert await work.claim_expired(captures.worker, "worker-2", 1)
     captures.advance_clock(LEASE + 1)
     assert await work.sweep(captures.worker) == 1
     assert await work.sweep(captures.worker) == 0
@@ -155,4 +155,4 @@ def test_every_language_says_everything_and_nothing_too_long() -> None:
     news = failed(UUID(int=1), "x" * 4000), unchanged(UUID(int=1), date(2026, 2, 10))
     for each in news:
         assert list(each.texts) == ["en", "sv", "zh"]
-        assert all(len(text) < LONGEST_WHY + 100 for text in each.texts.values())
+        assert all(len(text) < MAX_WHY_LENGTH + 100 for text in each.texts.values())

@@ -162,7 +162,7 @@ async def test_a_worker_that_lost_its_lease_writes_nothing(captures: CaptureActi
     await captures.create(A)
     stale = await captures.claim()
     captures.advance_clock(LEASE + 1)
-    (taken,) = await captures.work().claim_lapsed(captures.worker, "worker-1", 1)
+    (taken,) = await captures.work().claim_expired(captures.worker, "worker-1", 1)
     assert await captures.finish(stale) == frozenset()
     assert captures.counts() == dict.fromkeys(captures.counts(), 0)
     assert await captures.finish([taken]) == {taken.key}
@@ -173,7 +173,7 @@ async def test_a_lost_session_does_not_shift_the_others_of_its_day(captures: Cap
     await captures.create(A)
     stale = await captures.claim()
     captures.advance_clock(LEASE + 1)
-    (taken,) = await captures.work().claim_lapsed(captures.worker, "worker-1", 1)
+    (taken,) = await captures.work().claim_expired(captures.worker, "worker-1", 1)
     await captures.create(B)
     mine = await captures.claim()
     assert await captures.finish([*stale, *mine]) == {mine[0].key}
@@ -195,9 +195,9 @@ async def test_a_holder_that_wrote_no_length_has_the_workers_own(captures: Captu
     key = await captures.open()
     update = "update schedule_ingest.capture_session set state = 'processing', locked_by = 'psql', locked_at = {}"
     captures.admin.execute(update.format("duly.clock() - interval '59 s'").encode())
-    assert await captures.work().claim_lapsed(captures.worker, "worker-1", 1) == []
+    assert await captures.work().claim_expired(captures.worker, "worker-1", 1) == []
     captures.advance_clock(2)
-    (lease,) = await captures.work().claim_lapsed(captures.worker, "worker-1", 1)
+    (lease,) = await captures.work().claim_expired(captures.worker, "worker-1", 1)
     assert lease.key == key
 
 
@@ -205,11 +205,11 @@ async def test_a_session_that_was_started_too_often_fails_and_says_so(captures: 
     await captures.create(A)
     work = captures.work()
     await captures.claim(work)
-    for _ in range(work.pace.most_starts - 1):
+    for _ in range(work.tuning.max_starts - 1):
         captures.advance_clock(LEASE + 1)
-        assert len(await work.claim_lapsed(captures.worker, "worker-1", 1)) == 1
+        assert len(await work.claim_expired(captures.worker, "worker-1", 1)) == 1
     captures.advance_clock(LEASE + 1)
-    assert await work.claim_lapsed(captures.worker, "worker-1", 1) == []
+    assert await work.claim_expired(captures.worker, "worker-1", 1) == []
     assert await work.sweep(captures.worker) == 1
     ((state, error),) = captures.rows("select state::text, error from schedule_ingest.capture_session")
     assert state == "failed"

@@ -10,7 +10,7 @@ from duly.apps.posts.slo import objectives_now
 from duly.apps.posts.work import PostWork
 from duly.settings import Settings
 from duly.wiring import works_of
-from tests.fast.apps.posts.test_work import PACE, Reader
+from tests.fast.apps.posts.test_work import TUNING, Reader
 from tests.support.actions import working
 from tests.support.posts.actions import HOURS, Connection, PostActions
 
@@ -166,7 +166,7 @@ async def test_posts_that_are_late_and_posts_that_are_stuck_are_told_of(posts: P
 async def test_workers_that_race_tell_once(posts: PostActions, dsn: str) -> None:
     """Breach, an hour, recovery and breach again, with two workers that look as often as they can."""
     fail_intents(posts, 10, 90)
-    one, another = (PostWork(Reader(), PACE, alerts=ALERTS) for _ in range(2))
+    one, another = (PostWork(Reader(), TUNING, alerts=ALERTS) for _ in range(2))
     async with working(dsn, one), working(dsn, another):
         await posts.until(lambda: len(told(posts)) == 1)
         before = looked_at(posts)

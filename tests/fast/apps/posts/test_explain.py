@@ -90,9 +90,9 @@ async def test_its_holder_is_gone(posts: PostActions, pool: Pool) -> None:
     await posts.claim()
     posts.advance_clock(LEASE + 1)
     found = await told(pool, key)
-    assert (found.reason, found.sentence.endswith("or: duly posts repair.")) == (Reason.LAPSED_NO_WORKER, True)
+    assert (found.reason, found.sentence.endswith("or: duly posts repair.")) == (Reason.EXPIRED_NO_WORKER, True)
     await hire(posts)
-    assert (await told(pool, key)).reason is Reason.LAPSED
+    assert (await told(pool, key)).reason is Reason.EXPIRED
     await posts.sweep()
     found = await told(pool, key)
     assert (found.reason, "was started 1 time of 5" in found.sentence) == (Reason.DUE, True)
@@ -129,7 +129,7 @@ async def test_an_expired_post_that_is_locked_is_not_swept(posts: PostActions, p
     with posts.admin.transaction():
         posts.admin.execute("select from posts.posts for share")
         found = await told(pool, key)
-        assert (found.reason, "has its row locked" in found.sentence) == (Reason.LAPSED, True)
+        assert (found.reason, "has its row locked" in found.sentence) == (Reason.EXPIRED, True)
         assert await posts.sweep() == 0
 
 

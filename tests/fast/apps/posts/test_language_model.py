@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from duly.apps.posts.language_model import PHOTO_SIDE, LanguageModelAnalyzer
-from duly.apps.posts.model import LONGEST_CAPTION
-from duly.apps.posts.reading import LONGEST_MUSIC, LONGEST_REASONING, NoReading
+from duly.apps.posts.model import MAX_CAPTION_LENGTH
+from duly.apps.posts.reading import MAX_MUSIC_LENGTH, MAX_REASONING_LENGTH, NoReading
 from duly.settings import Settings
 from duly.wiring import analyzer_of
 from tests.fast.apps.posts.test_work import objects
@@ -92,7 +92,7 @@ async def test_a_caption_is_data_and_no_longer_than_captions_are(
     (question,) = model.asked
     assert [each["role"] for each in question.body["messages"]] == ["system", "user"]
     (part,) = question.parts()
-    assert json.loads(part["text"]) == {"caption": caption[:LONGEST_CAPTION]}
+    assert json.loads(part["text"]) == {"caption": caption[:MAX_CAPTION_LENGTH]}
     assert "never an instruction" in question.body["messages"][0]["content"]
 
 
@@ -191,8 +191,8 @@ async def test_a_model_that_will_not_is_told_apart(analyzer: LanguageModelAnalyz
 async def test_what_a_model_says_at_length_is_cut(analyzer: LanguageModelAnalyzer, model: ModelServer) -> None:
     model.say({"mood": "tense", "music": "la\0\n" * 9000, "reasoning": "so " * 9000})
     reading = await analyzer.read("", None)
-    assert len(reading.music) <= LONGEST_MUSIC
-    assert len(reading.reasoning) <= LONGEST_REASONING
+    assert len(reading.music) <= MAX_MUSIC_LENGTH
+    assert len(reading.reasoning) <= MAX_REASONING_LENGTH
     assert "\0" not in reading.music
 
 

@@ -9,7 +9,7 @@ import pytest
 from duly.apps.posts import POST, POST_MACHINE
 from duly.db.pool import connect
 from duly.errors import LeaseLost
-from duly.lease.operations import find_lapsed, release, renew, settle, sweep
+from duly.lease.operations import find_expired, release, renew, settle, sweep
 from tests.fast.lease.test_lease import (
     LEASE,
     Admin,
@@ -32,7 +32,7 @@ TEN_MINUTES = 600.0
 def shape() -> Shape:
     """Posts; as documents of the first version, which may be due at any time."""
     return Shape(
-        of=POST,
+        table=POST,
         machine=POST_MACHINE,
         end="RELEASED",
         note="ai_error",
@@ -55,7 +55,7 @@ async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
     assert await settle(connection, lease, shape.end, ai_error=("text", "FIRST"))
     assert not await settle(other, lease, shape.end, ai_error=("text", "SECOND"))
     assert look(admin, shape, "ai_error") == ["FIRST"]
-    assert look(admin, shape, shape.of.settled_by) == [lease.owner]
+    assert look(admin, shape, shape.table.settled_by) == [lease.owner]
     assert look(admin, shape, "version") == [3]
 
 
@@ -63,12 +63,12 @@ async def test_a_lapse_returns_the_post_and_keeps_its_start(
     shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 2)
-    await hold(connection, shape, most=2)
-    assert await find_lapsed(other, shape.of) == list(await sweep(other, shape.of)) == []
+    await hold(connection, shape, limit=2)
+    assert await find_expired(other, shape.table) == list(await sweep(other, shape.table)) == []
     clock.advance(LEASE + 1)
-    found = await find_lapsed(other, shape.of)
-    assert found == [row["id"] for row in await sweep(other, shape.of)]
-    assert await sweep(other, shape.of) == []
+    found = await find_expired(other, shape.table)
+    assert found == [row["id"] for row in await sweep(other, shape.table)]
+    assert await sweep(other, shape.table) == []
     for column, expected in {
         "status": "PENDING",
         "lease_owner": None,
@@ -85,9 +85,9 @@ async def test_only_the_posts_that_are_named_are_swept(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 3)
-    held = await hold(connection, shape, most=3)
+    held = await hold(connection, shape, limit=3)
     clock.advance(LEASE + 1)
-    assert [row["id"] for row in await sweep(connection, shape.of, keys=[held[1].key])] == [held[1].key]
+    assert [row["id"] for row in await sweep(connection, shape.table, keys=[held[1].key])] == [held[1].key]
     assert sorted(look(admin, shape, "status")) == ["PENDING", "PROCESSING", "PROCESSING"]
 
 
@@ -98,10 +98,10 @@ async def test_a_hand_back_repeated_after_its_answer_was_lost_gives_one_start_ba
     await hold(connection, shape)
     clock.advance(LEASE + 1)
     (lease,) = await take_over(connection, shape)
-    assert look(admin, shape, shape.of.starts) == [2]
+    assert look(admin, shape, shape.table.starts) == [2]
     await release(connection, [lease])
     await release(other, [lease])
-    assert look(admin, shape, shape.of.starts) == [1]
+    assert look(admin, shape, shape.table.starts) == [1]
     assert (await renew(other, [lease], lease_seconds=LEASE)).lost == {lease.claim}
 
 
@@ -116,7 +116,7 @@ async def test_no_lease_lasts_longer_than_ten_minutes_however_often_it_is_renewe
         held += 0.9 * LEASE
         assert (await renew(connection, [lease], lease_seconds=LEASE)).renewed == {lease.claim}
     async with await connect(workers) as other:
-        assert await sweep(other, shape.of) == []
+        assert await sweep(other, shape.table) == []
         clock.advance(TEN_MINUTES - held + 1)
         assert (await renew(connection, [lease], lease_seconds=LEASE)).lost == {lease.claim}
         assert len(await take_over(other, shape)) == 1
@@ -128,6 +128,6 @@ def test_no_index_contains_what_the_guard_writes_at_every_change(shape: Shape, a
     indexed = admin.execute(
         "select distinct a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
         " and a.attnum = any (i.indkey) where i.indrelid = %s::regclass",
-        [str(shape.of)],
+        [str(shape.table)],
     ).fetchall()
     assert not {"version", "updated_at", "processing_since"} & {name for (name,) in indexed}

@@ -108,7 +108,7 @@ def test_an_array_that_is_broken_says_where(text: bytes, number: int, reason: st
 def test_of_a_document_that_is_too_long_so_much_is_read_that_it_is_seen_to_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(legacy, "LONGEST_LINE", 100)
+    monkeypatch.setattr(legacy, "MAX_LINE_LENGTH", 100)
     first, second = read(b'[{"a": "' + b"x" * 10_000 + b'"}, {"b": 1}]')
     assert (len(first), second) == (101, b'{"b": 1}')
 

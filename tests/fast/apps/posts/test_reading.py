@@ -13,12 +13,20 @@ from PIL import Image, ImageFilter
 from duly.apps.posts import caption as caption_rules
 from duly.apps.posts import rules
 from duly.apps.posts.caption import Language, language_of
-from duly.apps.posts.model import LONGEST_CAPTION
-from duly.apps.posts.reading import LONGEST_MUSIC, LONGEST_REASONING, Analyzer, Mood, NoReading, Reading, error_code_of
+from duly.apps.posts.model import MAX_CAPTION_LENGTH
+from duly.apps.posts.reading import (
+    MAX_MUSIC_LENGTH,
+    MAX_REASONING_LENGTH,
+    Analyzer,
+    Mood,
+    NoReading,
+    Reading,
+    error_code_of,
+)
 from duly.apps.posts.rules import RULES_VERSION, RulesAnalyzer, fallback_reading
 from duly.canonical_json import checked_json
 from duly.errors import InvalidArgument
-from duly.storage.photo import LARGEST_PHOTO_BYTES
+from duly.storage.photo import MAX_PHOTO_BYTES
 
 vader: Any = import_module("vaderSentiment.vaderSentiment")
 
@@ -91,14 +99,14 @@ NASTY = [
     "\0",
     "a\0b",
     "\ud83d alone \udc00",
-    "\N{LOUDLY CRYING FACE}" * LONGEST_CAPTION,
+    "\N{LOUDLY CRYING FACE}" * MAX_CAPTION_LENGTH,
     "x" * 100_000,
     "good " * 100_000,
     "\u202e\u062f\u0645 \u0645\u0643\u0646 \u062c\u0645\u064a\u0644\u202c",
-    "\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * LONGEST_CAPTION,
-    "a" + "\u0301\u0316" * LONGEST_CAPTION,
-    "inte " * LONGEST_CAPTION,
-    "!" * LONGEST_CAPTION,
+    "\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * MAX_CAPTION_LENGTH,
+    "a" + "\u0301\u0316" * MAX_CAPTION_LENGTH,
+    "inte " * MAX_CAPTION_LENGTH,
+    "!" * MAX_CAPTION_LENGTH,
     "%s {0} ' \" \\ \\u0000",
 ]
 
@@ -222,8 +230,8 @@ def assert_storable(reading: Reading) -> None:
     assert checked_json(document) == document
     assert document["mood"] in set(Mood)
     assert set(document) == {"mood", "music", "reasoning", "provider", "version"}
-    assert 0 < len(document["music"]) <= LONGEST_MUSIC
-    assert 0 < len(document["reasoning"]) <= LONGEST_REASONING
+    assert 0 < len(document["music"]) <= MAX_MUSIC_LENGTH
+    assert 0 < len(document["reasoning"]) <= MAX_REASONING_LENGTH
     assert (document["provider"], document["version"]) == ("rules", RULES_VERSION)
 
 
@@ -247,8 +255,8 @@ def test_no_caption_is_too_nasty(caption: str) -> None:
 def test_whoever_makes_a_reading_it_can_be_stored(music: str, reasoning: str, provider: str, version: str) -> None:
     document = Reading("calm", music, reasoning, provider, version).document()
     assert checked_json(document) == document
-    assert len(document["music"]) <= LONGEST_MUSIC
-    assert len(document["reasoning"]) <= LONGEST_REASONING
+    assert len(document["music"]) <= MAX_MUSIC_LENGTH
+    assert len(document["reasoning"]) <= MAX_REASONING_LENGTH
     assert all(len(text.splitlines()) <= 1 for text in document.values())
 
 
@@ -358,7 +366,7 @@ def test_the_light_of_one_colour_is_known_exactly(colour: Colour, light: rules.L
 
 @pytest.mark.parametrize(
     "photo",
-    [b"", b"no photo", SUNSET[: len(SUNSET) // 3], SUNSET + bytes(LARGEST_PHOTO_BYTES)],
+    [b"", b"no photo", SUNSET[: len(SUNSET) // 3], SUNSET + bytes(MAX_PHOTO_BYTES)],
     ids=["empty", "words", "cut off", "too large"],
 )
 async def test_an_unreadable_photo_leaves_the_reading_of_the_caption(photo: bytes) -> None:

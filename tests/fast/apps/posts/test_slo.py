@@ -13,7 +13,7 @@ from duly.doctor.checks import CHECKS
 from duly.doctor.connection import open_connection
 from duly.doctor.finding import Finding, Verdict
 from duly.http.metrics import text_of
-from tests.fast.apps.posts.test_work import PACE, Reader
+from tests.fast.apps.posts.test_work import TUNING, Reader
 from tests.fast.verify.test_doctor import settings_for
 from tests.support.actions import working
 from tests.support.posts.actions import HOURS, Connection, PostActions
@@ -89,7 +89,7 @@ async def test_imported_legacy_documents_never_count_and_their_authors_are_told_
         done = await import_legacy(pool, [json.dumps(PENDING).encode()])
     assert (done.added, done.bad) == (1, 0)
     if is_released:
-        async with working(dsn, PostWork(Reader(), PACE)):
+        async with working(dsn, PostWork(Reader(), TUNING)):
             await posts.until(lambda: posts.columns("status") == ["RELEASED", "RELEASED"])
         assert posts.rows("select recipient, kind from duly.outbox") == [("anna", "post.released")]
     lag = await get_lag(worker)

@@ -16,17 +16,17 @@ from duly.apps.posts.reading import Analyzer, Mood, NoReading, Reading
 from duly.apps.posts.rules import RulesAnalyzer
 from duly.apps.posts.work import PostWork, Read
 from duly.db.rows import Connection
-from duly.lease.work import Finished, Pace
+from duly.lease.work import Finished, Tuning
 from duly.settings import Settings
-from duly.storage import LARGEST_PHOTO_BYTES, Objects, clean_photo, open_objects
+from duly.storage import MAX_PHOTO_BYTES, Objects, clean_photo, open_objects
 from duly.worker.runner import Worker
 from tests.support.actions import working
 from tests.support.posts.actions import HOURS, LEASE, PostActions
 from tests.support.proxy import Proxy
 from tests.support.storage.pictures import gradient, written
 
-PACE = Pace(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=50)
-QUIET = replace(PACE, poll_seconds=3600.0, sweep_seconds=3600.0, heartbeat_seconds=9.0)  # asks nothing by itself
+TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=50)
+QUIET = replace(TUNING, poll_seconds=3600.0, sweep_seconds=3600.0, heartbeat_seconds=9.0)  # asks nothing by itself
 COMMIT = b"COMMIT\0"  # to its end: a transaction begins with READ COMMITTED
 CALM = Reading(Mood.CALM, "silence", "because", "reader", "7")
 
@@ -208,11 +208,11 @@ async def test_the_analyzer_is_shown_the_image_and_what_is_wrong_with_it_is_a_co
     await objects.put(names["unreadable"], b"no photo at all")
     await objects.put(names["too large"], b"")
     with (tmp_path / "objects" / names["too large"]).open("r+b") as file:
-        file.truncate(LARGEST_PHOTO_BYTES + 1)
+        file.truncate(MAX_PHOTO_BYTES + 1)
     looped = tmp_path / "objects" / names["unavailable"]
     looped.parent.mkdir(exist_ok=True)
     looped.symlink_to(looped)
-    await release_all(posts, dsn, PostWork(RulesAnalyzer(), PACE, objects=objects))
+    await release_all(posts, dsn, PostWork(RulesAnalyzer(), TUNING, objects=objects))
     assert dict(posts.columns("caption", "ai_error")) == {
         "there": None,
         "missing": "IMAGE_MISSING",
@@ -229,7 +229,7 @@ async def test_the_analyzer_is_shown_the_image_and_what_is_wrong_with_it_is_a_co
 async def test_a_caption_is_read_though_its_image_is_missing(posts: PostActions, dsn: str, objects: Objects) -> None:
     create_due_posts(posts, ["well", "refuse"])
     reader = Reader()
-    await release_all(posts, dsn, PostWork(as_analyzer(reader), PACE, objects=objects))
+    await release_all(posts, dsn, PostWork(as_analyzer(reader), TUNING, objects=objects))
     assert sorted(reader.asked) == [("refuse", None), ("well", None)]
     assert dict(posts.columns("caption", "ai_error")) == {"well": "IMAGE_MISSING", "refuse": "AI_REFUSED"}
     assert [ai["provider"] for ai in posts.columns("ai")] == ["reader", "rules"]
@@ -245,7 +245,7 @@ async def test_a_document_of_the_first_version_may_have_its_image_elsewhere_or_n
             " values ('anna', duly.clock(), %s, '{}')",
             [url],
         )
-    await release_all(posts, dsn, PostWork(as_analyzer(Reader()), PACE, objects=objects))
+    await release_all(posts, dsn, PostWork(as_analyzer(Reader()), TUNING, objects=objects))
     assert posts.columns("ai_error") == ["IMAGE_MISSING", None]
 
 
@@ -267,7 +267,7 @@ async def test_authors_are_told_once_in_their_language_by_telegram_where_they_ar
         posts.admin.execute('update "user".users set language = %s where uid = %s', [language, uid])
     posts.admin.execute("update \"user\".users set telegram_id = 42 where uid = 'bo'")
     keys = posts.create_due(*told)
-    await release_all(posts, dsn, PostWork(as_analyzer(Reader()), PACE))
+    await release_all(posts, dsn, PostWork(as_analyzer(Reader()), TUNING))
     released = dict(posts.columns("author_id", "released_at"))
     assert notices(posts) == [
         (
@@ -307,7 +307,7 @@ async def test_settling_twice_is_settling_once_and_a_lost_post_is_neither_writte
 ) -> None:
     posts.create_due("anna", "bo")
     old = await posts.claim(limit=2)
-    work = PostWork(as_analyzer(Reader()), PACE)
+    work = PostWork(as_analyzer(Reader()), TUNING)
     posts.advance_clock(LEASE + 1)
     await posts.sweep()
     new = await posts.claim(limit=1)
@@ -337,7 +337,7 @@ async def test_images_of_no_post_and_old_answers_are_removed(posts: PostActions,
     posts.advance_clock(31 * 24 * HOURS)
     fresh = posts.upload("dora")
     await objects.put(fresh, b"image")
-    async with working(dsn, PostWork(as_analyzer(Reader()), PACE, objects=objects)):
+    async with working(dsn, PostWork(as_analyzer(Reader()), TUNING, objects=objects)):
         await posts.until(lambda: posts.count("posts.uploads") == 1 and posts.count("posts.idempotency_keys") == 0)
         await until_released(posts)
     there = [await objects.exists(name) for name in (used, kept_name(used), unused, kept_name(unused), fresh)]
@@ -353,7 +353,7 @@ async def test_an_upload_whose_image_cannot_be_removed_is_kept_for_another_time(
     looped = tmp_path / "objects" / "temp"
     looped.symlink_to(looped)
     posts.create_due("bo")
-    async with working(dsn, PostWork(as_analyzer(Reader()), PACE, objects=objects)) as worker:
+    async with working(dsn, PostWork(as_analyzer(Reader()), TUNING, objects=objects)) as worker:
         await until_released(posts)
         await posts.until(lambda: figure(worker, "duly_database_errors_total") > 0)
         assert posts.admin.execute("select count(*) from posts.uploads where name = %s", [upload]).fetchone() == (1,)
@@ -362,7 +362,7 @@ async def test_an_upload_whose_image_cannot_be_removed_is_kept_for_another_time(
 async def test_a_clock_that_goes_back_while_a_post_is_read_makes_no_release_early(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait"] * 3)
     reader = Reader()
-    async with working(dsn, PostWork(as_analyzer(reader), PACE)):
+    async with working(dsn, PostWork(as_analyzer(reader), TUNING)):
         await posts.until(lambda: reader.readings == 3)
         posts.advance_clock(-2 * HOURS)
         reader.may_end.set()
@@ -383,5 +383,5 @@ async def test_a_clock_that_leaps_ahead_costs_a_start_and_nothing_else(posts: Po
         await posts.until(lambda: figure(worker, "duly_leases_lost_total") == 3)
     assert set(posts.columns("status", "process_attempts", "ai")) == {("PENDING", 1, None)}
     assert notices(posts) == []
-    await release_all(posts, dsn, PostWork(as_analyzer(reader), PACE))
+    await release_all(posts, dsn, PostWork(as_analyzer(reader), TUNING))
     assert posts.columns("process_attempts") == [2] * 3

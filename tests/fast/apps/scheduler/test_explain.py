@@ -186,7 +186,7 @@ async def test_a_locked_message_is_told_as_locked(schedules: ScheduleActions) ->
 
 async def take_message(schedules: ScheduleActions) -> object:
     """Claim as a sender with one free slot does; the id of the message."""
-    held = await claim_messages(schedules.worker, OUTBOX, "w", ["telegram", "console"], lease_seconds=60, most=1)
+    held = await claim_messages(schedules.worker, OUTBOX, "w", ["telegram", "console"], lease_seconds=60, limit=1)
     return held[0].key if held else None
 
 
@@ -197,7 +197,7 @@ async def test_a_message_whose_sender_is_dead_is_not_being_sent(schedules: Sched
     assert (await told(schedules))[0] is Reason.BEING_SENT
     schedules.advance_clock(hours=1)
     reason, sentence = await told(schedules)
-    assert reason is Reason.SENDER_LAPSED
+    assert reason is Reason.SENDER_EXPIRED
     assert sentence.startswith("w was sending its message, and its lease ended at 2026-11-16 10:01")
     assert sentence.endswith("; no worker is alive that sends; start one: duly worker --only outbox.")
     schedules.admin.execute(WORKER, [["outbox"]])

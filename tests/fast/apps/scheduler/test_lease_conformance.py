@@ -6,7 +6,7 @@ A plan has no timeline of its own: what becomes of it is its schedule's and its 
 import pytest
 
 from duly.apps.scheduler.states import PLAN, SCHEDULE_MACHINE, UNPLANNABLE
-from duly.lease.operations import claim_lapsed, quarantine
+from duly.lease.operations import claim_expired, quarantine
 from tests.fast.lease.test_lease import LEASE, Admin, hold, look, put
 from tests.support.conformance.everywhere import *  # noqa: F403
 from tests.support.conformance.fixtures import Clock, Connection
@@ -17,7 +17,7 @@ from tests.support.conformance.tables import Shape
 @pytest.fixture
 def shape() -> Shape:
     """Plans."""
-    return Shape(of=PLAN, machine=SCHEDULE_MACHINE, end="waiting", note="last_error", poison="x" * 2049)
+    return Shape(table=PLAN, machine=SCHEDULE_MACHINE, end="waiting", note="last_error", poison="x" * 2049)
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +35,9 @@ async def test_a_plan_started_too_often_is_stuck_and_says_why(
     await hold(connection, shape)
     for _ in range(2):
         clock.advance(LEASE + 1)
-        await claim_lapsed(connection, PLAN, "worker-1", lease_seconds=LEASE, most_starts=3)
+        await claim_expired(connection, PLAN, "worker-1", lease_seconds=LEASE, max_starts=3)
     clock.advance(LEASE + 1)
-    assert await claim_lapsed(connection, PLAN, "worker-1", lease_seconds=LEASE, most_starts=3) == []
-    (row,) = await quarantine(connection, PLAN, most_starts=3)
+    assert await claim_expired(connection, PLAN, "worker-1", lease_seconds=LEASE, max_starts=3) == []
+    (row,) = await quarantine(connection, PLAN, max_starts=3)
     assert (row["state"], row["last_error"]) == ("stuck", UNPLANNABLE)
     assert sorted(look(admin, shape, "starts")) == [0, 3]

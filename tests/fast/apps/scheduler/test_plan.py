@@ -15,7 +15,7 @@ from duly.apps.scheduler.work import ScheduleWork
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import IllegalMove, InvalidArgument, KeyReused, NotFound
-from duly.lease.work import Finished, Pace, StopSign
+from duly.lease.work import Finished, StopSign, Tuning
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
@@ -88,7 +88,7 @@ async def test_eight_planners_make_each_run_once(schedules: ScheduleActions) -> 
     schedules.advance_clock(hours=30)
 
     async def planner() -> int:
-        work, several = ScheduleWork(Pace()), 0
+        work, several = ScheduleWork(Tuning()), 0
         async with await connect(make_conninfo(schedules.admin.info.dsn, user=Names().worker)) as connection:
             while leases := await work.claim(connection, "planner", 3):
                 calls = [work.call(lease, StopSign()) for lease in leases]
@@ -126,7 +126,7 @@ async def test_a_planner_that_dies_is_followed_by_another(schedules: ScheduleAct
     assert len(await schedules.work.claim(schedules.worker, "dead", 10)) == 1
     assert await schedules.plan() == 0
     schedules.advance_clock(seconds=61)
-    (lease,) = await schedules.work.claim_lapsed(schedules.worker, "heir", 10)
+    (lease,) = await schedules.work.claim_expired(schedules.worker, "heir", 10)
     call = schedules.work.call(lease, StopSign())
     async with schedules.worker.transaction():
         await schedules.work.settle(schedules.worker, [Finished(lease, await call.function(*call.arguments))])

@@ -8,7 +8,7 @@ import pytest
 from duly.apps.scheduler import service
 from duly.apps.scheduler.model import CatchUp, DueRun, Status
 from duly.apps.scheduler.reminder import payload_of
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
@@ -241,7 +241,7 @@ async def remind_without_token(schedules: ScheduleActions) -> None:
     """Plan, remind, and let a sender look that has no bot token."""
     await schedules.plan()
     await schedules.remind()
-    sender = SendWork("outbox", OUTBOX, {}, Pace(), missing={"telegram": "TELEGRAM_BOT_TOKEN is not set"})
+    sender = SendWork("outbox", OUTBOX, {}, Tuning(), missing={"telegram": "TELEGRAM_BOT_TOKEN is not set"})
     async with schedules.worker.transaction():
         await sender.sweep(schedules.worker)
 

@@ -167,12 +167,12 @@ def random_cron(chance: Random) -> str:
     return f"cron: {random_field(chance, 59)} {hour} {day} {chance.choice(('*', '*', '3,10', '4'))} {weekday}"
 
 
-def random_field(chance: Random, most: int) -> str:
+def random_field(chance: Random, limit: int) -> str:
     """Minutes or hours."""
-    first = chance.randint(0, most)
-    several = ",".join(str(chance.randint(0, most)) for _ in range(3))
+    first = chance.randint(0, limit)
+    several = ",".join(str(chance.randint(0, limit)) for _ in range(3))
     return chance.choice(
-        ("*", "*/2", "*/15", f"{first}-{chance.randint(first, most)}", f"{first % 4}/7", str(first), several)
+        ("*", "*/2", "*/15", f"{first}-{chance.randint(first, limit)}", f"{first % 4}/7", str(first), several)
     )
 
 

@@ -241,8 +241,8 @@ def test_the_endless_worker_hands_back_names_the_grant_once_and_waits(
     key = contracts.wait()
     contracts.owner.execute("update schedule_ingest.capture_session set closed_at = now()")
     contracts.fixture.write_text(json.dumps(A))
-    pace = {"WORKER_POLL_SECONDS": "0.05", "DULY_SWEEP_SECONDS": "0.05"}
-    environment = contracts.environment(WORKER_INPUT_MODE="fixture", **pace)
+    tuning = {"WORKER_POLL_SECONDS": "0.05", "DULY_SWEEP_SECONDS": "0.05"}
+    environment = contracts.environment(WORKER_INPUT_MODE="fixture", **tuning)
     with Program([*PYTHON, "-m", "duly", "worker", "--only", "ingest"], environment=environment) as worker:
         while "until a right is granted" not in (told := worker.line()):
             pass

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
-from duly.canonical_json import LARGEST_NUMBER, checked_json, digest
+from duly.canonical_json import MAX_NUMBER, checked_json, digest
 
 STRINGS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
-NUMBERS = st.integers(-LARGEST_NUMBER, LARGEST_NUMBER) | st.floats(-float(LARGEST_NUMBER), float(LARGEST_NUMBER))
+NUMBERS = st.integers(-MAX_NUMBER, MAX_NUMBER) | st.floats(-float(MAX_NUMBER), float(MAX_NUMBER))
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | NUMBERS | STRINGS,
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(STRINGS, inner, max_size=5),

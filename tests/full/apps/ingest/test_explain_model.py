@@ -12,7 +12,7 @@ __all__ = ["pool"]
 SEEDS = range(5, 80)
 MET = {
     *("due", "locked", "behind_others", "slots_taken", "no_worker"),
-    *("lapsed", "idle", "open", "clock_set_back"),
+    *("expired", "idle", "open", "clock_set_back"),
 }
 
 

@@ -17,12 +17,12 @@ from duly.apps.ingest.shift import read_shift
 from duly.apps.ingest.states import TOO_MANY_STARTS
 from duly.crashpoint import KILLED
 from duly.db.migrations import Names
-from tests.support.capture_worker import EXITED, PACE, CaptureWorkerPool, Way, users
+from tests.support.capture_worker import EXITED, TUNING, CaptureWorkerPool, Way, users
 from tests.support.ingest.actions import Admin, CaptureActions
 from tests.support.ingest.strategies import payload
 
 SECONDS = 60.0
-MOST_STARTS = PACE.most_starts
+MAX_STARTS = TUNING.max_starts
 OPEN = """
 insert into schedule_ingest.capture_session (user_id, closed_at)
 select given.user_id, duly.clock() from unnest(%s::bigint[]) as given (user_id)
@@ -136,22 +136,22 @@ def test_a_poison_session_is_started_five_times_and_takes_nobody_along(
     poison = way * 1000
     bring(captures, [*neighbours[:6], poison, *neighbours[6:]])
     with CaptureWorkerPool(dsn) as pool:
-        for _ in range(MOST_STARTS):
+        for _ in range(MAX_STARTS):
             pid = pool.start()
             pool.wait_for_line(pid, way.name)
             if way is Way.EXIT:
                 assert pool.exit_status(pid) == EXITED
             else:
                 pool.kill(pid)  # as whoever asks for its health does
-            captures.advance_clock(PACE.lease_seconds + 1)
+            captures.advance_clock(TUNING.lease_seconds + 1)
         pid = pool.start()
         wait_until(captures, lambda: are_over(captures))
         pool.stop(pid)
         assert way.name not in {words.split()[0] for _, words in pool.unread}
     sessions = look(captures)
-    assert sessions.pop(poison) == ("failed", MOST_STARTS, TOO_MANY_STARTS)
+    assert sessions.pop(poison) == ("failed", MAX_STARTS, TOO_MANY_STARTS)
     assert {(state, error) for state, _, error in sessions.values()} == {("done", None)}
-    assert max(starts for _, starts, _ in sessions.values()) <= MOST_STARTS
+    assert max(starts for _, starts, _ in sessions.values()) <= MAX_STARTS
     check_accounts(captures)
 
 
@@ -231,7 +231,7 @@ def test_eight_workers_of_one_name_are_killed_at_random_and_every_day_adds_up(
             pool.stop(pid)
     rows = captures.rows("select state::text, starts, error from schedule_ingest.capture_session")
     assert any(starts > 1 for _, starts, _ in rows)
-    assert {(starts, error) for state, starts, error in rows if state == "failed"} <= {(MOST_STARTS, TOO_MANY_STARTS)}
+    assert {(starts, error) for state, starts, error in rows if state == "failed"} <= {(MAX_STARTS, TOO_MANY_STARTS)}
     assert set(captures.values("select split_part(settled_by, '/', 1) from schedule_ingest.capture_session")) <= {
         "worker-1",
         None,
@@ -255,7 +255,7 @@ def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(
         assert pool.exit_status(pool.start()) == KILLED
     assert "done" not in {state for state, _, _ in look(captures).values()}
     assert captures.counts() == dict.fromkeys(captures.counts(), 0)
-    captures.advance_clock(PACE.lease_seconds + 1)
+    captures.advance_clock(TUNING.lease_seconds + 1)
     with CaptureWorkerPool(dsn) as pool:
         pid = pool.start()
         wait_until(captures, lambda: are_over(captures))
@@ -279,7 +279,7 @@ def test_a_worker_that_was_stopped_past_its_lease_writes_nothing_when_it_goes_on
         for _ in range(10):
             pool.wait_for_line(zombie, "PAUSE")
         os.kill(zombie, signal.SIGSTOP)
-        captures.advance_clock(PACE.lease_seconds + 1)
+        captures.advance_clock(TUNING.lease_seconds + 1)
         heir = pool.start()
         wait_until(captures, lambda: are_over(captures))
         before = captures.counts(), captures.rows("select * from schedule_ingest.capture_session order by id")

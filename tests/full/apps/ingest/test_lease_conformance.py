@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from duly.lease.bisect import in_halves
+from duly.lease.bisect import bisect
 from duly.lease.operations import Lease, settle_many
 from tests.fast.apps.ingest.test_lease_conformance import shape
 from tests.fast.lease.test_lease import Admin, hold, look, put
@@ -25,7 +25,7 @@ async def test_a_batch_of_10000_with_one_poisonous_row_settles_9999(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
     put(admin, shape, 10_000)
-    leases = await hold(connection, shape, most=10_000)
+    leases = await hold(connection, shape, limit=10_000)
     results: list[Any] = [Jsonb([] if nth == 7_777 else {}) for nth in range(10_000)]
     batch = list(zip(leases, results, strict=True))
 
@@ -34,8 +34,8 @@ async def test_a_batch_of_10000_with_one_poisonous_row_settles_9999(
             given = [result for _, result in piece]
             await settle_many(connection, [lease for lease, _ in piece], shape.end, {"result": ("jsonb", given)})
 
-    bad = await in_halves(batch, record)  # type: ignore[arg-type]
+    bad = await bisect(batch, record)  # type: ignore[arg-type]
     assert list(bad) == [7_777]
     assert isinstance(bad[7_777], psycopg.errors.CheckViolation)
-    states = look(admin, shape, shape.of.state)
-    assert (states.count(shape.end), states.count(shape.of.held)) == (9_999, 1)
+    states = look(admin, shape, shape.table.state)
+    assert (states.count(shape.end), states.count(shape.table.held)) == (9_999, 1)

@@ -19,7 +19,7 @@ from duly.apps.ingest.work import CaptureWork, Rules
 from duly.backoff import Backoff
 from duly.executors.call import Call
 from duly.executors.process_pool import Children
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.outcomes import Failed
 from duly.settings import Settings
 from duly.storage import Objects, open_objects
@@ -32,7 +32,7 @@ from tests.support.ingest.strategies import payload
 from tests.support.proxy import Proxy
 from tests.support.storage.shelf import BUCKET, Shelf
 
-PACE = Pace(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20)
+TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20)
 DAY = "2026-02-10"
 LIST_IMAGES = b"order by sequence"
 ENDED = """
@@ -78,7 +78,7 @@ class Eyelids:
 def reading(objects: Objects, eyelids: Eyelids, *, image_seconds: float = 30.0, **rules: float) -> CaptureWork:
     """Work that reads photographs with one child."""
     reader = PhotographReader(objects, Eyes(eyelids, Equipment(), 2026, seconds=image_seconds), eyelids.children.close)
-    return CaptureWork(reader, PACE, Rules(due="created_at", **rules))  # type: ignore[arg-type]
+    return CaptureWork(reader, TUNING, Rules(due="created_at", **rules))  # type: ignore[arg-type]
 
 
 async def send(captures: CaptureActions, objects: Objects, *images: str, user: int) -> UUID:
@@ -148,7 +148,7 @@ async def test_a_worker_that_reads_photographs_holds_a_few_sessions_and_leaves_t
 ) -> None:
     def slots(**given: str) -> int:
         (work,) = works_of(Settings(DULY_HOME=tmp_path, **given), ["ingest"])  # type: ignore[arg-type]
-        return work.pace.slots
+        return work.tuning.slots
 
     assert slots(WORKER_INPUT_MODE="fixture") == 50
     assert slots(WORKER_INPUT_MODE="ocr") == 8
@@ -177,7 +177,7 @@ async def test_a_database_that_stays_away_gets_the_session_back_unblamed(
     key = await send(captures, objects, "0", user=1)
     captures.admin.execute("alter table schedule_ingest.capture_image rename column r2_key to elsewhere")
     async with working(dsn, reading(objects, Eyelids(), patience_seconds=0.2)) as worker:
-        await captures.until(lambda: handed_back(worker) > PACE.most_starts)
+        await captures.until(lambda: handed_back(worker) > TUNING.max_starts)
         assert "does not exist" in said(capfd)
         assert state(captures, key)[0] == "processing"
         captures.admin.execute("alter table schedule_ingest.capture_image rename column elsewhere to r2_key")

@@ -21,7 +21,7 @@ from duly.apps.posts.work import PostWork
 from duly.db.migrations import Names
 from duly.db.pool import Pool
 from duly.lease.operations import claim, sweep
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.settings import load_settings
 from duly.storage import Objects
 from duly.testing import install_test_clock, move_clock
@@ -57,7 +57,7 @@ class Story:
         """One cycle of the release worker; how many posts it took."""
 
         async def once() -> int:
-            work = PostWork(RulesAnalyzer(), Pace(), objects=self.objects)
+            work = PostWork(RulesAnalyzer(), Tuning(), objects=self.objects)
             dsn = make_conninfo(self.admin.info.dsn, user=Names().worker)
             return await Worker([work], load_settings(), dsn=dsn).run(once=True)
 

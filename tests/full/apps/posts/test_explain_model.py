@@ -12,7 +12,7 @@ __all__ = ["pool"]
 SEEDS = range(5, 80)
 MET = {
     *("due", "locked", "behind_others", "slots_taken"),
-    *("no_worker", "lapsed", "being_read", "waits"),
+    *("no_worker", "expired", "being_read", "waits"),
 }
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.posts.model import MOST_ATTEMPTS
+from duly.apps.posts.model import MAX_ATTEMPTS
 from duly.crashpoint import KILLED
 from duly.db.migrations import Names
-from tests.support.post_worker import EXITED, PACE, PostWorkerPool
+from tests.support.post_worker import EXITED, TUNING, PostWorkerPool
 from tests.support.posts.actions import HOURS, Admin, PostActions
 from tests.support.worker_pool import WorkerPool
 
@@ -132,23 +132,23 @@ def test_a_poison_post_is_started_five_times_and_takes_nobody_along(way: str, po
     neighbours = [f"say #{nth}" for nth in range(12)]
     put_due(posts, [*neighbours[:6], way, *neighbours[6:]])
     with PostWorkerPool(dsn) as pool:
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             pid = pool.start()
             pool.wait_for_line(pid, way)
             if way == "exit":
                 assert pool.exit_status(pid) == EXITED
             else:
                 pool.kill(pid)  # as whoever asks for its health does
-            posts.advance_clock(PACE.lease_seconds + 1)
+            posts.advance_clock(TUNING.lease_seconds + 1)
         pid = pool.start()
         wait_until(posts, lambda: are_released(posts))
         pool.stop(pid)
         assert way not in {words.split()[0] for _, words in pool.unread}
     rows = {caption: rest for caption, *rest in posts.columns("caption", "process_attempts", "ai_error", "ai")}
     attempts, error, ai = rows.pop(way)
-    assert (attempts, error, ai["provider"]) == (MOST_ATTEMPTS + 1, "TOO_MANY_ATTEMPTS", "rules")
+    assert (attempts, error, ai["provider"]) == (MAX_ATTEMPTS + 1, "TOO_MANY_ATTEMPTS", "rules")
     assert {(error, ai["provider"]) for _, error, ai in rows.values()} == {(None, "told")}
-    assert max(attempts for attempts, _, _ in rows.values()) <= MOST_ATTEMPTS
+    assert max(attempts for attempts, _, _ in rows.values()) <= MAX_ATTEMPTS
     check_accounts(posts)
 
 
@@ -188,11 +188,11 @@ def test_workers_of_one_name_are_killed_at_random_and_every_post_appears_once(po
     assert interrupted > 0
     assert set(posts.columns("ai_error")) <= {None, "TOO_MANY_ATTEMPTS"}
     assert all(
-        attempts > MOST_ATTEMPTS
+        attempts > MAX_ATTEMPTS
         for attempts, error in posts.columns("process_attempts", "ai_error")
         if error is not None
     )
-    assert longest_silence(posts) < SHORT_LEASE + PACE.sweep_seconds + BUSY_MACHINE_SECONDS
+    assert longest_silence(posts) < SHORT_LEASE + TUNING.sweep_seconds + BUSY_MACHINE_SECONDS
     check_accounts(posts)
 
 
@@ -206,7 +206,7 @@ def test_a_worker_that_ends_at_any_point_leaves_nothing_half_done(point: str, po
         assert pool.exit_status(pool.start()) == KILLED
     assert "RELEASED" not in posts.columns("status")
     assert posts.count("duly.outbox") == 0
-    posts.advance_clock(PACE.lease_seconds + 1)
+    posts.advance_clock(TUNING.lease_seconds + 1)
     with PostWorkerPool(dsn) as pool:
         pid = pool.start()
         wait_until(posts, lambda: are_released(posts))
@@ -224,7 +224,7 @@ def test_a_worker_that_dies_before_it_hears_of_its_commit_leaves_what_it_settled
         assert pool.exit_status(pool.start()) == KILLED
     settled = {row for row in posts.columns("id", "version", "status", "process_attempts") if row[2] == "RELEASED"}
     assert settled
-    posts.advance_clock(PACE.lease_seconds + 1)
+    posts.advance_clock(TUNING.lease_seconds + 1)
     with PostWorkerPool(dsn) as pool:
         pid = pool.start()
         wait_until(posts, lambda: are_released(posts))
@@ -246,7 +246,7 @@ def test_workers_that_were_stopped_past_their_lease_write_nothing_when_they_go_o
         wait_for_starts(pool, 15)
         send(signal.SIGSTOP, *zombies)
         held = posts.columns("status").count("PROCESSING")
-        posts.advance_clock(PACE.lease_seconds + 1)
+        posts.advance_clock(TUNING.lease_seconds + 1)
         heir = pool.start("slots=20")
         wait_for_starts(pool, held)
         send(signal.SIGSTOP, heir)
@@ -313,7 +313,7 @@ def test_a_handler_that_never_ends_is_cut_five_times_and_then_let_be(posts: Post
     put_due(posts, ["hang"])
     with PostWorkerPool(dsn, f"lease_seconds={0.9 * TEN_MINUTES}", f"analyzer_seconds={10 * TEN_MINUTES}") as pool:
         pid = pool.start()
-        for nth in range(1, MOST_ATTEMPTS + 1):
+        for nth in range(1, MAX_ATTEMPTS + 1):
             pool.wait_for_line(pid, "hang")
             posts.advance_clock(0.8 * TEN_MINUTES)
             (seen,) = posts.columns("version")
@@ -323,6 +323,6 @@ def test_a_handler_that_never_ends_is_cut_five_times_and_then_let_be(posts: Post
             pool.wait_for_line(pid, "stopped")
         wait_until(posts, lambda: are_released(posts))
         pool.stop(pid)
-    assert pool.lost_leases()[pid] == MOST_ATTEMPTS
-    assert posts.columns("process_attempts", "ai_error") == [(MOST_ATTEMPTS + 1, "TOO_MANY_ATTEMPTS")]
+    assert pool.lost_leases()[pid] == MAX_ATTEMPTS
+    assert posts.columns("process_attempts", "ai_error") == [(MAX_ATTEMPTS + 1, "TOO_MANY_ATTEMPTS")]
     check_accounts(posts)

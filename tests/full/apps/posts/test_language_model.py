@@ -8,7 +8,7 @@ import pytest
 
 from duly.apps.posts.language_model import LanguageModelAnalyzer
 from duly.apps.posts.work import PostWork
-from duly.lease.work import Pace
+from duly.lease.work import Tuning
 from duly.storage import Objects
 from tests.fast.apps.posts.test_language_model import analyzer, failure_of, model
 from tests.fast.apps.posts.test_work import create_due_posts, objects, release_all
@@ -18,7 +18,7 @@ from tests.support.storage.pictures import gradient, written
 
 __all__ = ["analyzer", "model", "objects"]
 
-PACE = Pace(lease_seconds=30, heartbeat_seconds=1, poll_seconds=0.1, sweep_seconds=0.2, slots=20)
+TUNING = Tuning(lease_seconds=30, heartbeat_seconds=1, poll_seconds=0.1, sweep_seconds=0.2, slots=20)
 
 
 async def test_a_server_that_stalls_is_waited_for_only_so_long(model: ModelServer) -> None:
@@ -119,7 +119,7 @@ async def test_posts_appear_read_by_the_model_or_by_rules_and_none_is_stuck(
     create_due_posts(posts, list(ways))
     for name in posts.columns("image_url"):
         await objects.put(name, written(gradient()))
-    await release_all(posts, dsn, PostWork(analyzer, PACE, objects=objects, analyzer_seconds=15))
+    await release_all(posts, dsn, PostWork(analyzer, TUNING, objects=objects, analyzer_seconds=15))
     found = {caption: (error, ai["provider"]) for caption, error, ai in posts.columns("caption", "ai_error", "ai")}
     assert found == {way: (code, "rules" if code else "openai") for way, (_, code) in ways.items()}
     assert all(len(each.parts()) == 2 for each in model.asked)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import psycopg
 
-from duly.lease.bisect import in_halves
+from duly.lease.bisect import bisect
 from duly.lease.operations import Lease, settle_many
 from tests.fast.apps.posts.test_lease_conformance import author, shape
 from tests.fast.lease.test_lease import Admin, hold, look, put, test_what_follows_a_settle_in_its_transaction_is_fenced
@@ -29,7 +29,7 @@ __all__ = [
 def test_no_post_ever_has_two_holders_though_eight_processes_race(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, 400)
     with ExitStack() as stack:
-        racing = ("tests.support.conformance.claim_all", workers, str(shape.of))
+        racing = ("tests.support.conformance.claim_all", workers, str(shape.table))
         racers = [stack.enter_context(ForkedProgram(*racing)) for _ in range(8)]
         for racer in racers:
             assert racer.line() == "ready"
@@ -37,14 +37,14 @@ def test_no_post_ever_has_two_holders_though_eight_processes_race(shape: Shape, 
             racer.tell("go")
         claimed = [key for racer in racers for key in iter(racer.line, "end")]
     assert len(claimed) == len(set(claimed)) == 400
-    assert look(admin, shape, shape.of.starts) == [1] * 400
+    assert look(admin, shape, shape.table.starts) == [1] * 400
 
 
 async def test_a_batch_of_10000_with_one_poisonous_row_settles_9999(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
     put(admin, shape, 10_000)
-    leases = await hold(connection, shape, most=10_000)
+    leases = await hold(connection, shape, limit=10_000)
     codes = [shape.poison if nth == 7_777 else "FINE" for nth in range(10_000)]
     batch = list(zip(leases, codes, strict=True))
 
@@ -53,8 +53,8 @@ async def test_a_batch_of_10000_with_one_poisonous_row_settles_9999(
             texts = [code for _, code in piece]
             await settle_many(connection, [lease for lease, _ in piece], shape.end, {"ai_error": ("text", texts)})
 
-    bad = await in_halves(batch, record)  # type: ignore[arg-type]
+    bad = await bisect(batch, record)  # type: ignore[arg-type]
     assert list(bad) == [7_777]
     assert isinstance(bad[7_777], psycopg.errors.CheckViolation)
-    states = look(admin, shape, shape.of.state)
-    assert (states.count(shape.end), states.count(shape.of.held)) == (9_999, 1)
+    states = look(admin, shape, shape.table.state)
+    assert (states.count(shape.end), states.count(shape.table.held)) == (9_999, 1)

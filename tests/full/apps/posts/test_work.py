@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 
 from duly.apps.posts import POST, repository
-from duly.apps.posts.model import MOST_ATTEMPTS
+from duly.apps.posts.model import MAX_ATTEMPTS
 from duly.apps.posts.rules import RULES_VERSION, RulesAnalyzer
 from duly.apps.posts.work import PostWork, Read
 from duly.lease.operations import Lease, render, render_settle
@@ -18,7 +18,7 @@ from duly.lease.work import Finished
 from duly.worker.runner import Worker
 from tests.fast.apps.posts.test_work import (
     CALM,
-    PACE,
+    TUNING,
     Reader,
     as_analyzer,
     create_due_posts,
@@ -46,7 +46,7 @@ async def until_looked(posts: PostActions, worker: Worker) -> None:
 
 async def test_due_posts_are_released_in_batches_and_say_how_they_were_read(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["What a wonderful day, I love it!"] * 120)
-    await release_all(posts, dsn, PostWork(RulesAnalyzer(), PACE))
+    await release_all(posts, dsn, PostWork(RulesAnalyzer(), TUNING))
     for ai in posts.columns("ai"):
         assert set(ai) == {"mood", "music", "reasoning", "provider", "version"}
         assert (ai["mood"], ai["provider"], ai["version"]) == ("joyful", "rules", RULES_VERSION)
@@ -82,7 +82,7 @@ async def test_every_failure_is_a_code_and_the_post_appears_all_the_same(posts: 
     well = [f"well {nth}" for nth in range(20)]
     create_due_posts(posts, [*FAILURES, *well])
     reader = Reader()
-    await release_all(posts, dsn, PostWork(as_analyzer(reader), PACE, analyzer_seconds=0.5))
+    await release_all(posts, dsn, PostWork(as_analyzer(reader), TUNING, analyzer_seconds=0.5))
     rows = {caption: (error, ai) for caption, error, ai in posts.columns("caption", "ai_error", "ai")}
     assert {caption: (rows[caption][0], rows[caption][1]["provider"]) for caption in FAILURES} == FAILURES
     assert rows["read half"][1]["reasoning"] == "the caption alone"
@@ -94,7 +94,7 @@ async def test_every_failure_is_a_code_and_the_post_appears_all_the_same(posts: 
 async def test_no_more_posts_are_read_at_once_than_there_are_slots(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait"] * 23)
     reader = Reader()
-    work = PostWork(as_analyzer(reader), replace(PACE, slots=5))
+    work = PostWork(as_analyzer(reader), replace(TUNING, slots=5))
     async with working(dsn, work) as worker:
         await posts.until(lambda: reader.readings == 5)
         await until_beaten(posts, worker)
@@ -107,14 +107,14 @@ async def test_no_more_posts_are_read_at_once_than_there_are_slots(posts: PostAc
 
 async def until_beaten(posts: PostActions, worker: Worker) -> None:
     """Wait for some heartbeats, and so for as many looks."""
-    before = worker.control.lanes[0].keeper.beats
-    await posts.until(lambda: worker.control.lanes[0].keeper.beats > before + 2)
+    before = worker.control.lanes[0].heartbeat.beats
+    await posts.until(lambda: worker.control.lanes[0].heartbeat.beats > before + 2)
 
 
 async def test_a_post_that_is_read_for_longer_than_its_lease_is_kept(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait"])
     reader = Reader()
-    async with working(dsn, PostWork(as_analyzer(reader), PACE)) as worker:
+    async with working(dsn, PostWork(as_analyzer(reader), TUNING)) as worker:
         await posts.until(lambda: reader.readings == 1)
         for _ in range(3):
             posts.advance_clock(20)
@@ -128,11 +128,11 @@ async def test_a_post_that_is_read_for_longer_than_its_lease_is_kept(posts: Post
 # Posts that end their workers -----------------------------------------------------------------------------------------
 
 
-async def end_workers(posts: PostActions, times: int, most: int = 100) -> list[Lease]:
+async def end_workers(posts: PostActions, times: int, limit: int = 100) -> list[Lease]:
     """Have posts taken so often by workers that never come back."""
     leases: list[Lease] = []
     for _ in range(times):
-        leases = await posts.claim(limit=most)
+        leases = await posts.claim(limit=limit)
         posts.advance_clock(LEASE + 1)
         assert await posts.sweep() == len(leases)
     return leases
@@ -140,15 +140,15 @@ async def end_workers(posts: PostActions, times: int, most: int = 100) -> list[L
 
 async def test_at_the_sixth_claim_a_post_appears_unread(posts: PostActions, dsn: str) -> None:
     (key,) = create_due_posts(posts, ["What a wonderful day!"])
-    await end_workers(posts, MOST_ATTEMPTS)
+    await end_workers(posts, MAX_ATTEMPTS)
     create_due_posts(posts, ["well"])
     reader = Reader()
-    await release_all(posts, dsn, PostWork(as_analyzer(reader), PACE))
+    await release_all(posts, dsn, PostWork(as_analyzer(reader), TUNING))
     assert [caption for caption, _ in reader.asked] == ["well"]
-    assert posts.columns("process_attempts", "ai_error") == [(MOST_ATTEMPTS + 1, "TOO_MANY_ATTEMPTS"), (1, None)]
+    assert posts.columns("process_attempts", "ai_error") == [(MAX_ATTEMPTS + 1, "TOO_MANY_ATTEMPTS"), (1, None)]
     (ai, _) = posts.columns("ai")
     assert (ai["mood"], ai["provider"]) == ("neutral", "rules")
-    assert posts.path(key) == ["PENDING", *["PROCESSING", "PENDING"] * MOST_ATTEMPTS, "PROCESSING", "RELEASED"]
+    assert posts.path(key) == ["PENDING", *["PROCESSING", "PENDING"] * MAX_ATTEMPTS, "PROCESSING", "RELEASED"]
 
 
 async def test_posts_that_were_started_often_are_read_one_at_a_time_and_hold_nobody_up(
@@ -159,7 +159,7 @@ async def test_posts_that_were_started_often_are_read_one_at_a_time_and_hold_nob
     await end_workers(posts, 3)
     create_due_posts(posts, ["wait"] * 6)
     reader = Reader()
-    async with working(dsn, PostWork(as_analyzer(reader), PACE)) as worker:
+    async with working(dsn, PostWork(as_analyzer(reader), TUNING)) as worker:
         await posts.until(lambda: reader.readings == 7)
         await until_beaten(posts, worker)
         await until_looked(posts, worker)
@@ -178,7 +178,7 @@ async def test_posts_that_were_started_often_are_read_one_at_a_time_and_hold_nob
 async def test_a_stop_hands_back_what_is_not_read_and_gives_its_start_back(posts: PostActions, dsn: str) -> None:
     create_due_posts(posts, ["wait", "well", "wait"])
     reader = Reader()
-    work = PostWork(as_analyzer(reader), PACE)
+    work = PostWork(as_analyzer(reader), TUNING)
     async with working(dsn, work, stop_seconds=0.5):
         await posts.until(lambda: posts.columns("status").count("RELEASED") == 1 and reader.readings == 2)
     assert reader.readings == 0
@@ -197,7 +197,7 @@ async def test_a_stop_hands_back_what_is_not_read_and_gives_its_start_back(posts
 
 async def test_nothing_is_taken_early_whichever_way_the_clock_is_moved(posts: PostActions, dsn: str) -> None:
     posts.create(*authors(5))
-    async with working(dsn, PostWork(as_analyzer(Reader()), PACE)) as worker:
+    async with working(dsn, PostWork(as_analyzer(Reader()), TUNING)) as worker:
         for seconds in (6 * HOURS - 60, -3 * HOURS, 2 * HOURS, -48 * HOURS, 48.9 * HOURS):
             posts.advance_clock(seconds)
             await until_looked(posts, worker)
@@ -217,7 +217,7 @@ AI = (("ai", "jsonb"), ("ai_error", "text"))
 STATEMENTS = {
     **{
         name: render(POST, name)
-        for name in ("claim", "find_due", "renew", "release", "sweep", "find_lapsed", "find_settled")
+        for name in ("claim", "find_due", "renew", "release", "sweep", "find_expired", "find_settled")
     },
     "settle": render_settle(POST, "RELEASED", AI),
     **{
@@ -282,7 +282,7 @@ async def test_no_statement_reads_all_posts_whatever_statistics_say(
 
 async def test_a_claim_and_a_release_read_no_more_than_their_rows(posts: PostActions, admin: Admin, dsn: str) -> None:
     """Also when their plans were made on an empty table."""
-    work = PostWork(as_analyzer(Reader()), PACE)
+    work = PostWork(as_analyzer(Reader()), TUNING)
     for nth in range(8):  # until plans are made for good
         posts.create_due(f"early{nth}")
         leases = await posts.claim(limit=10)

@@ -33,19 +33,19 @@ __all__ = ["Engine", "EngineName", "Equipment", "RapidEngine", "build_engine", "
 EngineName = Literal["auto", "rapidocr", "tesseract"]
 
 RAPIDOCR = ("rapidocr", "onnxruntime")
-LONGEST_SIDE = 2600  # larger pictures are made smaller first
+MAX_SIDE_LENGTH = 2600  # larger pictures are made smaller first
 FINDING_SIDE = 1600  # lines are found in a picture of this size, and read in the picture as it is
 LEAST_FINDING_SIDE = 736  # of the shorter side: what RapidOCR makes of smaller pictures
-MOST_THREADS = 2
+MAX_THREADS = 2
 BLANK = 0  # the place of no letter among RapidOCR's letters
 # A line through a range hides its dash.
 TIMES = r"\d{1,2}[:.]\d{2}\s*[-\u2010-\u2015~]?\s*\d{1,2}[:.]\d{2}[-\u2010-\u2015~]?"
 TWO_RANGES = re.compile(rf"({TIMES})\s*({TIMES})")
 WIDEST_BLANK = 1.5  # of a line's height, between two words of one line
-SHORTEST_LINE = 2  # letters: less is not worth a second look
+MIN_LINE_LENGTH = 2  # letters: less is not worth a second look
 MARGIN = 0.22  # of a line's height, around what the second engine gets
 LINE_HEIGHT = 48  # pixels: what it reads best
-LONGEST_LINE = 4000  # pixels
+MAX_LINE_LENGTH = 4000  # pixels
 STRETCH = 1.5  # how much wider a line is made for a second look
 LEAST_CONTRAST = 12  # of 255: less is no text
 STRIKE = (0.38, 0.64)  # of the height: where a line through the text stands
@@ -132,11 +132,11 @@ class RapidEngine:
         """RapidOCR itself, with its models."""
         from rapidocr import RapidOCR
 
-        threads = max(1, min(MOST_THREADS, (os.cpu_count() or 1) // 2))
+        threads = max(1, min(MAX_THREADS, (os.cpu_count() or 1) // 2))
         return RapidOCR(
             params={
                 "Global.use_cls": False,  # text that stands on its head is not ours
-                "Global.max_side_len": LONGEST_SIDE,
+                "Global.max_side_len": MAX_SIDE_LENGTH,
                 "Global.log_level": "error",
                 "EngineConfig.onnxruntime.intra_op_num_threads": threads,
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
@@ -180,7 +180,7 @@ class RapidEngine:
 
     def checked(self, mark: Mark, line: Image.Image) -> Mark:
         """The mark with a second reading, where a letter of it could bear a mark."""
-        if self.checker is None or len(mark.text) < SHORTEST_LINE or not may_bear_a_mark(mark.text):
+        if self.checker is None or len(mark.text) < MIN_LINE_LENGTH or not may_bear_a_mark(mark.text):
             return mark
         return replace(mark, second=self.checker.read(line))
 
@@ -205,7 +205,7 @@ class RapidEngine:
 
 def has_letters(text: str) -> bool:
     """Check whether a line has letters enough for another look."""
-    return sum(map(str.isalpha, text)) >= SHORTEST_LINE
+    return sum(map(str.isalpha, text)) >= MIN_LINE_LENGTH
 
 
 class Decoder:
@@ -341,7 +341,7 @@ class PageReader:
 
         grey = ImageOps.autocontrast(readable(picture.convert("L")))
         scale = max(1.0, LEAST_WIDTH / grey.width)
-        scale *= min(1.0, LONGEST_SIDE / (max(grey.size) * scale))
+        scale *= min(1.0, MAX_SIDE_LENGTH / (max(grey.size) * scale))
         if scale != 1.0:
             grey = grey.resize((max(1, round(grey.width * scale)), max(1, round(grey.height * scale))))
         self.api.SetImage(grey)
@@ -373,7 +373,7 @@ def line_of(mark: Mark, grey: Image.Image) -> Image.Image:
     """The part of a picture that a mark covers, upright, a little larger, and dark on light."""
     corners = with_margin(mark)
     shape = (mark.width / max(mark.height, 1.0) + 2 * MARGIN) / (1 + 2 * MARGIN)
-    width = round(min(LONGEST_LINE, max(1.0, shape) * LINE_HEIGHT))
+    width = round(min(MAX_LINE_LENGTH, max(1.0, shape) * LINE_HEIGHT))
     size = (width, LINE_HEIGHT)
     return readable(grey.transform(size, Image.Transform.QUAD, quad_of(corners), Image.Resampling.BICUBIC))
 

@@ -70,8 +70,8 @@ TWO_LETTERS = {
 ALSO_ENGLISH = frozenset({"mo", "fr", "sa", "su"})
 NO_WEEKDAYS = frozenset({"frida", "montage"})  # a name and a task, near to friday and montag
 DOUBTFUL_ALONE = frozenset({"fri", "man", "son", "lor", "tor"})  # Swedish words and names; Mån and Lör are certain
-SHORTEST_MISREAD = 5
-SHORTEST_MISREAD_NAME = {SWEDISH: 5, ENGLISH: 5, GERMAN: 7, FINNISH: 7}
+MIN_MISREAD_LENGTH = 5
+MIN_MISREAD_NAME_LENGTH = {SWEDISH: 5, ENGLISH: 5, GERMAN: 7, FINNISH: 7}
 ALIKE = 0.8
 WORD = re.compile(r"[^\W\d_]+|\d+(?:st|nd|rd|th|:e|e)?\b|\d+", re.IGNORECASE)
 WEEK = r"\b(?:v|vecka|week|kw|woche|vko|viikko)\.?\s?\d{1,2}\b"
@@ -414,7 +414,7 @@ def month_of(word: str) -> int | None:
     if letters in DAY_FIRST_MONTHS:
         return DAY_FIRST_MONTHS[letters]
     names = {name: nth for nth, names in enumerate(MONTHS, 1) for name in names}
-    names |= {name: nth for name, nth in DAY_FIRST_MONTHS.items() if len(name) >= SHORTEST_MISREAD_NAME[FINNISH]}
+    names |= {name: nth for name, nth in DAY_FIRST_MONTHS.items() if len(name) >= MIN_MISREAD_NAME_LENGTH[FINNISH]}
     alike = nearest(letters, names)
     return names[alike] if alike else None
 
@@ -425,14 +425,14 @@ def weekday_of(word: str) -> tuple[int, str] | None:
     letters = bare(word)
     if letters in KNOWN_WEEKDAYS or letters in NO_WEEKDAYS:
         return KNOWN_WEEKDAYS.get(letters)
-    names = [name for name, (_, language) in KNOWN_WEEKDAYS.items() if len(name) >= SHORTEST_MISREAD_NAME[language]]
+    names = [name for name, (_, language) in KNOWN_WEEKDAYS.items() if len(name) >= MIN_MISREAD_NAME_LENGTH[language]]
     alike = nearest(letters, names)
     return KNOWN_WEEKDAYS[alike] if alike else None
 
 
 def nearest(letters: str, names: Iterable[str]) -> str | None:
     """Return the name that a long word nearly is."""
-    if len(letters) < SHORTEST_MISREAD:
+    if len(letters) < MIN_MISREAD_LENGTH:
         return None
     near = {name: likeness(letters, name) for name in names if abs(len(letters) - len(name)) <= 1}
     best = max(near, key=lambda name: near[name], default=None)

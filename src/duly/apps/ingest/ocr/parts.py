@@ -24,7 +24,7 @@ REACH = 1.5  # of a line's height: so near to the floor a line may be cut, or th
 ROOM = 6.0  # of a line's height: what a block takes at least
 SAME_ROW = 0.7  # of a line's height: the bar at the foot of a page that is not quite straight
 MANY = 3  # names in that bar
-MOST_ROWS = 3  # that nearly every block has: title, customer, place
+MAX_ROWS = 3  # that nearly every block has: title, customer, place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class Block:
     @property
     def steps(self) -> list[float]:
         """How far below the times the first row stands, below that the second, and so on."""
-        return [below.middle - above.middle for above, below in pairwise([self.line, *self.rows])][:MOST_ROWS]
+        return [below.middle - above.middle for above, below in pairwise([self.line, *self.rows])][:MAX_ROWS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Parts:
     @property
     def usual_rows(self) -> int:
         """How many rows most blocks have."""
-        counts = [min(MOST_ROWS, len(block.rows)) for block in self.blocks]
+        counts = [min(MAX_ROWS, len(block.rows)) for block in self.blocks]
         return statistics.mode(sorted(counts, reverse=True))
 
     @property

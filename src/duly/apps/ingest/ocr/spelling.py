@@ -39,9 +39,9 @@ LOOKS_ALIKE = str.maketrans("l1|0", "iiio")
 VOWELS = frozenset("aeiouy")
 BEARERS = frozenset("ao")
 Mend = Callable[[str, str, bool], str]  # a letter, the same in another reading, and whether it begins the line
-SHORTEST_KNOWN = 3
-SHORTEST_SURE = 6
-SHORTEST_WITH_LOSS = 6
+MIN_KNOWN_LENGTH = 3
+MIN_SURE_LENGTH = 6
+MIN_WITH_LOSS_LENGTH = 6
 MARKED = frozenset("åäöÅÄÖ")
 NOT_SWEDISH = str.maketrans("àâãāăÀÁÂÃĀĂòôõōŏÒÔÕŌŎ", "åååååÅÅÅÅÅÅöööööÖÖÖÖÖ")  # as engines see a ring or dots
 SHAPED_ALIKE = frozenset("cosuvwxzö")  # a capital that is a small letter, larger
@@ -285,7 +285,7 @@ def without_one_marked(word: str) -> list[str]:
     """The letters of a word of some length without one that bears a mark, which an engine may not see at all; one that
     stands twice is rather seen twice.
     """
-    if len(word) < SHORTEST_WITH_LOSS:
+    if len(word) < MIN_WITH_LOSS_LENGTH:
         return []
     letters = bare(word)
     return [
@@ -313,15 +313,15 @@ def same_but_for(at: int, word: str, fuller: str) -> bool:
 
 def known(word: str) -> str:
     """The word as it is known to be spelled; itself when it is not known, or several are."""
-    if len(word) < SHORTEST_KNOWN:
+    if len(word) < MIN_KNOWN_LENGTH:
         return word
     whole, beginnings, ends = known_words()
     letters = bare(word)
     if spellings := whole.get(letters):
-        return like_known(word, *spellings, is_sure=len(word) >= SHORTEST_SURE) if len(spellings) == 1 else word
+        return like_known(word, *spellings, is_sure=len(word) >= MIN_SURE_LENGTH) if len(spellings) == 1 else word
     if fuller := words_with_loss().get(letters):
         return with_lost_letter(word, fuller)
-    for length in range(len(letters) - 1, SHORTEST_KNOWN - 1, -1):
+    for length in range(len(letters) - 1, MIN_KNOWN_LENGTH - 1, -1):
         if (start := beginnings.get(letters[:length])) is not None:
             return like_known(word[:length], start) + known_end(word[length:], ends)
     return known_end(word, ends)
@@ -330,7 +330,7 @@ def known(word: str) -> str:
 def known_end(word: str, ends: dict[str, str]) -> str:
     """The word with its end as it is known to be spelled."""
     letters = bare(word)
-    for length in range(len(letters), SHORTEST_KNOWN - 1, -1):
+    for length in range(len(letters), MIN_KNOWN_LENGTH - 1, -1):
         if (end := ends.get(letters[-length:])) is not None:
             return word[:-length] + like_known(word[-length:], end)
     return word

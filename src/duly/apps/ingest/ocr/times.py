@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MAX_SHIFT_MINUTES = 16 * 60
-SHORTEST_BARE_MINUTES = 15
+MIN_BARE_MINUTES = 15
 HALF_DAY_MINUTES = MINUTES_OF_DAY // 2
 STEP_MINUTES = 5
 LOOK_ALIKES = {"O": "0", "o": "0", "Q": "0", "l": "1", "L": "1", "I": "1", "i": "1", "|": "1"}
@@ -217,7 +217,7 @@ def is_usual(times: Range) -> bool:
     if times.problem:
         return False
     is_stepped = not any(minutes(time) % STEP_MINUTES for time in (times.start, times.end))
-    return is_stepped and length_of(times.start, times.end) >= SHORTEST_BARE_MINUTES
+    return is_stepped and length_of(times.start, times.end) >= MIN_BARE_MINUTES
 
 
 def range_of(shown: str, parts: Sequence[str], before: str, after: str, is_bracketed: bool = False) -> Range:

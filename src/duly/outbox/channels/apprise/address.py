@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["checked_address", "leash_of", "open_service", "service_of"]
 
-LONGEST = 2048
+MAX_LENGTH = 2048
 WRITTEN = re.compile(r"([A-Za-z][A-Za-z0-9_+.-]{0,31})://[!-~]*")
 OF_THIS_MACHINE = frozenset({"blink1", "dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows"})
 one_at_a_time = threading.Lock()
@@ -31,9 +31,9 @@ one_at_a_time = threading.Lock()
 def checked_address(address: str, *, allow_private: bool = False) -> str:
     """The address as it is kept, or a refusal that names its service. Where names lead is seen when it is used."""
     found = WRITTEN.fullmatch(address)
-    if not found or len(address) > LONGEST:
+    if not found or len(address) > MAX_LENGTH:
         raise InvalidArgument(
-            f"an address for apprise is a service and what opens it, as in ntfys://host/topic, of at most {LONGEST} "
+            f"an address for apprise is a service and what opens it, as in ntfys://host/topic, of at most {MAX_LENGTH} "
             "characters, with everything but visible ASCII written as %..; this one is not"
         )
     service = found[1].lower()

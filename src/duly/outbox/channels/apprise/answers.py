@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bound_answers"]
 
-MOST_ANSWER_BYTES = 1_048_576  # unpacked; more than for a webhook, since some plugins look something up in an answer
+MAX_ANSWER_BYTES = 1_048_576  # unpacked; more than for a webhook, since some plugins look something up in an answer
 PIECE_BYTES = 65_536
 
 
@@ -40,8 +40,8 @@ def keep_beginning(answer: "Response") -> None:
     read = bytearray()
     for piece in answer.iter_content(PIECE_BYTES):
         read += piece
-        if len(read) >= MOST_ANSWER_BYTES:
+        if len(read) >= MAX_ANSWER_BYTES:
             break
     answer.close()
-    answer._content = bytes(read[:MOST_ANSWER_BYTES])  # pyright: ignore[reportPrivateUsage]
+    answer._content = bytes(read[:MAX_ANSWER_BYTES])  # pyright: ignore[reportPrivateUsage]
     answer._content_consumed = True  # pyright: ignore[reportPrivateUsage]

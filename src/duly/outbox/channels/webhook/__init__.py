@@ -18,9 +18,9 @@ from duly.outbox.channels.webhook.addresses import PublicAddresses
 
 __all__ = ["Webhook"]
 
-MOST_ANSWER_BYTES = 65_536
+MAX_ANSWER_BYTES = 65_536
 TRY_AGAIN = frozenset({408, 409, 421, 425, 429, *range(500, 600)})
-LONGEST_RETRY_SECONDS = 86_400.0
+MAX_RETRY_SECONDS = 86_400.0
 A_CONNECTION_EACH = httpx2.Limits(max_connections=100, max_keepalive_connections=0)
 
 
@@ -104,7 +104,7 @@ async def read_some(answer: httpx2.Response) -> None:
     read = 0
     async for piece in answer.aiter_raw():
         read += len(piece)
-        if read > MOST_ANSWER_BYTES:
+        if read > MAX_ANSWER_BYTES:
             return
 
 
@@ -116,7 +116,7 @@ def retry_after_of(header: str | None) -> float | None:
         seconds = float(header) if header.strip().isdigit() else seconds_until(parsedate_to_datetime(header))
     except (ValueError, TypeError, OverflowError):
         return None
-    return min(max(seconds, 0.0), LONGEST_RETRY_SECONDS)
+    return min(max(seconds, 0.0), MAX_RETRY_SECONDS)
 
 
 def seconds_until(at: datetime) -> float:

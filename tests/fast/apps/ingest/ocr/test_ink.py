@@ -53,14 +53,14 @@ def test_a_text_is_cut_where_the_picture_ends_with_it() -> None:
 
 
 @pytest.mark.parametrize(("has_line", "least", "most"), [(True, 0.65, 1.0), (False, 0.0, 0.6)])
-def test_a_line_through_digits_is_seen(has_line: bool, least: float, most: float) -> None:
+def test_a_line_through_digits_is_seen(has_line: bool, least: float, limit: float) -> None:
     grey, mark = drawn("08:00-09:00")
     (left, top), _, (right, bottom), _ = mark.corners
     if has_line:
         ImageDraw.Draw(grey).line((left - 3, (top + bottom) / 2, right + 3, (top + bottom) / 2), fill=20, width=4)
     ink = measure_ink(line_of(mark, grey), mark.height)
     assert ink is not None
-    assert least <= ink.strike <= most
+    assert least <= ink.strike <= limit
 
 
 @pytest.mark.parametrize(
