@@ -21,6 +21,7 @@ from duly.testing import FOREIGN_DATABASE_VARIABLES, TestDatabases, install_test
 from duly.testing.databases import prefix_of, remove_home, remove_run, shared_directory
 from tests.support.invariants import broken_in, changed_in, is_lawful, is_story
 from tests.support.lending import Lender
+from tests.support.log_setup import restored_logging
 from tests.support.progress import Progress
 from tests.support.servers import EMBEDDED, NAMES, open_named_server
 from tests.support.tiers import Budget, is_fast
@@ -108,6 +109,13 @@ def roomy_place() -> Path:
     in_memory = Path("/dev/shm")
     is_roomy = os.access(in_memory, os.W_OK) and shutil.disk_usage(in_memory).free > ENOUGH_BYTES
     return in_memory if is_roomy else Path("/tmp")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Generator[None, None, None]:
+    """A command that runs inside a test configures logging for its own output, which ends with it."""
+    with restored_logging():
+        yield
 
 
 @pytest.fixture(scope="session")
