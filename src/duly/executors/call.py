@@ -1,4 +1,4 @@
-"""A call of a handler: the function, its arguments, where it runs and within which limits."""
+"""A call of a handler: the function, its arguments, the executor and the limits."""
 
 import inspect
 from collections.abc import Callable
@@ -6,31 +6,31 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-__all__ = ["Call", "Where", "where_to_run"]
+__all__ = ["Call", "Executor", "executor_for"]
 
 
-class Where(StrEnum):
-    """Where a handler runs; never on the loop that keeps the leases."""
+class Executor(StrEnum):
+    """Where a handler runs; never on the loop that renews leases."""
 
     LOOP = "loop"  # `async def`: on the handlers' own event loop
     THREAD = "thread"  # a plain function: in a thread of a pool
-    CHILD = "child"  # isolated: in a child process, with limits on memory and time
+    PROCESS = "process"  # isolated: in a child process, with limits on memory and time
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How one claimed row is performed. A function for a child process, and its arguments, must be picklable."""
+    """How one claimed row is run. A function for a child process, and its arguments, must be picklable."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
-    where: Where = Where.LOOP
+    executor: Executor = Executor.LOOP
     timeout_seconds: float | None = None
-    memory_bytes: int | None = None  # in a child: how much more it may use than it does when idle
+    memory_bytes: int | None = None  # in a child process: how much more than when idle it may use
 
 
-def where_to_run(function: Callable[..., Any], *, isolate: bool = False) -> Where:
-    """The place that fits a function: isolated, asynchronous, or plain."""
+def executor_for(function: Callable[..., Any], *, isolate: bool = False) -> Executor:
+    """Return the executor for a function: isolated, asynchronous, or plain."""
     if isolate:
-        return Where.CHILD
+        return Executor.PROCESS
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-    return Where.LOOP if is_async else Where.THREAD
+    return Executor.LOOP if is_async else Executor.THREAD

@@ -1,4 +1,5 @@
-"""The kernel: holding a row, losing it, retrying and proving, written once for every domain.
+"""Claim, renew, settle, release and sweep rows: written once for every table whose rows can be leased.
 
-It knows columns, never domains: a table describes itself, and the same few pure rules and guarded statements serve it.
+A table describes itself as a `LeaseTable`, and the same guarded statements serve it. This package knows columns, not
+applications.
 """

@@ -1,8 +1,8 @@
-"""One bad row never stops a queue: a batch that fails is halved until the bad row stands alone.
+"""Isolates bad rows: a batch that fails is halved until the bad row stands alone, so that it never stops a queue.
 
-Whose fault an error is decides everything. When the database is at fault, halving does not help and nobody may be
-blamed: whoever asked tries the whole again. When a row is at fault, it stands alone in the end and the others go on.
-Between the two are rows that somebody else is at: they stand alone as well, and are tried again.
+The error decides what happens. A server error would meet any other row too, so it is raised and the caller retries the
+full batch. An error of one row leaves that row alone in the end, and the others go on. A row that another transaction
+has locked stands alone as well, and the caller tries it again.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,37 +12,52 @@ import psycopg
 
 from duly.errors import Misconfigured, Unavailable
 
-__all__ = ["bisect", "is_the_databases_fault", "will_pass"]
+__all__ = ["bisect", "is_lock_or_timeout_error", "is_server_error"]
 
-NO_CONNECTION, NO_RESOURCES, SYSTEM, NOT_AS_MIGRATED = "08", "53", "58", "42"  # classes of SQLSTATE
-SHUTDOWN = "57P"
+# Classes of SQLSTATE
+CONNECTION_EXCEPTION, INSUFFICIENT_RESOURCES, SYSTEM_ERROR, ACCESS_OR_SCHEMA_ERROR = "08", "53", "58", "42"
+OPERATOR_INTERVENTION = "57P"
+TRANSACTION_ROLLBACK = "40"  # deadlocks and serialization failures
+# Single SQLSTATEs
 READ_ONLY = "25006"  # a standby after a failover
-ASLEEP = "25P03"  # we were stopped in the middle of a transaction, for longer than it may be idle
-CANCELLED, TOO_LONG, LOCKED, RETRY = "57014", "25P04", "55P03", "40"  # a limit of time, another, a lock, a deadlock
+IDLE_IN_TRANSACTION_TIMEOUT = "25P03"  # this process was suspended in the middle of a transaction
+QUERY_CANCELED, TRANSACTION_TIMEOUT, LOCK_NOT_AVAILABLE = "57014", "25P04", "55P03"
 
 Item = TypeVar("Item")
 
 
-def is_the_databases_fault(error: BaseException) -> bool:
-    """Would any other row have met the same: no answer, no room, no right, not our tables?"""
+def is_server_error(error: BaseException) -> bool:
+    """Tell whether any other row would have met the same: no connection, resources, permission or schema."""
     if isinstance(error, psycopg.Error):
         state = error.sqlstate
-        if state is None:  # the client's own word: no connection, or one whose two ends no longer agree
+        if state is None:  # raised by the client: no connection, or one whose two ends no longer agree
             return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError)
-        return state.startswith((NO_CONNECTION, NO_RESOURCES, SYSTEM, NOT_AS_MIGRATED, SHUTDOWN, READ_ONLY, ASLEEP))
+        return state.startswith(
+            (
+                CONNECTION_EXCEPTION,
+                INSUFFICIENT_RESOURCES,
+                SYSTEM_ERROR,
+                ACCESS_OR_SCHEMA_ERROR,
+                OPERATOR_INTERVENTION,
+                READ_ONLY,
+                IDLE_IN_TRANSACTION_TIMEOUT,
+            )
+        )
     return isinstance(error, Unavailable | Misconfigured | OSError | TimeoutError)
 
 
-def will_pass(error: BaseException) -> bool:
-    """Was somebody else at this row, so that trying again later is all it needs?"""
+def is_lock_or_timeout_error(error: BaseException) -> bool:
+    """Tell whether another transaction was in the way, so that a later retry is enough."""
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
-    return state is not None and state.startswith((CANCELLED, TOO_LONG, LOCKED, RETRY))
+    return state is not None and state.startswith(
+        (QUERY_CANCELED, TRANSACTION_TIMEOUT, LOCK_NOT_AVAILABLE, TRANSACTION_ROLLBACK)
+    )
 
 
 async def bisect(items: Sequence[Item], act: Callable[[Sequence[Item]], Awaitable[object]]) -> dict[int, Exception]:
-    """Act on all items, in as few pieces as the bad ones allow; returns the bad ones' places and what each met.
+    """Act on all items, in as few pieces as the bad ones allow; returns the error of each bad item by its index.
 
-    `act` must be all or nothing: a transaction of its own. What is the database's fault is raised.
+    `act` must be all or nothing: a transaction of its own. Server errors are raised.
     """
     bad: dict[int, Exception] = {}
     pieces = [(0, len(items))] if items else []
@@ -51,7 +66,7 @@ async def bisect(items: Sequence[Item], act: Callable[[Sequence[Item]], Awaitabl
         try:
             await act(items[start:end])
         except Exception as error:
-            if is_the_databases_fault(error):
+            if is_server_error(error):
                 raise
             if end - start == 1:
                 bad[start] = error

@@ -1,7 +1,8 @@
-"""Who is to blame when a worker dies: rows that were held together were started as often as the one that killed it.
+"""Finds the row that kills workers: rows that were started often are run one at a time.
 
-Rows that were started often are suspects, and a worker holds one of them at a time, beside others that are not; the
-rest it hands back unblamed. So the one to blame meets its end alone, and its old company does not share it.
+When a worker dies, every row that it held has counted a start, and any of them may be to blame. So a worker holds only
+one often-started row at a time, beside rows that are not suspect, and releases the others with their start given back.
+The row that kills workers then fails alone, and the rows that were held with it do not become dead letters too.
 """
 
 import time
@@ -14,29 +15,30 @@ __all__ = ["CrashIsolation"]
 
 
 class CrashIsolation:
-    """The one suspect that a worker holds."""
+    """Chooses the one suspect row that a worker holds."""
 
-    def __init__(self, *, together: int, limit: int, seconds: float) -> None:
-        self.together = together  # so many starts a row has in any company
-        self.limit = limit  # and so many in all; beyond them nobody looks at it any more, and it can do no harm
-        self.seconds = seconds  # by then we have heard of one, or never will
-        self.held: Any = None
-        self.until = 0.0  # our monotonic clock
+    def __init__(self, *, max_shared_starts: int, max_starts: int, timeout_seconds: float) -> None:
+        self.max_shared_starts = max_shared_starts  # up to so many starts a row may run beside others like it
+        self.max_starts = max_starts  # beyond these a row is not run any more, so it is no suspect
+        self.timeout_seconds = timeout_seconds  # after this the suspect has ended, or never will
+        self.suspect_key: Any = None
+        self.suspect_until = 0.0  # our monotonic clock
 
-    def choose(self, leases: Sequence[Lease]) -> tuple[list[Lease], list[Lease]]:
-        """What to keep of a claim, and what to hand back."""
-        crash_isolation = [lease for lease in leases if self.together < lease.row[lease.table.starts] <= self.limit]
+    def split(self, leases: Sequence[Lease]) -> tuple[list[Lease], list[Lease]]:
+        """Split a claim into the leases to run and the leases to release."""
+        suspects = [
+            lease for lease in leases if self.max_shared_starts < lease.row[lease.table.starts] <= self.max_starts
+        ]
         now = time.monotonic()
-        free = [
-            lease for lease in crash_isolation if now >= self.until or lease.key == self.held
-        ]  # ours again: it lapsed
-        if free:
-            self.held, self.until = free[0].key, now + self.seconds
-            crash_isolation.remove(free[0])
-        back = {lease.key for lease in crash_isolation}
-        return [lease for lease in leases if lease.key not in back], crash_isolation
+        # The suspect we hold can come back in a claim: its lease has expired.
+        runnable = [lease for lease in suspects if now >= self.suspect_until or lease.key == self.suspect_key]
+        if runnable:
+            self.suspect_key, self.suspect_until = runnable[0].key, now + self.timeout_seconds
+            suspects.remove(runnable[0])
+        released = {lease.key for lease in suspects}
+        return [lease for lease in leases if lease.key not in released], suspects
 
-    def forget(self, keys: Collection[Any]) -> None:
-        """It came to an end, if it is among these: the next may be tried."""
-        if self.held in keys:
-            self.held, self.until = None, 0.0
+    def note_ended(self, keys: Collection[Any]) -> None:
+        """Let the next suspect run if the current one is among these keys."""
+        if self.suspect_key in keys:
+            self.suspect_key, self.suspect_until = None, 0.0

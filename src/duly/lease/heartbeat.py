@@ -1,10 +1,11 @@
-"""The keeper: beats for every lease we hold, tells a holder that lost one, and gives up in time when nobody answers.
+"""Renews every lease we hold, and stops the holder of a lease that is lost or can no longer be renewed.
 
-    every heartbeat        one statement per table, which never waits; answered: kept, busy, lost, asked to cancel
-    the database silent    at (last renewal sent) + lease - margin, on our own clock, the holder is told to stop:
-                           before anybody else can have the row, it has stopped by itself
+    every heartbeat          one statement per table, which never waits for a lock; each lease is then renewed, busy,
+                             lost, or to be cancelled
+    the database is silent   at (last renewal sent) + lease - margin, by our monotonic clock, the holder is stopped:
+                             before another worker can claim the row
 
-Keepers share a connection that nobody else uses, and a loop with nothing that works for long.
+All heartbeats of a worker share one connection of their own, on a loop where nothing runs for long.
 """
 
 import asyncio
@@ -20,77 +21,77 @@ import psycopg
 from psycopg import AsyncConnection
 
 from duly.backoff import Backoff, BackoffPolicy
-from duly.db.pool import reads_committed, take_role
+from duly.db.pool import reads_committed, set_role
 from duly.errors import DulyError, LeaseLost
 from duly.lease.operations import Lease, LeaseTable, Renewal, renew
 
-__all__ = ["Connect", "Heartbeat", "Held", "SharedLine"]
+__all__ = ["Connect", "Heartbeat", "HeldLease", "SharedConnection"]
 
-LAST_BEAT_SECONDS = 1.0  # so long may the beat take during which we were stopped
+LAST_BEAT_SECONDS = 1.0  # limit for a beat that is in progress when the heartbeat is stopped
 
 Connect = Callable[[], Awaitable[AsyncConnection[Any]]]
 
 
 @dataclass(eq=False, slots=True)
-class Held:
-    """A lease in the keeper's care."""
+class HeldLease:
+    """A lease that the heartbeat renews."""
 
     lease: Lease
-    good_until: float  # our monotonic clock; past it we may no longer be the holder
+    valid_until: float  # our monotonic clock; after it another worker may hold the row
     on_lost: Callable[[], object]
     on_cancel: Callable[[], object] | None = None
-    lost: str | None = None  # why, once it is
-    cancel_requested: bool = False
+    lost: str | None = None  # why, once it is lost
+    is_cancel_requested: bool = False
 
-    def lose(self, why: str) -> None:
-        """Tell the holder, once."""
+    def mark_lost(self, why: str) -> None:
+        """Mark the lease as lost and call `on_lost`, once."""
         if self.lost is None:
             self.lost = why
             self.on_lost()
 
     def request_cancel(self) -> None:
-        """Pass on, once, that somebody wants it to stop."""
-        if not self.cancel_requested:
-            self.cancel_requested = True
+        """Call `on_cancel`, once."""
+        if not self.is_cancel_requested:
+            self.is_cancel_requested = True
             if self.on_cancel:
                 self.on_cancel()
 
 
 class Heartbeat:
-    """Keeps the leases of one worker; without a heartbeat it renews none, and only tells when they are over."""
+    """Renews the leases of one work type; without a heartbeat interval it only stops holders whose lease is over."""
 
     def __init__(
         self,
-        connect: "Connect | SharedLine",
+        connect: "Connect | SharedConnection",
         *,
         lease_seconds: float,
         heartbeat_seconds: float | None,
         margin_seconds: float | None = None,
         role: str | None = None,
-        on_trouble: Callable[[Exception], object] = lambda _: None,
+        on_error: Callable[[Exception], object] = lambda _: None,
         on_beat: Callable[[], object] = lambda: None,
     ) -> None:
-        assert not heartbeat_seconds or heartbeat_seconds < lease_seconds / 3, "a lease must survive two missed beats"
+        assert not heartbeat_seconds or heartbeat_seconds < lease_seconds / 3, "a lease must survive two heartbeats"
         self.role = role
-        self.on_trouble = on_trouble
+        self.on_error = on_error
         self.on_beat = on_beat
-        self.line = connect if isinstance(connect, SharedLine) else SharedLine(connect)
+        self.shared = connect if isinstance(connect, SharedConnection) else SharedConnection(connect)
         self.lease_seconds = lease_seconds
         self.heartbeat_seconds = heartbeat_seconds or lease_seconds
-        self.renews = heartbeat_seconds is not None
+        self.is_renewing = heartbeat_seconds is not None
         self.margin_seconds = lease_seconds / 10 if margin_seconds is None else margin_seconds
-        self.holds: dict[tuple[tuple[str, str], Any, str], Held] = {}
-        self.burials: set[asyncio.Task[None]] = set()
+        self.leases: dict[tuple[tuple[str, str], Any, str], HeldLease] = {}
+        self.abandoned: set[asyncio.Task[None]] = set()  # beats and connections that are being closed
         self.beats = 0
-        self.beaten = asyncio.Condition()
+        self.beat_done = asyncio.Condition()
         self.connection: AsyncConnection[Any] | None = None  # of the last beat
 
     @asynccontextmanager
-    async def holding(self, lease: Lease) -> AsyncGenerator[Held, None]:
-        """Keep a lease while the body works; LeaseLost comes out of the body when it is lost."""
+    async def renewing(self, lease: Lease) -> AsyncGenerator[HeldLease, None]:
+        """Renew a lease while the body runs; raises LeaseLost from the body when it is lost."""
         task = asyncio.current_task()
-        assert task, "a lease is held by a task"
-        held = self.keep(lease, on_lost=task.cancel)
+        assert task, "a lease can only be renewed for a task"
+        held = self.add(lease, on_lost=task.cancel)
         try:
             yield held
         except asyncio.CancelledError:
@@ -98,41 +99,43 @@ class Heartbeat:
                 raise
             raise LeaseLost(held.lost) from None
         finally:
-            self.drop(held)
-        if held.lost is not None:  # the body swallowed the news
+            self.remove(held)
+        if held.lost is not None:  # the body swallowed the cancellation
             task.uncancel()
             raise LeaseLost(held.lost)
 
-    def keep(self, lease: Lease, on_lost: Callable[[], object], on_cancel: Callable[[], object] | None = None) -> Held:
-        """Take a lease into care; each callback is called at most once, on the keeper's loop."""
-        held = Held(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost, on_cancel)
-        self.holds[self.place_of(lease)] = held
+    def add(
+        self, lease: Lease, on_lost: Callable[[], object], on_cancel: Callable[[], object] | None = None
+    ) -> HeldLease:
+        """Renew a lease from now on; each callback is called at most once, on the heartbeat's loop."""
+        held = HeldLease(lease, lease.sent_at + self.lease_seconds - self.margin_seconds, on_lost, on_cancel)
+        self.leases[self.lease_id(lease)] = held
         return held
 
-    def drop(self, held: Held) -> None:
-        """Stop keeping: it is settled, handed back or lost."""
-        self.holds.pop(self.place_of(held.lease), None)
+    def remove(self, held: HeldLease) -> None:
+        """Stop renewing a lease: it is settled, released or lost."""
+        self.leases.pop(self.lease_id(held.lease), None)
 
     @staticmethod
-    def place_of(lease: Lease) -> tuple[tuple[str, str], Any, str]:
-        """A lease by table, key and owner: one row may be ours twice, the earlier time stale."""
+    def lease_id(lease: Lease) -> tuple[tuple[str, str], Any, str]:
+        """Identify a lease by table, key and owner: we may have claimed one row twice."""
         return lease.table.qualified_name, lease.key, lease.owner
 
     async def run(self) -> None:
-        """Beat and watch until cancelled."""
+        """Renew leases and watch for their expiry until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                if self.renews:
-                    group.create_task(self.beat_for_ever())
-                group.create_task(self.watch_for_ever())
+                if self.is_renewing:
+                    group.create_task(self.beat_repeatedly())
+                group.create_task(self.watch_expiry())
         finally:
-            for burial in self.burials:
-                burial.cancel()
-            await asyncio.gather(*self.burials, return_exceptions=True)
-            await self.line.close()
+            for closing in self.abandoned:
+                closing.cancel()
+            await asyncio.gather(*self.abandoned, return_exceptions=True)
+            await self.shared.close()
 
-    async def beat_for_ever(self) -> None:
-        """One beat after another; a beat that fails is tried again soon, with jitter."""
+    async def beat_repeatedly(self) -> None:
+        """Beat at every interval; a beat that fails is retried soon, with jitter."""
         failures = 0
         retry = Backoff(BackoffPolicy.EXP, self.heartbeat_seconds / 8, self.heartbeat_seconds / 2)
         while True:
@@ -140,11 +143,11 @@ class Heartbeat:
             try:
                 done, _ = await asyncio.wait([beat], timeout=self.heartbeat_seconds)
                 if not done:
-                    raise TimeoutError(f"no answer to a heartbeat within {self.heartbeat_seconds:g} s")
+                    raise TimeoutError(f"heartbeat not answered within {self.heartbeat_seconds:g} s")
                 beat.result()
                 failures, pause = 0, self.heartbeat_seconds
             except (psycopg.Error, DulyError, TimeoutError, OSError) as error:
-                self.on_trouble(error)
+                self.on_error(error)
                 self.abandon(beat)
                 failures, pause = failures + 1, retry.delay_seconds(min(failures, 10))
             except asyncio.CancelledError:
@@ -153,166 +156,166 @@ class Heartbeat:
             await asyncio.sleep(pause)
 
     async def let_finish(self, beat: asyncio.Task[None]) -> None:
-        """Let a beat under way come to its end: to stop it takes a cancel request, which not every pooler survives."""
+        """Let a beat in progress finish: stopping it takes a cancel request, which not every pooler survives."""
         done, _ = await asyncio.wait([beat], timeout=min(self.heartbeat_seconds, LAST_BEAT_SECONDS))
         if not done or beat.exception():
             self.abandon(beat)
 
     def abandon(self, beat: asyncio.Task[None]) -> None:
-        """Leave a beat and its connection behind: on a dead line even giving up takes ten seconds, and leases less."""
+        """Abandon a beat and its connection: closing a dead connection can take longer than a lease lasts."""
         connection, self.connection = self.connection, None
-        self.line.leave(connection)
+        self.shared.discard(connection)
         beat.cancel()
 
-        async def bury() -> None:
+        async def close_abandoned() -> None:
             try:
                 await asyncio.gather(beat, return_exceptions=True)
             finally:
                 if connection:
-                    async with self.line.turn_on(connection):
+                    async with self.shared.lock_for(connection):
                         connection.pgconn.finish()
 
-        burial = asyncio.create_task(bury())
-        self.burials.add(burial)
-        burial.add_done_callback(self.burials.discard)
+        closing = asyncio.create_task(close_abandoned())
+        self.abandoned.add(closing)
+        closing.add_done_callback(self.abandoned.discard)
 
     async def beat(self) -> None:
-        """Renew everything we hold, a statement per table."""
-        for leases in self.by_table().values():
+        """Renew every lease, with one statement per table."""
+        for leases in self.leases_by_table().values():
             sent_at = time.monotonic()
             answer = await self.renew(leases)
             self.on_beat()
             for lease in leases:
-                held = self.holds.get(self.place_of(lease))
+                held = self.leases.get(self.lease_id(lease))
                 if held is None:
                     continue
                 if lease.claim in answer.renewed:
-                    held.good_until = max(held.good_until, sent_at + self.lease_seconds - self.margin_seconds)
+                    held.valid_until = max(held.valid_until, sent_at + self.lease_seconds - self.margin_seconds)
                 if lease.claim in answer.lost:
-                    held.lose(f"{lease.table} {lease.key} is held by somebody else now")
+                    held.mark_lost(f"{lease.table} {lease.key} is leased to another owner")
                 if lease.claim in answer.cancelled:
                     held.request_cancel()
-        async with self.beaten:
+        async with self.beat_done:
             self.beats += 1
-            self.beaten.notify_all()
+            self.beat_done.notify_all()
 
     async def renew(self, leases: Sequence[Lease]) -> Renewal:
-        """One statement; in a transaction where a role must be taken first, or it would not be READ COMMITTED."""
+        """Renew leases of one table, on the shared connection."""
         self.connection = None
         while True:
-            self.connection = connection = await self.line.connected()  # a beat that is given up is closed with it
-            async with self.line.turn_on(connection):
-                if self.line.is_current(connection):
+            self.connection = connection = await self.shared.get()  # abandoned together with a beat that times out
+            async with self.shared.lock_for(connection):
+                if self.shared.is_current(connection):
                     return await self.renew_on(connection, leases)
 
     async def renew_on(self, connection: AsyncConnection[Any], leases: Sequence[Lease]) -> Renewal:
-        """The statement, on a connection that is ours for now."""
-        if not self.role and self.line.is_committed_read:
+        """Run the statement, in a transaction if a role must be set or the default is not READ COMMITTED."""
+        if not self.role and self.shared.is_read_committed:
             return await renew(connection, leases, lease_seconds=self.lease_seconds)
         async with connection.transaction():
-            await take_role(connection, self.role)
+            await set_role(connection, self.role)
             return await renew(connection, leases, lease_seconds=self.lease_seconds)
 
-    def by_table(self) -> dict[LeaseTable, list[Lease]]:
-        """What we hold and have not lost, by table."""
+    def leases_by_table(self) -> dict[LeaseTable, list[Lease]]:
+        """Group the leases that are not lost by table."""
         tables: dict[LeaseTable, list[Lease]] = defaultdict(list)
-        for held in self.holds.values():
+        for held in self.leases.values():
             if held.lost is None:
                 tables[held.lease.table].append(held.lease)
         return tables
 
-    async def watch_for_ever(self) -> None:
-        """Stop holders whose lease may be over; needs nothing but our own clock."""
+    async def watch_expiry(self) -> None:
+        """Stop holders whose lease may have expired, by our own clock alone."""
         while True:
             now = time.monotonic()
-            for held in list(self.holds.values()):
-                if now >= held.good_until:
-                    held.lose(self.why_over(held.lease))
+            for held in list(self.leases.values()):
+                if now >= held.valid_until:
+                    held.mark_lost(self.explain_expiry(held.lease))
             await asyncio.sleep(self.margin_seconds / 4)
 
-    def why_over(self, lease: Lease) -> str:
-        """Why a lease ran out in our hands."""
-        if self.renews:
-            return f"the database did not confirm {lease.table} {lease.key} in time"
-        return f"{lease.table} {lease.key} took longer than its lease of {self.lease_seconds:g} s, which is not renewed"
+    def explain_expiry(self, lease: Lease) -> str:
+        """Explain why a lease expired while we held it."""
+        if self.is_renewing:
+            return f"the database did not confirm the renewal of {lease.table} {lease.key} in time"
+        return f"{lease.table} {lease.key} ran longer than its lease of {self.lease_seconds:g} s, which is not renewed"
 
 
-class SharedLine:
-    """One connection for the heartbeats of all kinds of work, which take turns on it.
+class SharedConnection:
+    """One connection for the heartbeats of all work types, which use it one at a time.
 
-    One that was given up is left behind, even while it is being opened: who comes next opens another, and whoever is
-    still at the old one has it for that long.
+    A connection that failed is discarded, even while it is being opened: the next user opens another one, and a user of
+    the discarded one keeps it until its statement ends.
     """
 
     def __init__(self, connect: Connect) -> None:
         self.connect = connect
         self.current: AsyncConnection[Any] | None = None
         self.opening: asyncio.Task[None] | None = None
-        self.left: set[asyncio.Task[None]] = set()  # that were given up while they were being opened
-        self.is_committed_read = False  # does a statement without a transaction read what is committed?
-        self.turns: WeakKeyDictionary[AsyncConnection[Any], asyncio.Lock] = WeakKeyDictionary()
+        self.discarded: set[asyncio.Task[None]] = set()  # connections discarded while they were being opened
+        self.is_read_committed = False  # is that the isolation level of a statement outside a transaction?
+        self.locks: WeakKeyDictionary[AsyncConnection[Any], asyncio.Lock] = WeakKeyDictionary()
 
     def is_current(self, connection: AsyncConnection[Any]) -> bool:
-        """Is this still the connection to use?"""
+        """Tell whether this is still the connection to use."""
         return connection is self.current and not connection.closed
 
-    def turn_on(self, connection: AsyncConnection[Any]) -> asyncio.Lock:
-        """Held by the one who is at a connection."""
-        return self.turns.setdefault(connection, asyncio.Lock())
+    def lock_for(self, connection: AsyncConnection[Any]) -> asyncio.Lock:
+        """Return the lock that the user of a connection holds."""
+        return self.locks.setdefault(connection, asyncio.Lock())
 
-    async def connected(self) -> AsyncConnection[Any]:
-        """The connection, opened when there is none."""
+    async def get(self) -> AsyncConnection[Any]:
+        """Return the connection; opens one when there is none."""
         while self.current is None or self.current.closed:
             self.current = None
             opening = self.opening = self.opening or asyncio.create_task(self.open())
             try:
                 await asyncio.shield(opening)
             except asyncio.CancelledError:
-                if opening.cancelled():  # by another, who had waited longer
-                    raise psycopg.OperationalError("no connection for heartbeats") from None
+                if opening.cancelled():  # by another heartbeat, which had waited longer
+                    raise psycopg.OperationalError("the connection for heartbeats could not be opened") from None
                 raise
         return self.current
 
     async def open(self) -> None:
-        """Open a connection; one that was given up meanwhile is closed again."""
+        """Open a connection; one that was discarded meanwhile is closed again."""
         this = asyncio.current_task()
         try:
             connection = await self.connect()
             try:
-                is_committed_read = await reads_committed(connection)
+                is_read_committed = await reads_committed(connection)
             except BaseException:
                 connection.pgconn.finish()
                 raise
             if self.opening is this:
-                self.current, self.is_committed_read = connection, is_committed_read
+                self.current, self.is_read_committed = connection, is_read_committed
             else:
                 connection.pgconn.finish()
         finally:
             if self.opening is this:
                 self.opening = None
 
-    def leave(self, connection: AsyncConnection[Any] | None) -> None:
-        """Use this connection no more; without one, what is being opened."""
+    def discard(self, connection: AsyncConnection[Any] | None) -> None:
+        """Discard this connection, or with None the one that is being opened."""
         if connection is not None:
             self.current = None if self.current is connection else self.current
         elif opening := self.opening:
             self.opening = None
             opening.cancel()
-            self.left.add(opening)
-            opening.add_done_callback(self.left.discard)
+            self.discarded.add(opening)
+            opening.add_done_callback(self.discarded.discard)
 
     async def close(self) -> None:
-        """Close the connection, after the one who is at it."""
-        self.leave(None)
-        await asyncio.gather(*self.left, return_exceptions=True)
+        """Close the connection once its user has finished."""
+        self.discard(None)
+        await asyncio.gather(*self.discarded, return_exceptions=True)
         if connection := self.current:
             self.current = None
-            async with self.turn_on(connection):
+            async with self.lock_for(connection):
                 await disconnect(connection)
 
 
 async def disconnect(connection: AsyncConnection[Any] | None) -> None:
-    """Close a connection, however ill it is."""
+    """Close a connection, ignoring errors."""
     if connection:
         with suppress(psycopg.Error, OSError):
             await connection.close()

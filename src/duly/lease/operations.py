@@ -1,15 +1,15 @@
-"""Holding a row: `lease.sql` says how, this fills in the names of each table and asks.
+"""Claim, renew, settle, release and sweep rows of any leased table, by the statements of `lease.sql`.
 
-    claim ---> renew, renew, ... ---> settle           finished by the holder, provably
+    claim ---> renew, renew, ... ---> settle           finished by its owner
                   |           |
-                  |           +-----> release          handed back unfinished, the start given back
+                  |           +-----> release          given back unfinished, without counting a start
                   |
-                  +-- holder dies --> sweep            returned to be claimed again      (lapsed="returned")
-                                  --> claim_lapsed     taken over by another             (lapsed="reclaimed")
+                  +-- owner dies ---> sweep            made claimable again              (expired="returned")
+                                  --> claim_expired    claimed by another worker         (expired="reclaimed")
                                   --> quarantine       started too often: set aside
 
-A table describes itself once, as a `LeaseTable`. A holder that gets no row answered has lost the lease: `LeaseLost`,
-stop, write nothing.
+A table describes itself once, as a `LeaseTable`. An owner whose statement finds no row has lost the lease: `LeaseLost`,
+and it must write nothing.
 """
 
 import time
@@ -45,8 +45,8 @@ __all__ = [
     "render",
     "renew",
     "settle",
-    "settle_and",
     "settle_many",
+    "settle_with",
     "sweep",
 ]
 
@@ -55,7 +55,7 @@ TEMPLATES = parse_queries(Path(__file__).with_name("lease.sql").read_text())
 
 @dataclass(frozen=True)
 class LeaseTable:
-    """How one table is held: its columns and its states, nothing of its meaning."""
+    """Describes how rows of one table are leased: its columns and its states."""
 
     qualified_name: tuple[str, str]
     state: str
@@ -64,21 +64,21 @@ class LeaseTable:
     owner: str
     due: str
     expired: Literal["returned", "reclaimed"]
-    since: str | None = None  # when the lease began; its length is in `length`
-    until: str | None = None  # when it ends
+    since: str | None = None  # the column of the lease's start; its duration is in `length`
+    until: str | None = None  # or the column of its end
     length: str = "lease_seconds"
-    default_lease_seconds: float | None = None  # assumed when a holder that is not ours left the length null
+    default_lease_seconds: float | None = None  # assumed when an external owner left `length` null
     key: str = "id"
     key_type: str = "uuid"
-    order: tuple[str, ...] = ()  # columns of the claim's order; by default the due time, then the key
+    order: tuple[str, ...] = ()  # columns that claims are ordered by; default: the due time, then the key
     starts: str = "starts"
     settled_by: str = "settled_by"
-    cancel: str | None = None  # a column that is not null when somebody asked to cancel
-    poisoned: str | None = None  # the state of a row that was started too often
-    verdict: tuple[tuple[str, str], ...] = ()  # columns and texts that quarantine writes beside it
+    cancel: str | None = None  # a column that is not null when cancellation was requested
+    quarantine_state: str | None = None  # the state of a row that was started too often
+    quarantine_columns: tuple[tuple[str, str], ...] = ()  # columns, with the texts that quarantine writes into them
 
     def __post_init__(self) -> None:
-        assert (self.since is None) != (self.until is None), "a lease table keeps exactly one clock"
+        assert (self.since is None) != (self.until is None), "a lease table has exactly one of `since` and `until`"
 
     def __str__(self) -> str:
         return ".".join(self.qualified_name)
@@ -86,12 +86,12 @@ class LeaseTable:
 
 @dataclass(frozen=True)
 class Lease:
-    """A row that we hold, as it was when we claimed it."""
+    """A row that we have claimed, as it was then."""
 
     table: LeaseTable
     owner: str
     row: Row
-    sent_at: float  # our monotonic clock when the claim was sent: the lease is at least as young as that
+    sent_at: float  # our monotonic clock when the claim was sent: the lease began later
 
     @property
     def key(self) -> Any:
@@ -99,18 +99,18 @@ class Lease:
 
     @property
     def claim(self) -> tuple[Any, str]:
-        """Which row, by which claim: one row may have been ours twice, the earlier time in vain."""
+        """Identify the claim by key and owner: we may have claimed one row twice."""
         return self.key, self.owner
 
 
 @dataclass(frozen=True)
 class Renewal:
-    """What became of each lease at a beat, by its row and claim."""
+    """The result of one renewal: the claims, by what became of them."""
 
     renewed: frozenset[tuple[Any, str]]
-    busy: frozenset[tuple[Any, str]]  # locked by a transaction of our own; the next beat will do
+    busy: frozenset[tuple[Any, str]]  # locked by a transaction of our own; the next heartbeat renews it
     lost: frozenset[tuple[Any, str]]
-    cancelled: frozenset[tuple[Any, str]]  # ours, and somebody asked us to stop
+    cancelled: frozenset[tuple[Any, str]]  # ours, and their cancellation was requested
 
 
 async def claim(
@@ -122,7 +122,7 @@ async def claim(
     limit: int = 1,
     keys: Sequence[Any] | None = None,
 ) -> list[Lease]:
-    """Hold up to `most` due rows, or those of them with these keys, under one fresh owner."""
+    """Claim up to `limit` due rows, or those of them with these keys, under one fresh owner."""
     owner, sent_at = new_owner(worker_id), time.monotonic()
     rows = await get_rows(
         connection, render(table, "claim"), owner=owner, lease_seconds=lease_seconds, limit=limit, keys=keys
@@ -133,16 +133,16 @@ async def claim(
 
 
 async def find_next(connection: Connection, table: LeaseTable) -> Any:
-    """The key of the row that a claim with one free slot would take, or None; locked for this transaction."""
-    row = await find_row(connection, render(table, "takeable"), keys=None, limit=1)
+    """Find and lock the row that a claim of one row would take; returns its key, or None."""
+    row = await find_row(connection, render(table, "claimable"), keys=None, limit=1)
     return row and row[table.key]
 
 
 async def find_due(
-    connection: Connection, table: LeaseTable, *, besides: Sequence[Any] = (), limit: int = 100
+    connection: Connection, table: LeaseTable, *, excluded_keys: Sequence[Any] = (), limit: int = 100
 ) -> list[Any]:
-    """The keys of what a claim would take next, but for these; only looks."""
-    rows = await get_rows(connection, render(table, "find_due"), besides=list(besides), limit=limit)
+    """Find the keys of what a claim would take next, except these, without locking."""
+    rows = await get_rows(connection, render(table, "find_due"), excluded_keys=list(excluded_keys), limit=limit)
     return [row["key"] for row in rows]
 
 
@@ -156,8 +156,8 @@ async def claim_expired(
     limit: int = 1,
     keys: Sequence[Any] | None = None,
 ) -> list[Lease]:
-    """Take over up to `most` rows, or those of them with these keys, whose holders let them lapse."""
-    assert table.expired == "reclaimed", f"lapsed rows of {table} are swept, not reclaimed"
+    """Claim up to `limit` rows whose lease has expired, or those of them with these keys."""
+    assert table.expired == "reclaimed", f"expired rows of {table} are swept, not reclaimed"
     owner, sent_at = new_owner(worker_id), time.monotonic()
     rows = await get_rows(
         connection,
@@ -176,24 +176,24 @@ async def claim_expired(
 async def quarantine(
     connection: Connection, table: LeaseTable, *, max_starts: int, keys: Sequence[Any] | None = None, limit: int = 100
 ) -> Sequence[Row]:
-    """Set aside lapsed rows, or those of them with these keys, that were started too often; as they are now."""
-    assert table.poisoned, f"{table} has no state for a row that was started too often"
+    """Set aside expired rows, or those with these keys, that were started too often; returns them as updated."""
+    assert table.quarantine_state, f"{table} has no quarantine_state"
     return await get_rows(connection, render(table, "quarantine"), max_starts=max_starts, keys=keys, limit=limit)
 
 
 async def find_expired(
-    connection: Connection, table: LeaseTable, *, besides: Sequence[Any] = (), limit: int = 100
+    connection: Connection, table: LeaseTable, *, excluded_keys: Sequence[Any] = (), limit: int = 100
 ) -> list[Any]:
-    """The keys of rows that nobody holds any more, but for these; only looks."""
-    rows = await get_rows(connection, render(table, "find_expired"), besides=list(besides), limit=limit)
+    """Find the keys of rows whose lease has expired, except these, without locking."""
+    rows = await get_rows(connection, render(table, "find_expired"), excluded_keys=list(excluded_keys), limit=limit)
     return [row["key"] for row in rows]
 
 
 async def sweep(
     connection: Connection, table: LeaseTable, *, keys: Sequence[Any] | None = None, limit: int = 100
 ) -> Sequence[Row]:
-    """Return lapsed rows, or those of them with these keys, to where they can be claimed; as they are now."""
-    assert table.expired == "returned", f"lapsed rows of {table} are reclaimed, not swept"
+    """Make expired rows, or those with these keys, claimable again; returns them as updated."""
+    assert table.expired == "returned", f"expired rows of {table} are reclaimed, not swept"
     crashpoint("before_sweep")
     rows = await get_rows(connection, render(table, "sweep"), keys=keys, limit=limit)
     if rows:
@@ -202,10 +202,10 @@ async def sweep(
 
 
 async def renew(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> Renewal:
-    """Put a fresh stamp on every lease of one table that is still ours; never waits for anybody."""
+    """Renew every lease of one table that is still ours; never waits for a lock."""
     crashpoint("before_renew")
     rows = await get_rows(
-        connection, render(table_of(leases), "renew"), lease_seconds=lease_seconds, **keys_and_owners(leases)
+        connection, render(single_table(leases), "renew"), lease_seconds=lease_seconds, **keys_and_owners(leases)
     )
     crashpoint("after_renew")
     ours = [row for row in rows if row["ours"]]
@@ -218,29 +218,29 @@ async def renew(connection: Connection, leases: Sequence[Lease], *, lease_second
 
 
 async def fence(connection: Connection, lease: Lease) -> None:
-    """Prove, for the rest of this transaction, that the row is ours to write about; LeaseLost if it is not."""
+    """Lock a row that we own until the end of the transaction; raises LeaseLost if we do not own it."""
     if not await find_row(connection, render(lease.table, "fence"), key=lease.key, owner=lease.owner):
-        raise LeaseLost(f"{lease.table} {lease.key} is held by somebody else now")
+        raise LeaseLost(f"{lease.table} {lease.key} is leased to another owner")
 
 
 async def fence_many(connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
-    """The same for many rows of one table; returns the keys that are ours."""
-    rows = await get_rows(connection, render(table_of_rows(leases), "fence_many"), **keys_and_owners(leases))
+    """Lock those of many rows that we own; returns their keys."""
+    rows = await get_rows(connection, render(single_table_of_rows(leases), "fence_many"), **keys_and_owners(leases))
     return frozenset(row["key"] for row in rows)
 
 
 async def settle(connection: Connection, lease: Lease, to: str, **changes: tuple[str, object]) -> bool:
-    """Finish the row: `to` is its new state, `changes` are columns with their SQL type and value.
+    """Settle a row into the state `to`; `changes` are further columns with their SQL type and value.
 
-    Comes first in the transaction that records the result: everything after it is fenced for free. Doing it twice is
-    doing it once: False says that an earlier call did it, whose answer was lost, and all that followed it as well.
+    Comes first in the transaction that records the result: what follows it is fenced. Repeating it is safe: False means
+    that an earlier call, whose answer was lost, has settled the row and committed what followed. Raises LeaseLost.
     """
-    columns = {name: (kind, [value]) for name, (kind, value) in changes.items()}
+    columns = {name: (column_type, [value]) for name, (column_type, value) in changes.items()}
     if await write_settled(connection, [lease], to, columns):
         return True
     if await find_settled(connection, [lease]):
         return False
-    raise LeaseLost(f"{lease.table} {lease.key} is held by somebody else now")
+    raise LeaseLost(f"{lease.table} {lease.key} is leased to another owner")
 
 
 async def settle_many(
@@ -249,7 +249,7 @@ async def settle_many(
     to: str,
     columns: Mapping[str, tuple[str, Sequence[object]]] | None = None,
 ) -> frozenset[Any]:
-    """Finish many rows of one table in one statement; returns the keys that we settled, the others are lost.
+    """Settle many rows of one table in one statement; returns the keys that we settled, the others are lost.
 
     `columns` gives each further column its SQL type and one value per lease.
     """
@@ -257,7 +257,7 @@ async def settle_many(
     return settled if len(settled) == len(leases) else settled | await find_settled(connection, leases)
 
 
-async def settle_and(
+async def settle_with(
     connection: Connection,
     leases: Sequence[Lease],
     to: str,
@@ -266,16 +266,16 @@ async def settle_and(
     then: str,
     **parameters: object,
 ) -> Sequence[Row]:
-    """Finish many rows and, in the same statement, do what `then` says: for a write that is to carry the guard itself.
+    """Settle many rows and run `then` in the same statement, for a write that must be guarded by the settle itself.
 
-    `then` goes on after the settle: `settled` has the keys that we finished, `given` the keys with the values of
-    `beside`, one per lease. Returns the rows that it returns.
+    In `then`, the CTE `settled` has the keys that we settled, and `given` the keys with the values of `beside`, one per
+    lease. Returns the rows that `then` returns.
     """
     crashpoint("before_settle")
-    kinds = tuple((name, kind) for name, (kind, _) in columns.items())
-    others = tuple((name, kind) for name, (kind, _) in beside.items())
+    types = tuple((name, column_type) for name, (column_type, _) in columns.items())
+    other_types = tuple((name, column_type) for name, (column_type, _) in beside.items())
     values = {f"column_{name}": list(each) for name, (_, each) in (*columns.items(), *beside.items())}
-    statement = render_settle(table_of_rows(leases), to, kinds, others, then)
+    statement = render_settle(single_table_of_rows(leases), to, types, other_types, then)
     rows = await get_rows(connection, statement, **keys_and_owners(leases), **values, **parameters)
     if rows:
         crashpoint("after_settle")
@@ -285,11 +285,11 @@ async def settle_and(
 async def write_settled(
     connection: Connection, leases: Sequence[Lease], to: str, columns: Mapping[str, tuple[str, Sequence[object]]]
 ) -> frozenset[Any]:
-    """Finish what we hold; the keys of it."""
+    """Settle the rows that we own; returns their keys."""
     crashpoint("before_settle")
-    kinds = tuple((name, kind) for name, (kind, _) in columns.items())
+    types = tuple((name, column_type) for name, (column_type, _) in columns.items())
     values = {f"column_{name}": list(each) for name, (_, each) in columns.items()}
-    statement = render_settle(table_of_rows(leases), to, kinds)
+    statement = render_settle(single_table_of_rows(leases), to, types)
     rows = await get_rows(connection, statement, **keys_and_owners(leases), **values)
     if rows:
         crashpoint("after_settle")
@@ -297,48 +297,48 @@ async def write_settled(
 
 
 async def find_settled(connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
-    """The keys of what we had finished before."""
-    rows = await get_rows(connection, render(table_of_rows(leases), "find_settled"), **keys_and_owners(leases))
+    """Find which of these rows we settled earlier; returns their keys."""
+    rows = await get_rows(connection, render(single_table_of_rows(leases), "find_settled"), **keys_and_owners(leases))
     return frozenset(row["key"] for row in rows)
 
 
 async def release(connection: Connection, leases: Sequence[Lease]) -> frozenset[Any]:
-    """Hand rows back unfinished: the start is given back and our lease lapses at once; a lost one is left alone.
+    """Release rows unfinished: the start is not counted and the lease expires at once; lost ones are left alone.
 
     Returns the keys of those that were still ours.
     """
     crashpoint("before_release")
-    table = table_of(leases)
+    table = single_table(leases)
     rows = await get_rows(connection, render(table, "release"), **keys_and_owners(leases))
     crashpoint("after_release")
     return frozenset(row[table.key] for row in rows)
 
 
-def table_of(leases: Sequence[Lease]) -> LeaseTable:
-    """The one table a batch of leases is of."""
+def single_table(leases: Sequence[Lease]) -> LeaseTable:
+    """Return the one table of a batch of leases."""
     tables = {lease.table.qualified_name: lease.table for lease in leases}
-    assert len(tables) == 1, "a batch is of one table, and not empty"
+    assert len(tables) == 1, "a batch has leases of exactly one table"
     return next(iter(tables.values()))
 
 
-def table_of_rows(leases: Sequence[Lease]) -> LeaseTable:
-    """The same, of a batch with each row once: what is answered by keys must leave no doubt which claim is meant."""
+def single_table_of_rows(leases: Sequence[Lease]) -> LeaseTable:
+    """Return the one table of a batch in which each row occurs once, so that its key identifies the claim."""
     assert len({lease.key for lease in leases}) == len(leases), "a batch has one claim of each row"
-    return table_of(leases)
+    return single_table(leases)
 
 
 def keys_and_owners(leases: Sequence[Lease]) -> dict[str, list[Any]]:
-    """The batch as two arrays."""
+    """Return a batch as two arrays, the parameters of most statements."""
     return {"keys": [lease.key for lease in leases], "owners": [lease.owner for lease in leases]}
 
 
-# Filling in the names ------------------------------------------------------------------------------------------------
+# Rendering -----------------------------------------------------------------------------------------------------------
 
 
 @cache
 def render(table: LeaseTable, name: str) -> sql.Composed:
-    """One statement of `lease.sql` for this table."""
-    return template(name).format(**names_of(table))
+    """Render one statement of `lease.sql` for this table."""
+    return template(name).format(**template_values(table))
 
 
 @cache
@@ -349,15 +349,15 @@ def render_settle(
     beside: tuple[tuple[str, str], ...] = (),
     then: str | None = None,
 ) -> sql.Composed:
-    """The settle of this table into one state, with these further columns and their types."""
+    """Render the settle of this table into one state, with these further columns and their types."""
     arrays = [
-        sql.SQL(", (select {}::{}[])").format(place_of(name, kind), sql.SQL(literal(kind)))
-        for name, kind in (*columns, *beside)
+        sql.SQL(", (select {}::{}[])").format(array_placeholder(name, column_type), sql.SQL(literal(column_type)))
+        for name, column_type in (*columns, *beside)
     ]
     names = [sql.SQL(", {}").format(sql.Identifier(name)) for name, _ in (*columns, *beside)]
     changes = [sql.SQL(", {name} = ours.{name}").format(name=sql.Identifier(name)) for name, _ in columns]
     return template("settle").format(
-        **names_of(table),
+        **template_values(table),
         to=sql.Literal(to),
         arrays=sql.Composed(arrays),
         columns=sql.Composed(names),
@@ -366,8 +366,8 @@ def render_settle(
     )
 
 
-def names_of(table: LeaseTable) -> dict[str, sql.Composable]:
-    """What stands in the braces of `lease.sql`, for this table."""
+def template_values(table: LeaseTable) -> dict[str, sql.Composable]:
+    """Return what replaces the braces of `lease.sql` for this table."""
     clock = "since" if table.since else "until"
     plain: dict[str, sql.Composable] = {
         "table": sql.Identifier(*table.qualified_name),
@@ -382,30 +382,31 @@ def names_of(table: LeaseTable) -> dict[str, sql.Composable]:
         "starts": sql.Identifier(table.starts),
         "settled_by": sql.Identifier(table.settled_by),
         "returned": sql.Literal(table.ready),
-        "poisoned": sql.Literal(table.poisoned),
-        "verdict": sql.SQL(", ").join(
-            sql.SQL("{} = {}").format(sql.Identifier(column), sql.Literal(value)) for column, value in table.verdict
+        "quarantine_state": sql.Literal(table.quarantine_state),
+        "quarantine_columns": sql.SQL(", ").join(
+            sql.SQL("{} = {}").format(sql.Identifier(column), sql.Literal(value))
+            for column, value in table.quarantine_columns
         ),
         "cancelled": sql.SQL("t.{} is not null").format(sql.Identifier(table.cancel))
         if table.cancel
         else sql.SQL("false"),
         "clock": sql.Identifier(table.since or table.until or ""),
         "length": sql.Identifier(table.length),
-        "began": or_else(table.since or "", table.default_lease_seconds and "-infinity"),
-        "lasts": or_else(table.length, table.default_lease_seconds),
+        "began": coalesced(table.since or "", table.default_lease_seconds and "-infinity"),
+        "lasts": coalesced(table.length, table.default_lease_seconds),
     }
-    parts = ("stamp", "lapse", "over", "let_lapse", "freed")
+    parts = ("stamp", "is_expired", "is_expired_now", "expire", "freed")
     clocks = {part: template(f"{clock}_{part}").format(**plain) for part in parts}
-    return {**plain, **clocks, "takeable": template("takeable").format(**plain)}
+    return {**plain, **clocks, "claimable": template("claimable").format(**plain)}
 
 
-def place_of(name: str, kind: str) -> sql.Placeholder:
-    """Where the values of a column go; documents as they are, for in a text array each of their quotes is escaped."""
-    return sql.Placeholder(f"column_{name}", PyFormat.BINARY if kind == "jsonb" else PyFormat.AUTO)
+def array_placeholder(name: str, column_type: str) -> sql.Placeholder:
+    """Return the placeholder for the values of a column; JSON as binary, because a text array escapes every quote."""
+    return sql.Placeholder(f"column_{name}", PyFormat.BINARY if column_type == "jsonb" else PyFormat.AUTO)
 
 
-def or_else(column: str, value: float | str | None) -> sql.Composable:
-    """A column, or what stands for it where nothing was written."""
+def coalesced(column: str, value: float | str | None) -> sql.Composable:
+    """Return a column, or a default for where it is null."""
     if value is None:
         return sql.Identifier(column)
     return sql.SQL("coalesce({}, {})").format(sql.Identifier(column), sql.Literal(value))
@@ -413,11 +414,11 @@ def or_else(column: str, value: float | str | None) -> sql.Composable:
 
 @cache
 def template(name: str) -> sql.SQL:
-    """The text of one block, without its comment: that is for readers of the file."""
+    """Return one block of `lease.sql` without its comments."""
     lines = [line for line in TEMPLATES[name].splitlines() if not line.lstrip().startswith("--")]
     return sql.SQL(literal("\n".join(lines)))
 
 
 def literal(text: str) -> LiteralString:
-    """Text of ours, from a file or a table's description, never from a caller."""
+    """Mark SQL text that comes from our files or table descriptions, never from a caller."""
     return cast("LiteralString", text)

@@ -1,7 +1,7 @@
-"""Who holds a row, and what a new row is called.
+"""Names of lease owners, and ids of new rows.
 
 The owner of a lease is `<WORKER_ID>/<claim token>`. The worker id is for people and may be the same in every container;
-the token is fresh for every claim, so that no later or same-named holder can be mistaken for this one.
+the token is fresh for every claim, so that no later or same-named owner can be mistaken for this one.
 """
 
 import re
@@ -17,14 +17,14 @@ if sys.version_info >= (3, 14):
 else:
     from uuid_utils.compat import uuid7
 
-__all__ = ["new_id", "new_owner", "worker_of"]
+__all__ = ["new_id", "new_owner", "worker_from_owner"]
 
-TOKEN_BYTES = 16  # 128 random bits: 22 url-safe characters, among which "/" is none
+TOKEN_BYTES = 16  # 128 random bits: 22 URL-safe characters, none of which is "/"
 OWNER = re.compile(r"(.+)/[A-Za-z0-9_-]{22}")
 
 
 def new_owner(worker_id: str) -> str:
-    """A name for one claim that nobody had before and nobody can guess."""
+    """Return a unique, unguessable owner for one claim; raises InvalidArgument for an invalid worker id."""
     if not is_worker_id(worker_id):
         raise InvalidArgument(
             f"WORKER_ID={worker_id[:MAX_WORKER_ID_LENGTH]!a}: "
@@ -33,12 +33,12 @@ def new_owner(worker_id: str) -> str:
     return f"{worker_id}/{secrets.token_urlsafe(TOKEN_BYTES)}"
 
 
-def worker_of(owner: str) -> str:
-    """The worker behind an owner; an owner that another program wrote without a token is its own worker."""
+def worker_from_owner(owner: str) -> str:
+    """Return the worker id of an owner; an owner without a token, written by another program, is returned as it is."""
     ours = OWNER.fullmatch(owner)
     return ours[1] if ours else owner
 
 
 def new_id() -> UUID:
-    """A UUIDv7: unique everywhere, and later ids of one process sort after earlier ones."""
+    """Return a UUIDv7: later ids of one process sort after earlier ones."""
     return uuid7()

@@ -1,7 +1,7 @@
-"""State machines as data: declared once, enforced by the database, written down by the database.
+"""State machines as data, enforced and logged by triggers of the database.
 
-From a `Machine` come a trigger that refuses every edge that is not drawn, and triggers that write one line of the log
-per transition. Whoever writes, in whichever language, goes through them.
+A `StateMachine` is rendered into a trigger that refuses every transition it does not list, and into triggers that log
+every transition, whichever program makes it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,25 +13,25 @@ from psycopg import sql
 from duly.db.queries import parse_queries
 from duly.lease.operations import literal
 
-__all__ = ["ILLEGAL_MOVE", "TRANSITION", "Log", "Machine", "render_machine"]
+__all__ = ["ILLEGAL_MOVE", "TRANSITION", "StateMachine", "TransitionLog", "render_state_machine"]
 
-ILLEGAL_MOVE = "DU001"  # the SQLSTATE of a refused edge
+ILLEGAL_MOVE = "DU001"  # the SQLSTATE of a refused transition
 TEMPLATES = parse_queries(Path(__file__).with_name("state_machine.sql").read_text())
 
 
 @dataclass(frozen=True)
-class Log:
-    """Where transitions are written down: a table, and what goes into each of its columns.
+class TransitionLog:
+    """The table that transitions are logged in, and the SQL expression for each of its columns.
 
-    That is SQL over the new row, in which `{name}`, `{key}`, `{state}`, `{actor}` and `{detail}` are the machine's.
+    Expressions are over the new row; `{name}`, `{key}`, `{state}`, `{actor}` and `{detail}` stand for the machine's.
     """
 
     table: str
     columns: Mapping[str, str]
-    settings: Mapping[str, str] = field(default_factory=dict[str, str])  # of the server, while it is written
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])  # server settings while it is written
 
 
-TRANSITION = Log(
+TRANSITION = TransitionLog(
     table="duly.transition",
     columns={
         "machine": "{name}",
@@ -46,54 +46,52 @@ TRANSITION = Log(
 
 
 @dataclass(frozen=True)
-class Machine:
-    """The states of one table and the edges between them."""
+class StateMachine:
+    """The states of one table and the transitions between them."""
 
-    name: str  # what a row of it is called in the log
+    name: str  # what the log calls a row
     table: tuple[str, str]
     state: str
     initial: tuple[str, ...]
     edges: Mapping[str, tuple[str, ...]]
     key: str = "id"
-    held: str | None = None  # in this state a change of `owner` counts as a move
+    held: str | None = None  # in this state a change of `owner` counts as a transition
     owner: str | None = None
-    fixed: tuple[str, ...] = ()  # columns that stay as they were written first
-    moved: str | None = None  # SQL over old and new: progress was recorded
-    actor: str = "null::text"  # SQL over the new row: who did it
-    detail: str = "null::jsonb"  # SQL over the new row: what else to remember
-    log: Log = TRANSITION
-    rules: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # by name, SQL over new: every row is so, or unknown
-    at_insert: tuple[str, ...] = ()  # what the guard does besides, in its own language: when a row is made,
-    at_stay: tuple[str, ...] = ()  # when it is changed and has not moved,
-    at_move: tuple[str, ...] = ()  # and when it has
+    fixed: tuple[str, ...] = ()  # columns that cannot change after the insert
+    moved: str | None = None  # SQL over old and new: further changes that count as a transition
+    actor: str = "null::text"  # SQL over the new row: who made the transition
+    detail: str = "null::jsonb"  # SQL over the new row: details for the log
+    log: TransitionLog = TRANSITION
+    rules: Mapping[str, str] = field(default_factory=dict[str, str])  # by name, SQL over new that must not be false
+    at_insert: tuple[str, ...] = ()  # further PL/pgSQL statements of the guard: at an insert,
+    at_stay: tuple[str, ...] = ()  # at an update without a transition,
+    at_move: tuple[str, ...] = ()  # and at a transition
 
     def states(self) -> tuple[str, ...]:
-        """Every state there is, in the order they are drawn."""
-        drawn = (*self.initial, *self.edges, *(to for several in self.edges.values() for to in several))
-        return tuple(dict.fromkeys(drawn))
+        """Return every state, in the order of declaration."""
+        declared = (*self.initial, *self.edges, *(to for several in self.edges.values() for to in several))
+        return tuple(dict.fromkeys(declared))
 
     def allows(self, before: str | None, after: str) -> bool:
-        """Is this edge drawn? None before means an insert."""
+        """Tell whether a transition is allowed; None as `before` means an insert."""
         return after in (self.initial if before is None else self.edges.get(before, ()))
 
 
-def render_machine(machine: Machine) -> str:
-    """The SQL that makes the database enforce and record this machine."""
+def render_state_machine(machine: StateMachine) -> str:
+    """Render the triggers that enforce and log this state machine."""
     return "\n\n".join(
-        sql.SQL(literal(text)).format(**dict(names_of(machine))).as_string(None) + ";" for text in templates()
+        sql.SQL(literal(text)).format(**dict(template_values(machine))).as_string(None) + ";" for text in templates()
     )
 
 
 def templates() -> Iterator[str]:
-    """The two parts, without their comments."""
+    """Yield the templates, without their comments."""
     for name in ("guard", "timeline"):
         yield "\n".join(line for line in TEMPLATES[name].splitlines() if not line.startswith("--"))
 
 
-def names_of(machine: Machine) -> Iterator[tuple[str, sql.Composable]]:
-    """What stands in the braces of `machine.sql`."""
+def template_values(machine: StateMachine) -> Iterator[tuple[str, sql.Composable]]:
+    """Yield what replaces the braces of `state_machine.sql`."""
     schema, table = machine.table
     yield "schema", sql.Identifier(schema)
     yield "table", sql.Identifier(table)
@@ -112,23 +110,23 @@ def names_of(machine: Machine) -> Iterator[tuple[str, sql.Composable]]:
             for before, after in machine.edges.items()
         ),
     )
-    yield "moved", sql.SQL(" or ").join(moves_of(machine)) if list(moves_of(machine)) else sql.SQL("false")
-    yield "fixed", fixed_of(machine)
-    yield "at_insert", steps_of(machine.at_insert, indent=8)
-    yield "at_stay", steps_of(machine.at_stay, indent=8)
-    yield "at_move", steps_of(machine.at_move, indent=8)
-    yield "rules", rules_of(machine)
+    yield "moved", sql.SQL(" or ").join(render_moves(machine)) if list(render_moves(machine)) else sql.SQL("false")
+    yield "fixed", render_fixed(machine)
+    yield "at_insert", render_steps(machine.at_insert, indent=8)
+    yield "at_stay", render_steps(machine.at_stay, indent=8)
+    yield "at_move", render_steps(machine.at_move, indent=8)
+    yield "rules", render_rules(machine)
     yield (
         "settings",
         sql.SQL(literal("".join(f" set {name} = {value}" for name, value in machine.log.settings.items()))),
     )
     yield "log", sql.SQL(literal(machine.log.table))
     yield "columns", sql.SQL(literal(", ".join(machine.log.columns)))
-    yield "line", sql.SQL(", ").join(line_of(machine))
+    yield "line", sql.SQL(", ").join(render_log_values(machine))
 
 
-def moves_of(machine: Machine) -> Iterator[sql.Composable]:
-    """What counts as a move although the state stays."""
+def render_moves(machine: StateMachine) -> Iterator[sql.Composable]:
+    """Yield the conditions that make an update a transition although the state stays."""
     if machine.held and machine.owner:
         yield sql.SQL("(old.{state}::text = {held} and new.{owner} is distinct from old.{owner})").format(
             state=sql.Identifier(machine.state), held=sql.Literal(machine.held), owner=sql.Identifier(machine.owner)
@@ -137,8 +135,8 @@ def moves_of(machine: Machine) -> Iterator[sql.Composable]:
         yield sql.SQL(literal(f"({machine.moved})"))
 
 
-def fixed_of(machine: Machine) -> sql.Composable:
-    """A step of the guard that refuses to change what is fixed, if anything is."""
+def render_fixed(machine: StateMachine) -> sql.Composable:
+    """Render the branch of the guard that refuses to change fixed columns, if there are any."""
     if not machine.fixed:
         return sql.SQL("")
     lines = [line for line in TEMPLATES["fixed"].splitlines() if not line.startswith("--")]
@@ -151,13 +149,13 @@ def fixed_of(machine: Machine) -> sql.Composable:
     )
 
 
-def steps_of(steps: tuple[str, ...], *, indent: int) -> sql.Composable:
-    """Steps of the guard, a line each, before it lets the row pass."""
+def render_steps(steps: tuple[str, ...], *, indent: int) -> sql.Composable:
+    """Render further statements of the guard, one per line."""
     return sql.SQL(literal("".join("\n" + " " * indent + step for step in steps)))
 
 
-def rules_of(machine: Machine) -> sql.Composable:
-    """The rules of a row, as the last thing that the guard looks at."""
+def render_rules(machine: StateMachine) -> sql.Composable:
+    """Render the rules of a row, which the guard checks last."""
     if not machine.rules:
         return sql.SQL("")
     lines = [line for line in TEMPLATES["rules"].splitlines() if not line.startswith("--")]
@@ -174,8 +172,8 @@ def rules_of(machine: Machine) -> sql.Composable:
     )
 
 
-def line_of(machine: Machine) -> Iterator[sql.Composable]:
-    """What goes into the columns of the log."""
+def render_log_values(machine: StateMachine) -> Iterator[sql.Composable]:
+    """Yield the expressions for the columns of the log."""
     own = {
         "name": sql.Literal(machine.name),
         "key": sql.Identifier(machine.key),

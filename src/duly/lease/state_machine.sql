@@ -1,10 +1,10 @@
--- A state machine in the database: a guard before every row, a line in the log after every statement. `machine.py` beside
--- this file fills in the names and edges of each table.
+-- A state machine in the database: a guard before every row, an insert into the log after every statement.
+-- `state_machine.py` fills in the names and transitions of each table.
 
 -- name: guard
--- Every other edge is refused, and an insert is an edge too. Revision and previous state are the guard's to write, whatever
--- the caller says: +1 exactly when the state changes, a held row changes its owner, or progress is recorded. What else the
--- table wants stamped is stamped here too: a second trigger would cost every row as much again.
+-- Refuses every transition that is not listed; an insert is one too. The guard alone writes revision and previous
+-- state, whatever the caller sets: +1 exactly when the state changes, a leased row changes its owner, or progress is
+-- recorded. It also stamps what else the table needs, because a second trigger would cost every row as much again.
 create function {schema}.{guard}() returns trigger
     language plpgsql
     as $guard$
@@ -34,21 +34,21 @@ create trigger {guard} before insert or update on {schema}.{table}
     for each row execute function {schema}.{guard}();
 
 -- name: fixed
--- What a row was made with stays: whoever wants it otherwise makes another row.
+-- Columns that cannot change after the insert.
 elsif ({news}) is distinct from ({olds}) then
     raise exception 'of % % these stay as they are: %', {name}, old.{key}, {columns} using errcode = 'DU001';
 
 -- name: rules
--- What a CHECK would say, and with its words: but a CHECK is read anew by every statement, and twenty of them cost an insert
--- of one row more than the insert itself. Here they are read once.
+-- What CHECK constraints would enforce, with the same error. But a CHECK is parsed again by every statement, and twenty
+-- of them cost more than the insert of one row itself. Here they are parsed once.
 if not ({all}) then
     raise exception '% % breaks the rule %', {name}, new.{key}, case {each} end
         using errcode = 'check_violation', constraint = case {each} end;
 end if;
 
 -- name: timeline
--- One line per transition, one insert per statement, whoever wrote: from the new rows alone, for joining old and new is
--- quadratic in the batch. It runs as its owner, because nobody else may write into the log.
+-- One line of the log per transition and one insert per statement, from the new rows alone: joining old and new rows is
+-- quadratic in the batch. It runs as its owner, because no other role may write the log.
 create function {schema}.{timeline}() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp{settings}
     as $timeline$

@@ -1,4 +1,4 @@
-"""The log of transitions, and what signs links, as SQLAlchemy sees them: for drift checks only."""
+"""The log of transitions and the keys of signed links as SQLAlchemy metadata, for drift checks only."""
 
 from sqlalchemy import (
     BigInteger,

@@ -1,4 +1,4 @@
-"""What happened to a row, in order: the lines that the triggers of its machine wrote."""
+"""The transitions of a row, in order, as the triggers of its state machine logged them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from psycopg import AsyncConnection
 
 from duly.db.queries import load_queries
 from duly.db.rows import get_rows
-from duly.paging import Page, checked_limit, page_of, read_place
+from duly.paging import Page, build_page, checked_limit, decode_cursor
 
 __all__ = ["Transition", "list_transitions"]
 
@@ -18,7 +18,7 @@ SQL = load_queries(__file__, "timeline.sql")
 
 @dataclass(frozen=True)
 class Transition:
-    """One line of a row's log."""
+    """One transition of a row."""
 
     seq: int
     ts: datetime
@@ -29,11 +29,11 @@ class Transition:
 
 
 async def list_transitions(
-    connection: AsyncConnection[Any], machine: str, key: object, *, place: str | None = None, limit: int = 100
+    connection: AsyncConnection[Any], machine: str, key: object, *, cursor: str | None = None, limit: int = 100
 ) -> Page[Transition]:
-    """A page of a row's log."""
-    after = 0 if place is None else read_place(place, int)[0]
+    """List one page of the transitions of a row."""
+    after = 0 if cursor is None else decode_cursor(cursor, int)[0]
     rows = await get_rows(
         connection, SQL.list_transitions, machine=machine, key=str(key), after_seq=after, limit=checked_limit(limit) + 1
     )
-    return page_of([Transition(**row) for row in rows], limit, lambda each: (each.seq,))
+    return build_page([Transition(**row) for row in rows], limit, lambda each: (each.seq,))

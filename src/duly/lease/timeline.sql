@@ -1,7 +1,7 @@
--- The log that every machine but the ledger's writes into.
+-- The log of every state machine except that of jobs.
 
 -- name: list_transitions
--- Everything that happened to a row, in order, as the database wrote it.
+-- The transitions of a row, in order.
 select seq, ts, prev_status, next_status, actor, detail_json
 from duly.transition
 where machine = %(machine)s and key = %(key)s::text and seq > %(after_seq)s

@@ -1,11 +1,11 @@
-"""The seam between a domain and the worker that runs it.
+"""The interface between the worker and the packages whose work it runs.
 
-    claim ---> call ---> outcome ---> settle
-      worker     domain    handler      domain's statements, the worker's transaction
+    claim ---> call -----> outcome ---> settle
+      worker     package     handler      the package's statements, in the worker's transaction
 
-A domain describes its work: which table is leased, how a claimed row is performed, and how outcomes are written down.
-The worker does the rest, the same for every domain: claiming, keeping leases, running handlers where they can do no
-harm, settling in batches, stopping politely. A domain never meets the worker; it only fills in this form.
+A package describes its work type: which table is leased, how a claimed row is run, and how outcomes are recorded. The
+worker does the rest, the same for all of them: it claims, renews leases, runs handlers where they cannot delay the
+heartbeat, settles in batches, and drains at a shutdown. Packages do not import the worker.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from duly.db.pool import Pool
 from duly.db.rows import Connection
-from duly.executors.call import Call, Where
+from duly.executors.call import Call, Executor
 from duly.lease.operations import (
     Lease,
     LeaseTable,
@@ -28,36 +28,36 @@ from duly.lease.operations import (
     release,
     sweep,
 )
-from duly.outcomes import Failed, GiveUp, failure_of
+from duly.outcomes import Failed, GiveUp, failure_from_exception
 
-__all__ = ["Finished", "ReportFailure", "Stop", "StopSign", "Tuning", "Work"]
+__all__ = ["Finished", "ReportFailure", "Stop", "StopSignal", "Tuning", "Work"]
 
 ReportFailure: TypeAlias = Callable[[Lease, Failed | GiveUp], Callable[[], Any] | None]
 
 
 class Stop(StrEnum):
-    """Why a handler should stop."""
+    """The reason for which a handler is asked to stop."""
 
-    LOST = "lost"  # somebody else holds the row now, or may
-    CANCELLED = "cancelled"  # somebody asked
-    TIMEOUT = "timeout"  # it took too long
-    SHUTDOWN = "shutdown"  # the worker must go
+    LOST = "lost"  # another worker has claimed the row, or may have
+    CANCELLED = "cancelled"  # its cancellation was requested
+    TIMEOUT = "timeout"  # it exceeded its time limit
+    SHUTDOWN = "shutdown"  # the worker shuts down
 
 
 @dataclass(slots=True)
-class StopSign:
-    """What a running handler may look at: whether to stop, and why. A thread cannot be stopped from outside."""
+class StopSignal:
+    """Tells a running handler whether to stop, and why; a thread cannot be stopped from outside."""
 
-    why: Stop | None = None
+    reason: Stop | None = None
 
     @property
-    def is_up(self) -> bool:
-        """Should the handler stop?"""
-        return self.why is not None
+    def is_set(self) -> bool:
+        """Tell whether the handler should stop."""
+        return self.reason is not None
 
 
 class Finished(NamedTuple):
-    """A row we hold, and what came of it."""
+    """A lease and the outcome of its row."""
 
     lease: Lease
     outcome: object
@@ -65,84 +65,85 @@ class Finished(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuning:
-    """How much at once and how often, for one kind of work."""
+    """Limits and intervals of one work type."""
 
     lease_seconds: float = 60.0
     heartbeat_seconds: float | None = 15.0  # None: leases are never renewed
     poll_seconds: float = 1.0
     sweep_seconds: float = 5.0
-    slots: int = 50  # rows worked on at once; where lapsed rows are reclaimed, one more is kept for these
+    slots: int = 50  # rows that run at once; where expired rows are reclaimed, one more slot is kept for these
     batch: int = 1000  # rows in one statement
-    max_starts: int = 5  # where lapsed rows are reclaimed: then it is poison
+    max_starts: int = 5  # where expired rows are reclaimed: after so many starts a row is quarantined
 
 
 class Work(ABC):
-    """One kind of work: a lease table, how a row of it is performed, and how the outcome is recorded."""
+    """A work type: a lease table, how a row of it is run, and how its outcome is recorded."""
 
-    name: str  # what `--only`, logs and metrics call it
+    name: str  # its name in `--only`, logs and metrics
     table: LeaseTable
     tuning: Tuning
-    wakes: str | None = None  # what `duly.wake` calls the rows that are announced, if they are
-    is_alone: bool = True  # does the worker do nothing else?
-    places: frozenset[Where] = frozenset([Where.LOOP])  # in which handlers use the connections that are lent
+    notify_channel: str | None = None  # the channel of `duly.wake` that announces due rows, without the prefix `duly_`
+    has_unleased_work: bool = False  # is `run_unleased` to be called at intervals?
+    is_only_work: bool = True  # is it the only work type of the worker?
+    handler_executors: frozenset[Executor] = frozenset([Executor.LOOP])  # where handlers need database connections
 
     @property
-    def kinds(self) -> Sequence[str]:
-        """What the registry of workers says we can do; a domain that tells its rows apart says more."""
+    def registered_types(self) -> Sequence[str]:
+        """The types that the registry of workers lists for this work; jobs list the types of their handlers."""
         return [self.name]
 
     def describe(self, lease: Lease) -> str:
-        """A row in a word or two, for people."""
+        """Name a row, for people."""
         return f"{self.name} {lease.key}"
 
     async def prepare(self, connection: Connection) -> None:  # noqa: B027
-        """Before the first claim: write down what the database must know of us."""
+        """Write what the database must know of this worker, before the first claim."""
 
-    def lend(self, pool: Pool) -> None:  # noqa: B027
-        """Connections for handlers, on the loop they run on."""
+    def use_handler_pool(self, pool: Pool) -> None:  # noqa: B027
+        """Keep the pool from which handlers take connections, on the loop they run on."""
 
     async def close(self) -> None:  # noqa: B027
-        """When the worker ends, on the loop that handlers run on: let go of what was kept for them."""
+        """Close what handlers used, on the loop they ran on, when the worker ends."""
 
     @abstractmethod
-    def call(self, lease: Lease, sign: StopSign) -> Call:
-        """How this row is performed. Quick and without I/O; an exception here is the row's failure."""
+    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:
+        """Return the call that runs this row. Quick and without I/O; an exception here is a failure of the row."""
 
     def report_failure(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:  # noqa: ARG002
-        """Log a failed try, before it is recorded; returns a hook of the user's that is to be called, if there is one.
+        """Log a failed attempt before it is recorded; returns the user's hook that is to be called, if there is one.
 
-        Called wherever handlers run, once for a try. The hook may take its time, fail, and be async.
+        Called where handlers run, once per attempt. The hook may block, fail, or be async.
         """
         return None
 
     @abstractmethod
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
-        """Record outcomes, in the transaction that is open: all or nothing; returns the keys that were still ours.
+        """Record outcomes in the open transaction, all or nothing; returns the keys that were still ours.
 
-        An outcome is what the function of `call` returned, or one of `outcome.py` that the worker made of its end.
+        An outcome is what the function of `call` returned, or one of `outcomes.py` that the worker made of its end.
         """
 
-    def outcome_of_refusal(self, error: Exception) -> object:
-        """What to record of a row whose outcome the database refused with this error: by default that it failed."""
-        return failure_of(error)
+    def outcome_for_refusal(self, error: Exception) -> object:
+        """Return the outcome to record when the database refused the actual one: by default a failure."""
+        return failure_from_exception(error)
 
     async def claim(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
-        """Hold up to `most` due rows, or these of them."""
+        """Claim up to `limit` due rows, or those of them with these keys."""
         tuning = self.tuning
         return await claim(
             connection, self.table, worker_id, lease_seconds=tuning.lease_seconds, limit=limit, keys=keys
         )
 
-    async def find_due(self, connection: Connection, limit: int, besides: Sequence[Any] = ()) -> list[Any]:
-        """The keys of what `claim` would hold next, but for these; none where rows are not claimed by their keys."""
-        return await find_due(connection, self.table, besides=besides, limit=limit)
+    async def find_due(self, connection: Connection, limit: int, excluded_keys: Sequence[Any] = ()) -> list[Any]:
+        """Find the keys of what `claim` would claim next, except these; empty where rows cannot be claimed by key."""
+        return await find_due(connection, self.table, excluded_keys=excluded_keys, limit=limit)
 
     async def claim_expired(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
-        """Take over up to `most` rows of holders that are gone, or these of them."""
+        """Claim up to `limit` rows whose lease has expired, or those of them with these keys."""
         return await claim_expired(
             connection,
             self.table,
@@ -153,26 +154,28 @@ class Work(ABC):
             keys=keys,
         )
 
-    async def find_expired(self, connection: Connection, limit: int = 100, besides: Sequence[Any] = ()) -> list[Any]:
-        """The keys of what nobody holds any more, but for these."""
-        return await find_expired(connection, self.table, besides=besides, limit=limit)
+    async def find_expired(
+        self, connection: Connection, limit: int = 100, excluded_keys: Sequence[Any] = ()
+    ) -> list[Any]:
+        """Find the keys of rows whose lease has expired, except these."""
+        return await find_expired(connection, self.table, excluded_keys=excluded_keys, limit=limit)
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
-        """Bring back, or set aside, what nobody holds any more, or these of it; returns how many rows there were."""
+        """Return expired rows, or those with these keys, to the queue, or quarantine them; returns how many."""
         if self.table.expired == "returned":
             return len(await sweep(connection, self.table, keys=keys))
-        if not self.table.poisoned:
+        if not self.table.quarantine_state:
             return 0
         return len(await quarantine(connection, self.table, max_starts=self.tuning.max_starts, keys=keys))
 
-    async def tend(self, connection: Connection) -> int:  # noqa: ARG002
-        """Do some of what is due and needs no holder, in the transaction that is open; how many rows, 0 when none."""
+    async def run_unleased(self, connection: Connection) -> int:  # noqa: ARG002
+        """Do some of what is due and needs no lease, in the open transaction; returns how many rows, 0 for none."""
         return 0
 
-    async def tidy(self, connection: Connection) -> int:  # noqa: ARG002
-        """Remove some of what may leave; how many rows went, 0 when there is nothing more."""
+    async def purge(self, connection: Connection) -> int:  # noqa: ARG002
+        """Remove some rows that are past their retention; returns how many, 0 when none is left."""
         return 0
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
-        """Hand rows back unfinished and unblamed."""
+        """Release rows unfinished, without counting the start."""
         await release(connection, leases)

@@ -1,1 +1,1 @@
-"""The runtime. Today it holds the process tree of `duly up`; the worker's loops join it with the kernel."""
+"""The worker: claims rows of every work type, runs their handlers, renews their leases and settles their outcomes."""

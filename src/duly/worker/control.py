@@ -1,11 +1,11 @@
 """The control side of a worker: a thread with an event loop of its own, on which no handler ever runs.
 
-    running --- stop ---> draining --- all settled ------------------------------> gone
+    running --- stop ---> draining --- all settled -------------------------------> stopped
                              |
-                             +------- deadline, or a second signal ---> letting go ---> gone
+                             +------- deadline, or a second signal ---> releasing ---> stopped
 
-Draining takes nothing new, gives back what has not begun and waits for what has. Letting go stops what can be stopped,
-gives the rest back, and ends.
+Draining claims nothing new, releases rows that have not begun and waits for those that have. Releasing stops the
+handlers that can be stopped, releases the other rows, and ends.
 """
 
 import asyncio
@@ -20,31 +20,31 @@ import psycopg
 
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import DulyError, NotMigrated, Unavailable
-from duly.lease.heartbeat import SharedLine
+from duly.lease.heartbeat import SharedConnection
 from duly.lease.work import Work
 from duly.logging import get_log
+from duly.worker.cycle import WorkCycle
 from duly.worker.handlers import Handlers
-from duly.worker.lanes import Lanes
 from duly.worker.listener import listen
 from duly.worker.metrics import Metrics
 from duly.worker.outage import Outage
-from duly.worker.registry import Identity, note_seen, note_stopped, note_stopping, register
+from duly.worker.registry import WorkerIdentity, note_seen, note_stopped, note_stopping, register
 
 __all__ = ["Control"]
 
 SEEN_SECONDS = 10.0
 TICK_SECONDS = 0.5
 PROBE_SECONDS = 1.0
-STUCK_SECONDS = 10.0  # a control loop that did not tick for so long is not well
+STUCK_SECONDS = 10.0  # a control loop that did not tick for so long is not alive
 WEDGED_SECONDS = 60.0  # nor is a handlers' loop that did not turn for so long
-MAX_NAMED = 20  # rows that are named when the worker stops
-GOODBYE_SECONDS = 2.0  # each of the last steps may take so long, whatever state the database is in
+MAX_LISTED_ROWS = 20  # in the log, when the worker stops
+SHUTDOWN_STEP_SECONDS = 2.0  # limit for each of the last steps, whatever state the database is in
 
 log = get_log("duly.worker")
 
 
 class Control:
-    """Everything of a worker that talks to the database."""
+    """Everything of a worker that uses the database, except its handlers."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Control:
         stop_seconds: float,
         handlers: Handlers,
         metrics: Metrics,
-        on_last_breath: Callable[[], None] = lambda: None,
+        on_hard_exit: Callable[[], None] = lambda: None,
     ) -> None:
         self.works = works
-        self.on_last_breath = on_last_breath  # called, perhaps twice, when only seconds are left to us
+        self.on_hard_exit = on_hard_exit  # called, perhaps twice, when the process must end within seconds
         self.is_registered = False
         self.dsn = dsn
         self.direct_dsn = direct_dsn
@@ -71,132 +71,135 @@ class Control:
         self.handlers = handlers
         self.metrics = metrics
         slots = {work.name: work.tuning.slots for work in works}
-        self.identity = Identity(worker_id, [kind for work in works for kind in work.kinds], slots)
-        self.lanes: list[Lanes] = []
+        self.identity = WorkerIdentity(worker_id, [name for work in works for name in work.registered_types], slots)
+        self.cycles: list[WorkCycle] = []
         self.outage = Outage()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.stop = asyncio.Event()
-        self.hurry = asyncio.Event()
-        self.stops_asked = 0
+        self.stop_now = asyncio.Event()
+        self.stop_requests = 0
         self.ticked_at = time.monotonic()
 
     # From any thread --------------------------------------------------------------------------------------------------
 
-    def ask_to_stop(self) -> None:
-        """Stop politely; asked again, stop now."""
-        self.stops_asked += 1
+    def request_stop(self) -> None:
+        """Drain and stop; called again, stop now."""
+        self.stop_requests += 1
         if self.loop and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.pass_on_the_wish)
+            self.loop.call_soon_threadsafe(self.apply_stop_request)
 
-    def pass_on_the_wish(self) -> None:
-        """On our loop: the wish reaches whoever waits for it."""
-        if self.stops_asked:
+    def apply_stop_request(self) -> None:
+        """Set the events that tasks wait for, on the control loop."""
+        if self.stop_requests:
             self.stop.set()
-        if self.stops_asked > 1:
-            self.hurry.set()
+        if self.stop_requests > 1:
+            self.stop_now.set()
 
-    def alive(self) -> bool:
-        """Do both loops go round, ours and the handlers'? A handler may block its own for a minute."""
+    def is_alive(self) -> bool:
+        """Tell whether both loops turn, ours and the handlers'; a handler may block the latter for a minute."""
         return time.monotonic() - self.ticked_at < STUCK_SECONDS and self.handlers.is_turning(WEDGED_SECONDS)
 
-    def ready(self) -> bool:
-        """Can work be done: does the database answer, do handlers begin, and may we claim?"""
-        return self.obstacle() is None
+    def is_ready(self) -> bool:
+        """Tell whether work can be done: the database answers, handlers begin, and rows are claimed."""
+        return self.not_ready_reason() is None
 
-    def obstacle(self) -> str | None:
-        """Why no work can be done now; None when it can."""
-        if self.stops_asked:
+    def not_ready_reason(self) -> str | None:
+        """Explain why no work can be done now; None when it can."""
+        if self.stop_requests:
             return "the worker is stopping"
-        if not (self.is_registered and self.lanes):
+        if not (self.is_registered and self.cycles):
             return "the worker is starting"
-        if not self.alive():
-            return "the worker does not go round any more; restart it"
+        if not self.is_alive():
+            return "the worker is stuck: an event loop does not turn; restart it"
         if not self.handlers.is_turning():
-            return "a handler has blocked the event loop of the others; nothing is claimed meanwhile"
+            return "an `async def` handler blocks the event loop; nothing is claimed meanwhile"
         if reason := self.outage.reason():
             return reason
         now = time.monotonic()
-        for each in self.lanes:
-            if now - each.answered_at >= STUCK_SECONDS + 2 * max_rest_seconds(each.work):
-                why = self.outage.trouble.get(each.work.name)
-                return f"{each.work.name}: nothing can be claimed" + (f": {why}" if why else " yet")
+        for each in self.cycles:
+            if now - each.contact.answered_at >= STUCK_SECONDS + 2 * max_pause_seconds(each.work):
+                why = self.outage.last_errors.get(each.work.name)
+                return f"{each.work.name}: cannot claim rows" + (f": {why}" if why else " yet")
         return None
 
-    def about(self) -> Mapping[str, object]:
-        """What there is to say about this worker."""
+    def describe(self) -> Mapping[str, object]:
+        """Return the worker's fields in /healthz and /readyz."""
         return {
             "worker": self.identity.worker_id,
             "id": str(self.identity.id),
-            "kinds": {each.work.name: {"busy": each.working, "slots": each.work.tuning.slots} for each in self.lanes},
-            "stopping": self.stops_asked > 0,
+            "kinds": {
+                each.work.name: {"busy": each.held.slots.working, "slots": each.work.tuning.slots}
+                for each in self.cycles
+            },
+            "stopping": self.stop_requests > 0,
         }
 
     # On our loop ------------------------------------------------------------------------------------------------------
 
     async def run(self, *, once: bool = False) -> int:
-        """Work until asked to stop, or for one cycle; returns how many rows that one had."""
+        """Work until a stop is requested, or for one cycle; returns how many rows were claimed."""
         self.loop = asyncio.get_running_loop()
         self.handlers.attach(self.loop)
-        self.pass_on_the_wish()  # it may have come before we could hear it
+        self.apply_stop_request()  # it may have come before there was a loop
         async with self.registered() as pool:
-            line = SharedLine(partial(connect, self.dsn, name="duly keeper"))
-            self.lanes = [self.lanes_for(work, pool, line) for work in self.works]
-            tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self.cycle())] if once else self.endless_tasks(pool)
+            shared = SharedConnection(partial(connect, self.dsn, name="duly heartbeat"))
+            self.cycles = [self.create_cycle(work, pool, shared) for work in self.works]
+            tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self.run_once())] if once else self.start_tasks(pool)
             stopping: asyncio.Task[Any] = asyncio.create_task(self.stop.wait())
             try:
                 done, _ = await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
                 for task in done - {stopping}:
                     task.result()  # raises what ended it
                 if stopping in done:
-                    await asyncio.gather(self.drain(), within(GOODBYE_SECONDS, self.say_stopping(pool)))
+                    await asyncio.gather(self.drain(), run_within(SHUTDOWN_STEP_SECONDS, self.register_stopping(pool)))
             except BaseException:
-                await self.let_go()
+                await self.release_all()
                 raise
             finally:
-                self.on_last_breath()
+                self.on_hard_exit()
                 for task in (*tasks, stopping):
                     task.cancel()
-                await asyncio.wait([*tasks, stopping], timeout=GOODBYE_SECONDS)
-        return sum(each.claimed_rows for each in self.lanes)
+                await asyncio.wait([*tasks, stopping], timeout=SHUTDOWN_STEP_SECONDS)
+        return sum(each.held.claimed_rows for each in self.cycles)
 
-    def endless_tasks(self, pool: Pool) -> list[asyncio.Task[Any]]:
-        """What goes on until we stop; none of it ends by itself."""
-        hearers: dict[str, list[Callable[[], None]]] = {}
-        for each in self.lanes:
-            if each.work.wakes:
-                hearers.setdefault(f"duly_{each.work.wakes}", []).append(each.wake)  # as `duly.wake` says it
-        loops = [lanes.run() for lanes in self.lanes]
+    def start_tasks(self, pool: Pool) -> list[asyncio.Task[Any]]:
+        """Start the tasks that run until the worker stops; none of them ends by itself."""
+        callbacks: dict[str, list[Callable[[], None]]] = {}
+        for each in self.cycles:
+            if each.work.notify_channel:
+                callbacks.setdefault(f"duly_{each.work.notify_channel}", []).append(each.wake)
+        loops = [each.run() for each in self.cycles]
         return [
             asyncio.create_task(each)
-            for each in (*loops, self.tick(), self.probe(pool), self.be_seen(pool), self.hear(hearers))
+            for each in (*loops, self.tick(), self.probe(pool), self.update_registry(pool), self.listen(callbacks))
         ]
 
-    async def cycle(self) -> None:
-        """One cycle of each kind of work, one after another, as long as nobody stops us."""
+    async def run_once(self) -> None:
+        """Run one cycle of each work type, one after another, unless a stop is requested."""
         try:
-            for lanes in self.lanes:
+            for each in self.cycles:
                 if not self.stop.is_set():
-                    await lanes.run_once()
+                    await each.run_once()
         except psycopg.OperationalError as error:
             raise Unavailable(f"the database did not answer: {error}") from None
 
     async def tick(self) -> None:
-        """Show that this loop goes round."""
+        """Record that this loop turns, and update the gauges."""
         beats = 0
         while True:
             self.ticked_at = time.monotonic()
-            self.outage.look()
-            self.handlers.ask_for_a_turn()
-            for each in self.lanes:
-                self.metrics.set_busy(each.work.name, each.working)
-            self.metrics.set_children(len(self.handlers.children.alive))
-            if beats < (now := sum(each.heartbeat.beats for each in self.lanes)):
+            self.outage.check()
+            self.handlers.request_turn()
+            for each in self.cycles:
+                self.metrics.set_busy(each.work.name, each.held.slots.working)
+            self.metrics.set_processes(len(self.handlers.processes.alive))
+            if beats < (now := sum(each.heartbeat.beats for each in self.cycles)):
                 beats = now
                 self.metrics.beat()
             await asyncio.sleep(TICK_SECONDS)
 
     async def probe(self, pool: Pool) -> None:
-        """See to it that the database is asked something every second, so that its silence means something."""
+        """Send a statement at least every second, so that silence means that the database is unavailable."""
         while True:
             await asyncio.sleep(PROBE_SECONDS)
             if self.outage.silent_seconds() < PROBE_SECONDS:
@@ -209,94 +212,95 @@ class Control:
             else:
                 self.outage.note_answer()
 
-    async def be_seen(self, pool: Pool) -> None:
-        """Keep our row in the registry fresh."""
+    async def update_registry(self, pool: Pool) -> None:
+        """Update our row in the registry at intervals."""
         while True:
             await asyncio.sleep(SEEN_SECONDS)
-            with suppress(psycopg.Error, DulyError, OSError):  # the lanes say so already, and louder
+            with suppress(psycopg.Error, DulyError, OSError):  # the cycles log it
                 async with pool.transaction() as connection:
                     await note_seen(connection, self.identity)
 
-    async def hear(self, hearers: Mapping[str, Sequence[Callable[[], None]]]) -> None:
-        """Be woken when somebody can wake us; where nobody can, go on without."""
-        await listen(self.direct_dsn, hearers, self.outage)
+    async def listen(self, callbacks: Mapping[str, Sequence[Callable[[], None]]]) -> None:
+        """Listen for notifications; where there are none, wait for ever."""
+        await listen(self.direct_dsn, callbacks, self.outage)
         await asyncio.Event().wait()
 
-    def lanes_for(self, work: Work, pool: Pool, line: SharedLine) -> Lanes:
-        """The lanes of one kind of work; all keepers share a connection."""
-        return Lanes(work, self.identity.worker_id, pool, line, self.handlers, self.metrics, self.outage)
+    def create_cycle(self, work: Work, pool: Pool, shared: SharedConnection) -> WorkCycle:
+        """Create the cycle of one work type; all heartbeats share a connection."""
+        return WorkCycle(work, self.identity.worker_id, pool, shared, self.handlers, self.metrics, self.outage)
 
     @asynccontextmanager
     async def registered(self) -> AsyncGenerator[Pool, None]:
-        """A pool, and our row in the registry from the beginning to the end."""
+        """Open the pool and keep our row in the registry; raises Unavailable or NotMigrated."""
         async with await connect(self.dsn):
-            pass  # a wrong address is said at once; later the pool has more patience
+            pass  # fails at once for a wrong address; the pool would retry
         async with open_pool(self.dsn, size=self.pool_size, role=self.role, name="duly worker", check=False) as pool:
             try:
                 async with pool.transaction() as connection:
-                    for work in self.works:  # they say best what is missing
+                    for work in self.works:  # their errors name what is missing
                         await work.prepare(connection)
                     await register(connection, self.identity)
             except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-                raise NotMigrated("this database lacks duly's tables; make them with: duly migrate") from None
+                raise NotMigrated("this database lacks duly's tables; create them with: duly migrate") from None
             except psycopg.OperationalError as error:
                 raise Unavailable(f"the database did not answer: {error}") from None
-            log.info("worker started", worker=self.identity.worker_id, kinds=[work.name for work in self.works])
+            log.info("worker.started", worker=self.identity.worker_id, kinds=[work.name for work in self.works])
             self.is_registered = True
             try:
                 yield pool
             finally:
-                await within(GOODBYE_SECONDS, self.say_goodbye(pool))
-                log.info("worker stopped", worker=self.identity.worker_id)
+                await run_within(SHUTDOWN_STEP_SECONDS, self.register_stopped(pool))
+                log.info("worker.stopped", worker=self.identity.worker_id)
 
-    async def say_stopping(self, pool: Pool) -> None:
-        """Note in the registry that we take nothing new any more."""
+    async def register_stopping(self, pool: Pool) -> None:
+        """Note in the registry that we claim nothing new."""
         async with pool.transaction() as connection:
             await note_stopping(connection, self.identity)
 
-    async def say_goodbye(self, pool: Pool) -> None:
-        """Note in the registry that we went in peace."""
+    async def register_stopped(self, pool: Pool) -> None:
+        """Note in the registry that we have stopped."""
         async with pool.transaction() as connection:
             await note_stopped(connection, self.identity)
 
-    # Going ------------------------------------------------------------------------------------------------------------
+    # Stopping ---------------------------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Take nothing new and wait for what has begun; when that takes too long, let go."""
-        for each in self.lanes:
+        """Claim nothing new and wait for what has begun; when that takes too long, release it."""
+        for each in self.cycles:
             each.stop_claiming()
         self.log_stopping()
-        if await self.all_idle(self.stop_seconds, unless=self.hurry):
+        if await self.wait_idle(self.stop_seconds, interrupt=self.stop_now):
             return
-        self.on_last_breath()
-        for each in self.lanes:
+        self.on_hard_exit()
+        for each in self.cycles:
             each.stop_running()
-        if not await self.all_idle(GOODBYE_SECONDS):
-            await self.let_go()
+        if not await self.wait_idle(SHUTDOWN_STEP_SECONDS):
+            await self.release_all()
 
     def log_stopping(self) -> None:
-        """Say what is waited for, until when, and how to end it at once."""
-        rows = [(each.work, running) for each in self.lanes for running in each.running]
+        """Log which rows are waited for, until when, and how to stop at once."""
+        rows = [(each.work, running) for each in self.cycles for running in each.held]
         if not rows:
-            log.info("stopping", rows=0)
+            log.info("worker.stopping", rows=0)
             return
         until = datetime.now(UTC) + timedelta(seconds=self.stop_seconds)
-        log.warning(  # `duly up` shows no less, and a person waits
-            "stopping: what runs may finish until then; a second Ctrl-C or SIGTERM ends it now",
+        log.warning(  # `duly up` shows warnings only, and a person waits
+            "worker.stopping",
+            hint="running handlers may finish until then; a second Ctrl-C or SIGTERM stops them now",
             rows=len(rows),
             until=until.isoformat(timespec="seconds"),
             seconds=self.stop_seconds,
-            waiting_for=[work.describe(running.lease) for work, running in rows[:MAX_NAMED]],
+            waiting_for=[work.describe(running.lease) for work, running in rows[:MAX_LISTED_ROWS]],
         )
 
-    async def let_go(self) -> None:
-        """Give back whatever is still in our hands, all kinds at once."""
-        await asyncio.gather(*(within(GOODBYE_SECONDS, each.let_go()) for each in self.lanes))
+    async def release_all(self) -> None:
+        """Release everything that we still hold, all work types at once."""
+        await asyncio.gather(*(run_within(SHUTDOWN_STEP_SECONDS, each.release_all()) for each in self.cycles))
 
-    async def all_idle(self, seconds: float, unless: asyncio.Event | None = None) -> bool:
-        """Wait until nothing is in our hands; False when it takes longer, or `unless` happens first."""
+    async def wait_idle(self, seconds: float, interrupt: asyncio.Event | None = None) -> bool:
+        """Wait until we hold nothing; False when that takes longer, or `interrupt` is set first."""
         idle = asyncio.create_task(self.until_idle())
-        other = asyncio.create_task((unless or asyncio.Event()).wait())
+        other = asyncio.create_task((interrupt or asyncio.Event()).wait())
         await asyncio.wait([idle, other], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         other.cancel()
         if not idle.done():
@@ -305,22 +309,22 @@ class Control:
         return True
 
     async def until_idle(self) -> None:
-        """Wait until no lane holds anything, all at one moment."""
-        while not all(each.idle.is_set() for each in self.lanes):
-            for each in self.lanes:
-                await each.idle.wait()
+        """Wait until no cycle holds anything, all at the same moment."""
+        while not all(each.held.idle.is_set() for each in self.cycles):
+            for each in self.cycles:
+                await each.held.idle.wait()
 
 
-def max_rest_seconds(work: Work) -> float:
-    """How long a lane of this work may be silent although all is well."""
+def max_pause_seconds(work: Work) -> float:
+    """Return how long a healthy work type may send no statement."""
     return max(work.tuning.poll_seconds, work.tuning.sweep_seconds)
 
 
-async def within(seconds: float, step: Coroutine[object, object, None]) -> None:
-    """A last step, which may fail and may not take long: a driver that gives up politely is left behind."""
+async def run_within(seconds: float, step: Coroutine[object, object, None]) -> None:
+    """Run a step of the shutdown; a failure is logged, and a step that takes too long is cancelled and left behind."""
     task = asyncio.create_task(step)
     await asyncio.wait([task], timeout=seconds)
     if not task.done():
         task.cancel()
     elif error := task.exception():
-        log.warning("could not say goodbye properly", error=str(error))
+        log.warning("worker.shutdown_step_failed", error=str(error))

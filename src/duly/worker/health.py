@@ -1,8 +1,8 @@
-"""A worker's small window: /healthz, /readyz and /metrics over HTTP.
+"""Serves /healthz, /readyz and /metrics of a worker over HTTP.
 
-It has a thread of its own and needs no event loop, so it answers while both loops of the worker are blocked; that is
-when somebody wants to know. Everything is bounded: sixteen connections, of which the oldest makes room for one more,
-five seconds for each, one request per connection, wsgiref's limits on lines and headers.
+The server has threads of its own and needs no event loop, so it answers while both loops of the worker are blocked,
+which is when it matters. Everything is bounded: sixteen connections, of which the oldest is closed for a new one, five
+seconds for each, one request per connection, wsgiref's limits on lines and headers.
 """
 
 import io
@@ -23,53 +23,54 @@ from duly.errors import PortTaken
 from duly.logging import get_log
 from duly.worker.metrics import Metrics
 
-__all__ = ["Health", "open_port"]
+__all__ = ["Health", "serve_health"]
 
 MAX_CONNECTIONS = 16
 CONNECTION_SECONDS = 5.0
-LOOK_SECONDS = 0.2  # how often the server looks for late connections, and whether it should stop
-ROOM_SECONDS = 0.2  # how long a newcomer waits for a connection that was ended in its favour
-GOODBYE_SECONDS = 0.3
+POLL_SECONDS = 0.2  # how often the server checks for late connections, and whether it should stop
+SLOT_SECONDS = 0.2  # how long a new connection waits for the slot of a closed one
+CLOSE_SECONDS = 0.3
 JSON = "application/json"
+CHECK_FAILED = b'{"status":"failing","reason":"the health check itself failed; see the worker log"}\n'
 
 log = get_log("duly.worker.health")
 
 
 class Health(Protocol):
-    """What can be asked about a worker, from any thread and without waiting."""
+    """The state of a worker, readable from any thread and without waiting."""
 
-    def alive(self) -> bool:
-        """Does it go round? If not, only a restart helps."""
+    def is_alive(self) -> bool:
+        """Tell whether its loops turn; if not, only a restart helps."""
         ...
 
-    def ready(self) -> bool:
-        """Can it do work now?"""
+    def is_ready(self) -> bool:
+        """Tell whether it can do work now."""
         ...
 
-    def obstacle(self) -> str | None:
-        """Why it cannot; None when it can."""
+    def not_ready_reason(self) -> str | None:
+        """Explain why it cannot; None when it can."""
         ...
 
-    def about(self) -> Mapping[str, object]:
-        """What else there is to say."""
+    def describe(self) -> Mapping[str, object]:
+        """Return further fields for the response."""
         ...
 
 
-Answer = tuple[HTTPStatus, str, bytes]
-Page = Callable[[], Answer]
+Response = tuple[HTTPStatus, str, bytes]
+Endpoint = Callable[[], Response]
 
 
 @contextmanager
-def open_port(host: str, port: int, health: Health, metrics: Metrics) -> Generator[str, None, None]:
-    """Answer at this address, which is given, while the body runs; port 0 takes any free one."""
-    pages: dict[str, Page] = {
-        "/healthz": lambda: state_of(health, health.alive),
-        "/readyz": lambda: state_of(health, health.ready),
+def serve_health(host: str, port: int, health: Health, metrics: Metrics) -> Generator[str, None, None]:
+    """Serve the health endpoints while the body runs; yields their address. Port 0 means any free port."""
+    endpoints: dict[str, Endpoint] = {
+        "/healthz": lambda: health_response(health, health.is_alive),
+        "/readyz": lambda: health_response(health, health.is_ready),
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, metrics.render()),
     }
     server = open_server(host, port)
-    server.set_app(application(pages))
-    thread = threading.Thread(target=server.serve_forever, args=(LOOK_SECONDS,), name="duly-port", daemon=True)
+    server.set_app(application(endpoints))
+    thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), name="duly-port", daemon=True)
     thread.start()
     try:
         yield server.address
@@ -77,11 +78,11 @@ def open_port(host: str, port: int, health: Health, metrics: Metrics) -> Generat
         server.shutdown()
         thread.join()
         server.server_close()
-        server.say_goodbye()
+        server.close_connections()
 
 
 def open_server(host: str, port: int) -> "Server":
-    """A listening server, or PortTaken."""
+    """Open a listening server; raises PortTaken."""
     try:
         return Server(host, port)
     except OSError as error:
@@ -91,75 +92,75 @@ def open_server(host: str, port: int) -> "Server":
         ) from None
 
 
-def state_of(health: Health, is_well: Callable[[], bool]) -> Answer:
-    """Well or not, with what else there is to say."""
-    ours: dict[str, object] = {"status": "ok"}
+def health_response(health: Health, check: Callable[[], bool]) -> Response:
+    """Return whether a check passes, with a description of the worker."""
+    status: dict[str, object] = {"status": "ok"}
     code = HTTPStatus.OK
-    if not is_well():
+    if not check():
         code = HTTPStatus.SERVICE_UNAVAILABLE
-        ours["status"] = "failing"
-        if reason := health.obstacle():
-            ours["reason"] = reason
-    said = ours | dict(health.about()) | ours  # ours come first, and nobody else's
-    return code, JSON, orjson.dumps(said, default=repr) + b"\n"
+        status["status"] = "failing"
+        if reason := health.not_ready_reason():
+            status["reason"] = reason
+    body = status | dict(health.describe()) | status  # first in the order, and not overwritten
+    return code, JSON, orjson.dumps(body, default=repr) + b"\n"
 
 
-def answer_of(page: Page) -> Answer:
-    """What the page says; one that fails, says so, for a check that cannot be made has not been passed."""
+def call_endpoint(endpoint: Endpoint) -> Response:
+    """Return the response of an endpoint; a check that raises has not passed."""
     try:
-        return page()
+        return endpoint()
     except Exception:
-        log.exception("a page of the worker's port failed")
-        return HTTPStatus.SERVICE_UNAVAILABLE, JSON, b'{"status":"failing","reason":"the check itself failed"}\n'
+        log.exception("health.check_failed")
+        return HTTPStatus.SERVICE_UNAVAILABLE, JSON, CHECK_FAILED
 
 
-def application(pages: Mapping[str, Page]) -> Callable[..., Iterable[bytes]]:
-    """These pages as a WSGI application, for GET alone."""
+def application(endpoints: Mapping[str, Endpoint]) -> Callable[..., Iterable[bytes]]:
+    """Return a WSGI application that answers GET requests to these endpoints."""
 
-    def answer(environ: Mapping[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
-        page = pages.get(environ["PATH_INFO"])
-        if page is None:
-            code, kind, body = HTTPStatus.NOT_FOUND, "text/plain", b"there is /healthz, /readyz and /metrics\n"
+    def respond(environ: Mapping[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+        endpoint = endpoints.get(environ["PATH_INFO"])
+        if endpoint is None:
+            code, media_type, body = HTTPStatus.NOT_FOUND, "text/plain", b"endpoints: /healthz, /readyz, /metrics\n"
         elif environ["REQUEST_METHOD"] != "GET":
-            code, kind, body = HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b""
+            code, media_type, body = HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b""
         else:
-            code, kind, body = answer_of(page)
+            code, media_type, body = call_endpoint(endpoint)
         allowed = [("Allow", "GET")] if code is HTTPStatus.METHOD_NOT_ALLOWED else []
-        headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("Server", "duly"), *allowed]
+        headers = [("Content-Type", media_type), ("Content-Length", str(len(body))), ("Server", "duly"), *allowed]
         start_response(f"{code.value} {code.phrase}", headers)
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
-    return answer
+    return respond
 
 
-class Handler(WSGIRequestHandler):
-    """One connection, one request, not a word on stderr."""
+class RequestHandler(WSGIRequestHandler):
+    """Handles one request per connection and writes nothing to stderr."""
 
-    timeout = CONNECTION_SECONDS  # of each read and write; the server sees to all of them together
+    timeout = CONNECTION_SECONDS  # of each read and write; the server limits all of them together
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class has this name)
-        """Say nothing."""
+        """Log nothing."""
 
     def get_stderr(self) -> io.StringIO:
-        """Where wsgiref would complain."""
+        """Discard what wsgiref writes to stderr."""
         return io.StringIO()
 
 
 class Server(WSGIServer):
-    """Every connection in a thread of its own, and not too many of them."""
+    """Handles each connection in a thread of its own, up to a limit."""
 
     allow_reuse_port = False
     request_queue_size = 64
 
     def __init__(self, host: str, port: int) -> None:
         self.address_family = AF_INET6 if ":" in host else AF_INET
-        self.room = threading.BoundedSemaphore(MAX_CONNECTIONS)
-        self.guard = threading.Lock()
-        self.connections: dict[socket, tuple[float, threading.Thread]] = {}  # when it is late; the oldest first
-        super().__init__((host, port), Handler)
+        self.slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.lock = threading.Lock()
+        self.connections: dict[socket, tuple[float, threading.Thread]] = {}  # deadline, thread; oldest first
+        super().__init__((host, port), RequestHandler)
 
     def server_bind(self) -> None:
-        """Bind without asking the name service who we are, as the base class would."""
+        """Bind without the reverse DNS lookup of the base class."""
         socketserver.TCPServer.server_bind(self)
         host, self.server_port = self.server_address[:2]
         self.server_name = str(host)
@@ -167,64 +168,66 @@ class Server(WSGIServer):
 
     @property
     def address(self) -> str:
-        """The address a person can open."""
+        """The URL of the server."""
         host, port = self.server_address[:2]
         return f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; when there are too many, the oldest connection ends, for it is the slowest."""
-        if not self.room.acquire(blocking=False):
-            self.hang_up(limit=1)
-            if not self.room.acquire(timeout=ROOM_SECONDS):
+        """Handle a connection in a thread; above the limit the oldest one is closed, because it is the slowest."""
+        if not self.slots.acquire(blocking=False):
+            self.close_oldest(limit=1)
+            if not self.slots.acquire(timeout=SLOT_SECONDS):
                 self.shutdown_request(request)
                 return
-        thread = threading.Thread(target=self.answer, args=(request, client_address), name="duly-port", daemon=True)
-        with self.guard:
+        thread = threading.Thread(
+            target=self.handle_connection, args=(request, client_address), name="duly-port", daemon=True
+        )
+        with self.lock:
             self.connections[request] = (time.monotonic() + CONNECTION_SECONDS, thread)
         try:
             thread.start()
-        except RuntimeError:  # no more threads to be had
-            self.forget(request)
+        except RuntimeError:  # the system has no more threads
+            self.remove(request)
             raise
 
-    def answer(self, request: socket, client_address: Any) -> None:
-        """In its own thread: read one request, answer it, close."""
+    def handle_connection(self, request: socket, client_address: Any) -> None:
+        """Read one request, answer it and close, in the connection's own thread."""
         try:
             self.finish_request(request, client_address)
-        except Exception:  # the client went away or said nonsense, or we hung up on it
+        except Exception:  # the client went away or sent garbage, or we closed the connection
             self.handle_error(request, client_address)
         finally:
-            self.forget(request)
+            self.remove(request)
             self.shutdown_request(request)
 
-    def forget(self, request: socket) -> None:
-        """Make room for another connection."""
-        with self.guard:
+    def remove(self, request: socket) -> None:
+        """Free the slot of a connection."""
+        with self.lock:
             del self.connections[request]
-        self.room.release()
+        self.slots.release()
 
     def service_actions(self) -> None:
-        """Now and then: end the connections that are late, however busily they send."""
+        """Close connections past their deadline, even if they still send; called every POLL_SECONDS."""
         now = time.monotonic()
-        with self.guard:
-            late = sum(late_at <= now for late_at, _ in self.connections.values())
-        self.hang_up(late)
+        with self.lock:
+            late = sum(deadline <= now for deadline, _ in self.connections.values())
+        self.close_oldest(late)
 
-    def hang_up(self, limit: int) -> None:
-        """End the oldest connections: whoever reads or writes there stops at once."""
-        with self.guard:
+    def close_oldest(self, limit: int) -> None:
+        """Shut the oldest connections down: their threads stop reading and writing at once."""
+        with self.lock:
             for request in list(self.connections)[:limit]:
                 with suppress(OSError):
                     request.shutdown(SHUT_RDWR)
 
-    def say_goodbye(self) -> None:
-        """End all connections and wait for their threads, as long as is decent."""
+    def close_connections(self) -> None:
+        """Close all connections and wait a moment for their threads."""
         threads = [thread for _, thread in self.connections.values()]
-        self.hang_up(limit=MAX_CONNECTIONS)
-        until = time.monotonic() + GOODBYE_SECONDS
+        self.close_oldest(limit=MAX_CONNECTIONS)
+        until = time.monotonic() + CLOSE_SECONDS
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 (as the base class has it)
-        """A connection that could not be answered."""
-        log.debug("a connection failed", exc_info=True)
+        """Log a connection that could not be answered."""
+        log.debug("health.connection_failed", exc_info=True)

@@ -1,73 +1,75 @@
-"""Whether the database answers: one line in the log when it stops, one when it is back, however many notice.
+"""Tracks whether the database answers, and logs once when it stops answering and once when it is back.
 
-A lost connection alone is nothing worth a line: another is opened, and the work goes on. The database is lost when
-nothing at all was answered for some seconds; somebody asks at least once a second.
+A lost connection alone is not logged: another one is opened and the work goes on. The database counts as unavailable
+when no statement at all was answered for some seconds; one is sent at least every second.
 """
 
+import math
 import time
 
 from duly.db.pool import READ_ONLY
-from duly.lease.bisect import is_the_databases_fault
+from duly.lease.bisect import is_server_error
 from duly.logging import get_log, masked
+from duly.worker.metrics import Metrics
 
-__all__ = ["LOST_SECONDS", "Outage", "reason_of"]
+__all__ = ["LOST_SECONDS", "DatabaseContact", "Outage", "format_reason"]
 
-LOST_SECONDS = 3.5  # without any answer
-NO_CONNECTION = ("08", "53", "57P")  # classes of SQLSTATE: cut off, no room, shutting down or starting up
-NO_REASON = "no connection to the database within"  # a pool does not say why; others who tried may
-REPEAT_SECONDS = 60.0  # how often the same trouble of one kind of work is logged again
+LOST_SECONDS = 3.5  # without any answer, until the database counts as unavailable
+NO_CONNECTION = ("08", "53", "57P")  # classes of SQLSTATE: connection lost, no resources, shutting down
+NO_REASON = "no connection to the database within"  # a pool's error, which does not give the cause
+REPEAT_SECONDS = 60.0  # how often the same error of one work type is logged again
 
 log = get_log("duly.worker")
 
 
 class Outage:
-    """What a worker knows of its database; used on the control loop, and read from any thread."""
+    """The state of the database as the worker sees it; written on the control loop, read from any thread."""
 
     def __init__(self) -> None:
         self.answered_at = time.monotonic()
-        self.lost_at: float | None = None  # when it answered last, while it is lost
+        self.lost_at: float | None = None  # when it answered last, while it is unavailable
         self.last_reason: str | None = None
-        self.trouble: dict[str, str] = {}  # what each kind of work met last
-        self.logged: dict[str, tuple[str, float]] = {}  # the last trouble of each kind of work, and when
+        self.last_errors: dict[str, str] = {}  # by work type
+        self.logged: dict[str, tuple[str, float]] = {}  # the last logged error of each work type, and when
 
     def note_answer(self) -> None:
-        """The database answered."""
+        """Note that the database answered."""
         now = time.monotonic()
         if self.lost_at is not None:
-            log.info("the database is back", away_seconds=round(now - self.lost_at, 1))
+            log.info("database.available", outage_seconds=round(now - self.lost_at, 1))
             self.lost_at = None
         self.answered_at, self.last_reason = now, None
 
-    def note_failure(self, kind: str, error: Exception) -> None:
-        """Something went wrong: when it is the connection, that is the reason if nothing else is answered either."""
-        if not is_the_databases_fault(error):
-            log.error("a loop failed and is tried again", kind=kind, exc_info=error)
+    def note_failure(self, work_type: str, error: Exception) -> None:
+        """Log a failed step; a connection error becomes the reason if nothing else is answered either."""
+        if not is_server_error(error):
+            log.error("worker.step_failed", kind=work_type, exc_info=error)
             return
-        reason = reason_of(error)
-        self.trouble[kind] = reason
+        reason = format_reason(error)
+        self.last_errors[work_type] = reason
         state = getattr(error, "sqlstate", None)
         if (state is None or state.startswith(NO_CONNECTION)) and reason != READ_ONLY:
             if self.last_reason is None or not reason.startswith(NO_REASON):
                 self.last_reason = reason
-            log.debug("no answer from the database", kind=kind, error=reason)
+            log.debug("database.no_answer", kind=work_type, error=reason)
             return
-        logged, at = self.logged.get(kind, ("", 0.0))
+        logged, at = self.logged.get(work_type, ("", 0.0))
         if reason != logged or time.monotonic() - at > REPEAT_SECONDS:
-            self.logged[kind] = reason, time.monotonic()
-            log.warning("the database refuses", kind=kind, error=reason)
+            self.logged[work_type] = reason, time.monotonic()
+            log.warning("database.refused", kind=work_type, error=reason)
 
-    def look(self) -> None:
-        """Now and then: was nothing answered for too long?"""
+    def check(self) -> None:
+        """Log that the database is unavailable once nothing was answered for too long; called at intervals."""
         if self.lost_at is None and self.silent_seconds() > LOST_SECONDS:
             self.lost_at = self.answered_at
-            log.warning("the database does not answer; trying until it is back", error=self.reason())
+            log.warning("database.unavailable", consequence="retrying until it answers", error=self.reason())
 
     def silent_seconds(self) -> float:
-        """For how long nothing was answered."""
+        """Return for how long nothing was answered."""
         return time.monotonic() - self.answered_at
 
     def reason(self) -> str | None:
-        """Why nothing can be done; None while the database answers."""
+        """Explain why the database counts as unavailable; None while it answers."""
         silent = self.silent_seconds()
         if silent <= LOST_SECONDS:
             return None
@@ -76,6 +78,26 @@ class Outage:
         )
 
 
-def reason_of(error: BaseException) -> str:
-    """What an error says, in one line and without secrets."""
+class DatabaseContact:
+    """Notes for one work type whether the database answers its statements."""
+
+    def __init__(self, work_type: str, metrics: Metrics, outage: Outage) -> None:
+        self.work_type = work_type
+        self.metrics = metrics
+        self.outage = outage
+        self.answered_at = -math.inf  # when the database last answered this work type, by our monotonic clock
+
+    def note_answer(self) -> None:
+        """Note that the database answered."""
+        self.answered_at = time.monotonic()
+        self.outage.note_answer()
+
+    def note_failure(self, error: Exception) -> None:
+        """Count and log a step that failed and will be tried again."""
+        self.metrics.database_error(self.work_type)
+        self.outage.note_failure(self.work_type, error)
+
+
+def format_reason(error: BaseException) -> str:
+    """Format an error in one line and without secrets."""
     return masked(" ".join(str(error).split()))[:500] or type(error).__name__

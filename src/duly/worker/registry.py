@@ -1,4 +1,4 @@
-"""A worker's own row in `duly.workers`: who it is, what it works on, when it was last seen, whether it said goodbye."""
+"""A worker's row in `duly.workers`: its name, host, types and slots, and when it was last seen or stopped."""
 
 import os
 import socket
@@ -12,27 +12,27 @@ from psycopg.types.json import Jsonb
 
 import duly
 from duly.db.queries import load_queries
-from duly.db.rows import change
+from duly.db.rows import execute
 from duly.lease.owner import new_id
 
-__all__ = ["Identity", "note_seen", "note_stopped", "note_stopping", "register"]
+__all__ = ["WorkerIdentity", "note_seen", "note_stopped", "note_stopping", "register"]
 
 SQL = load_queries(__file__, "registry.sql")
 
 
 @dataclass(frozen=True)
-class Identity:
-    """One worker process; its name may be another's too, its id never is."""
+class WorkerIdentity:
+    """One worker process; several may share a `worker_id`, but not an `id`."""
 
     worker_id: str
-    kinds: Sequence[str]
-    slots: Mapping[str, int]  # of each kind of work
+    types: Sequence[str]
+    slots: Mapping[str, int]  # by work type
     id: UUID = field(default_factory=new_id)
 
 
-async def register(connection: AsyncConnection[Any], identity: Identity) -> None:
-    """Say that we are there."""
-    await change(
+async def register(connection: AsyncConnection[Any], identity: WorkerIdentity) -> None:
+    """Insert the row of a worker that starts."""
+    await execute(
         connection,
         SQL.register,
         id=identity.id,
@@ -40,21 +40,21 @@ async def register(connection: AsyncConnection[Any], identity: Identity) -> None
         host=socket.gethostname(),
         pid=os.getpid(),
         version=duly.__version__,
-        kinds=list(identity.kinds),
+        kinds=list(identity.types),
         slots=Jsonb(dict(identity.slots)),
     )
 
 
-async def note_seen(connection: AsyncConnection[Any], identity: Identity) -> None:
-    """Say that we still are."""
-    await change(connection, SQL.note_seen, id=identity.id)
+async def note_seen(connection: AsyncConnection[Any], identity: WorkerIdentity) -> None:
+    """Note that the worker is alive."""
+    await execute(connection, SQL.note_seen, id=identity.id)
 
 
-async def note_stopping(connection: AsyncConnection[Any], identity: Identity) -> None:
-    """Say that we take nothing new any more."""
-    await change(connection, SQL.note_stopping, id=identity.id)
+async def note_stopping(connection: AsyncConnection[Any], identity: WorkerIdentity) -> None:
+    """Note that the worker claims nothing new."""
+    await execute(connection, SQL.note_stopping, id=identity.id)
 
 
-async def note_stopped(connection: AsyncConnection[Any], identity: Identity) -> None:
-    """Say goodbye."""
-    await change(connection, SQL.note_stopped, id=identity.id)
+async def note_stopped(connection: AsyncConnection[Any], identity: WorkerIdentity) -> None:
+    """Note that the worker has stopped."""
+    await execute(connection, SQL.note_stopped, id=identity.id)

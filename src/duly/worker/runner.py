@@ -6,8 +6,8 @@
     thread pool for plain functions
     child processes for isolated ones
 
-So neither a blocked nor a busy handler makes a lease late. Only code that holds the interpreter's lock for longer than
-a lease can do that, and it belongs into a child: `isolate=True`.
+So neither a blocked nor a busy handler delays a heartbeat. Only code that holds the GIL for longer than a lease does,
+and it belongs in a child process: `isolate=True`.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from types import FrameType
 import uvloop
 
 from duly.db.pool import open_pool
-from duly.executors.process_pool import Children
+from duly.executors.process_pool import ProcessPool
 from duly.lease.work import Work
 from duly.logging import get_log
 from duly.settings import Settings
-from duly.worker.connections import share_out
+from duly.worker.connections import share_connections
 from duly.worker.control import Control
 from duly.worker.handlers import Handlers
 from duly.worker.metrics import Metrics
@@ -36,13 +36,13 @@ from duly.worker.metrics import Metrics
 __all__ = ["Worker", "run_worker"]
 
 log = get_log("duly.worker")
-LAST_SECONDS = 7.0  # to give back what we hold and say goodbye, once nothing more is waited for
-COLLECT_AFTER = 10_000  # new objects, before the collector looks for circles among them
-HEARING_SECONDS = 2.0  # how long the handlers' loop has to hear that control has ended
+HARD_EXIT_SECONDS = 7.0  # to release what we hold and to close, once draining is over
+GC_THRESHOLD = 10_000  # new objects before the garbage collector runs
+RESULT_SECONDS = 2.0  # how long the handlers' loop may take to notice that control has ended
 
 
 class Worker:
-    """One worker over some kinds of work; lives on the loop it is made on."""
+    """One worker over some work types; lives on the loop it is created on."""
 
     def __init__(
         self,
@@ -52,18 +52,18 @@ class Worker:
         dsn: str,
         direct_dsn: str | None = None,
         role: str | None = None,
-        is_the_process: bool = False,
+        owns_process: bool = False,
     ) -> None:
         self.works = works
         self.dsn = dsn
         self.role = role
         self.pool_size = settings.pool_size
-        self.is_the_process = is_the_process
-        self.was_heard = threading.Event()
-        self.last_breath: threading.Timer | None = None
+        self.owns_process = owns_process
+        self.is_result_received = threading.Event()
+        self.hard_exit_timer: threading.Timer | None = None
         self.metrics = Metrics()
         self.handlers = Handlers(
-            threads=1 + sum(work.tuning.slots + 1 for work in works), children=Children(settings.worker_children)
+            threads=1 + sum(work.tuning.slots + 1 for work in works), processes=ProcessPool(settings.worker_children)
         )
         self.control = Control(
             works,
@@ -75,12 +75,12 @@ class Worker:
             stop_seconds=settings.stop_seconds,
             handlers=self.handlers,
             metrics=self.metrics,
-            on_last_breath=self.limit_the_last_breath if is_the_process else lambda: None,
+            on_hard_exit=self.arm_hard_exit if owns_process else lambda: None,
         )
 
     async def run(self, *, once: bool = False) -> int:
-        """Work until asked to stop, or for one cycle; returns the rows of that one."""
-        shares = share_out(self.pool_size, self.works)
+        """Work until a stop is requested, or for one cycle; returns how many rows were claimed."""
+        shares = share_connections(self.pool_size, self.works)
         self.control.pool_size = shares.control
         try:
             async with open_pool(
@@ -89,59 +89,59 @@ class Worker:
                 idle=0,
                 role=self.role,
                 name="duly handlers",
-                plain_size=shares.threads,
+                sync_size=shares.threads,
                 setting=f"DULY_POOL_SIZE={self.pool_size}",
             ) as pool:
                 for work in self.works:
-                    work.lend(pool)
+                    work.use_handler_pool(pool)
                 return await self.run_both(once)
         finally:
-            if self.last_breath:
-                self.last_breath.cancel()
+            if self.hard_exit_timer:
+                self.hard_exit_timer.cancel()
 
     async def run_both(self, once: bool) -> int:
-        """Control in its thread, handlers here, until control has ended."""
+        """Run control in its thread and handlers here, until control has ended."""
         ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         thread = threading.Thread(target=self.run_control, args=(ended, once), name="duly-control", daemon=True)
         thread.start()
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:
-            self.control.ask_to_stop()
+            self.control.request_stop()
             await ended
             raise
         finally:
-            self.was_heard.set()
+            self.is_result_received.set()
             await self.handlers.close()
             for work in self.works:
                 await work.close()
             await asyncio.to_thread(thread.join)
 
     def run_control(self, ended: asyncio.Future[int], once: bool) -> None:
-        """The control thread: its own loop, whose end is told to ours."""
-        tell = self.handlers.loop.call_soon_threadsafe
+        """Run control on a loop of this thread, and pass its result to the handlers' loop."""
+        call = self.handlers.loop.call_soon_threadsafe
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 rows = runner.run(self.control.run(once=once))
         except BaseException as error:
             status = 1
-            tell(ended.set_exception, error)
+            call(ended.set_exception, error)
         else:
             status = 0
-            tell(ended.set_result, rows)
-        if self.is_the_process and not self.was_heard.wait(HEARING_SECONDS):
-            end_process(status)  # a handler blocks the other loop for good, and its row was given back
+            call(ended.set_result, rows)
+        if self.owns_process and not self.is_result_received.wait(RESULT_SECONDS):
+            end_process(status)  # a handler blocks the other loop for good; its row was released
 
-    def limit_the_last_breath(self) -> None:
-        """From now on the process has seconds to live, whatever a driver or a handler still waits for."""
-        if self.last_breath is None:
-            self.last_breath = threading.Timer(LAST_SECONDS, end_process, [0])
-            self.last_breath.daemon = True
-            self.last_breath.start()
+    def arm_hard_exit(self) -> None:
+        """Exit the process after some seconds, whatever a driver or a handler still waits for."""
+        if self.hard_exit_timer is None:
+            self.hard_exit_timer = threading.Timer(HARD_EXIT_SECONDS, end_process, [0])
+            self.hard_exit_timer.daemon = True
+            self.hard_exit_timer.start()
 
-    def ask_to_stop(self) -> None:
-        """Stop politely; asked again, stop now. From any thread, and from a signal handler."""
-        self.control.ask_to_stop()
+    def request_stop(self) -> None:
+        """Drain and stop; called again, stop now. Safe from any thread, and from a signal handler."""
+        self.control.request_stop()
 
 
 def run_worker(
@@ -155,20 +155,20 @@ def run_worker(
 ) -> int:
     """Run a worker as this process: SIGTERM and SIGINT stop it, a second one at once; returns the rows of one cycle.
 
-    A handler that does not come back cannot be stopped: then the process is ended under it, its row given back.
+    A handler that never returns cannot be stopped: its row is released and the process exits.
     """
 
     async def main() -> int:
-        spare_the_collector()
-        worker = Worker(works, settings, dsn=dsn, direct_dsn=direct_dsn, role=role, is_the_process=True)
-        stop_by_signals(worker)
+        tune_garbage_collector()
+        worker = Worker(works, settings, dsn=dsn, direct_dsn=direct_dsn, role=role, owns_process=True)
+        install_signal_handlers(worker)
         status = 1
         try:
-            with nullcontext() if once else port_of(worker, settings):
+            with nullcontext() if once else health_port(worker, settings):
                 rows = await worker.run(once=once)
             status = 0
         finally:
-            if worker.handlers.under_way:
+            if worker.handlers.in_progress:
                 end_process(status)
         return rows
 
@@ -178,7 +178,7 @@ def run_worker(
 
 @contextmanager
 def quiet_pools() -> Generator[None, None, None]:
-    """A pool logs every try to connect; the worker says itself, once, that the database is lost, and why."""
+    """Silence pools, which log every attempt to connect; the worker logs once that the database is unavailable."""
     logger = logging.getLogger("psycopg.pool")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -188,39 +188,39 @@ def quiet_pools() -> Generator[None, None, None]:
         logger.setLevel(level)
 
 
-def spare_the_collector() -> None:
-    """What is loaded by now stays, and rows come by thousands: looking through everything so often costs a third."""
+def tune_garbage_collector() -> None:
+    """Exclude what is loaded from collections and collect less often: with many rows that saves a third of the time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)
+    gc.set_threshold(GC_THRESHOLD)
 
 
 @contextmanager
-def port_of(worker: Worker, settings: Settings) -> Generator[None, None, None]:
-    """The port for health and figures, when one is wanted."""
+def health_port(worker: Worker, settings: Settings) -> Generator[None, None, None]:
+    """Serve health and metrics while the body runs, if a port is configured."""
     if settings.worker_port is None:
         yield
         return
-    from duly.worker.health import open_port
+    from duly.worker.health import serve_health
 
-    with open_port(settings.host, settings.worker_port, worker.control, worker.metrics) as address:
-        log.info("listening", address=address)
+    with serve_health(settings.host, settings.worker_port, worker.control, worker.metrics) as address:
+        log.info("health.listening", address=address)
         yield
 
 
 def end_process(status: int) -> None:
-    """End without waiting for handlers that nobody can stop."""
+    """Exit without waiting for handlers that cannot be stopped."""
     with suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(status)
 
 
-def stop_by_signals(worker: Worker) -> None:
-    """Signals reach the worker even while a handler blocks this loop: they do not go through it."""
+def install_signal_handlers(worker: Worker) -> None:
+    """Stop the worker on SIGTERM and SIGINT, even while a handler blocks this loop."""
 
-    def hear(_number: int, _frame: FrameType | None) -> None:
-        worker.ask_to_stop()
+    def request_stop(_number: int, _frame: FrameType | None) -> None:
+        worker.request_stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, hear)
+        signal.signal(number, request_stop)

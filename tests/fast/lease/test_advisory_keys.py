@@ -1,4 +1,4 @@
-"""The keys of our locks, as PostgreSQL takes them."""
+"""Keys of advisory locks, as PostgreSQL sees them."""
 
 from datetime import date
 from typing import Any, LiteralString
@@ -27,7 +27,7 @@ def get_value(connection: psycopg.Connection, statement: LiteralString, *paramet
 
 
 def try_lock(connection: psycopg.Connection, key: int) -> bool:
-    """Take the lock until the end of the transaction, if nobody has it."""
+    """Take the lock until the end of the transaction, if it is free."""
     return get_value(connection, "select pg_try_advisory_xact_lock(%s)", key)
 
 

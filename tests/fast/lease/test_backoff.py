@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from duly.backoff import MAX_SECONDS, Backoff, BackoffPolicy
 from duly.errors import InvalidArgument
-from duly.jobs.model import Options
+from duly.jobs.model import JobOptions
 
 POLICIES = st.sampled_from(BackoffPolicy)
 ATTEMPTS = st.integers(0, 5000) | st.integers(0, 10**40)
@@ -55,7 +55,7 @@ def test_the_wait_doubles_from_the_base_until_the_cap() -> None:
 
 @given(st.randoms(use_true_random=True))
 def test_five_attempts_survive_an_outage_of_three_minutes(random: Random) -> None:
-    attempts = Options().max_attempts
+    attempts = JobOptions().max_attempts
     assert attempts == 5
     waits = [Backoff().delay_seconds(attempt, random) for attempt in range(attempts - 1)]
     assert sum(waits) >= 180

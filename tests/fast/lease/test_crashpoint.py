@@ -64,7 +64,7 @@ def test_the_third_pass_is_the_third_of_that_name() -> None:
     assert ran.stdout.count("before_work") == 2
 
 
-def test_a_pass_that_never_comes_kills_nobody() -> None:
+def test_a_pass_that_never_comes_kills_no_process() -> None:
     assert run("after_claim:3", "after_claim", "after_claim").returncode == 0
 
 
@@ -110,7 +110,7 @@ def test_the_search_finds_calls(tmp_path: Path) -> None:
 
 
 def test_no_crash_point_is_armed_while_tests_run() -> None:
-    assert module._deadly is None  # pyright: ignore[reportPrivateUsage]
+    assert module._trigger is None  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_process_may_arm_itself_after_the_import() -> None:

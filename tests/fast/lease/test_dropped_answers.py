@@ -1,4 +1,4 @@
-"""The laws of answers that never came: the work was done or it was not, and asking again is safe either way."""
+"""Statements whose answer was lost: committed or not, repeating them is safe."""
 
 import asyncio
 import time
@@ -23,41 +23,41 @@ COMMIT = b"COMMIT\0"  # to its end: a transaction begins with READ COMMITTED
 
 @pytest.fixture
 def proxy(workers: str) -> Generator[Proxy, None, None]:
-    """The wire between workers and their database, to be broken."""
+    """Open a proxy between workers and their database that can drop answers."""
     with Proxy(workers) as proxy:
         yield proxy
 
 
 @pytest.fixture
 async def fragile(proxy: Proxy) -> AsyncGenerator[Connection, None]:
-    """A worker's connection over that wire."""
+    """Open a worker's connection through the proxy."""
     async with await connect(proxy.address) as connection:
         yield connection
 
 
 async def settle_with_a_receipt(connection: Connection, lease: Lease, shape: Shape) -> None:
-    """The short transaction at the end of work: settle first, then write what came of it."""
+    """Run the transaction at the end of work: settle first, then write the result."""
     async with connection.transaction():
         await settle(connection, lease, shape.end)
         await connection.execute(
-            "insert into laws.receipt (key, written_by) values (%s, %s) on conflict (key) do nothing",
+            "insert into conformance.receipt (key, written_by) values (%s, %s) on conflict (key) do nothing",
             [str(lease.key), lease.owner],
         )
 
 
 def written(admin: Admin) -> list[tuple[str, str]]:
-    """Every receipt."""
-    return admin.execute("select key, written_by from laws.receipt").fetchall()
+    """Return every receipt."""
+    return admin.execute("select key, written_by from conformance.receipt").fetchall()
 
 
 def transitions(admin: Admin, shape: Shape) -> list[str]:
-    """The states that rows of the table went to, as the log has it."""
+    """Return the states that rows of the table moved to, from the log."""
     log = "select next_status from duly.transition where machine = %s order by key, seq"
     return [state for (state,) in admin.execute(log, [shape.machine.name])]
 
 
 async def take_some(connection: Connection, shape: Shape, limit: int) -> list[Lease]:
-    """Take over so many of the lapsed rows, as another worker."""
+    """Claim so many of the expired rows as another worker."""
     if shape.table.expired == "returned":
         await sweep(connection, shape.table, limit=limit)
         return await hold(connection, shape, limit=limit)
@@ -66,7 +66,7 @@ async def take_some(connection: Connection, shape: Shape, limit: int) -> list[Le
     )
 
 
-async def test_a_settle_whose_commit_was_not_heard_of_is_repeated_as_success_once(
+async def test_a_settle_whose_commit_was_not_confirmed_is_repeated_as_success_once(
     shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
 ) -> None:
     put(admin, shape)
@@ -100,7 +100,7 @@ async def test_a_settle_whose_commit_never_arrived_is_done_by_its_repetition(
     assert written(admin) == [(str(lease.key), lease.owner)]
 
 
-async def test_a_settle_that_never_arrived_is_lost_when_another_took_the_row_meanwhile(
+async def test_a_settle_that_never_arrived_is_lost_when_another_worker_claimed_the_row_meanwhile(
     shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape)
@@ -118,7 +118,7 @@ async def test_a_settle_that_never_arrived_is_lost_when_another_took_the_row_mea
 
 
 async def take_over_once_free(connection: Connection, shape: Shape) -> Lease:
-    """Take the one lapsed row over as soon as the server has seen that its last transaction is dead."""
+    """Claim the one expired row as soon as the server has noticed that its last transaction is dead."""
     async with asyncio.timeout(SECONDS):
         while True:
             if taken := await take_over(connection, shape):
@@ -126,7 +126,7 @@ async def take_over_once_free(connection: Connection, shape: Shape) -> Lease:
 
 
 async def settle_unheard(proxy: Proxy, connection: Connection, leases: list[Lease], shape: Shape) -> None:
-    """Settle a batch while no answer comes through, until the connection breaks."""
+    """Settle a batch while answers are dropped, until the connection breaks."""
     swallowed = proxy.drop_answers()
     settling = asyncio.create_task(settle_many(connection, leases, shape.end))
     assert await asyncio.to_thread(swallowed.wait, SECONDS)
@@ -136,7 +136,7 @@ async def settle_unheard(proxy: Proxy, connection: Connection, leases: list[Leas
     proxy.resume()
 
 
-async def test_a_batch_settled_unheard_of_comes_back_whole_when_repeated(
+async def test_a_batch_settled_without_confirmation_is_returned_in_full_when_repeated(
     shape: Shape, fragile: Connection, proxy: Proxy, admin: Admin
 ) -> None:
     put(admin, shape, 100)
@@ -147,7 +147,7 @@ async def test_a_batch_settled_unheard_of_comes_back_whole_when_repeated(
     assert transitions(admin, shape) == [shape.table.ready, shape.table.held, shape.end] * 100
 
 
-async def test_what_another_worker_took_does_not_come_back_with_a_repeated_batch(
+async def test_a_row_that_another_worker_claimed_is_not_returned_by_a_repeated_batch(
     shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 100)
@@ -164,7 +164,7 @@ async def test_what_another_worker_took_does_not_come_back_with_a_repeated_batch
     assert look(admin, shape, shape.table.state) == [shape.end] * 100
 
 
-async def test_rows_claimed_unheard_of_come_back_when_their_lease_lapses_and_the_claim_counts(
+async def test_rows_claimed_without_confirmation_come_back_when_their_lease_expires_and_the_claim_counts(
     shape: Shape, fragile: Connection, other: Connection, proxy: Proxy, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 3)
@@ -180,7 +180,7 @@ async def test_rows_claimed_unheard_of_come_back_when_their_lease_lapses_and_the
 
 
 async def started_twice(connection: Connection, admin: Admin, shape: Shape, clock: Clock) -> Lease:
-    """A row that was lost once and is held again: giving back one start too many would show."""
+    """Claim a row that was lost once: taking back one start too many would be visible."""
     put(admin, shape)
     await hold(connection, shape)
     clock.advance(LEASE + 1)
@@ -202,7 +202,7 @@ async def test_a_release_repeated_after_its_answer_was_lost_gives_the_start_back
     assert look(admin, shape, shape.table.starts) == [1]
 
 
-async def test_a_release_repeated_while_the_first_waits_for_a_beat_gives_the_start_back_once(
+async def test_a_release_repeated_while_the_first_waits_for_a_renewal_gives_the_start_back_once(
     shape: Shape, connection: Connection, other: Connection, workers: str, admin: Admin, clock: Clock
 ) -> None:
     lease = await started_twice(connection, admin, shape, clock)
@@ -216,7 +216,7 @@ async def test_a_release_repeated_while_the_first_waits_for_a_beat_gives_the_sta
 
 
 def wait_for_waiters(admin: Admin, number: int) -> None:
-    """Return once so many in this database wait for a lock."""
+    """Wait until so many sessions of this database wait for a lock."""
     waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     deadline = time.monotonic() + SECONDS
     while admin.execute(waiting).fetchone() != (number,):

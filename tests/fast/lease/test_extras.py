@@ -5,8 +5,8 @@ import subprocess
 import pytest
 
 from duly import extras
-from duly.apps.ingest.ocr.engine import Equipment
-from duly.apps.ingest.photographs import Eyes
+from duly.apps.ingest.ocr.engine import EngineConfig
+from duly.apps.ingest.photographs import OcrRunner
 from duly.errors import MissingExtra
 from duly.executors.call import Call
 from duly.outbox.channels.apprise import address
@@ -26,7 +26,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(subprocess, "run", refuse)
     monkeypatch.setattr(extras, "is_installed", is_missing)
-    monkeypatch.setattr(extras, "in_checkout", lambda: True)
+    monkeypatch.setattr(extras, "is_checkout", lambda: True)
 
 
 @pytest.mark.usefixtures("lacking")
@@ -36,7 +36,7 @@ def test_a_missing_extra_is_an_error_that_names_the_command_and_nothing_is_insta
 ) -> None:
     with pytest.raises(MissingExtra, match=rf"not installed: python3 -P .*launcher.py {extra}$"):
         extras.require(extra)
-    monkeypatch.setattr(extras, "in_checkout", lambda: False)
+    monkeypatch.setattr(extras, "is_checkout", lambda: False)
     with pytest.raises(MissingExtra, match=rf"not installed: pip install 'duly\[{extra}\]'$"):
         extras.require(extra)
     with pytest.raises(MissingExtra, match="not installed: pip install"):
@@ -44,7 +44,7 @@ def test_a_missing_extra_is_an_error_that_names_the_command_and_nothing_is_insta
 
 
 @pytest.mark.usefixtures("lacking")
-async def test_a_photograph_that_somebody_sent_makes_no_worker_install_an_engine(
+async def test_an_uploaded_photograph_makes_no_worker_install_an_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def perform(_: Call) -> object:
@@ -52,11 +52,11 @@ async def test_a_photograph_that_somebody_sent_makes_no_worker_install_an_engine
 
     monkeypatch.setattr("duly.apps.ingest.ocr.engine.find_spec", is_missing)
     with pytest.raises(MissingExtra, match="the extra 'ocr', which is not installed"):
-        await Eyes(perform, Equipment()).look(b"")
+        await OcrRunner(perform, EngineConfig()).recognise(b"")
 
 
 @pytest.mark.usefixtures("lacking")
-def test_an_address_that_somebody_gave_makes_nobody_install_apprise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(address, "manners", address.manners.__wrapped__)  # another test may have loaded it
+def test_an_address_given_by_a_user_installs_no_apprise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(address, "apprise_asset", address.apprise_asset.__wrapped__)  # another test may have loaded it
     with pytest.raises(MissingExtra, match="the extra 'apprise', which is not installed"):
-        address.checked_address("ntfys://host/topic")
+        address.validate_address("ntfys://host/topic")

@@ -1,4 +1,4 @@
-"""What the foundation's tables and functions promise, on every PostgreSQL there is."""
+"""The tables and functions of schema `duly`, on every PostgreSQL version."""
 
 import psycopg
 import pytest
@@ -8,7 +8,7 @@ from duly.db.migrations import Names
 
 @pytest.fixture
 def connection(database: str):
-    """A connection to a migrated database of each major version."""
+    """Connect to a migrated database of each major version."""
     with psycopg.connect(database, autocommit=True) as connection:
         yield connection
 
@@ -50,7 +50,7 @@ def test_the_log_of_transitions_only_grows_even_for_its_owner(statement: str, co
     assert connection.execute("select count(*) from duly.transition").fetchone() == (1,)
 
 
-def test_nobody_but_the_owner_may_write_into_the_log(connection: psycopg.Connection) -> None:
+def test_only_the_owner_may_write_into_the_log(connection: psycopg.Connection) -> None:
     roles = Names()
     for role in (roles.worker, roles.api, roles.readonly):
         for right in ("insert", "update", "delete", "truncate"):
@@ -77,7 +77,7 @@ def test_the_first_transition_has_no_before_and_later_ones_do(connection: psycop
         connection.execute("insert into duly.transition (machine, key, seq, next_status) values ('m', 'k', 2, 'held')")
 
 
-def test_the_time_of_a_change_is_the_databases_word(connection: psycopg.Connection) -> None:
+def test_the_time_of_a_change_is_set_by_the_database(connection: psycopg.Connection) -> None:
     connection.execute("""insert into "user".users (uid) values ('anna')""")
     connection.execute("""update "user".users set updated_at = 'epoch', language = 'sv'""")
     row = connection.execute("""select updated_at > created_at from "user".users""").fetchone()

@@ -66,7 +66,7 @@ async def test_a_row_that_vanishes_between_insert_and_look_is_made_anew() -> Non
     assert await create_once(insert, find, lambda _: True, "") == Created("made")
 
 
-async def test_a_row_that_comes_and_goes_at_every_look_is_the_databases_trouble() -> None:
+async def test_a_row_that_is_deleted_before_every_read_is_a_database_error() -> None:
     looks: list[str] = []
 
     async def lose() -> None:
@@ -75,6 +75,6 @@ async def test_a_row_that_comes_and_goes_at_every_look_is_the_databases_trouble(
     async def miss() -> None:
         looks.append("find")
 
-    with pytest.raises(Unavailable, match="nothing was made: ask again"):
+    with pytest.raises(Unavailable, match="nothing was created, retry"):
         await create_once(insert=lose, find=miss, is_same=lambda _: True, refusal="")
     assert looks == ["insert", "find"] * 3

@@ -1,4 +1,4 @@
-"""The laws of holding a row, over every lease table and every PostgreSQL version."""
+"""Conformance tests of leases, over every lease table and every PostgreSQL version."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -33,12 +33,12 @@ MANY_STARTS = 1000
 
 
 def put(admin: Admin, shape: Shape, rows: int = 1) -> None:
-    """Put rows that are due into the table."""
+    """Insert due rows."""
     admin.execute(insert_rows(shape, {shape.table.due: sql.SQL("duly.clock()")}, rows))
 
 
 def look(admin: Admin, shape: Shape, column: str) -> list[Any]:
-    """One column of every row, in the order of the keys."""
+    """Return one column of every row, in the order of the keys."""
     statement = sql.SQL("select {} from {} order by {}").format(
         sql.Identifier(column), sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key)
     )
@@ -46,12 +46,12 @@ def look(admin: Admin, shape: Shape, column: str) -> list[Any]:
 
 
 async def hold(connection: Connection, shape: Shape, *, seconds: float = LEASE, limit: int = 1) -> list[Lease]:
-    """Claim as the worker that every container calls itself."""
+    """Claim under the worker id that every container uses."""
     return await claim(connection, shape.table, "worker-1", lease_seconds=seconds, limit=limit)
 
 
 async def take_over(connection: Connection, shape: Shape) -> list[Lease]:
-    """What becomes of lapsed rows: returned and claimed again, or reclaimed."""
+    """Claim expired rows as another worker: swept and claimed again, or reclaimed."""
     if shape.table.expired == "returned":
         await sweep(connection, shape.table)
         return await hold(connection, shape)
@@ -88,7 +88,7 @@ async def test_a_settle_repeated_after_its_answer_was_lost_is_success_once(
 
 
 async def test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_once(
-    shape: Shape, connection: Connection, workers: str, laws: str, admin: Admin
+    shape: Shape, connection: Connection, workers: str, conformance_dsn: str, admin: Admin
 ) -> None:
     put(admin, shape, 50)
     leases = await hold(connection, shape, limit=50)
@@ -97,7 +97,7 @@ async def test_two_settles_of_the_same_batch_at_once_both_succeed_and_settle_onc
             first = await settle_many(one, leases, shape.end)
             waiting = asyncio.create_task(settle_many(two, leases[::-1], shape.end))
             (transaction,) = await (await one.execute("select pg_current_xact_id()::xid")).fetchone() or ("none",)
-            await asyncio.to_thread(wait_until_blocked, laws)
+            await asyncio.to_thread(wait_until_blocked, conformance_dsn)
         assert await waiting == first == {lease.key for lease in leases}
     assert look(admin, shape, "xmin") == [transaction] * 50
 
@@ -117,9 +117,9 @@ async def test_batches_that_overlap_in_any_order_never_deadlock(
 
 @pytest.mark.parametrize("act", ["settle", "release", "fence"])
 async def test_two_batches_that_meet_in_the_middle_from_both_ends_never_deadlock(
-    shape: Shape, connection: Connection, other: Connection, workers: str, laws: str, admin: Admin, act: str
+    shape: Shape, connection: Connection, other: Connection, workers: str, conformance_dsn: str, admin: Admin, act: str
 ) -> None:
-    """One lock in the middle holds both up: whoever took its rows as they came would have half of them by now."""
+    """One lock in the middle blocks both: a batch that locked rows in its own order would have locked half of them."""
     acts: dict[str, Callable[[Connection, list[Lease]], Awaitable[object]]] = {
         "settle": lambda conn, leases: settle_many(conn, leases, shape.end),
         "release": release,
@@ -136,7 +136,7 @@ async def test_two_batches_that_meet_in_the_middle_from_both_ends_never_deadlock
         async with other.transaction():
             await fence(other, leases[5])
             both = [asyncio.create_task(at_once(one, leases)), asyncio.create_task(at_once(two, leases[::-1]))]
-            await asyncio.to_thread(wait_until_blocked, laws, 2)
+            await asyncio.to_thread(wait_until_blocked, conformance_dsn, 2)
         answers = await asyncio.gather(*both)
     if act != "release":
         assert answers == [{lease.key for lease in leases}] * 2
@@ -172,7 +172,7 @@ async def test_renewing_keeps_a_lease_and_not_renewing_loses_it(
     assert taken.key == lease.key
 
 
-async def test_a_short_leased_worker_does_not_steal_a_long_lease(
+async def test_a_worker_with_short_leases_does_not_take_over_a_long_lease(
     shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape)
@@ -183,7 +183,7 @@ async def test_a_short_leased_worker_does_not_steal_a_long_lease(
     assert len(await take_over(other, shape)) == 1
 
 
-async def test_every_claim_counts_as_a_start_and_handing_back_gives_it_back(
+async def test_every_claim_counts_as_a_start_and_a_release_takes_it_back(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape)
@@ -199,7 +199,7 @@ async def test_every_claim_counts_as_a_start_and_handing_back_gives_it_back(
         await settle(connection, lease, shape.end)
 
 
-async def test_handing_back_what_was_lost_changes_nothing(
+async def test_releasing_a_lost_lease_changes_nothing(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape)
@@ -235,7 +235,7 @@ async def test_a_returned_row_keeps_the_due_time_it_had(
     assert look(admin, shape, shape.table.due) == before
 
 
-async def test_lapsed_rows_are_found_whatever_the_backlog_and_locked_ones_are_passed_over(
+async def test_expired_rows_are_found_whatever_the_backlog_and_locked_ones_are_skipped(
     shape: Shape, connection: Connection, other: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 2)
@@ -259,8 +259,8 @@ async def test_lapsed_rows_are_found_whatever_the_backlog_and_locked_ones_are_pa
     assert found == [held[1].key]
 
 
-@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.table.poisoned], ids=str)
-async def test_a_row_started_too_often_is_set_aside(
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.table.quarantine_state], ids=str)
+async def test_a_row_started_too_often_is_quarantined(
     connection: Connection, admin: Admin, clock: Clock, shape: Shape
 ) -> None:
     put(admin, shape, 2)
@@ -271,12 +271,12 @@ async def test_a_row_started_too_often_is_set_aside(
     clock.advance(LEASE + 1)
     assert await claim_expired(connection, shape.table, "worker-1", lease_seconds=LEASE, max_starts=3) == []
     (row,) = await quarantine(connection, shape.table, max_starts=3)
-    assert row[shape.table.state] == shape.table.poisoned
+    assert row[shape.table.state] == shape.table.quarantine_state
     assert look(admin, shape, shape.table.starts) == [3, 0]
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.table.cancel], ids=str)
-async def test_a_cancel_request_comes_back_with_the_beat(shape: Shape, connection: Connection, admin: Admin) -> None:
+async def test_a_cancel_request_is_returned_by_the_renewal(shape: Shape, connection: Connection, admin: Admin) -> None:
     assert shape.table.cancel
     put(admin, shape, 2)
     one, two = await hold(connection, shape, limit=2)
@@ -299,7 +299,7 @@ async def test_renewals_are_hot(shape: Shape, connection: Connection, other: Con
 
 
 async def updates(connection: Connection, shape: Shape) -> tuple[int, int]:
-    """How many rows of the table this backend updated, and how many of these in place."""
+    """Return how many rows of the table this backend updated, and how many of these were HOT updates."""
     asked = "select pg_stat_get_xact_tuples_updated({0}::regclass), pg_stat_get_xact_tuples_hot_updated({0}::regclass)"
     cursor = await connection.execute(sql.SQL(asked).format(sql.Literal(str(shape.table))))
     return await cursor.fetchone() or (0, 0)
@@ -334,7 +334,7 @@ async def settle_and_write(connection: Connection, lease: Lease, shape: Shape) -
         await connection.execute(write.format(sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.note)))
 
 
-async def test_a_beat_that_crosses_a_release_does_not_undo_it(
+async def test_a_renewal_that_crosses_a_release_does_not_undo_it(
     shape: Shape, connection: Connection, other: Connection, admin: Admin
 ) -> None:
     put(admin, shape)
@@ -345,7 +345,7 @@ async def test_a_beat_that_crosses_a_release_does_not_undo_it(
     assert [taken.key for taken in await take_over(connection, shape)] == [lease.key]
 
 
-async def test_a_stale_claim_in_the_same_beat_does_not_disturb_the_good_one(
+async def test_a_stale_claim_in_the_same_renewal_does_not_disturb_the_valid_one(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape)

@@ -1,9 +1,9 @@
-"""The rendered SQL of every lease table and machine, changed only on purpose."""
+"""The rendered SQL of every lease table and state machine, changed only on purpose."""
 
 from duly.apps.scheduler.states import RUN_MACHINE, SCHEDULE_MACHINE
 from duly.db.migrations import DIRECTORY
 from duly.lease.operations import TEMPLATES, LeaseTable, render, render_settle
-from duly.lease.state_machine import render_machine
+from duly.lease.state_machine import render_state_machine
 from duly.outbox import OUTBOX_MACHINE
 from duly.outbox.states import NOTIFICATION_MACHINE
 from tests.proof.guards.held import HELD
@@ -32,12 +32,14 @@ def test_the_statements_of_plans_and_notifications_are_the_committed_ones() -> N
 
 
 def test_the_triggers_of_a_machine_are_the_committed_ones() -> None:
-    offenders = changes_of({f"{shape}.machine.sql": render_machine(shape.machine) + "\n" for shape in SHAPES})
+    offenders = changes_of({f"{shape}.machine.sql": render_state_machine(shape.machine) + "\n" for shape in SHAPES})
     assert not offenders, "\n".join(offenders)
 
 
 def test_the_triggers_of_notifications_runs_and_schedules_are_the_committed_ones() -> None:
-    offenders = changes_of({f"{machine.name}.machine.sql": render_machine(machine) + "\n" for machine in MACHINES})
+    offenders = changes_of(
+        {f"{machine.name}.machine.sql": render_state_machine(machine) + "\n" for machine in MACHINES}
+    )
     assert not offenders, "\n".join(offenders)
 
 
@@ -49,5 +51,5 @@ def statements_of(table: LeaseTable, end: str) -> str:
 
 
 def test_the_migration_of_the_outbox_holds_the_triggers_of_its_machine() -> None:
-    """A migration is frozen text: whoever changes the machine writes another migration, and names it here."""
-    assert render_machine(OUTBOX_MACHINE) in (DIRECTORY / "sql" / "0002_outbox.up.sql").read_text()
+    """A migration is frozen text: to change the state machine, add a migration and name it here."""
+    assert render_state_machine(OUTBOX_MACHINE) in (DIRECTORY / "sql" / "0002_outbox.up.sql").read_text()

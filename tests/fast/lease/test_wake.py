@@ -1,4 +1,4 @@
-"""Workers are woken when there is something to do, and at most once per 50 ms, on every PostgreSQL there is."""
+"""Workers are notified of new work, at most once per 50 ms, on every PostgreSQL version."""
 
 import time
 from collections.abc import Generator
@@ -24,28 +24,28 @@ MESSAGE_ONCE = (
 
 @pytest.fixture
 def admin(database: str) -> Generator[Connection, None, None]:
-    """The test's own hand."""
+    """Open a superuser connection."""
     with psycopg.connect(database, autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
 def api(admin: Connection) -> Generator[Connection, None, None]:
-    """Who has something to say, with the rights of the API."""
+    """Open a sender's connection, with the rights of the API."""
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
 def listener(admin: Connection) -> Generator[Connection, None, None]:
-    """A worker that listens."""
+    """Open a listening worker's connection."""
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as connection:
         connection.execute("listen duly_outbox")
         yield connection
 
 
 def heard(listener: Connection, admin: Connection) -> int:
-    """How often the listener was woken since it was last asked: all that was committed before this call."""
+    """Return how many notifications arrived since the last call, of everything committed before this one."""
     admin.execute("select pg_notify('duly_outbox', 'the end')")
     words: list[str] = []
     for word in listener.notifies(timeout=SECONDS):
@@ -57,14 +57,14 @@ def heard(listener: Connection, admin: Connection) -> int:
 
 
 def window(connection: Connection) -> int:
-    """The number of the window we are in."""
+    """Return the number of the current window."""
     (number,) = connection.execute(WINDOW).fetchone() or (None,)
     assert isinstance(number, int)
     return number
 
 
 def wait_for_another_window(connection: Connection) -> int:
-    """Return at the beginning of the next window."""
+    """Wait for the beginning of the next window."""
     now, deadline = window(connection), time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         if (later := window(connection)) != now:
@@ -89,7 +89,9 @@ def test_a_commit_after_the_window_wakes_them_again(listener: Connection, api: C
         assert heard(listener, admin) == 1
 
 
-def test_many_rows_of_one_transaction_are_one_call(listener: Connection, api: Connection, admin: Connection) -> None:
+def test_many_rows_of_one_transaction_are_one_notification(
+    listener: Connection, api: Connection, admin: Connection
+) -> None:
     with api.transaction():
         for _ in range(3):
             wait_for_another_window(admin)
@@ -98,7 +100,7 @@ def test_many_rows_of_one_transaction_are_one_call(listener: Connection, api: Co
     assert heard(listener, admin) == 1
 
 
-def test_a_sender_that_rolls_back_silences_nobody_after_it(
+def test_a_sender_that_rolls_back_suppresses_no_later_notification(
     listener: Connection, api: Connection, admin: Connection
 ) -> None:
     wait_for_another_window(admin)
@@ -110,7 +112,7 @@ def test_a_sender_that_rolls_back_silences_nobody_after_it(
     assert heard(listener, admin) == 1
 
 
-def test_a_sender_that_stays_open_holds_up_nobody(
+def test_a_sender_with_an_open_transaction_blocks_no_other(
     listener: Connection, api: Connection, admin: Connection, database: str
 ) -> None:
     with psycopg.connect(database) as slow:
@@ -122,7 +124,7 @@ def test_a_sender_that_stays_open_holds_up_nobody(
     assert heard(listener, admin) == 1
 
 
-def test_a_statement_that_inserted_nothing_wakes_nobody(
+def test_a_statement_that_inserted_nothing_wakes_no_worker(
     listener: Connection, api: Connection, admin: Connection
 ) -> None:
     for expected in (1, 0):
@@ -151,7 +153,9 @@ def test_the_real_time_counts_and_not_the_one_that_tests_move(
 
 
 @pytest.mark.parametrize("role", [Names().worker, Names().api])
-def test_who_makes_work_in_another_way_may_wake_them_too(role: str, listener: Connection, admin: Connection) -> None:
+def test_a_role_that_creates_work_in_another_way_may_wake_workers_too(
+    role: str, listener: Connection, admin: Connection
+) -> None:
     wait_for_another_window(admin)
     with psycopg.connect(make_conninfo(admin.info.dsn, user=role), autocommit=True) as connection:
         connection.execute("select duly.wake('outbox')")
@@ -164,7 +168,7 @@ def test_a_channel_that_is_not_there_is_refused_by_name(channel: str, api: Conne
         api.execute("select duly.wake(%s)", [channel])
 
 
-def test_nobody_may_touch_the_sequence_or_be_woken_through_the_readers(admin: Connection) -> None:
+def test_no_role_may_use_the_sequence_directly_and_readers_may_not_wake_workers(admin: Connection) -> None:
     roles = Names()
     for role in (roles.worker, roles.api, roles.readonly):
         for right in ("usage", "select", "update"):

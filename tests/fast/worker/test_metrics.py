@@ -1,4 +1,4 @@
-"""A worker's figures: counted where they belong, read in Prometheus' format, and all of them on the page."""
+"""Metrics of a worker: counted where they belong, in the format of Prometheus, and all documented."""
 
 import re
 import threading
@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import duly
 from duly.apps.posts.slo import Objective
-from duly.http.metrics import FIGURES, text_of
+from duly.http.metrics import METRICS, render_metrics
 from duly.launcher import ROOT
 from duly.outcomes import Cancelled, Done, Failed, GiveUp, Later
 from duly.worker.metrics import OUTCOMES, Metrics
@@ -36,13 +36,13 @@ COUNTED: dict[str, tuple[Callable[[Metrics], None], float]] = {
     'duly_database_errors_total{kind="mail"}': (lambda m: m.database_error("mail"), 1),
     'duly_busy{kind="mail"}': (lambda m: m.set_busy("mail", 7), 7),
     'duly_slots{kind="mail"}': (lambda m: m.begin("mail", 50), 50),
-    "duly_children": (lambda m: m.set_children(2), 2),
+    "duly_children": (lambda m: m.set_processes(2), 2),
     f'duly_build_info{{version="{duly.__version__}"}}': (lambda _: None, 1),
 }
 
 
 def everything() -> Metrics:
-    """Figures of a worker to which everything has happened."""
+    """Return metrics in which every event was counted."""
     metrics = Metrics()
     for happen, _ in COUNTED.values():
         happen(metrics)
@@ -51,7 +51,7 @@ def everything() -> Metrics:
 
 
 def value_of(metrics: Metrics, series: str) -> float | None:
-    """What Prometheus would read for this series."""
+    """Return the value of a series."""
     found = re.search(rf"^{re.escape(series)} (\S+)$", metrics.render().decode(), re.MULTILINE)
     return float(found[1]) if found else None
 
@@ -71,7 +71,7 @@ def test_the_last_beat_is_a_time() -> None:
     assert abs((value_of(metrics, "duly_last_beat_timestamp_seconds") or 0) - time.time()) < 60
 
 
-def test_a_kind_begins_with_all_its_series_at_zero() -> None:
+def test_a_work_type_begins_with_all_its_series_at_zero() -> None:
     metrics = Metrics()
     metrics.begin("mail", 50)
     begun = {line.rsplit(" ", 1)[0] for line in metrics.render().decode().splitlines() if 'kind="mail"' in line}
@@ -80,7 +80,7 @@ def test_a_kind_begins_with_all_its_series_at_zero() -> None:
         assert value_of(metrics, series) == 0
 
 
-def test_every_outcome_has_its_word() -> None:
+def test_every_outcome_has_a_label() -> None:
     assert [outcome.__name__ for outcome in (Done, Later, GiveUp, Failed, Cancelled)] == list(OUTCOMES)
 
 
@@ -93,18 +93,18 @@ def test_two_workers_in_one_process_count_for_themselves() -> None:
     assert not [family.name for family in REGISTRY.collect() if family.name.startswith("duly")]
 
 
-def test_the_text_is_prometheus_own() -> None:
+def test_the_text_is_parsed_by_prometheus() -> None:
     families = {family.name: family for family in text_string_to_metric_families(everything().render().decode())}
     assert {family.type for family in families.values()} == {"counter", "gauge", "histogram"}
     assert families["duly_claimed"].type == "counter"
     assert all(family.documentation for family in families.values())
 
 
-def test_there_are_no_series_that_nobody_reads() -> None:
+def test_there_are_no_created_series() -> None:
     assert b"_created" not in everything().render()
 
 
-def test_labels_are_kinds_and_outcomes_and_never_ids() -> None:
+def test_labels_are_work_types_and_outcomes_and_never_ids() -> None:
     labels = {name for family in everything().registry.collect() for sample in family.samples for name in sample.labels}
     assert labels == {"kind", "outcome", "version", "le"}
 
@@ -128,7 +128,7 @@ def test_counts_of_many_threads_add_up() -> None:
 
 
 @pytest.mark.parametrize("call", ["settled('mail', 'Done')", "ran('mail', 0.004)", "claimed('mail', 20, 0.004)"])
-def test_a_figure_costs_little(call: str) -> None:
+def test_a_metric_costs_little(call: str) -> None:
     calls = 10_000
     names = {"metrics": everything()}
     seconds = min(timeit.repeat(f"metrics.{call}", timer=time.thread_time, globals=names, number=calls))
@@ -136,31 +136,31 @@ def test_a_figure_costs_little(call: str) -> None:
 
 
 def rows_of_the_page() -> set[tuple[str, str, str, str]]:
-    """The lines of the page's table: name, type, labels, meaning."""
+    """Return the lines of the table in docs/metrics.md: name, type, labels, help."""
     page = (ROOT / "docs" / "metrics.md").read_text()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "| `duly_" in line]
     return {(name.strip("`"), kind, labels.replace("`", ""), meaning) for name, kind, labels, meaning in rows}
 
 
-def test_the_page_lists_every_figure_as_it_is() -> None:
+def test_the_page_lists_every_metric_as_it_is() -> None:
     listed: set[tuple[str, str, str, str]] = set()
     for family in everything().registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         listed.add((name, family.type, ", ".join(sorted(labels)), family.documentation))
-    told = {(name, "gauge", labels_of(name), words) for name, words in FIGURES.items()}  # by the API
+    told = {(name, "gauge", labels_of(name), words) for name, words in METRICS.items()}  # by the API
     assert rows_of_the_page() == listed | told
 
 
 def labels_of(name: str) -> str:
-    """The labels of a figure of the API."""
+    """Return the labels of a metric of the API."""
     return "objective, window" if name == "duly_slo_burn_rate" else "objective"
 
 
-def test_promises_are_told_as_figures() -> None:
+def test_objectives_are_exported_as_metrics() -> None:
     kept = Objective("intents", "", 0.995, 0.999, True, 1000, 1, 0.8, {"1h": 0.2, "6h": None})
     broken = Objective("stuck", "", 900, 1000.0, False, 3, 1)
-    text = text_of([kept, broken]).decode()
+    text = render_metrics([kept, broken]).decode()
     found = {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)

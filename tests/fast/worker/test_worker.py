@@ -1,4 +1,4 @@
-"""The laws of the runtime: whatever handlers do, leases are kept, losses are noticed, and nothing is written twice."""
+"""The worker: whatever handlers do, leases are renewed, losses are noticed, and nothing is written twice."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from duly.settings import Settings
 from duly.worker.runner import Worker
 from tests.support import actions
 from tests.support.conformance.tables import PARCEL, VISIT, Shape
-from tests.support.conformance.work import TUNING, LawWork
+from tests.support.conformance.work import TUNING, ConformanceWork
 from tests.support.forking import ForkedProgram
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import Program, wait_gone
@@ -29,12 +29,12 @@ SECONDS = 40.0
 
 @pytest.fixture(params=[PARCEL, VISIT], ids=str)
 def shape(request: pytest.FixtureRequest) -> Shape:
-    """Returned and reclaimed lapses."""
+    """Return a table whose expired rows are returned, and one whose are reclaimed."""
     return request.param
 
 
 def put(admin: Admin, shape: Shape, *notes: str) -> list[Any]:
-    """Rows whose handlers do what the notes say; their keys."""
+    """Insert rows with these notes, which their handlers follow; returns their keys."""
     statement = sql.SQL("insert into {} (note) values (%s) returning {}").format(
         sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key)
     )
@@ -42,7 +42,7 @@ def put(admin: Admin, shape: Shape, *notes: str) -> list[Any]:
 
 
 def rows(admin: Admin, shape: Shape) -> list[tuple[Any, ...]]:
-    """State, note and starts of every row, in the order they were put."""
+    """Return state, note and starts of every row, in the order of insertion."""
     table = shape.table
     columns = sql.SQL(", ").join(map(sql.Identifier, (table.state, "note", table.starts)))
     order = sql.Identifier(table.due)
@@ -52,12 +52,12 @@ def rows(admin: Admin, shape: Shape) -> list[tuple[Any, ...]]:
 
 
 def notes(admin: Admin, shape: Shape) -> list[str]:
-    """The notes of every row, in the order they were put."""
+    """Return the notes of every row, in the order of insertion."""
     return [note for _, note, _ in rows(admin, shape)]
 
 
 def wait_until(admin: Admin, condition: Callable[[], bool], what: str = "it") -> None:
-    """Wait for something in the database."""
+    """Wait for a condition of the database."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"{what} never happened"
@@ -70,7 +70,7 @@ def all_ended(admin: Admin, shape: Shape) -> bool:
 
 @contextmanager
 def worker_process(dsn: str, shape: Shape, *tuning: str, **environment: str) -> Generator[Program, None, None]:
-    """A worker in a process of its own, about to work."""
+    """Run a worker in a process of its own."""
     arguments = (dsn, f"shape={shape}", *tuning)
     with ForkedProgram("tests.support.conformance.worker", *arguments, **environment) as program:
         assert program.line() == "ready"
@@ -78,21 +78,21 @@ def worker_process(dsn: str, shape: Shape, *tuning: str, **environment: str) -> 
 
 
 def child_of(worker: Program) -> int:
-    """The child process that a handler of this worker runs in; what it prints goes to standard error."""
+    """Return the id of the child process in which a handler of this worker runs; it prints to standard error."""
     return int(worker.wait_for_error(r"^child (\d+)")[1])
 
 
 @asynccontextmanager
 async def working(
-    dsn: str, shape: Shape, *, work: LawWork | None = None, **tuning: Any
+    dsn: str, shape: Shape, *, work: ConformanceWork | None = None, **tuning: Any
 ) -> AsyncGenerator[Worker, None]:
-    """A worker in this process, stopped politely at the end."""
-    async with actions.working(dsn, work or LawWork(shape, **tuning), DULY_WORKER_CHILDREN=2) as worker:
+    """Run a worker in this process, and drain it at the end."""
+    async with actions.working(dsn, work or ConformanceWork(shape, **tuning), DULY_WORKER_CHILDREN=2) as worker:
         yield worker
 
 
 async def until(admin: Admin, condition: Callable[[], bool], what: str = "it") -> None:
-    """Wait for something in the database while the worker in this process goes on."""
+    """Wait for a condition of the database while the worker in this process runs."""
     await asyncio.to_thread(wait_until, admin, condition, what)
 
 
@@ -116,29 +116,29 @@ async def test_whatever_a_handler_does_is_an_outcome(shape: Shape, workers: str,
         "SYSTEM_EXIT SystemExit: FATAL",
         "KEYBOARD_INTERRUPT KeyboardInterrupt",
         "CANCELLED_ERROR CancelledError",
-        "MUTE Mute: (its message cannot be read)",
+        "MUTE Mute: (its message cannot be formatted)",
         "REFUSED never",
         "KEY_ERROR KeyError: 'no_verb'",
     ]
 
 
 REFUSAL = """
-create or replace function laws.refuse() returns trigger language plpgsql as $$
+create or replace function conformance.refuse() returns trigger language plpgsql as $$
 begin
     raise exception 'not this row' using errcode = '{state}';
 end
 $$;
-create trigger refuse before update on {table} for each row when ({when}) execute function laws.refuse();
+create trigger refuse before update on {table} for each row when ({when}) execute function conformance.refuse();
 """
 
 
 def refuse(admin: Admin, shape: Shape, when: str, state: str) -> None:
-    """From now on some change of some row fails with this SQLSTATE."""
+    """Make updates that meet a condition fail with this SQLSTATE."""
     admin.execute(REFUSAL.format(state=state, when=when, table=shape.table).encode())
 
 
-def relent(admin: Admin, shape: Shape) -> None:
-    """Refuse nothing any more."""
+def allow(admin: Admin, shape: Shape) -> None:
+    """Drop the trigger of `refuse`."""
     admin.execute(f"drop trigger refuse on {shape.table}".encode())
 
 
@@ -151,14 +151,14 @@ async def test_a_row_that_breaks_a_limit_of_the_server_fails_alone(shape: Shape,
 
 
 @pytest.mark.parametrize("state", ["55P03", "57014", "40P01"])
-async def test_a_row_that_somebody_else_is_at_is_settled_later_and_holds_up_nobody(
+async def test_a_row_locked_by_another_transaction_is_settled_later_and_delays_no_other(
     shape: Shape, workers: str, admin: Admin, state: str
 ) -> None:
     refuse(admin, shape, "new.note = 'locked'", state)
     put(admin, shape, "say locked", *(f"say {nth}" for nth in range(20)))
     async with working(workers, shape):
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 20)
-        relent(admin, shape)
+        allow(admin, shape)
         await until(admin, lambda: all_ended(admin, shape))
     assert rows(admin, shape)[0][1:] == ("locked", 1)
 
@@ -169,7 +169,7 @@ async def test_when_nothing_can_be_written_no_outcome_is_lost(shape: Shape, work
     async with working(workers, shape) as worker:
         await until(admin, lambda: {row[2] for row in rows(admin, shape)} == {1})
         await until(admin, lambda: b'duly_database_errors_total{kind="' in worker.metrics.render())
-        relent(admin, shape)
+        allow(admin, shape)
         await until(admin, lambda: all_ended(admin, shape))
     assert {row[2] for row in rows(admin, shape)} == {1}
 
@@ -178,33 +178,31 @@ async def test_a_call_that_cannot_be_made_fails_its_row_alone(shape: Shape, work
     put(admin, shape, "say one", "nothing", "say two", "nowhere", "say three")
     async with working(workers, shape) as worker:
         await until(admin, lambda: all_ended(admin, shape))
-        await until(admin, lambda: not worker.control.lanes[0].running)
+        await until(admin, lambda: not worker.control.cycles[0].held.running)
     said = notes(admin, shape)
     assert [said[0], said[2], said[4]] == ["one", "two", "three"]
     assert said[1].startswith("ATTRIBUTE_ERROR AttributeError")
-    assert said[3].startswith("TYPE_ERROR TypeError: there is no place")
+    assert said[3].startswith("TYPE_ERROR TypeError: unknown executor")
 
 
-async def test_a_childs_answer_is_data_and_cannot_act(workers: str, admin: Admin) -> None:
+async def test_the_answer_of_a_child_process_is_data_and_runs_no_code(workers: str, admin: Admin) -> None:
     put(admin, PARCEL, "die_in_child trap")
     async with working(workers, PARCEL):
         await until(admin, lambda: all_ended(admin, PARCEL))
-    assert "an answer may not hold a" in notes(admin, PARCEL)[0]
+    assert "a result must not contain a" in notes(admin, PARCEL)[0]
 
 
-async def test_many_lapsed_rows_come_back_at_one_sweep_though_one_of_them_refuses(workers: str, admin: Admin) -> None:
+async def test_many_expired_rows_come_back_at_one_sweep_though_one_of_them_refuses(workers: str, admin: Admin) -> None:
     (bad, *_) = sorted(put(admin, PARCEL, *["say back"] * 300))
     async with await connect(workers) as connection:
         assert len(await claim(connection, PARCEL.table, "gone", lease_seconds=30, limit=300)) == 300
-    let_lapse(admin, PARCEL)
+    expire_leases(admin, PARCEL)
     refuse(admin, PARCEL, f"new.id = '{bad}' and new.status = 'WAITING'", "23514")
     async with working(workers, PARCEL, sweep_seconds=3600.0):
         await until(admin, lambda: sum(row[0] == PARCEL.end for row in rows(admin, PARCEL)) == 299)
 
 
-async def test_a_row_that_refuses_to_be_claimed_keeps_no_other_waiting(
-    shape: Shape, workers: str, admin: Admin
-) -> None:
+async def test_a_row_that_cannot_be_claimed_delays_no_other(shape: Shape, workers: str, admin: Admin) -> None:
     (bad, *_) = put(admin, shape, *["say done"] * 5)
     is_bad = f"new.{shape.table.key}::text = '{bad}' and new.{shape.table.state}::text = '{shape.table.held}'"
     refuse(admin, shape, is_bad, "23514")
@@ -215,7 +213,7 @@ async def test_a_row_that_refuses_to_be_claimed_keeps_no_other_waiting(
     assert [row[0] for row in rows(admin, shape)].count(shape.table.ready) == 1
 
 
-async def test_a_row_that_cannot_be_read_keeps_no_other_waiting(shape: Shape, workers: str, admin: Admin) -> None:
+async def test_a_row_that_cannot_be_read_delays_no_other(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, *["say done"] * 5)
     long_ago = sql.SQL("update {} set {} = '-infinity' where {key} = (select min({key}::text)::{} from {})").format(
         sql.Identifier(*shape.table.qualified_name),
@@ -229,29 +227,31 @@ async def test_a_row_that_cannot_be_read_keeps_no_other_waiting(shape: Shape, wo
         await until(admin, lambda: sum(row[0] == shape.end for row in rows(admin, shape)) == 4)
 
 
-async def test_a_wake_up_is_heard_long_before_the_next_poll(shape: Shape, laws: str, admin: Admin) -> None:
-    dsn = laws  # a pooler would pass no word on
+async def test_a_notification_wakes_a_worker_long_before_the_next_poll(
+    shape: Shape, conformance_dsn: str, admin: Admin
+) -> None:
+    dsn = conformance_dsn  # a pooler would not pass notifications on
     async with working(dsn, shape, poll_seconds=3600.0):
         put(admin, shape, "say early")
-        admin.execute("select pg_notify(%s, '')", [f"duly_laws_{shape}"])
+        admin.execute("select pg_notify(%s, '')", [f"duly_conformance_{shape}"])
         await until(admin, lambda: all_ended(admin, shape))
 
 
-async def test_one_cycle_takes_what_is_due_and_ends(shape: Shape, workers: str, admin: Admin) -> None:
+async def test_one_cycle_runs_what_is_due_and_ends(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, "say one", "say two")
-    worker = Worker([LawWork(shape)], Settings(), dsn=workers)
+    worker = Worker([ConformanceWork(shape)], Settings(), dsn=workers)
     assert await worker.run(once=True) == 2
     assert notes(admin, shape) == ["one", "two"]
-    assert await Worker([LawWork(shape)], Settings(), dsn=workers).run(once=True) == 0
+    assert await Worker([ConformanceWork(shape)], Settings(), dsn=workers).run(once=True) == 0
 
 
-async def test_the_registry_says_who_works_and_who_went(shape: Shape, workers: str, admin: Admin) -> None:
+async def test_the_registry_lists_running_and_stopped_workers(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, "say hello")
     asked = "select worker_id, kinds, slots, stopped_at is null from duly.workers"
     async with working(workers, shape) as worker:
         await until(admin, lambda: all_ended(admin, shape))
         here = admin.execute(asked).fetchall()
-        assert worker.control.ready()
+        assert worker.control.is_ready()
     assert here == [(f"worker-{os.getpid()}", [str(shape)], {str(shape): TUNING.slots}, True)]
     assert admin.execute(asked).fetchall() == [
         (f"worker-{os.getpid()}", [str(shape)], {str(shape): TUNING.slots}, False)
@@ -261,15 +261,15 @@ async def test_the_registry_says_who_works_and_who_went(shape: Shape, workers: s
 async def test_a_worker_that_is_stopping_is_not_ready_while_its_last_row_runs(workers: str, admin: Admin) -> None:
     put(admin, PARCEL, "wait")
     async with working(workers, PARCEL) as worker:
-        await until(admin, lambda: rows(admin, PARCEL)[0][2] == 1 and worker.control.ready())
-        worker.ask_to_stop()
-        assert worker.control.obstacle() == "the worker is stopping"
-        assert not worker.control.ready()
-        assert worker.control.alive()
+        await until(admin, lambda: rows(admin, PARCEL)[0][2] == 1 and worker.control.is_ready())
+        worker.request_stop()
+        assert worker.control.not_ready_reason() == "the worker is stopping"
+        assert not worker.control.is_ready()
+        assert worker.control.is_alive()
 
 
-def let_lapse(admin: Admin, shape: Shape) -> None:
-    """The lease of every row that is held is over."""
+def expire_leases(admin: Admin, shape: Shape) -> None:
+    """Expire the lease of every leased row."""
     clock = shape.table.until or shape.table.since
     assert clock
     statement = sql.SQL("update {} set {clock} = {clock} - interval '1 hour' where {} = {}").format(
@@ -281,14 +281,16 @@ def let_lapse(admin: Admin, shape: Shape) -> None:
     admin.execute(statement)
 
 
-async def test_a_claim_under_way_at_the_stop_is_given_back(shape: Shape, laws: str, workers: str, admin: Admin) -> None:
-    with worker_process(workers, shape, "lease_seconds=60") as worker, psycopg.connect(laws) as gate:
-        worker.wait_for_error("worker started")
+async def test_a_claim_in_progress_at_the_stop_is_released(
+    shape: Shape, conformance_dsn: str, workers: str, admin: Admin
+) -> None:
+    with worker_process(workers, shape, "lease_seconds=60") as worker, psycopg.connect(conformance_dsn) as gate:
+        worker.wait_for_error("worker.started")
         gate.execute(sql.SQL("lock table {} in exclusive mode").format(sql.Identifier(*shape.table.qualified_name)))
         gate.execute(
             sql.SQL("insert into {} (note) values ('wait')").format(sql.Identifier(*shape.table.qualified_name))
         )
-        wait_until_blocked(laws)
+        wait_until_blocked(conformance_dsn)
         worker.process.send_signal(signal.SIGTERM)
         worker.wait_for_error("stopping")
         gate.commit()
@@ -300,12 +302,12 @@ async def test_a_cancel_request_stops_the_handler_and_is_the_outcome(workers: st
     put(admin, PARCEL, "wait", "watchful", "die_in_child loop")
     async with working(workers, PARCEL):
         await until(admin, lambda: [starts for _, _, starts in rows(admin, PARCEL)] == [1, 1, 1])
-        admin.execute("update laws.parcel set cancel_requested_at = duly.clock()")
+        admin.execute("update conformance.parcel set cancel_requested_at = duly.clock()")
         await until(admin, lambda: all_ended(admin, PARCEL))
     assert notes(admin, PARCEL) == ["cancelled", "saw cancelled", "cancelled"]
 
 
-async def test_a_killed_worker_takes_its_children_along(workers: str, admin: Admin) -> None:
+async def test_the_child_processes_of_a_killed_worker_die_with_it(workers: str, admin: Admin) -> None:
     put(admin, PARCEL, "die_in_child print")
     with worker_process(workers, PARCEL) as worker:
         child = child_of(worker)

@@ -1,4 +1,4 @@
-"""The laws of answers that never came: the work was done or it was not, and asking again is safe either way."""
+"""Statements whose answer was lost: committed or not, repeating them is safe."""
 
 import asyncio
 import time
@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from duly.db.pool import connect
-from duly.lease.heartbeat import Heartbeat, Held
+from duly.lease.heartbeat import Heartbeat, HeldLease
 from duly.lease.operations import Lease, fence
 from tests.fast.lease.test_dropped_answers import SECONDS, Admin, proxy
-from tests.fast.lease.test_keeper import beats
+from tests.fast.lease.test_heartbeat import beats
 from tests.fast.lease.test_lease import hold, put
-from tests.full.lease.test_keeper import expired
+from tests.full.lease.test_heartbeat import expired
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
 from tests.support.proxy import Proxy
@@ -21,7 +21,7 @@ from tests.support.proxy import Proxy
 __all__ = ["proxy"]
 
 
-async def test_a_keeper_cut_off_in_silence_lets_go_in_time_and_goes_on_when_the_wire_is_back(
+async def test_a_heartbeat_cut_off_in_silence_gives_leases_up_in_time_and_recovers_with_the_connection(
     shape: Shape, connection: Connection, proxy: Proxy, admin: Admin
 ) -> None:
     seconds, margin = 4.0, 1.5
@@ -32,19 +32,19 @@ async def test_a_keeper_cut_off_in_silence_lets_go_in_time_and_goes_on_when_the_
         put(admin, shape)
         (old,) = await hold(connection, shape, seconds=seconds)
         lost, stopped_at = await work_until_cut_off(heartbeat, old, proxy)
-        assert lost.good_until <= stopped_at < lost.good_until + margin
+        assert lost.valid_until <= stopped_at < lost.valid_until + margin
         assert await expired(connection, shape) == []
         proxy.resume()
         put(admin, shape)
         (new,) = await hold(connection, shape, seconds=seconds)
-        async with heartbeat.holding(new):
+        async with heartbeat.renewing(new):
             await beats(heartbeat, 2)
             await fence(connection, new)
 
 
 @asynccontextmanager
 async def running(heartbeat: Heartbeat) -> AsyncGenerator[None, None]:
-    """The keeper beats while the body runs."""
+    """Run the heartbeat while the body runs."""
     task = asyncio.create_task(heartbeat.run())
     yield
     task.cancel()
@@ -52,15 +52,15 @@ async def running(heartbeat: Heartbeat) -> AsyncGenerator[None, None]:
         await task
 
 
-async def work_until_cut_off(heartbeat: Heartbeat, lease: Lease, proxy: Proxy) -> tuple[Held, float]:
-    """Hold a lease until the keeper takes it away because its wire fell silent; returns when that was, on our clock."""
+async def work_until_cut_off(heartbeat: Heartbeat, lease: Lease, proxy: Proxy) -> tuple[HeldLease, float]:
+    """Renew a lease until the heartbeat gives it up because its connection fell silent; returns when that was."""
     stopped = asyncio.Event()
-    held = heartbeat.keep(lease, on_lost=stopped.set)
+    held = heartbeat.add(lease, on_lost=stopped.set)
     await beats(heartbeat, 1)
     proxy.freeze()
     async with asyncio.timeout(SECONDS):
         await stopped.wait()
-    heartbeat.drop(held)
+    heartbeat.remove(held)
     assert held.lost
     assert "did not confirm" in held.lost
     return held, time.monotonic()

@@ -21,7 +21,7 @@ async def test_the_same_body_written_otherwise_is_the_same_request(pool: Pool) -
 
 
 @pytest.mark.parametrize(("end", "answer"), [("commit", Existing), ("rollback", Created)])
-async def test_who_waits_for_another_insert_takes_what_became_of_it(
+async def test_an_insert_that_waits_for_another_returns_what_became_of_it(
     end: str, answer: type[Creation[Row]], pool: Pool, database: str
 ) -> None:
     with psycopg.connect(database) as first:

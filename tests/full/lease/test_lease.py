@@ -1,4 +1,4 @@
-"""The laws of holding a row, over every lease table and every PostgreSQL version."""
+"""Conformance tests of leases, over every lease table and every PostgreSQL version."""
 
 from contextlib import ExitStack
 
@@ -12,7 +12,7 @@ from tests.support.conformance.tables import Shape
 from tests.support.forking import ForkedProgram
 
 
-def test_no_row_ever_has_two_holders_though_eight_processes_race(shape: Shape, workers: str, admin: Admin) -> None:
+def test_no_row_ever_has_two_owners_though_eight_processes_race(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, 400)
     with ExitStack() as stack:
         racing = ("tests.support.conformance.claim_all", workers, str(shape.table))

@@ -1,4 +1,4 @@
-"""The rendered SQL of every lease table and machine, changed only on purpose."""
+"""The rendered SQL of every lease table and state machine, changed only on purpose."""
 
 import ast
 import re
@@ -9,25 +9,25 @@ from tests.fast.lease.test_lease_sql import STATEMENTS
 from tests.proof.guards.held import HELD
 from tests.support.conformance.tables import SHAPES
 
-LAWS_OWN = [shape for shape in SHAPES if shape.table.qualified_name[0] == "laws"]  # tables that only tests have
+TEST_ONLY = [shape for shape in SHAPES if shape.table.qualified_name[0] == "conformance"]  # tables that only tests have
 
 
-def test_every_lease_table_in_the_house_has_its_statements_committed() -> None:
+def test_every_lease_table_has_its_statements_committed() -> None:
     claims = re.compile(r'^-- claim\b[^\n]*$.*?^update "\w+"."(\w+)" as t$', re.MULTILINE | re.DOTALL)
     committed = {name for file in STATEMENTS.glob("*.sql") for name in claims.findall(file.read_text())}
-    described = [table_of(call) for call in calls_of("LeaseTable")]
-    assert len(described) >= len(HELD) - len(LAWS_OWN), "they are looked for where they are described"
-    assert committed == {*described, *(shape.table.qualified_name[1] for shape in LAWS_OWN)}
+    described = [table_of(call) for name in ("LeaseTable", "MessageTable") for call in calls_of(name)]
+    assert len(described) >= len(HELD) - len(TEST_ONLY), "every lease table was found"
+    assert committed == {*described, *(shape.table.qualified_name[1] for shape in TEST_ONLY)}
 
 
-def test_every_machine_in_the_house_has_its_triggers_committed() -> None:
+def test_every_state_machine_has_its_triggers_committed() -> None:
     committed = [file.name.removesuffix(".machine.sql") for file in STATEMENTS.glob("*.machine.sql")]
-    described = [str(constant_of(call, "name")) for call in calls_of("Machine")]
-    assert sorted(committed) == sorted([*described, *(shape.machine.name for shape in LAWS_OWN)])
+    described = [str(constant_of(call, "name")) for call in calls_of("StateMachine")]
+    assert sorted(committed) == sorted([*described, *(shape.machine.name for shape in TEST_ONLY)])
 
 
 def calls_of(name: str) -> Iterator[ast.Call]:
-    """Wherever one of these is made in our sources, in a function or outside of any."""
+    """Yield every call of this name in our sources."""
     for file in (ROOT / "src" / "duly").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
@@ -35,15 +35,15 @@ def calls_of(name: str) -> Iterator[ast.Call]:
 
 
 def constant_of(call: ast.Call, name: str) -> object:
-    """What a call gives this argument, spelled out."""
+    """Return the constant that a call passes as this argument."""
     (value,) = [argument.value for argument in call.keywords if argument.arg == name]
     assert isinstance(value, ast.Constant), f"{name} is spelled out where it is given"
     return value.value
 
 
 def table_of(call: ast.Call) -> str:
-    """The name of the table that a lease table is about; its schema may be the installation's."""
-    (pair,) = [argument.value for argument in call.keywords if argument.arg == "table"]
+    """Return the name of the table that a LeaseTable describes; its schema may be configurable."""
+    (pair,) = [argument.value for argument in call.keywords if argument.arg == "qualified_name"]
     assert isinstance(pair, ast.Tuple)
     assert isinstance(pair.elts[1], ast.Constant), "a table is spelled out where it is described"
     return str(pair.elts[1].value)

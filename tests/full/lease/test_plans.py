@@ -18,20 +18,20 @@ ROWS = 20_000
 FEWER_ROWS = 5_000  # enough for a scan to be dear, where every row is moved as workers move it
 PLACE = re.compile(r"%\((\w+)\)[sb]")
 TYPES = {
-    "most": "bigint",
+    "limit": "bigint",
     "max_starts": "bigint",
     "lease_seconds": "float8",
     "owner": "text",
     "channels": "text[]",
-    "looked_at": "bigint",
+    "scan_limit": "bigint",
 }
 VALUES = {
-    "most": "500",
+    "limit": "500",
     "max_starts": "3",
     "lease_seconds": "60",
     "owner": "'worker-1/token'",
     "channels": "array['console', 'telegram']",
-    "looked_at": "500",
+    "scan_limit": "500",
 }
 
 
@@ -39,7 +39,7 @@ def statements(shape: Shape) -> dict[str, sql.Composed]:
     """Every statement of this table."""
     names = ["claim", "find_due", "find_expired", "renew", "fence", "find_settled", "release"]
     names += ["sweep"] if shape.table.expired == "returned" else ["claim_expired"]
-    names += ["quarantine"] if shape.table.poisoned else []
+    names += ["quarantine"] if shape.table.quarantine_state else []
     return {name: render(shape.table, name) for name in names} | {"settle": render_settle(shape.table, shape.end)}
 
 
@@ -48,12 +48,12 @@ def plan(admin: Admin, shape: Shape, statement: sql.SQL | sql.Composed) -> str:
     text = statement.as_string(admin).rstrip("; \n")
     names = list(dict.fromkeys(PLACE.findall(text)))
     several = f"{shape.table.key_type}[]"
-    keys = {"key": shape.table.key_type, "keys": several, "besides": several, "owners": "text[]"}
+    keys = {"key": shape.table.key_type, "keys": several, "excluded_keys": several, "owners": "text[]"}
     some = f"(select array_agg({shape.table.key}) from (select * from {shape.table} limit 500) as few)"
     array = admin.execute(f"select {some}::text".encode()).fetchone() or ("{}",)
     values = {
         "keys": f"'{array[0]}'",
-        "besides": f"'{array[0]}'",
+        "excluded_keys": f"'{array[0]}'",
         "owners": "array_fill('worker-1/token'::text, array[500])",
     }
     values |= {"key": "'" + array[0].strip("{}").split(",")[0] + "'"}

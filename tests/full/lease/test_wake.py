@@ -1,4 +1,4 @@
-"""Workers are woken when there is something to do, and at most once per 50 ms, on every PostgreSQL there is."""
+"""Workers are notified of new work, at most once per 50 ms, on every PostgreSQL version."""
 
 from tests.fast.lease.test_wake import MESSAGE, Connection, admin, heard, listener, wait_for_another_window
 

@@ -1,4 +1,4 @@
-"""The laws of the runtime: whatever handlers do, leases are kept, losses are noticed, and nothing is written twice."""
+"""The worker: whatever handlers do, leases are renewed, losses are noticed, and nothing is written twice."""
 
 import asyncio
 import os
@@ -19,12 +19,12 @@ from tests.fast.worker.test_worker import (
     SECONDS,
     Admin,
     all_ended,
+    allow,
     child_of,
-    let_lapse,
+    expire_leases,
     notes,
     put,
     refuse,
-    relent,
     rows,
     shape,
     until,
@@ -33,7 +33,7 @@ from tests.fast.worker.test_worker import (
     working,
 )
 from tests.support.conformance.tables import PARCEL, Shape
-from tests.support.conformance.work import AT_THE_GATE, GATE, TUNING, LawWork
+from tests.support.conformance.work import AT_THE_GATE, GATE, TUNING, ConformanceWork
 from tests.support.locks import wait_until_blocked
 from tests.support.processes import wait_gone
 from tests.support.proxy import Proxy
@@ -62,7 +62,7 @@ async def test_what_is_due_is_performed_and_settled(shape: Shape, workers: str, 
     assert {starts for _, _, starts in rows(admin, shape)} == {1}
 
 
-async def test_a_handler_that_overstays_is_ended_or_left_behind(shape: Shape, workers: str, admin: Admin) -> None:
+async def test_a_handler_past_its_time_limit_is_stopped_or_abandoned(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, "wait@0.3", "stubborn@0.3 4", "die_in_child@2 loop", "say neighbour")
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
@@ -74,19 +74,19 @@ async def test_a_handler_that_overstays_is_ended_or_left_behind(shape: Shape, wo
     ]
 
 
-async def test_a_child_may_die_as_it_likes(shape: Shape, workers: str, admin: Admin) -> None:
+async def test_every_death_of_a_child_process_is_an_outcome(shape: Shape, workers: str, admin: Admin) -> None:
     ways = ("exit", "abort", "segfault", "eat", "unpicklable", "nothing")
     put(admin, shape, *(f"die_in_child {way}" for way in ways), "in_child well", "say neighbour")
     async with working(workers, shape):
         await until(admin, lambda: all_ended(admin, shape))
     said = notes(admin, shape)
     assert said[:4] == [
-        "CRASHED the child process ended by itself with status 0, without an answer",
-        "CRASHED the child process was ended by signal SIGABRT",
-        "CRASHED the child process was ended by signal SIGSEGV",
-        "CRASHED out of memory: it needs more than its limit",
+        "CRASHED the child process exited with status 0 before it answered",
+        "CRASHED the child process was killed by signal SIGABRT",
+        "CRASHED the child process was killed by signal SIGSEGV",
+        "CRASHED out of memory: the handler exceeded its memory limit",
     ]
-    assert said[4].startswith("BAD_RESULT what it returned cannot leave the child process")
+    assert said[4].startswith("BAD_RESULT the result cannot be pickled")
     assert said[5:] == ["VALUE_ERROR ValueError: nothing", "well True", "neighbour"]
 
 
@@ -100,11 +100,11 @@ async def test_an_outcome_that_cannot_be_written_fails_its_row_and_no_other(
     assert bad.startswith("CHECK_VIOLATION CheckViolation")
 
 
-async def test_an_idle_child_that_died_is_nobodys_fault(workers: str, admin: Admin) -> None:
+async def test_an_idle_child_process_that_died_fails_no_row(workers: str, admin: Admin) -> None:
     put(admin, PARCEL, "in_child one")
     async with working(workers, PARCEL) as worker:
         await until(admin, lambda: all_ended(admin, PARCEL))
-        (child,) = worker.handlers.children.idle
+        (child,) = worker.handlers.processes.idle
         os.kill(child.process.pid, signal.SIGKILL)
         await child.process.wait()
         put(admin, PARCEL, "in_child two")
@@ -112,32 +112,30 @@ async def test_an_idle_child_that_died_is_nobodys_fault(workers: str, admin: Adm
     assert notes(admin, PARCEL) == ["one True", "two True"]
 
 
-async def test_a_child_that_stands_still_is_killed_at_its_limit(workers: str, admin: Admin) -> None:
+async def test_a_suspended_child_process_is_killed_at_its_time_limit(workers: str, admin: Admin) -> None:
     put(admin, PARCEL, "in_child warm")
     async with working(workers, PARCEL) as worker:
         await until(admin, lambda: all_ended(admin, PARCEL))
-        (child,) = worker.handlers.children.idle
+        (child,) = worker.handlers.processes.idle
         os.kill(child.process.pid, signal.SIGSTOP)
         put(admin, PARCEL, f"in_child@0.5 {'x' * 1_000_000}")
         await until(admin, lambda: all_ended(admin, PARCEL))
     assert notes(admin, PARCEL)[1] == "TIMEOUT took longer than 0.5 s"
 
 
-async def test_a_lapsed_row_that_refuses_to_be_swept_keeps_no_other_from_coming_back(
-    workers: str, admin: Admin
-) -> None:
+async def test_an_expired_row_that_cannot_be_swept_delays_no_other(workers: str, admin: Admin) -> None:
     (bad, *_) = put(admin, PARCEL, *["wait"] * 5)
     with worker_process(workers, PARCEL, SHORT_LEASE) as victim:
         for _ in range(5):
             victim.line()
         victim.kill()
     refuse(admin, PARCEL, f"new.id = '{bad}' and new.status = 'WAITING'", "23514")
-    admin.execute("update laws.parcel set note = 'say back'")
+    admin.execute("update conformance.parcel set note = 'say back'")
     async with working(workers, PARCEL):
         await until(admin, lambda: sum(row[0] == PARCEL.end for row in rows(admin, PARCEL)) == 4)
 
 
-async def test_a_row_that_somebody_else_is_at_is_claimed_as_soon_as_they_are_gone_though_another_refuses(
+async def test_a_locked_row_is_claimed_once_it_is_unlocked_though_another_row_refuses(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
     is_claimed = f"new.{shape.table.state}::text = '{shape.table.held}'"
@@ -145,11 +143,11 @@ async def test_a_row_that_somebody_else_is_at_is_claimed_as_soon_as_they_are_gon
     put(admin, shape, "say never", "say one")
     async with working(workers, shape):
         await until(admin, lambda: rows(admin, shape)[1][0] == shape.end)
-        relent(admin, shape)
+        allow(admin, shape)
         refuse(admin, shape, f"new.note = 'say locked' and {is_claimed}", "55P03")
         put(admin, shape, "say locked", "say two")
         await until(admin, lambda: rows(admin, shape)[3][0] == shape.end)
-        relent(admin, shape)
+        allow(admin, shape)
         await until(admin, lambda: rows(admin, shape)[2][0] == shape.end, "claiming it")
     assert rows(admin, shape)[2][1:] == ("locked", 1)
     assert rows(admin, shape)[0][0] == shape.table.ready  # and who refused is still left alone
@@ -170,7 +168,7 @@ async def test_broken_connections_lose_nothing(shape: Shape, workers: str, admin
     assert sorted(map(int, notes(admin, shape))) == sorted(range(400))
 
 
-# Holding --------------------------------------------------------------------------------------------------------------
+# Leases ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verb", ["burn", "block"])
@@ -183,7 +181,7 @@ async def test_a_handler_busy_for_twice_its_lease_keeps_it(shape: Shape, workers
     assert [starts for _, _, starts in rows(admin, shape)] == [1]
 
 
-async def test_nothing_is_claimed_for_a_loop_that_stands_still(
+async def test_nothing_is_claimed_while_the_loop_of_handlers_is_blocked(
     workers: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Handlers.is_turning, "__defaults__", (1.0,))
@@ -197,18 +195,18 @@ async def test_nothing_is_claimed_for_a_loop_that_stands_still(
         assert AT_THE_GATE.wait(SECONDS), "the loop stands still from here on, and not before"
         wait_until(admin, lambda: not health.handlers.is_turning())
         wait_until(
-            admin, lambda: not any(each.claims_under_way for each in health.lanes)
+            admin, lambda: not any(each.held.slots.claims_in_progress for each in health.cycles)
         )  # begun before it stood still
         put(admin, PARCEL, "say later")
-        seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
-        wait_until(admin, lambda: not health.alive())
-        seen.append((health.ready(), health.alive(), rows(admin, PARCEL)[1][2]))
+        seen.append((health.is_ready(), health.is_alive(), rows(admin, PARCEL)[1][2]))
+        wait_until(admin, lambda: not health.is_alive())
+        seen.append((health.is_ready(), health.is_alive(), rows(admin, PARCEL)[1][2]))
         GATE.set()
 
     async with working(workers, PARCEL) as worker:
         await asyncio.to_thread(watch, worker.control)
         await until(admin, lambda: all_ended(admin, PARCEL))
-        await until(admin, lambda: worker.control.ready() and worker.control.alive())
+        await until(admin, lambda: worker.control.is_ready() and worker.control.is_alive())
     assert seen == [(False, True, 0), (False, False, 0)]
 
 
@@ -222,10 +220,10 @@ async def test_a_stopped_and_resumed_worker_writes_nothing(shape: Shape, workers
             wait_until(admin, lambda: all_ended(admin, shape), "taking over")
             before = (rows(admin, shape), sorted(settled_by(admin, shape)))
             os.kill(zombie.pid, signal.SIGCONT)
-            zombie.wait_for_error("lease lost")
+            zombie.wait_for_error("lease.lost")
             assert zombie.finish(signal.SIGTERM) == 0
             assert heir.finish(signal.SIGTERM) == 0
-        refused = zombie.said().count("lease lost")
+        refused = zombie.said().count("lease.lost")
     assert refused == 5
     assert (rows(admin, shape), sorted(settled_by(admin, shape))) == before
     assert {starts for _, _, starts in before[0]} == {2}
@@ -234,16 +232,16 @@ async def test_a_stopped_and_resumed_worker_writes_nothing(shape: Shape, workers
 OF_WORKERS = f"datname = current_database() and usename = '{Names().worker}'"
 
 
-async def test_a_settle_under_way_when_its_worker_was_stopped_is_refused_when_it_goes_on(
-    shape: Shape, workers: str, laws: str, admin: Admin
+async def test_a_settle_in_progress_when_its_worker_was_suspended_is_refused_when_it_resumes(
+    shape: Shape, workers: str, conformance_dsn: str, admin: Admin
 ) -> None:
     put(admin, shape, *["pause 1"] * 5)
     with worker_process(workers, shape, SHORT_LEASE) as zombie:
-        with psycopg.connect(laws) as in_the_way:
+        with psycopg.connect(conformance_dsn) as in_the_way:
             for _ in range(5):
                 assert zombie.line().startswith("pausing")
             in_the_way.execute(sql.SQL("select from {} for update").format(sql.Identifier(*shape.table.qualified_name)))
-            wait_until_blocked(laws)  # by now its handlers have ended, and their outcomes wait for the lock
+            wait_until_blocked(conformance_dsn)  # by now its handlers have ended, and their outcomes wait for the lock
             os.kill(zombie.pid, signal.SIGSTOP)
             admin.execute(f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {OF_WORKERS}".encode())
         with worker_process(workers, shape) as heir:
@@ -252,49 +250,49 @@ async def test_a_settle_under_way_when_its_worker_was_stopped_is_refused_when_it
             os.kill(zombie.pid, signal.SIGCONT)
             zombie.wait_for_error("its settle found another owner")
             assert zombie.finish(signal.SIGTERM) == heir.finish(signal.SIGTERM) == 0
-    assert zombie.said().count("lease lost") == 5
+    assert zombie.said().count("lease.lost") == 5
     assert (rows(admin, shape), settled_by(admin, shape)) == before
 
 
-class Hesitant(LawWork):
-    """Work whose outcomes cannot be written at first; after the first try the lease of its row is over."""
+class Hesitant(ConformanceWork):
+    """Work whose outcomes cannot be settled at first; after the first attempt the lease of its row expires."""
 
     def __init__(self, shape: Shape, admin: Admin) -> None:
         super().__init__(shape, sweep_seconds=0.05)
         self.admin = admin
-        self.asked: list[str] = []  # whose outcome was to be written, one after another
+        self.attempts: list[str] = []  # the owners of the outcomes, in the order of attempts
 
     async def settle(self, connection: Any, finished: Sequence[Finished]) -> frozenset[Any]:
-        """Write the outcome of the second claim, when it is tried for the third time."""
+        """Settle the outcome of the second claim at its third attempt."""
         owners = [lease.owner for lease, _ in finished]
-        if not self.asked:
-            let_lapse(self.admin, self.shape)
-        self.asked += owners
-        if len(set(self.asked)) == 2 and self.asked.count(self.asked[-1]) >= 3 and owners != self.asked[:1]:
+        if not self.attempts:
+            expire_leases(self.admin, self.shape)
+        self.attempts += owners
+        if len(set(self.attempts)) == 2 and self.attempts.count(self.attempts[-1]) >= 3 and owners != self.attempts[:1]:
             return await super().settle(connection, finished)
-        raise psycopg.errors.LockNotAvailable("somebody is at this row")
+        raise psycopg.errors.LockNotAvailable("the row is locked")
 
 
-async def test_of_two_claims_of_one_row_a_worker_writes_down_the_later_one_only(
+async def test_of_two_claims_of_one_row_a_worker_settles_the_later_one_only(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
     put(admin, shape, "say once")
     work = Hesitant(shape, admin)
     async with working(workers, shape, work=work):
         await until(admin, lambda: all_ended(admin, shape))
-    first, second = dict.fromkeys(work.asked)
-    assert first not in work.asked[work.asked.index(second) :]
+    first, second = dict.fromkeys(work.attempts)
+    assert first not in work.attempts[work.attempts.index(second) :]
     assert settled_by(admin, shape) == [second]
 
 
 async def test_a_worker_that_cannot_reach_the_database_stops_its_handlers_in_time(
-    shape: Shape, laws: str, workers: str, admin: Admin
+    shape: Shape, conformance_dsn: str, workers: str, admin: Admin
 ) -> None:
     put(admin, shape, "wait", "watchful", "die_in_child print")
     name = sql.Identifier(admin.info.dbname)
     seconds = 6.0  # a tenth of it is the margin, in which a busy machine must get round to stopping
     with (
-        psycopg.connect(laws, dbname="postgres", autocommit=True) as outside,
+        psycopg.connect(conformance_dsn, dbname="postgres", autocommit=True) as outside,
         worker_process(workers, shape, f"lease_seconds={seconds}") as holder,
     ):
         for _ in range(2):
@@ -313,7 +311,7 @@ async def test_a_worker_that_cannot_reach_the_database_stops_its_handlers_in_tim
         outside.execute(sql.SQL("alter database {} allow_connections true").format(name))
 
 
-async def test_lapsed_rows_come_back_in_time_whatever_the_backlog(shape: Shape, workers: str, admin: Admin) -> None:
+async def test_expired_rows_come_back_in_time_whatever_the_backlog(shape: Shape, workers: str, admin: Admin) -> None:
     held = put(admin, shape, *["wait"] * 3)
     swap = sql.SQL("update {} set note = 'say back' where {} = any (%s)").format(
         sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.key)
@@ -342,10 +340,10 @@ async def test_lapsed_rows_come_back_in_time_whatever_the_backlog(shape: Shape, 
     assert late < SHORT_SECONDS + sweeps * TUNING.sweep_seconds + BUSY_MACHINE_SECONDS
 
 
-# Going ----------------------------------------------------------------------------------------------------------------
+# Stopping -------------------------------------------------------------------------------------------------------------
 
 
-async def test_told_to_stop_it_finishes_what_runs_and_gives_back_what_waits(
+async def test_a_stopping_worker_finishes_what_runs_and_releases_what_waits(
     shape: Shape, workers: str, admin: Admin
 ) -> None:
     put(admin, shape, "die_in_child@3 print", "pause 1")  # the only child is taken, so the next two wait for it
@@ -363,7 +361,7 @@ async def test_told_to_stop_it_finishes_what_runs_and_gives_back_what_waits(
 
 
 @pytest.mark.parametrize("verb", ["wait", "swallow", "stubborn 60", "block 60", "die_in_child print"])
-async def test_told_twice_it_goes_now_and_gives_everything_back(
+async def test_a_second_signal_stops_at_once_and_releases_everything(
     shape: Shape, workers: str, admin: Admin, verb: str
 ) -> None:
     put(admin, shape, verb)
@@ -382,7 +380,7 @@ async def test_told_twice_it_goes_now_and_gives_everything_back(
         await until(admin, lambda: all_ended(admin, shape))
 
 
-async def test_what_has_begun_is_not_stopped_by_a_polite_stop(shape: Shape, workers: str, admin: Admin) -> None:
+async def test_draining_does_not_stop_handlers_that_have_begun(shape: Shape, workers: str, admin: Admin) -> None:
     put(admin, shape, "block 1", "pause 0.5")
     with worker_process(workers, shape) as worker:
         worker.line()
@@ -393,7 +391,9 @@ async def test_what_has_begun_is_not_stopped_by_a_polite_stop(shape: Shape, work
     assert [row[2] for row in ended if row[0] != shape.end] in ([], [0])
 
 
-async def test_past_its_deadline_it_lets_go(shape: Shape, workers: str, admin: Admin) -> None:
+async def test_past_its_deadline_a_stopping_worker_releases_everything(
+    shape: Shape, workers: str, admin: Admin
+) -> None:
     put(admin, shape, "stubborn 60", "wait")
     with worker_process(workers, shape, "lease_seconds=60", DULY_STOP_SECONDS="0.5") as worker:
         worker.line()
@@ -404,11 +404,9 @@ async def test_past_its_deadline_it_lets_go(shape: Shape, workers: str, admin: A
     assert gone == [(True,)]
 
 
-async def test_a_silent_server_does_not_keep_a_worker_that_was_told_to_go(
-    shape: Shape, laws: str, admin: Admin
-) -> None:
+async def test_a_silent_server_does_not_delay_a_second_signal(shape: Shape, conformance_dsn: str, admin: Admin) -> None:
     put(admin, shape, "wait")
-    with Proxy(laws) as proxy, worker_process(proxy.address, shape, "lease_seconds=60") as worker:
+    with Proxy(conformance_dsn) as proxy, worker_process(proxy.address, shape, "lease_seconds=60") as worker:
         worker.line()
         proxy.freeze()
         worker.process.send_signal(signal.SIGTERM)

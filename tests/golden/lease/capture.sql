@@ -43,8 +43,8 @@ set "state" = 'processing', "locked_by" = %(owner)s, "starts" = t."starts" + 1, 
 where t."id" = any (array(select "id" from due))
 returning t.*;
 
--- claim_lapsed
-with lapsed as (
+-- claim_expired
+with expired as (
     select "id"
     from "schedule_ingest"."capture_session"
     where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and "starts" < %(max_starts)s
@@ -55,8 +55,17 @@ with lapsed as (
 )
 update "schedule_ingest"."capture_session" as t
 set "locked_by" = %(owner)s, "starts" = t."starts" + 1, "locked_at" = duly.clock(), "lease_seconds" = %(lease_seconds)s
-where t."id" = any (array(select "id" from lapsed))
+where t."id" = any (array(select "id" from expired))
 returning t.*;
+
+-- claimable
+select "id"
+from "schedule_ingest"."capture_session"
+where "state" = 'pending' and "closed_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "closed_at", "id"
+limit %(limit)s
+for no key update skip locked;
 
 -- fence
 select "id"
@@ -77,14 +86,14 @@ cross join lateral (
 -- find_due
 select "id" as key
 from "schedule_ingest"."capture_session"
-where "state" = 'pending' and "closed_at" <= duly.now() and not ("id" = any (%(besides)s::uuid[]))
+where "state" = 'pending' and "closed_at" <= duly.now() and not ("id" = any (%(excluded_keys)s::uuid[]))
 order by "closed_at", "id"
 limit %(limit)s;
 
--- find_lapsed
+-- find_expired
 select "id" as key
 from "schedule_ingest"."capture_session"
-where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and not ("id" = any (%(besides)s::uuid[]))
+where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and not ("id" = any (%(excluded_keys)s::uuid[]))
 order by "id"
 limit %(limit)s;
 
@@ -190,7 +199,7 @@ settled as (
 select key from settled;
 
 -- sweep
-with lapsed as (
+with expired as (
     select "id"
     from "schedule_ingest"."capture_session"
     where "state" = 'processing' and coalesce("locked_at", '-infinity') < duly.now() - make_interval(secs => coalesce("lease_seconds", 300.0)) and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
@@ -200,14 +209,5 @@ with lapsed as (
 )
 update "schedule_ingest"."capture_session" as t
 set "state" = 'pending', "locked_by" = null, "locked_at" = null, "lease_seconds" = null
-where t."id" = any (array(select "id" from lapsed))
+where t."id" = any (array(select "id" from expired))
 returning t.*;
-
--- takeable
-select "id"
-from "schedule_ingest"."capture_session"
-where "state" = 'pending' and "closed_at" <= duly.now()
-    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
-order by "closed_at", "id"
-limit %(limit)s
-for no key update skip locked;

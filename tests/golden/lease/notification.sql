@@ -13,8 +13,8 @@ set "delivery" = 'sending', "lease_owner" = %(owner)s, "starts" = t."starts" + 1
 where t."notification_id" = any (array(select "notification_id" from due))
 returning t.*;
 
--- claim_lapsed
-with lapsed as (
+-- claim_expired
+with expired as (
     select "notification_id"
     from "schedule_ingest"."schedule_notification"
     where "delivery" = 'sending' and "lease_expires_at" < duly.now() and "starts" < %(max_starts)s
@@ -25,8 +25,17 @@ with lapsed as (
 )
 update "schedule_ingest"."schedule_notification" as t
 set "lease_owner" = %(owner)s, "starts" = t."starts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
-where t."notification_id" = any (array(select "notification_id" from lapsed))
+where t."notification_id" = any (array(select "notification_id" from expired))
 returning t.*;
+
+-- claimable
+select "notification_id"
+from "schedule_ingest"."schedule_notification"
+where "delivery" = 'pending' and "due_at" <= duly.now()
+    and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
+order by "due_at", "notification_id"
+limit %(limit)s
+for no key update skip locked;
 
 -- fence
 select "notification_id"
@@ -47,14 +56,14 @@ cross join lateral (
 -- find_due
 select "notification_id" as key
 from "schedule_ingest"."schedule_notification"
-where "delivery" = 'pending' and "due_at" <= duly.now() and not ("notification_id" = any (%(besides)s::text[]))
+where "delivery" = 'pending' and "due_at" <= duly.now() and not ("notification_id" = any (%(excluded_keys)s::text[]))
 order by "due_at", "notification_id"
 limit %(limit)s;
 
--- find_lapsed
+-- find_expired
 select "notification_id" as key
 from "schedule_ingest"."schedule_notification"
-where "delivery" = 'sending' and "lease_expires_at" < duly.now() and not ("notification_id" = any (%(besides)s::text[]))
+where "delivery" = 'sending' and "lease_expires_at" < duly.now() and not ("notification_id" = any (%(excluded_keys)s::text[]))
 order by "notification_id"
 limit %(limit)s;
 
@@ -160,7 +169,7 @@ settled as (
 select key from settled;
 
 -- sweep
-with lapsed as (
+with expired as (
     select "notification_id"
     from "schedule_ingest"."schedule_notification"
     where "delivery" = 'sending' and "lease_expires_at" < duly.now() and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
@@ -170,14 +179,5 @@ with lapsed as (
 )
 update "schedule_ingest"."schedule_notification" as t
 set "delivery" = 'pending', "lease_owner" = null, "lease_expires_at" = null
-where t."notification_id" = any (array(select "notification_id" from lapsed))
+where t."notification_id" = any (array(select "notification_id" from expired))
 returning t.*;
-
--- takeable
-select "notification_id"
-from "schedule_ingest"."schedule_notification"
-where "delivery" = 'pending' and "due_at" <= duly.now()
-    and (%(keys)s::text[] is null or "notification_id" = any (%(keys)s::text[]))
-order by "due_at", "notification_id"
-limit %(limit)s
-for no key update skip locked;

@@ -13,8 +13,8 @@ set "status" = 'sending', "lease_owner" = %(owner)s, "starts" = t."starts" + 1, 
 where t."id" = any (array(select "id" from due))
 returning t.*;
 
--- claim_lapsed
-with lapsed as (
+-- claim_expired
+with expired as (
     select "id"
     from "duly"."outbox"
     where "status" = 'sending' and "lease_expires_at" < duly.now() and "starts" < %(max_starts)s
@@ -25,8 +25,17 @@ with lapsed as (
 )
 update "duly"."outbox" as t
 set "lease_owner" = %(owner)s, "starts" = t."starts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
-where t."id" = any (array(select "id" from lapsed))
+where t."id" = any (array(select "id" from expired))
 returning t.*;
+
+-- claimable
+select "id"
+from "duly"."outbox"
+where "status" = 'pending' and "due_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "due_at", "id"
+limit %(limit)s
+for no key update skip locked;
 
 -- fence
 select "id"
@@ -47,14 +56,14 @@ cross join lateral (
 -- find_due
 select "id" as key
 from "duly"."outbox"
-where "status" = 'pending' and "due_at" <= duly.now() and not ("id" = any (%(besides)s::uuid[]))
+where "status" = 'pending' and "due_at" <= duly.now() and not ("id" = any (%(excluded_keys)s::uuid[]))
 order by "due_at", "id"
 limit %(limit)s;
 
--- find_lapsed
+-- find_expired
 select "id" as key
 from "duly"."outbox"
-where "status" = 'sending' and "lease_expires_at" < duly.now() and not ("id" = any (%(besides)s::uuid[]))
+where "status" = 'sending' and "lease_expires_at" < duly.now() and not ("id" = any (%(excluded_keys)s::uuid[]))
 order by "id"
 limit %(limit)s;
 
@@ -160,7 +169,7 @@ settled as (
 select key from settled;
 
 -- sweep
-with lapsed as (
+with expired as (
     select "id"
     from "duly"."outbox"
     where "status" = 'sending' and "lease_expires_at" < duly.now() and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
@@ -170,14 +179,5 @@ with lapsed as (
 )
 update "duly"."outbox" as t
 set "status" = 'pending', "lease_owner" = null, "lease_expires_at" = null
-where t."id" = any (array(select "id" from lapsed))
+where t."id" = any (array(select "id" from expired))
 returning t.*;
-
--- takeable
-select "id"
-from "duly"."outbox"
-where "status" = 'pending' and "due_at" <= duly.now()
-    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
-order by "due_at", "id"
-limit %(limit)s
-for no key update skip locked;

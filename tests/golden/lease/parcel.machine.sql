@@ -1,4 +1,4 @@
-create function "laws"."parcel_guard"() returns trigger
+create function "conformance"."parcel_guard"() returns trigger
     language plpgsql
     as $guard$
 begin
@@ -23,10 +23,10 @@ begin
 end
 $guard$;
 
-create trigger "parcel_guard" before insert or update on "laws"."parcel"
-    for each row execute function "laws"."parcel_guard"();
+create trigger "parcel_guard" before insert or update on "conformance"."parcel"
+    for each row execute function "conformance"."parcel_guard"();
 
-create function "laws"."parcel_timeline"() returns trigger
+create function "conformance"."parcel_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
@@ -38,10 +38,10 @@ begin
 end
 $timeline$;
 
-create trigger "parcel_timeline_insert" after insert on "laws"."parcel"
+create trigger "parcel_timeline_insert" after insert on "conformance"."parcel"
     referencing new table as moved
-    for each statement execute function "laws"."parcel_timeline"();
+    for each statement execute function "conformance"."parcel_timeline"();
 
-create trigger "parcel_timeline_update" after update on "laws"."parcel"
+create trigger "parcel_timeline_update" after update on "conformance"."parcel"
     referencing new table as moved
-    for each statement execute function "laws"."parcel_timeline"();
+    for each statement execute function "conformance"."parcel_timeline"();

@@ -1,36 +1,45 @@
 -- claim
 with due as (
 select "id"
-from "laws"."parcel"
+from "conformance"."parcel"
 where "status" = 'WAITING' and "due_at" <= duly.now()
     and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
 order by "due_at", "id"
 limit %(limit)s
 for no key update skip locked
 )
-update "laws"."parcel" as t
+update "conformance"."parcel" as t
 set "status" = 'CARRIED', "carrier" = %(owner)s, "starts" = t."starts" + 1, "carried_until" = duly.clock() + make_interval(secs => %(lease_seconds)s)
 where t."id" = any (array(select "id" from due))
 returning t.*;
 
--- claim_lapsed
-with lapsed as (
+-- claim_expired
+with expired as (
     select "id"
-    from "laws"."parcel"
+    from "conformance"."parcel"
     where "status" = 'CARRIED' and "carried_until" < duly.now() and "starts" < %(max_starts)s
         and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(limit)s
     for no key update skip locked
 )
-update "laws"."parcel" as t
+update "conformance"."parcel" as t
 set "carrier" = %(owner)s, "starts" = t."starts" + 1, "carried_until" = duly.clock() + make_interval(secs => %(lease_seconds)s)
-where t."id" = any (array(select "id" from lapsed))
+where t."id" = any (array(select "id" from expired))
 returning t.*;
+
+-- claimable
+select "id"
+from "conformance"."parcel"
+where "status" = 'WAITING' and "due_at" <= duly.now()
+    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
+order by "due_at", "id"
+limit %(limit)s
+for no key update skip locked;
 
 -- fence
 select "id"
-from "laws"."parcel"
+from "conformance"."parcel"
 where "id" = %(key)s and "carrier" = %(owner)s and "status" = 'CARRIED'
 for no key update;
 
@@ -39,22 +48,22 @@ select held."id" as key
 from (select g.key, g.owner from unnest(%(keys)s::uuid[], %(owners)s::text[]) as g (key, owner) order by g.key) as given
 cross join lateral (
     select t."id"
-    from "laws"."parcel" as t
+    from "conformance"."parcel" as t
     where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED'
     for no key update
 ) as held;
 
 -- find_due
 select "id" as key
-from "laws"."parcel"
-where "status" = 'WAITING' and "due_at" <= duly.now() and not ("id" = any (%(besides)s::uuid[]))
+from "conformance"."parcel"
+where "status" = 'WAITING' and "due_at" <= duly.now() and not ("id" = any (%(excluded_keys)s::uuid[]))
 order by "due_at", "id"
 limit %(limit)s;
 
--- find_lapsed
+-- find_expired
 select "id" as key
-from "laws"."parcel"
-where "status" = 'CARRIED' and "carried_until" < duly.now() and not ("id" = any (%(besides)s::uuid[]))
+from "conformance"."parcel"
+where "status" = 'CARRIED' and "carried_until" < duly.now() and not ("id" = any (%(excluded_keys)s::uuid[]))
 order by "id"
 limit %(limit)s;
 
@@ -62,20 +71,20 @@ limit %(limit)s;
 select given.key
 from unnest(%(keys)s::uuid[], %(owners)s::text[]) as given (key, owner)
 cross join lateral (
-    select from "laws"."parcel" as t where t."id" = given.key and t."settled_by" = given.owner limit 1
+    select from "conformance"."parcel" as t where t."id" = given.key and t."settled_by" = given.owner limit 1
 ) as ours;
 
 -- quarantine
 with poison as (
     select "id"
-    from "laws"."parcel"
+    from "conformance"."parcel"
     where "status" = 'CARRIED' and "carried_until" < duly.now() and "starts" >= %(max_starts)s
         and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(limit)s
     for no key update skip locked
 )
-update "laws"."parcel" as t
+update "conformance"."parcel" as t
 set "status" = NULL, "carrier" = null, "carried_until" = null, 
 where t."id" = any (array(select "id" from poison))
 returning t.*;
@@ -89,12 +98,12 @@ ours as (
     from given
     cross join lateral (
         select t."id"
-        from "laws"."parcel" as t
+        from "conformance"."parcel" as t
         where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED' and not ("carried_until" < duly.clock())
         for no key update
     ) as held
 )
-update "laws"."parcel" as t
+update "conformance"."parcel" as t
 set "starts" = greatest(t."starts" - 1, 0), "carried_until" = duly.clock() - interval '1 millisecond'
 where t."id" = any (array(select "id" from ours))
 returning t."id";
@@ -109,13 +118,13 @@ free as (
     from given
     cross join lateral (
         select t."id"
-        from "laws"."parcel" as t
+        from "conformance"."parcel" as t
         where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED' and not ("carried_until" < duly.clock())
         for no key update skip locked
     ) as ours
 ),
 renewed as (
-    update "laws"."parcel" as t
+    update "conformance"."parcel" as t
     set "carried_until" = duly.clock() + make_interval(secs => %(lease_seconds)s)
     where t."id" = any (array(select "id" from free))
     returning t."id" as key
@@ -129,7 +138,7 @@ select
 from given
 left join lateral (
     select t."status" = 'CARRIED' and t."carrier" = given.owner and not ("carried_until" < duly.clock()) as ours, t."cancel_requested_at" is not null as cancelled
-    from "laws"."parcel" as t
+    from "conformance"."parcel" as t
     where t."id" = given.key
     limit 1
 ) as now on true;
@@ -145,13 +154,13 @@ ours as (
     from given
     cross join lateral (
         select
-        from "laws"."parcel" as t
+        from "conformance"."parcel" as t
         where t."id" = given.key and t."carrier" = given.owner and t."status" = 'CARRIED'
         for no key update
     ) as held
 ),
 settled as (
-    update "laws"."parcel" as t
+    update "conformance"."parcel" as t
     set "status" = 'DELIVERED', "settled_by" = ours.owner, "carrier" = null, "carried_until" = null
     from ours
     where t."id" = ours.key
@@ -160,24 +169,15 @@ settled as (
 select key from settled;
 
 -- sweep
-with lapsed as (
+with expired as (
     select "id"
-    from "laws"."parcel"
+    from "conformance"."parcel"
     where "status" = 'CARRIED' and "carried_until" < duly.now() and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
     order by "id"
     limit %(limit)s
     for no key update skip locked
 )
-update "laws"."parcel" as t
+update "conformance"."parcel" as t
 set "status" = 'WAITING', "carrier" = null, "carried_until" = null
-where t."id" = any (array(select "id" from lapsed))
+where t."id" = any (array(select "id" from expired))
 returning t.*;
-
--- takeable
-select "id"
-from "laws"."parcel"
-where "status" = 'WAITING' and "due_at" <= duly.now()
-    and (%(keys)s::uuid[] is null or "id" = any (%(keys)s::uuid[]))
-order by "due_at", "id"
-limit %(limit)s
-for no key update skip locked;

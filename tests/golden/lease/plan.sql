@@ -13,8 +13,8 @@ set "state" = 'planning', "lease_owner" = %(owner)s, "starts" = t."starts" + 1, 
 where t."job_id" = any (array(select "job_id" from due))
 returning t.*;
 
--- claim_lapsed
-with lapsed as (
+-- claim_expired
+with expired as (
     select "job_id"
     from "scheduler"."job_plans"
     where "state" = 'planning' and "lease_expires_at" < duly.now() and "starts" < %(max_starts)s
@@ -25,8 +25,17 @@ with lapsed as (
 )
 update "scheduler"."job_plans" as t
 set "lease_owner" = %(owner)s, "starts" = t."starts" + 1, "lease_expires_at" = duly.clock() + make_interval(secs => %(lease_seconds)s)
-where t."job_id" = any (array(select "job_id" from lapsed))
+where t."job_id" = any (array(select "job_id" from expired))
 returning t.*;
+
+-- claimable
+select "job_id"
+from "scheduler"."job_plans"
+where "state" = 'waiting' and "plan_at" <= duly.now()
+    and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
+order by "plan_at", "job_id"
+limit %(limit)s
+for no key update skip locked;
 
 -- fence
 select "job_id"
@@ -47,14 +56,14 @@ cross join lateral (
 -- find_due
 select "job_id" as key
 from "scheduler"."job_plans"
-where "state" = 'waiting' and "plan_at" <= duly.now() and not ("job_id" = any (%(besides)s::bigint[]))
+where "state" = 'waiting' and "plan_at" <= duly.now() and not ("job_id" = any (%(excluded_keys)s::bigint[]))
 order by "plan_at", "job_id"
 limit %(limit)s;
 
--- find_lapsed
+-- find_expired
 select "job_id" as key
 from "scheduler"."job_plans"
-where "state" = 'planning' and "lease_expires_at" < duly.now() and not ("job_id" = any (%(besides)s::bigint[]))
+where "state" = 'planning' and "lease_expires_at" < duly.now() and not ("job_id" = any (%(excluded_keys)s::bigint[]))
 order by "job_id"
 limit %(limit)s;
 
@@ -76,7 +85,7 @@ with poison as (
     for no key update skip locked
 )
 update "scheduler"."job_plans" as t
-set "state" = 'stuck', "lease_owner" = null, "lease_expires_at" = null, "last_error" = 'The planner ended each time it looked at this schedule. Look at the workers'' logs, then edit or resume it.'
+set "state" = 'stuck', "lease_owner" = null, "lease_expires_at" = null, "last_error" = 'The worker died each time it planned this schedule. Check the worker logs, then edit or resume it.'
 where t."job_id" = any (array(select "job_id" from poison))
 returning t.*;
 
@@ -160,7 +169,7 @@ settled as (
 select key from settled;
 
 -- sweep
-with lapsed as (
+with expired as (
     select "job_id"
     from "scheduler"."job_plans"
     where "state" = 'planning' and "lease_expires_at" < duly.now() and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
@@ -170,14 +179,5 @@ with lapsed as (
 )
 update "scheduler"."job_plans" as t
 set "state" = 'waiting', "lease_owner" = null, "lease_expires_at" = null
-where t."job_id" = any (array(select "job_id" from lapsed))
+where t."job_id" = any (array(select "job_id" from expired))
 returning t.*;
-
--- takeable
-select "job_id"
-from "scheduler"."job_plans"
-where "state" = 'waiting' and "plan_at" <= duly.now()
-    and (%(keys)s::bigint[] is null or "job_id" = any (%(keys)s::bigint[]))
-order by "plan_at", "job_id"
-limit %(limit)s
-for no key update skip locked;

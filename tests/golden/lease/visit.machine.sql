@@ -1,4 +1,4 @@
-create function "laws"."visit_guard"() returns trigger
+create function "conformance"."visit_guard"() returns trigger
     language plpgsql
     as $guard$
 begin
@@ -23,10 +23,10 @@ begin
 end
 $guard$;
 
-create trigger "visit_guard" before insert or update on "laws"."visit"
-    for each row execute function "laws"."visit_guard"();
+create trigger "visit_guard" before insert or update on "conformance"."visit"
+    for each row execute function "conformance"."visit_guard"();
 
-create function "laws"."visit_timeline"() returns trigger
+create function "conformance"."visit_timeline"() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp
     as $timeline$
 begin
@@ -38,10 +38,10 @@ begin
 end
 $timeline$;
 
-create trigger "visit_timeline_insert" after insert on "laws"."visit"
+create trigger "visit_timeline_insert" after insert on "conformance"."visit"
     referencing new table as moved
-    for each statement execute function "laws"."visit_timeline"();
+    for each statement execute function "conformance"."visit_timeline"();
 
-create trigger "visit_timeline_update" after update on "laws"."visit"
+create trigger "visit_timeline_update" after update on "conformance"."visit"
     referencing new table as moved
-    for each statement execute function "laws"."visit_timeline"();
+    for each statement execute function "conformance"."visit_timeline"();

@@ -1,4 +1,4 @@
-"""A process that claims from a lease table until nothing is due, and prints every key it got: `<dsn> <table>`."""
+"""A process that claims from a lease table until nothing is due, and prints every claimed key: `<dsn> <table>`."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ TABLES = {str(table): table for table in (*(shape.table for shape in SHAPES), PO
 
 
 async def claim_all(dsn: str, table: LeaseTable) -> None:
-    """Claim, in batches of seven, under a name that every process shares."""
+    """Claim in batches of seven, under a worker id that every process shares."""
     async with await connect(dsn) as connection:
         while leases := await claim(connection, table, "worker-1", lease_seconds=60, limit=7):
             for lease in leases:
@@ -21,7 +21,7 @@ async def claim_all(dsn: str, table: LeaseTable) -> None:
 
 
 def main() -> None:
-    """Claim when a line comes on standard input."""
+    """Claim after a line on standard input."""
     dsn, name = sys.argv[1:]
     print_line("ready")
     sys.stdin.readline()

@@ -1,4 +1,4 @@
-"""Databases for the laws: our migrations, the two tables, and a clock that can be moved."""
+"""Databases for the conformance tests: our migrations, the test tables, and a clock that can be moved."""
 
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -20,29 +20,29 @@ Connection = AsyncConnection[Any]
 
 
 @pytest.fixture
-def laws(lawbooks: Lender) -> Generator[str, None, None]:
-    """The address of a database with the two tables."""
-    with lawbooks.lend() as dsn:
+def conformance_dsn(conformance_databases: Lender) -> Generator[str, None, None]:
+    """Lend a database with the test tables; returns its address."""
+    with conformance_databases.lend() as dsn:
         yield dsn
 
 
 @pytest.fixture(params=SHAPES, ids=str)
 def shape(request: pytest.FixtureRequest) -> Shape:
-    """Each of the tables in turn."""
+    """Return each of the tables in turn."""
     return request.param
 
 
 @pytest.fixture
-def admin(laws: str) -> Generator[psycopg.Connection[Any], None, None]:
-    """A connection that may do anything: the test's own hand."""
-    with psycopg.connect(laws, autocommit=True) as connection:
+def admin(conformance_dsn: str) -> Generator[psycopg.Connection[Any], None, None]:
+    """Open a superuser connection for the test itself."""
+    with psycopg.connect(conformance_dsn, autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
-def workers(laws: str, request: pytest.FixtureRequest, home: Path) -> Generator[str, None, None]:
-    """The address workers connect to, as their role: the server, or a pooler before it."""
-    address = make_conninfo(laws, user=Names().worker)
+def workers(conformance_dsn: str, request: pytest.FixtureRequest, home: Path) -> Generator[str, None, None]:
+    """Return the address that workers connect to, as their role: the server, or a pooler in front of it."""
+    address = make_conninfo(conformance_dsn, user=Names().worker)
     if not request.config.getoption("--through-pooler"):
         yield address
         return
@@ -52,30 +52,30 @@ def workers(laws: str, request: pytest.FixtureRequest, home: Path) -> Generator[
 
 @pytest.fixture
 async def connection(workers: str) -> AsyncGenerator[Connection, None]:
-    """A worker's connection, with a worker's rights."""
+    """Open a connection with the rights of a worker."""
     async with await connect(workers) as connection:
         yield connection
 
 
 @pytest.fixture
 async def other(workers: str) -> AsyncGenerator[Connection, None]:
-    """Another worker's connection."""
+    """Open the connection of another worker."""
     async with await connect(workers) as connection:
         yield connection
 
 
 class Clock:
-    """The database's clock, in the test's hand."""
+    """Moves the clock of the test database."""
 
     def __init__(self, admin: psycopg.Connection[Any]) -> None:
         self.admin = admin
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the clock forward."""
         move_clock(self.admin, seconds)
 
 
 @pytest.fixture
 def clock(admin: psycopg.Connection[Any]) -> Clock:
-    """The clock of this test's database."""
+    """Return the clock of this test's database."""
     return Clock(admin)

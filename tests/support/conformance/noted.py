@@ -1,4 +1,4 @@
-"""The laws of holding a row that write a note with the outcome, for a table whose `shape` has a column for one.
+"""The conformance tests of leases that write a note with the outcome, for a table whose `shape` has a column for it.
 
 from tests.support.conformance.noted import *
 """

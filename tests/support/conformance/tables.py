@@ -1,4 +1,4 @@
-"""Two tables of different shape that nobody but the laws uses, and the real ones: every law must hold on each."""
+"""The lease tables of the conformance tests: two of different shape that only tests use, and the outbox."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from duly.lease.operations import LeaseTable
-from duly.lease.state_machine import Machine, render_machine
+from duly.lease.state_machine import StateMachine, render_state_machine
 from duly.outbox import OUTBOX, OUTBOX_MACHINE
 
 __all__ = ["SHAPES", "Shape", "insert_rows", "schema_sql"]
@@ -15,21 +15,21 @@ __all__ = ["SHAPES", "Shape", "insert_rows", "schema_sql"]
 
 @dataclass(frozen=True)
 class Shape:
-    """A lease table with its machine, an end a holder may bring a row to, and what its rows cannot do without."""
+    """A lease table with its state machine, an end state, and the values that its rows require."""
 
     table: LeaseTable
-    machine: Machine
+    machine: StateMachine
     end: str
-    note: str = "note"  # a column of text that a holder may write
-    poison: str = "poison"  # a text which that column refuses
-    required: Mapping[str, str] = field(default_factory=dict[str, str])  # columns without a default, with a value
-    beside: Mapping[str, LiteralString] = field(default_factory=dict[str, LiteralString])  # set with a state, by hand
+    note: str = "note"  # a text column that an owner may write
+    poison: str = "poison"  # a text that this column refuses
+    required: Mapping[str, str] = field(default_factory=dict[str, str])  # values of columns without a default
+    beside: Mapping[str, LiteralString] = field(default_factory=dict[str, LiteralString])  # SQL to set with a state
 
     def __str__(self) -> str:
         return self.machine.name
 
     def become(self, state: str) -> sql.Composed:
-        """What to set to change the state by hand: the state, and whatever the table wants beside it."""
+        """Return the SET clause that changes the state, with what the table requires beside it."""
         beside = self.beside.get(state, "")
         return sql.SQL("{} = {}{}").format(
             sql.Identifier(self.table.state), sql.Literal(state), sql.SQL(", " + beside if beside else "")
@@ -38,7 +38,7 @@ class Shape:
 
 PARCEL = Shape(
     table=LeaseTable(
-        qualified_name=("laws", "parcel"),
+        qualified_name=("conformance", "parcel"),
         state="status",
         ready="WAITING",
         held="CARRIED",
@@ -48,9 +48,9 @@ PARCEL = Shape(
         expired="returned",
         cancel="cancel_requested_at",
     ),
-    machine=Machine(
+    machine=StateMachine(
         name="parcel",
-        table=("laws", "parcel"),
+        table=("conformance", "parcel"),
         state="status",
         initial=("WAITING",),
         edges={"WAITING": ("CARRIED",), "CARRIED": ("DELIVERED", "WAITING")},
@@ -63,7 +63,7 @@ PARCEL = Shape(
 
 VISIT = Shape(
     table=LeaseTable(
-        qualified_name=("laws", "visit"),
+        qualified_name=("conformance", "visit"),
         key="number",
         key_type="bigint",
         state="state",
@@ -73,12 +73,12 @@ VISIT = Shape(
         since="locked_at",
         due="created_at",
         expired="reclaimed",
-        poisoned="failed",
-        verdict=(("error", "started too often"),),
+        quarantine_state="failed",
+        quarantine_columns=(("error", "started too often"),),
     ),
-    machine=Machine(
+    machine=StateMachine(
         name="visit",
-        table=("laws", "visit"),
+        table=("conformance", "visit"),
         key="number",
         state="state",
         initial=("pending",),
@@ -111,10 +111,10 @@ MESSAGE = Shape(
 SHAPES = (PARCEL, VISIT, MESSAGE)
 
 TABLES = """
-create schema laws;
-grant usage on schema laws to duly_worker;
+create schema conformance;
+grant usage on schema conformance to duly_worker;
 
-create table laws.parcel (
+create table conformance.parcel (
     id uuid primary key default gen_random_uuid(),
     status text not null default 'WAITING',
     due_at timestamptz not null default duly.clock(),
@@ -127,13 +127,13 @@ create table laws.parcel (
     revision bigint not null default 0,
     moved_from text
 ) with (fillfactor = 45);
-create index parcel_due on laws.parcel (due_at, id) where status = 'WAITING';
-create index parcel_carried on laws.parcel (id) where status = 'CARRIED';
+create index parcel_due on conformance.parcel (due_at, id) where status = 'WAITING';
+create index parcel_carried on conformance.parcel (id) where status = 'CARRIED';
 
-create type laws.visit_state as enum ('pending', 'processing', 'done', 'failed');
-create table laws.visit (
+create type conformance.visit_state as enum ('pending', 'processing', 'done', 'failed');
+create table conformance.visit (
     number bigint generated always as identity primary key,
-    state laws.visit_state not null default 'pending',
+    state conformance.visit_state not null default 'pending',
     created_at timestamptz not null default duly.clock(),
     locked_by text,
     locked_at timestamptz,
@@ -147,24 +147,24 @@ create table laws.visit (
     moved_from text,
     constraint ck_visit__error check ((state = 'failed') = (error is not null))
 ) with (fillfactor = 45);
-create index visit_due on laws.visit (created_at, number) where state = 'pending';
-create index visit_locked on laws.visit (number) where state = 'processing';
+create index visit_due on conformance.visit (created_at, number) where state = 'pending';
+create index visit_locked on conformance.visit (number) where state = 'processing';
 
-grant select, insert, update on laws.parcel, laws.visit to duly_worker;
+grant select, insert, update on conformance.parcel, conformance.visit to duly_worker;
 
--- What a worker writes beside settling; its key makes a second one the same one.
-create table laws.receipt (key text primary key, written_by text not null);
-grant select, insert on laws.receipt to duly_worker;
+-- What a worker writes beside settling; the key makes it idempotent.
+create table conformance.receipt (key text primary key, written_by text not null);
+grant select, insert on conformance.receipt to duly_worker;
 """
 
 
 def schema_sql() -> str:
-    """The laws' own two tables with their guards and timelines; the real ones are there already."""
-    return TABLES + "\n".join(render_machine(shape.machine) for shape in (PARCEL, VISIT))
+    """Return the DDL of the two test tables with their triggers; the real tables are there already."""
+    return TABLES + "\n".join(render_state_machine(shape.machine) for shape in (PARCEL, VISIT))
 
 
 def insert_rows(shape: Shape, columns: Mapping[str, sql.Composable], rows: int = 1) -> sql.Composed:
-    """A statement that puts rows into the table, with these columns as well as those it cannot do without."""
+    """Return a statement that inserts rows with these columns and the required ones."""
     given = {name: sql.Literal(value) for name, value in shape.required.items()} | dict(columns)
     return sql.SQL("insert into {} ({}) select {} from generate_series(1, {})").format(
         sql.Identifier(*shape.table.qualified_name),

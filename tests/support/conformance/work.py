@@ -1,7 +1,7 @@
-"""Work over the tables of the laws: what a row's note says is what its handler does.
+"""Work over the tables of the conformance tests: the note of a row names the function that handles it.
 
-Every verb is a function of this module, so that a child process can import it. A verb that a test waits for says so on
-standard output.
+Every verb is a function of this module, so that a child process can import it. A verb that tests wait for prints a line
+when it begins.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from dataclasses import replace
 from typing import Any
 
 from duly.db.rows import Connection
-from duly.executors.call import Call, where_to_run
+from duly.executors.call import Call, executor_for
 from duly.lease.operations import Lease, settle_many
-from duly.lease.work import Finished, StopSign, Tuning, Work
+from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.outcomes import Cancelled, Done, Failed, GiveUp
 from tests.support.conformance.tables import Shape
 from tests.support.processes import print_line
 
-__all__ = ["AT_THE_GATE", "GATE", "TUNING", "LawWork"]
+__all__ = ["AT_THE_GATE", "GATE", "TUNING", "ConformanceWork"]
 
 TUNING = Tuning(
     lease_seconds=30.0, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20, batch=100, max_starts=9
@@ -34,12 +34,12 @@ AT_THE_GATE = threading.Event()
 GATE_SECONDS = 60.0
 
 
-async def say(lease: Lease, _sign: StopSign, word: str) -> Done:
-    """End at once, with a word."""
+async def say(lease: Lease, _stop_signal: StopSignal, word: str) -> Done:
+    """Return a text at once."""
     return Done(word)
 
 
-async def burn(lease: Lease, _sign: StopSign, seconds: str) -> Done:
+async def burn(lease: Lease, _stop_signal: StopSignal, seconds: str) -> Done:
     """Keep the interpreter busy with pure Python."""
     print_line("burning", lease.key)
     end = time.monotonic() + float(seconds)
@@ -48,14 +48,14 @@ async def burn(lease: Lease, _sign: StopSign, seconds: str) -> Done:
     return Done("burnt")
 
 
-async def block(lease: Lease, _sign: StopSign, seconds: str) -> Done:
+async def block(lease: Lease, _stop_signal: StopSignal, seconds: str) -> Done:
     """Block the event loop, as careless code does."""
     print_line("blocking", lease.key)
-    threading.Event().wait(float(seconds))  # the very mistake
+    threading.Event().wait(float(seconds))  # blocks the loop on purpose
     return Done("blocked")
 
 
-async def gate(lease: Lease, _sign: StopSign) -> Done:
+async def gate(lease: Lease, _stop_signal: StopSignal) -> Done:
     """Block the event loop until the test, in this very process, opens the gate."""
     print_line("at the gate", lease.key)
     AT_THE_GATE.set()
@@ -63,8 +63,8 @@ async def gate(lease: Lease, _sign: StopSign) -> Done:
     return Done("through")
 
 
-async def wait(lease: Lease, _sign: StopSign) -> Done:
-    """Work for ever; say when it was stopped."""
+async def wait(lease: Lease, _stop_signal: StopSignal) -> Done:
+    """Wait for ever; print when it was stopped."""
     print_line("waiting", lease.key)
     try:
         await asyncio.Event().wait()
@@ -74,8 +74,8 @@ async def wait(lease: Lease, _sign: StopSign) -> Done:
     return Done()
 
 
-async def pause(lease: Lease, _sign: StopSign, seconds: str) -> Done:
-    """Take a while, politely."""
+async def pause(lease: Lease, _stop_signal: StopSignal, seconds: str) -> Done:
+    """Wait a while without blocking the loop."""
     print_line("pausing", lease.key)
     with suppress(TimeoutError):
         async with asyncio.timeout(float(seconds)):
@@ -83,16 +83,16 @@ async def pause(lease: Lease, _sign: StopSign, seconds: str) -> Done:
     return Done("paused")
 
 
-async def swallow(lease: Lease, _sign: StopSign) -> Done:
-    """Work for ever, whoever asks it to stop."""
+async def swallow(lease: Lease, _stop_signal: StopSignal) -> Done:
+    """Wait for ever and swallow every cancellation."""
     print_line("swallowing", lease.key)
     while True:
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
 
 
-async def fall(_lease: Lease, _sign: StopSign, how: str) -> Done:
-    """End badly."""
+async def fall(_lease: Lease, _stop_signal: StopSignal, how: str) -> Done:
+    """Raise."""
     match how:
         case "exit":
             sys.exit("FATAL")
@@ -107,52 +107,52 @@ async def fall(_lease: Lease, _sign: StopSign, how: str) -> Done:
 
 
 class Mute(Exception):
-    """An error that cannot say what it is."""
+    """An error whose message cannot be read."""
 
     def __str__(self) -> str:
         raise RuntimeError
 
 
-async def give_up(_lease: Lease, _sign: StopSign) -> GiveUp:
-    """Say that it will never work."""
+async def give_up(_lease: Lease, _stop_signal: StopSignal) -> GiveUp:
+    """Give up."""
     return GiveUp("REFUSED", "never")
 
 
-def threaded(lease: Lease, _sign: StopSign, word: str) -> Done:
-    """End at once, in a thread."""
+def threaded(lease: Lease, _stop_signal: StopSignal, word: str) -> Done:
+    """Return a text at once, in a thread."""
     return Done(word)
 
 
-def stubborn(lease: Lease, sign: StopSign, seconds: str) -> Done:
-    """A thread that looks at nothing."""
+def stubborn(lease: Lease, stop_signal: StopSignal, seconds: str) -> Done:
+    """Block a thread and ignore the stop signal."""
     print_line("stubborn", lease.key)
     threading.Event().wait(float(seconds))
     return Done("stubborn")
 
 
-def watchful(lease: Lease, sign: StopSign) -> Done:
-    """A thread that looks at its stop sign."""
+def watchful(lease: Lease, stop_signal: StopSignal) -> Done:
+    """Block a thread until the stop signal is set."""
     print_line("watchful", lease.key)
-    while not sign.is_up:
+    while not stop_signal.is_set:
         threading.Event().wait(0.01)
-    print_line("saw", lease.key, sign.why)
-    return Done(f"saw {sign.why}")
+    print_line("saw", lease.key, stop_signal.reason)
+    return Done(f"saw {stop_signal.reason}")
 
 
 def in_child(word: str) -> Done:
-    """End at once, in a child process."""
+    """Return a text at once, in a child process."""
     return Done(f"{word} {os.getpid() == os.getsid(0)}")
 
 
 class Trap:
-    """An answer that would end whoever reads it carelessly."""
+    """A result that would end the process that unpickles it without care."""
 
     def __reduce__(self) -> tuple[Callable[[int], None], tuple[int]]:
         return os._exit, (7,)
 
 
 def die_in_child(how: str) -> object:
-    """End badly, in a child process."""
+    """Crash, hang or return a bad result, in a child process."""
     match how:
         case "exit":
             os._exit(0)
@@ -176,50 +176,52 @@ def die_in_child(how: str) -> object:
 
 
 IN_CHILD: dict[str, Callable[..., Any]] = {"in_child": in_child, "die_in_child": die_in_child}
-HERE: dict[str, Callable[..., Any]] = {
+IN_WORKER: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (say, burn, block, gate, wait, pause, swallow, fall, give_up, threaded, stubborn, watchful)
 }
 
 
-class LawWork(Work):
-    """A table of the laws as a kind of work."""
+class ConformanceWork(Work):
+    """The work type of a conformance table."""
 
     def __init__(self, shape: Shape, **tuning: Any) -> None:
         self.shape = shape
         self.name = str(shape)
         self.table = shape.table
         self.tuning = replace(TUNING, **tuning)
-        self.wakes = f"laws_{shape}"
+        self.notify_channel = f"conformance_{shape}"
 
-    def call(self, lease: Lease, sign: StopSign) -> Call:
-        """The verb of the note, with its words; `verb@seconds` has a time limit."""
-        verb, *words = lease.row["note"].split()
+    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:
+        """Call the verb of the note with its arguments; `verb@seconds` sets a time limit."""
+        verb, *arguments = lease.row["note"].split()
         verb, _, limit = verb.partition("@")
         seconds = float(limit) if limit else None
         if verb == "nothing":
             return None  # type: ignore[return-value]
         if verb == "nowhere":
-            return Call(say, (), where="nowhere")  # type: ignore[arg-type]
+            return Call(say, (), executor="nowhere")  # type: ignore[arg-type]
         if verb in IN_CHILD:
             return Call(
                 IN_CHILD[verb],
-                tuple(words),
-                where_to_run(IN_CHILD[verb], isolate=True),
+                tuple(arguments),
+                executor_for(IN_CHILD[verb], isolate=True),
                 timeout_seconds=seconds,
                 memory_bytes=256 * MEGABYTE,
             )
-        return Call(HERE[verb], (lease, sign, *words), where_to_run(HERE[verb]), timeout_seconds=seconds)
+        return Call(
+            IN_WORKER[verb], (lease, stop_signal, *arguments), executor_for(IN_WORKER[verb]), timeout_seconds=seconds
+        )
 
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
-        """Bring every row to its end, with what came of it in the note."""
+        """Settle every row into its end state, with the outcome in its note."""
         leases = [lease for lease, _ in finished]
-        notes = [note_of(outcome) for _, outcome in finished]
+        notes = [format_outcome(outcome) for _, outcome in finished]
         return await settle_many(connection, leases, self.shape.end, {"note": ("text", notes)})
 
 
-def note_of(outcome: object) -> str:
-    """An outcome in a word or two."""
+def format_outcome(outcome: object) -> str:
+    """Format an outcome as a note."""
     match outcome:
         case Done(result):
             return str(result)

@@ -1,4 +1,4 @@
-"""One form for one value, and a door that says where a value is broken."""
+"""One canonical form per value, and errors that say where a value is invalid."""
 
 import hashlib
 import json
@@ -14,9 +14,9 @@ from duly.canonical_json import (
     MAX_DEPTH,
     MAX_NUMBER,
     Json,
-    bytes_of_checked,
     canonical_bytes,
     checked_json,
+    checked_json_bytes,
     digest,
     digest_hex,
 )
@@ -158,21 +158,21 @@ def test_the_door_returns_plain_values(came: object, let_in: object) -> None:
 @pytest.mark.parametrize(
     ("value", "place", "reason"),
     [
-        ({"entries": [0, 1, 2, {"title": "a\0b"}]}, "$.entries[3].title", "holds the character NUL"),
-        ({"a": {"b\0": 1}}, '$.a["b\\u0000"]', "its key holds the character NUL"),
-        ({"a": ["\ud83d"]}, "$.a[0]", "holds a lone surrogate"),
-        ({"\udc00": 1}, '$["\\udc00"]', "its key holds a lone surrogate"),
+        ({"entries": [0, 1, 2, {"title": "a\0b"}]}, "$.entries[3].title", "contains the character NUL"),
+        ({"a": {"b\0": 1}}, '$.a["b\\u0000"]', "its key contains the character NUL"),
+        ({"a": ["\ud83d"]}, "$.a[0]", "contains a lone surrogate"),
+        ({"\udc00": 1}, '$["\\udc00"]', "its key contains a lone surrogate"),
         ({"a": float("nan")}, "$.a", "not a finite number"),
         ({"a": float("-inf")}, "$.a", "not a finite number"),
         ({"a": MAX_NUMBER + 1}, "$.a", "beyond 2^53 - 1"),
         ({"a": -MAX_NUMBER - 1}, "$.a", "beyond 2^53 - 1"),
         ({"a": 10**5000}, "$.a", "beyond 2^53 - 1"),
         ({"a": 1e300}, "$.a", "beyond 2^53 - 1"),
-        ({"a b": {3: 1}}, '$["a b"]', "has a key of kind int"),
-        ({None: 1}, "$", "has a key of kind NoneType"),
-        ({"a": Decimal(1)}, "$.a", "Decimal is not a kind of JSON value"),
-        ({"a": b"x"}, "$.a", "bytes is not a kind of JSON value"),
-        ({"a": {1, 2}}, "$.a", "set is not a kind of JSON value"),
+        ({"a b": {3: 1}}, '$["a b"]', "has a key of type int"),
+        ({None: 1}, "$", "has a key of type NoneType"),
+        ({"a": Decimal(1)}, "$.a", "Decimal is not a JSON type"),
+        ({"a": b"x"}, "$.a", "bytes is not a JSON type"),
+        ({"a": {1, 2}}, "$.a", "set is not a JSON type"),
         (["a"], "$", "must be an object, not list"),
         (None, "$", "must be an object, not NoneType"),
     ],
@@ -220,12 +220,12 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 
 @pytest.mark.parametrize("value", ["x" * MAX_BYTES, "\n" * (MAX_BYTES // 2), "\u20ac" * (MAX_BYTES // 3)])
 def test_text_is_measured_as_it_is_written(value: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"^\$\.a: here the value passes its limit of 1048576 bytes"):
+    with pytest.raises(InvalidArgument, match=r"^\$\.a: here the value exceeds its limit of 1048576 bytes"):
         checked_json({"a": value})
 
 
 def test_a_long_key_counts_too() -> None:
-    with pytest.raises(InvalidArgument, match="passes its limit"):
+    with pytest.raises(InvalidArgument, match="exceeds its limit"):
         checked_json({"x" * MAX_BYTES: 1})
 
 
@@ -240,4 +240,4 @@ RARE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("value", RARE)
 def test_nor_do_fractions_and_rare_letters_have_two_forms(value: dict[str, Any]) -> None:
     checked = checked_json(value)
-    assert bytes_of_checked(checked) == canonical_bytes(checked)
+    assert checked_json_bytes(checked) == canonical_bytes(checked)

@@ -20,8 +20,8 @@ settled as (
     where t."id" = ours.key
     returning t."id" as key
 )
--- Goes on after a settle, in the same statement: the version of a session is written exactly when the session is still ours
--- to finish. A version that is there already is left alone, and the answer says which is which.
+-- Continues a settle in the same statement: the version of a session is written exactly when the session is still ours to
+-- settle. An existing version is left alone; the answer says which sessions wrote theirs.
 , versioned as (
     insert into "schedule_ingest".schedule_version (
         user_id, schedule_date, version, session_id, payload, payload_hash, created_at, canonicalizer

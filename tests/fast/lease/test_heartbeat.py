@@ -1,4 +1,4 @@
-"""The keeper keeps what is ours, tells at once what is not, and stops a holder in time when nobody answers."""
+"""The heartbeat renews our leases, reports lost ones at once, and stops a holder in time when it gets no answer."""
 
 import asyncio
 import contextlib
@@ -25,13 +25,13 @@ Admin = psycopg.Connection[Any]
 
 @pytest.fixture
 def lease_seconds() -> float:
-    """Long enough not to lapse on a busy machine; what is about lapsing says `short_lease`."""
+    """Return a lease that does not expire on a busy machine; tests about expiry use `short_lease`."""
     return 30.0
 
 
 @pytest.fixture
 async def heartbeat(workers: str, lease_seconds: float) -> AsyncGenerator[Heartbeat, None]:
-    """A keeper that beats."""
+    """Run a heartbeat."""
     heartbeat = Heartbeat(lambda: connect(workers), lease_seconds=lease_seconds, heartbeat_seconds=0.1)
     running = asyncio.create_task(heartbeat.run())
     yield heartbeat
@@ -48,22 +48,24 @@ async def hold(
 
 
 async def beats(heartbeat: Heartbeat, more: int) -> None:
-    """Wait for some beats to have happened."""
+    """Wait for some more beats."""
     wanted = heartbeat.beats + more
-    async with asyncio.timeout(30), heartbeat.beaten:
-        await heartbeat.beaten.wait_for(lambda: heartbeat.beats >= wanted)
+    async with asyncio.timeout(30), heartbeat.beat_done:
+        await heartbeat.beat_done.wait_for(lambda: heartbeat.beats >= wanted)
 
 
-async def test_a_beat_reads_what_is_committed_whatever_the_server_does_unasked(
-    shape: Shape, connection: Connection, laws: str, admin: Admin
+async def test_a_beat_is_read_committed_whatever_the_default_of_the_server(
+    shape: Shape, connection: Connection, conformance_dsn: str, admin: Admin
 ) -> None:
-    """Under a stricter level one row that somebody changed would fail the beat of all."""
+    """At a stricter isolation level one row that was changed concurrently would fail the renewal of all."""
     (lease,) = await hold(connection, admin, shape)
     level = "check (current_setting('transaction_isolation') = 'read committed') not valid"
     admin.execute(f"alter table {shape.table} add constraint level {level}".encode())
-    strict = make_conninfo(laws, user=Names().worker, options="-c default_transaction_isolation=serializable")
+    strict = make_conninfo(
+        conformance_dsn, user=Names().worker, options="-c default_transaction_isolation=serializable"
+    )
     heartbeat = Heartbeat(lambda: connect(strict), lease_seconds=30.0, heartbeat_seconds=5.0)
-    heartbeat.keep(lease, on_lost=lambda: None)
+    heartbeat.add(lease, on_lost=lambda: None)
     try:
         await heartbeat.beat()
     finally:
@@ -72,35 +74,35 @@ async def test_a_beat_reads_what_is_committed_whatever_the_server_does_unasked(
     assert heartbeat.beats == 1
 
 
-async def test_a_row_that_was_taken_stops_its_holder_at_the_next_beat(
+async def test_a_row_with_another_owner_stops_its_holder_at_the_next_beat(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
     one, two = await hold(connection, admin, shape, 2)
     steal = sql.SQL("update {} set {} = 'thief' where {} = %s").format(
         sql.Identifier(*shape.table.qualified_name), sql.Identifier(shape.table.owner), sql.Identifier(shape.table.key)
     )
-    async with heartbeat.holding(one):
-        with pytest.raises(LeaseLost, match="held by somebody else"):
+    async with heartbeat.renewing(one):
+        with pytest.raises(LeaseLost, match="leased to another owner"):
             await work_until_stopped(heartbeat, two, before=lambda: admin.execute(steal, [two.key]))
         await beats(heartbeat, 1)
         await fence(connection, one)
 
 
 async def work_until_stopped(heartbeat: Heartbeat, lease: Lease, before: Callable[[], object]) -> None:
-    """A holder that would work for ever."""
-    async with heartbeat.holding(lease):
+    """Work for ever."""
+    async with heartbeat.renewing(lease):
         before()
         await asyncio.Event().wait()
 
 
-async def test_a_holder_that_ignores_the_news_hears_it_at_the_end(
+async def test_a_holder_that_ignores_the_loss_gets_the_error_at_the_end(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
     (lease,) = await hold(connection, admin, shape)
 
     async def stubborn() -> None:
-        async with heartbeat.holding(lease) as held:
-            held.lose("taken")
+        async with heartbeat.renewing(lease) as held:
+            held.mark_lost("taken")
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
 
@@ -124,11 +126,11 @@ async def test_a_row_locked_by_our_own_transaction_is_not_lost(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, other: Connection, admin: Admin
 ) -> None:
     one, two = await hold(connection, admin, shape, 2)
-    async with heartbeat.holding(one) as first, heartbeat.holding(two) as second, other.transaction():
+    async with heartbeat.renewing(one) as first, heartbeat.renewing(two) as second, other.transaction():
         await fence(other, two)
-        good_until = first.good_until
+        valid_until = first.valid_until
         await beats(heartbeat, 2)
-        assert first.good_until > good_until
+        assert first.valid_until > valid_until
         assert second.lost is None
 
 
@@ -136,7 +138,7 @@ async def test_after_a_broken_connection_it_goes_on_with_another(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin, workers: str
 ) -> None:
     (lease,) = await hold(connection, admin, shape)
-    async with heartbeat.holding(lease):
+    async with heartbeat.renewing(lease):
         await beats(heartbeat, 1)
         cut = "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s and datname = %s"
         admin.execute(cut, ["duly_worker", admin.info.dbname])
@@ -155,8 +157,8 @@ async def test_a_holder_that_the_database_no_longer_answers_stops_before_its_lea
     almost_over = replace(long_ago, sent_at=time.monotonic() - 2800.0)  # the lease has 200 s left, the margin is 300 s
     heartbeat = Heartbeat(refused, lease_seconds=3000.0, heartbeat_seconds=900.0, margin_seconds=300.0)
     stopped = asyncio.Event()
-    lost = heartbeat.keep(almost_over, on_lost=stopped.set)
-    kept = heartbeat.keep(just_now, on_lost=lambda: None)
+    lost = heartbeat.add(almost_over, on_lost=stopped.set)
+    kept = heartbeat.add(just_now, on_lost=lambda: None)
     running = asyncio.create_task(heartbeat.run())
     try:
         async with asyncio.timeout(10):
@@ -164,10 +166,10 @@ async def test_a_holder_that_the_database_no_longer_answers_stops_before_its_lea
     finally:
         running.cancel()
         await asyncio.wait([running])
-    assert lost.lost == f"the database did not confirm {shape.table} {long_ago.key} in time"
+    assert lost.lost == f"the database did not confirm the renewal of {shape.table} {long_ago.key} in time"
     assert kept.lost is None
 
 
 def test_a_heartbeat_too_slow_for_its_lease_is_refused() -> None:
-    with pytest.raises(AssertionError, match="two missed beats"):
+    with pytest.raises(AssertionError, match="two heartbeats"):
         Heartbeat(lambda: connect(""), lease_seconds=30, heartbeat_seconds=10)

@@ -1,4 +1,4 @@
-"""One form for one value, and a door that says where a value is broken."""
+"""One canonical form per value, and errors that say where a value is invalid."""
 
 import copy
 import json
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from duly.canonical_json import (
     MAX_BYTES,
     MAX_NUMBER,
-    bytes_of_checked,
     canonical_bytes,
     checked_json,
+    checked_json_bytes,
+    checked_json_digest,
     digest,
     digest_hex,
-    digest_of_checked,
 )
 from duly.errors import InvalidArgument
 
@@ -44,7 +44,7 @@ def test_the_form_of_a_form_read_back_is_the_form(value: dict[str, Any]) -> None
 
 
 @given(OBJECTS)
-def test_the_door_keeps_the_digest_and_leaves_the_original_alone(value: dict[str, Any]) -> None:
+def test_checking_keeps_the_digest_and_leaves_the_original_alone(value: dict[str, Any]) -> None:
     before = copy.deepcopy(value)
     let_in = checked_json(value)
     assert repr(value) == repr(before)
@@ -71,5 +71,5 @@ def test_one_small_part_repeated_a_billion_times_is_refused_early() -> None:
 @given(OBJECTS)
 def test_what_was_checked_is_written_quickly_and_the_same(value: dict[str, Any]) -> None:
     checked = checked_json(value)
-    assert bytes_of_checked(checked) == canonical_bytes(checked)
-    assert digest_of_checked(checked) == digest_hex(checked)
+    assert checked_json_bytes(checked) == canonical_bytes(checked)
+    assert checked_json_digest(checked) == digest_hex(checked)

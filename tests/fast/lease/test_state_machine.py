@@ -1,4 +1,4 @@
-"""The laws of changing state: refused or written down by the database, whoever writes."""
+"""State transitions are refused or logged by the database, whichever program makes them."""
 
 import itertools
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from duly.lease.operations import claim, renew, settle
-from duly.lease.state_machine import Machine
+from duly.lease.state_machine import StateMachine
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import SHAPES, Shape, insert_rows
 
@@ -17,7 +17,7 @@ Step = tuple[str | None, str]
 
 
 def statement(text: str, shape: Shape, **names: sql.Composable) -> sql.Composed:
-    """A statement about this table: `{table}`, `{key}` and `{note}` are its own."""
+    """Format a statement for this table."""
     table = shape.table
     return sql.SQL(text).format(  # type: ignore[arg-type]
         table=sql.Identifier(*table.qualified_name),
@@ -27,18 +27,18 @@ def statement(text: str, shape: Shape, **names: sql.Composable) -> sql.Composed:
     )
 
 
-def timeline(admin: Admin, machine: Machine) -> list[tuple[Any, ...]]:
-    """The log of every row: key, number, from, to."""
+def timeline(admin: Admin, machine: StateMachine) -> list[tuple[Any, ...]]:
+    """Return the log of every row: key, number, from, to."""
     asked = "select key, seq, prev_status, next_status from duly.transition where machine = %s order by key, seq"
     return admin.execute(asked, [machine.name]).fetchall()
 
 
-def steps(admin: Admin, machine: Machine) -> list[Step]:
+def steps(admin: Admin, machine: StateMachine) -> list[Step]:
     return [(before, after) for _, _, before, after in timeline(admin, machine)]
 
 
-def path_to(machine: Machine, state: str) -> list[str]:
-    """How a row gets to a state, from the beginning."""
+def path_to(machine: StateMachine, state: str) -> list[str]:
+    """Return the shortest path from an initial state to a state."""
     paths = [[first] for first in machine.initial]
     for path in paths:
         if path[-1] == state:
@@ -48,7 +48,7 @@ def path_to(machine: Machine, state: str) -> list[str]:
 
 
 def bring(admin: Admin, shape: Shape, state: str) -> None:
-    """Put one row and lead it to a state along the drawn edges."""
+    """Insert one row and move it to a state by allowed transitions."""
     first, *rest = path_to(shape.machine, state)
     admin.execute(insert_rows(shape, {shape.table.state: sql.Literal(first)}))
     for each in rest:
@@ -56,11 +56,11 @@ def bring(admin: Admin, shape: Shape, state: str) -> None:
 
 
 def move(admin: Admin, shape: Shape, to: str) -> None:
-    """Change the state of the only row, as anybody with rights could."""
+    """Change the state of the only row by hand."""
     admin.execute(statement("update {table} set {become}", shape, become=shape.become(to)))
 
 
-def test_an_insert_is_an_edge_too(shape: Shape, admin: Admin) -> None:
+def test_an_insert_is_a_transition_too(shape: Shape, admin: Admin) -> None:
     for state in shape.machine.states():
         insert = insert_rows(shape, {shape.table.state: sql.Literal(state)})
         if shape.machine.allows(None, state):
@@ -99,7 +99,7 @@ async def test_the_log_has_one_line_per_transition_without_a_gap(
         assert [line[1:] for line in several] == [(1, None, ready), (2, ready, held), (3, held, shape.end)]
 
 
-async def test_a_held_row_that_changes_hands_is_written_down(
+async def test_a_leased_row_that_changes_its_owner_is_logged(
     shape: Shape, connection: Connection, admin: Admin
 ) -> None:
     admin.execute(insert_rows(shape, {shape.note: sql.Literal("x")}))
@@ -109,8 +109,8 @@ async def test_a_held_row_that_changes_hands_is_written_down(
     assert steps(admin, shape.machine)[-1] == (shape.table.held, shape.table.held)
 
 
-def test_whoever_writes_is_written_down(shape: Shape, admin: Admin) -> None:
-    """ON CONFLICT, MERGE and COPY go through the same triggers as everything else."""
+def test_every_way_of_writing_is_logged(shape: Shape, admin: Admin) -> None:
+    """ON CONFLICT, MERGE and COPY fire the same triggers."""
     table = shape.table
     key = "'00000000-0000-0000-0000-000000000001'::uuid" if table.key_type == "uuid" else "1000000"
     overriding = "" if table.key_type == "uuid" else "overriding system value"

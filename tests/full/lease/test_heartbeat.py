@@ -1,4 +1,4 @@
-"""The keeper keeps what is ours, tells at once what is not, and stops a holder in time when nobody answers."""
+"""The heartbeat renews our leases, reports lost ones at once, and stops a holder in time when it gets no answer."""
 
 import time
 from typing import Any
@@ -10,7 +10,7 @@ from psycopg import sql
 from duly.errors import LeaseLost
 from duly.lease.heartbeat import Heartbeat
 from duly.lease.operations import claim_expired, fence, sweep
-from tests.fast.lease.test_keeper import Admin, beats, heartbeat, hold, lease_seconds, work_until_stopped
+from tests.fast.lease.test_heartbeat import Admin, beats, heartbeat, hold, lease_seconds, work_until_stopped
 from tests.support.conformance.fixtures import Connection
 from tests.support.conformance.tables import Shape
 
@@ -22,7 +22,7 @@ short_lease = pytest.mark.parametrize("lease_seconds", [SHORT], ids=["short"])
 
 
 async def expired(connection: Connection, shape: Shape) -> list[Any]:
-    """The keys somebody else could take over now."""
+    """Claim or sweep what has expired; returns the keys."""
     if shape.table.expired == "returned":
         return [row[shape.table.key] for row in await sweep(connection, shape.table)]
     taken = await claim_expired(connection, shape.table, "thief", lease_seconds=SHORT, max_starts=99, limit=99)
@@ -30,12 +30,12 @@ async def expired(connection: Connection, shape: Shape) -> list[Any]:
 
 
 @short_lease
-async def test_what_it_holds_outlives_the_lease_many_times(
+async def test_a_renewed_lease_outlives_its_duration_many_times(
     shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin
 ) -> None:
     (lease,) = await hold(connection, admin, shape, lease_seconds=SHORT)
     began = time.monotonic()
-    async with heartbeat.holding(lease):
+    async with heartbeat.renewing(lease):
         while time.monotonic() - began < 2 * SHORT:
             await beats(heartbeat, 3)
             assert await expired(connection, shape) == []
@@ -44,11 +44,11 @@ async def test_what_it_holds_outlives_the_lease_many_times(
 
 @pytest.mark.parametrize("lease_seconds", [SILENT], ids=["silent"])
 async def test_a_holder_whose_database_is_silent_stops_before_its_lease_ends(
-    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin, laws: str
+    shape: Shape, heartbeat: Heartbeat, connection: Connection, admin: Admin, conformance_dsn: str
 ) -> None:
     heartbeat.margin_seconds = MARGIN
     (lease,) = await hold(connection, admin, shape, lease_seconds=SILENT)
-    with psycopg.connect(laws, dbname="postgres", autocommit=True) as outside:
+    with psycopg.connect(conformance_dsn, dbname="postgres", autocommit=True) as outside:
         name = sql.Identifier(admin.info.dbname)
 
         def cut() -> None:

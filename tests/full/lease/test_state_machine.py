@@ -1,4 +1,4 @@
-"""The laws of changing state: refused or written down by the database, whoever writes."""
+"""State transitions are refused or logged by the database, whichever program makes them."""
 
 import itertools
 
@@ -6,11 +6,11 @@ import psycopg
 import pytest
 
 from duly.lease.state_machine import ILLEGAL_MOVE
-from tests.fast.lease.test_machine import Admin, bring, move, statement
+from tests.fast.lease.test_state_machine import Admin, bring, move, statement
 from tests.support.conformance.tables import Shape
 
 
-def test_every_pair_of_states_is_allowed_or_refused_as_drawn(shape: Shape, admin: Admin) -> None:
+def test_every_pair_of_states_is_allowed_or_refused_as_declared(shape: Shape, admin: Admin) -> None:
     machine = shape.machine
     for before, after in itertools.product(machine.states(), repeat=2):
         if before == after:

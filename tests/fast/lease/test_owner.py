@@ -1,4 +1,4 @@
-"""Owners and ids: fresh every time, and readable where a person must read them."""
+"""Owners and ids: unique, and readable where people read them."""
 
 import re
 import uuid
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.errors import InvalidArgument
-from duly.lease.owner import new_id, new_owner, worker_of
+from duly.lease.owner import new_id, new_owner, worker_from_owner
 from duly.settings import MAX_WORKER_ID_LENGTH
 
 WORKER_IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=MAX_WORKER_ID_LENGTH)
@@ -26,17 +26,17 @@ def test_no_two_claims_of_one_worker_have_the_same_owner() -> None:
 
 @given(WORKER_IDS)
 def test_the_worker_is_found_again_in_its_owner(worker_id: str) -> None:
-    assert worker_of(new_owner(worker_id)) == worker_id
+    assert worker_from_owner(new_owner(worker_id)) == worker_id
 
 
 @pytest.mark.parametrize("worker_id", ["a/b", "/", "a/", "host/4242/AAAAAAAAAAAAAAAAAAAAAA", "arbeiter-ü"])
 def test_a_worker_id_may_hold_slashes_and_letters_of_any_kind(worker_id: str) -> None:
-    assert worker_of(new_owner(worker_id)) == worker_id
+    assert worker_from_owner(new_owner(worker_id)) == worker_id
 
 
 @pytest.mark.parametrize("owner", ["worker-1", "team/worker-1", "", "/", "/AAAAAAAAAAAAAAAAAAAAAA"])
-def test_an_owner_written_by_somebody_else_is_its_own_worker(owner: str) -> None:
-    assert worker_of(owner) == owner
+def test_an_owner_without_a_token_is_its_own_worker(owner: str) -> None:
+    assert worker_from_owner(owner) == owner
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_an_owner_written_by_somebody_else_is_its_own_worker(owner: str) -> None
         "x" * 1_000_000,
     ],
 )
-def test_a_worker_id_that_no_line_could_show_is_refused_with_its_name(worker_id: str) -> None:
+def test_an_unprintable_worker_id_is_refused_by_name(worker_id: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^WORKER_ID=") as refusal:
         new_owner(worker_id)
     assert len(str(refusal.value)) < 400
@@ -66,6 +66,6 @@ def test_an_id_is_a_standard_uuid_of_version_7() -> None:
     assert made.variant == uuid.RFC_4122
 
 
-def test_ids_of_one_process_sort_in_the_order_they_were_made() -> None:
+def test_ids_of_one_process_sort_in_the_order_of_creation() -> None:
     made = [new_id() for _ in range(20_000)]
     assert made == sorted(set(made))

@@ -1,10 +1,10 @@
-"""A worker's port: it answers whatever the worker does, and nobody can hold it for long."""
+"""The health server: it answers whatever the worker does, and no client can occupy it for long."""
 
 import time
 from contextlib import suppress
 
 from duly.worker.health import CONNECTION_SECONDS
-from tests.fast.worker.test_port import address, ask, connect, is_over, metrics, worker
+from tests.fast.worker.test_health import address, connect, get, is_over, metrics, worker
 
 __all__ = ["address", "metrics", "worker"]
 
@@ -17,7 +17,7 @@ def test_a_slow_client_is_ended_however_busily_it_sends(address: str) -> None:
         while not is_over(busy, 0.1):
             with suppress(OSError):  # it may end this very moment
                 busy.send(b"x")
-            assert ask(address, "/healthz")[0] == 200  # others are served meanwhile
+            assert get(address, "/healthz")[0] == 200  # others are served meanwhile
             assert time.monotonic() - began < 2 * CONNECTION_SECONDS
         assert time.monotonic() - began > CONNECTION_SECONDS - 1
         assert is_over(silent, CONNECTION_SECONDS)

@@ -1,4 +1,4 @@
-"""Owners and ids: fresh every time, and readable where a person must read them."""
+"""Owners and ids: unique, and readable where people read them."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ for child in filter(None, children):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork on Windows")
-def test_processes_born_of_one_share_neither_ids_nor_owners() -> None:
+def test_forked_processes_share_neither_ids_nor_owners() -> None:
     ran = subprocess.run([*PYTHON, "-c", FORKING], env=plain_environment(), capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     words = ran.stdout.split()

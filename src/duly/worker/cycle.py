@@ -1,0 +1,153 @@
+"""The loop of one work type: settle what has finished, claim what fits into free slots, wait when there is neither.
+
+        +--> settle ---> claim ---+            two cycles run side by side: while one waits for the database, the other
+        |                         v            collects results to settle, so batches grow with the load
+       wait <---------- start handlers
+
+Everything here runs on the control loop. Beside the cycles run polling, a sweep that recovers rows of dead workers, and
+the heartbeat that renews our leases.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+from duly.backoff import Backoff
+from duly.db.pool import Pool
+from duly.lease.heartbeat import Heartbeat, SharedConnection
+from duly.lease.work import Work
+from duly.worker.claimer import Claimer
+from duly.worker.handlers import Handlers
+from duly.worker.held import HeldRows
+from duly.worker.metrics import Metrics
+from duly.worker.outage import DatabaseContact, Outage
+from duly.worker.polling import Polling
+from duly.worker.settler import RETRY_SECONDS, Settler
+from duly.worker.sweeper import Sweeper
+
+__all__ = ["CYCLES", "WorkCycle"]
+
+CYCLES = 2  # of each work type
+RETRY = Backoff(base_seconds=0.1, cap_seconds=5.0)
+
+
+class WorkCycle:
+    """Runs one work type: its cycles, polling, sweeps and heartbeat."""
+
+    def __init__(
+        self,
+        work: Work,
+        worker_id: str,
+        pool: Pool,
+        shared_connection: SharedConnection,
+        handlers: Handlers,
+        metrics: Metrics,
+        outage: Outage,
+    ) -> None:
+        metrics.begin(work.name, work.tuning.slots)
+        self.work = work
+        self.contact = DatabaseContact(work.name, metrics, outage)
+        self.heartbeat = Heartbeat(
+            shared_connection,
+            lease_seconds=work.tuning.lease_seconds,
+            heartbeat_seconds=work.tuning.heartbeat_seconds,
+            role=pool.role,
+            on_error=self.contact.note_failure,
+            on_beat=outage.note_answer,
+        )
+        self.polling = Polling(work.tuning.poll_seconds)
+        self.held = HeldRows(work, self.heartbeat, handlers, metrics, self.polling)
+        self.settler = Settler(work, pool, self.contact, self.held)
+        self.claimer = Claimer(work, worker_id, pool, self.contact, self.held, self.settler)
+        self.sweeper = Sweeper(work, pool, self.contact, self.claimer)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.heartbeat.run())
+            group.create_task(self.polling.run())
+            group.create_task(self.repeat(self.sweeper.run_sweeps, self.wait_for_next_sweep))
+            if self.work.has_unleased_work:
+                group.create_task(self.repeat(self.sweeper.run_unleased, self.polling.wait_interval))
+            for _ in range(CYCLES):
+                group.create_task(self.repeat(self.settle_and_claim, self.polling.wait_ready))
+
+    async def run_once(self) -> int:
+        """Sweep, claim what is due or else what has expired, run it and settle it; returns how many rows it claimed."""
+        await self.sweeper.sweep()
+        await self.sweeper.run_unleased()
+        limit = min(self.work.tuning.slots, self.work.tuning.batch)
+        if not await self.claimer.claim_due(limit) and self.work.table.expired == "reclaimed":
+            await self.claimer.claim_expired(limit)
+        self.polling.may_be_more = False
+        renewing = asyncio.create_task(self.heartbeat.run())
+        try:
+            await self.settle_all()
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+        await self.sweeper.run_unleased()
+        return self.held.claimed_rows
+
+    async def settle_all(self) -> None:
+        """Settle until we hold nothing; raises when the database fails for longer than a lease lasts."""
+        failing_since: float | None = None
+        while self.held.running:
+            if not self.held.finished:
+                await self.polling.wait_ready()
+            try:
+                await self.settle_and_claim()
+            except Exception as error:
+                now = time.monotonic()
+                failing_since = failing_since or now
+                if now - failing_since > self.work.tuning.lease_seconds:
+                    raise
+                self.contact.note_failure(error)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                failing_since = None
+
+    async def settle_and_claim(self) -> bool:
+        """Run one cycle; True when another may be worth it at once."""
+        has_settled = await self.settler.settle_finished()
+        return await self.claimer.claim_into_free_slots() or has_settled
+
+    async def repeat(self, step: Callable[[], Awaitable[bool]], wait: Callable[[], Awaitable[object]]) -> None:
+        """Repeat a step for ever: wait when it has no more to do, back off when it fails."""
+        failures = 0
+        while True:
+            try:
+                has_more = await step()
+            except Exception as error:
+                self.contact.note_failure(error)
+                await asyncio.sleep(RETRY.delay_seconds(failures))
+                failures = min(failures + 1, 10)
+                continue
+            failures = 0
+            if not has_more:
+                await wait()
+
+    async def wait_for_next_sweep(self) -> None:
+        """Wait until the next sweep is due, with jitter so that workers do not sweep in step."""
+        await asyncio.sleep(self.work.tuning.sweep_seconds * random.uniform(0.8, 1.0))  # noqa: S311
+
+    def wake(self) -> None:
+        """Claim at once: a notification says that there is work."""
+        self.held.metrics.wakeup(self.work.name)
+        self.polling.wake()
+
+    # Stopping ---------------------------------------------------------------------------------------------------------
+
+    def stop_claiming(self) -> None:
+        """Claim nothing new, and release what has not begun."""
+        self.claimer.is_stopping = True
+        self.held.stop_all(only_waiting=True)
+
+    def stop_running(self) -> None:
+        """Stop the handlers that can be stopped."""
+        self.held.stop_all()
+
+    async def release_all(self) -> None:
+        """Release everything that we still hold."""
+        await self.settler.release_all()

@@ -1,0 +1,57 @@
+"""When the table of one work type is polled: now and then, and often for a moment after a notification."""
+
+import asyncio
+import random
+import time
+
+__all__ = ["Polling"]
+
+EAGER_SECONDS = 0.002  # between polls of a worker that was just notified
+AWAKE_SECONDS = 0.1  # how long it polls that often: two windows of the notification, whose later rows are not announced
+
+
+class Polling:
+    """Wakes the cycles of one work type when there may be something to claim or to settle."""
+
+    def __init__(self, poll_seconds: float) -> None:
+        self.poll_seconds = poll_seconds
+        self.ready = asyncio.Event()  # there is something for a cycle to do
+        self.notified = asyncio.Event()  # a notification says that there is work
+        self.may_be_more = True  # a claim may find rows
+        self.awake_until = 0.0  # our monotonic clock
+
+    async def run(self) -> None:
+        """Poll at intervals, whether or not a notification comes: it is only a hint."""
+        while True:
+            is_awake = time.monotonic() < self.awake_until
+            pause = EAGER_SECONDS if is_awake else self.poll_seconds * random.uniform(0.8, 1.2)  # noqa: S311
+            try:
+                async with asyncio.timeout(pause):
+                    await self.notified.wait()
+            except TimeoutError:
+                pass
+            self.notified.clear()
+            self.poll()
+
+    def poll(self) -> None:
+        """Have a cycle claim."""
+        self.may_be_more = True
+        self.ready.set()
+
+    def wake(self) -> None:
+        """Poll at once, and eagerly for a moment."""
+        self.awake_until = time.monotonic() + AWAKE_SECONDS
+        self.notified.set()
+
+    def stay_awake(self) -> None:
+        """Poll eagerly for a moment: where rows were found there may be more soon."""
+        self.awake_until = max(self.awake_until, time.monotonic() + AWAKE_SECONDS)
+
+    async def wait_ready(self) -> None:
+        """Wait until there is something for a cycle to do."""
+        await self.ready.wait()
+        self.ready.clear()
+
+    async def wait_interval(self) -> None:
+        """Wait as long as between two polls."""
+        await asyncio.sleep(self.poll_seconds * random.uniform(0.8, 1.2))  # noqa: S311

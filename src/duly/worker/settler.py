@@ -1,0 +1,135 @@
+"""Settles outcomes of one work type, in as few transactions as rows that are refused allow."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from duly.crashpoint import crashpoint
+from duly.db.pool import Pool
+from duly.errors import LeaseLost
+from duly.lease.bisect import bisect, is_lock_or_timeout_error
+from duly.lease.operations import Lease
+from duly.lease.work import Finished, Work
+from duly.logging import get_log
+from duly.outcomes import Released, Settled
+from duly.worker.handlers import Running
+from duly.worker.held import HeldRows
+from duly.worker.metrics import OUTCOMES
+from duly.worker.outage import DatabaseContact
+
+__all__ = ["RETRY_SECONDS", "Settler"]
+
+RETRY_SECONDS = 0.2  # when a row that another transaction has locked is settled again
+
+log = get_log("duly.worker")
+
+
+class Settler:
+    """Records what came of held rows, and releases those that are to be run again."""
+
+    def __init__(self, work: Work, pool: Pool, contact: DatabaseContact, held: HeldRows) -> None:
+        self.work = work
+        self.pool = pool
+        self.contact = contact
+        self.held = held
+        self.metrics = held.metrics
+
+    async def settle_finished(self) -> bool:
+        """Settle everything that has finished; True when there was something."""
+        finished = self.held.take_finished()
+        if finished:
+            try:
+                await self.record(finished)
+            except BaseException:  # settling is repeatable: nothing is lost by trying again
+                self.held.put_back(finished)
+                raise
+        return bool(finished)
+
+    async def record(self, finished: Sequence[tuple[Running, object]]) -> None:
+        """Settle or release rows, and stop holding each as soon as that is committed."""
+        to_release: list[tuple[Running, object]] = []
+        to_settle: list[tuple[Running, object]] = []
+        for running, outcome in finished:
+            if running not in self.held:  # given up meanwhile
+                continue
+            if isinstance(outcome, Settled):
+                self.metrics.settled(self.work.name, "done")
+                self.held.remove(running)
+            elif self.is_left_to_expire(running, outcome):
+                self.held.remove(running)
+            else:
+                (to_release if isinstance(outcome, Released) else to_settle).append((running, outcome))
+        if to_settle:
+            await self.settle(to_settle)
+        if to_release:
+            await self.release_each(to_release)
+        self.contact.note_answer()
+
+    def is_left_to_expire(self, running: Running, outcome: object) -> bool:
+        """Did it run longer than a lease that is never renewed? Its start must count, or it would start for ever."""
+        is_over = running.held is not None and running.held.lost is not None
+        return is_over and isinstance(outcome, Released) and not self.held.heartbeat.is_renewing
+
+    async def settle(self, finished: Sequence[tuple[Running, object]]) -> None:
+        """Settle a batch; a row that is refused is handled alone."""
+        began = time.monotonic()
+        refused = await bisect(finished, self.settle_in_transaction)
+        for index, error in refused.items():
+            await self.settle_refused(finished[index], error)
+        self.metrics.settled_in(self.work.name, len(finished), time.monotonic() - began)
+
+    async def settle_in_transaction(self, batch: Sequence[tuple[Running, object]]) -> None:
+        """Settle a batch in one transaction; rows that turn out to be another's are logged as lost."""
+        async with self.pool.transaction() as connection:
+            settled = await self.work.settle(connection, [Finished(each.lease, outcome) for each, outcome in batch])
+        if settled:
+            crashpoint("after_settle_commit")
+        names = (OUTCOMES.get(type(outcome).__name__, "done") for each, outcome in batch if each.lease.key in settled)
+        for outcome, rows in Counter(names).items():
+            self.metrics.settled(self.work.name, outcome, rows)
+        for running, _ in batch:
+            if running.lease.key not in settled:
+                self.held.note_lost(running, "its settle found another owner")
+            self.held.remove(running)
+
+    async def settle_refused(self, finished: tuple[Running, object], error: Exception) -> None:
+        """Retry, give up or fail a row whose settle was refused; if its failure is refused too, its lease expires."""
+        running, _ = finished
+        about = {"kind": self.work.name, "key": str(running.lease.key)}
+        if is_lock_or_timeout_error(error):
+            log.info("settle.row_locked", **about, retry_seconds=RETRY_SECONDS, why=str(error))
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self.held.retry, finished)
+            return
+        if isinstance(error, LeaseLost):
+            self.held.note_lost(running, str(error))
+        else:
+            log.error("settle.refused", **about, exc_info=error)
+            failure = [(running, self.work.outcome_for_refusal(error))]
+            for second in (await bisect(failure, self.settle_in_transaction)).values():
+                log.error("settle.failure_refused", **about, consequence="the lease will expire", exc_info=second)
+        self.held.remove(running)
+
+    async def release_each(self, finished: Sequence[tuple[Running, object]]) -> None:
+        """Release rows; one that is refused keeps its lease until that expires."""
+
+        async def release_batch(batch: Sequence[tuple[Running, object]]) -> None:
+            await self.release([running.lease for running, _ in batch])
+
+        for error in (await bisect(finished, release_batch)).values():
+            log.error("release.refused", kind=self.work.name, consequence="the lease will expire", exc_info=error)
+        for running, _ in finished:
+            self.held.remove(running)
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Release rows unfinished, with their starts given back."""
+        async with self.pool.transaction() as connection:
+            await self.work.release(connection, leases)
+        crashpoint("after_release_commit")
+        self.metrics.handed_back(self.work.name, len(leases))
+        log.info("lease.released", kind=self.work.name, rows=len(leases))
+
+    async def release_all(self) -> None:
+        """Release everything that we still hold, right before the process ends."""
+        if leases := [each.lease for each in self.held if each.held and each.held.lost is None]:
+            await self.release(leases)

@@ -1,0 +1,111 @@
+"""Recovers rows of workers that died, and does the work of a work type that needs no lease."""
+
+import random
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from duly.crashpoint import crashpoint
+from duly.db.pool import Pool
+from duly.lease.bisect import bisect, is_server_error
+from duly.lease.work import Work
+from duly.logging import get_log
+from duly.worker.claimer import Claimer
+from duly.worker.outage import DatabaseContact
+
+__all__ = ["Sweeper"]
+
+MAX_SWEEPS = 100  # in a row
+PURGE_SECONDS = 60.0  # between two purges
+
+log = get_log("duly.worker")
+
+
+class Sweeper:
+    """Sweeps or claims expired rows, runs unleased work, and purges what is past its retention."""
+
+    def __init__(self, work: Work, pool: Pool, contact: DatabaseContact, claimer: Claimer) -> None:
+        self.work = work
+        self.pool = pool
+        self.contact = contact
+        self.claimer = claimer
+        self.metrics = claimer.metrics
+        self.polling = claimer.polling
+        self.purge_at = 0.0  # our monotonic clock
+
+    async def run_sweeps(self) -> bool:
+        """Sweep expired rows, claim those that are claimed instead, purge; False: the next one can wait."""
+        if self.claimer.is_stopping:
+            return False
+        for _ in range(MAX_SWEEPS):
+            swept = await self.sweep()
+            self.contact.note_answer()
+            if not swept:
+                break
+            self.metrics.swept(self.work.name, swept)
+            log.info("lease.swept", kind=self.work.name, rows=swept)
+            self.polling.poll()
+        await self.take_over_expired()
+        await self.purge()
+        return False
+
+    async def sweep(self) -> int:
+        """Sweep one batch of expired rows; one that is refused does not delay the others."""
+        try:
+            return await self.sweep_in_transaction(None)
+        except Exception as error:
+            if is_server_error(error):
+                raise
+        swept, seen = 0, list[Any]()
+
+        async def sweep_piece(piece: Sequence[Any]) -> None:
+            nonlocal swept
+            swept += await self.sweep_in_transaction(piece)
+
+        for _ in range(MAX_SWEEPS):
+            async with self.pool.transaction() as connection:
+                keys = await self.work.find_expired(connection, excluded_keys=seen)
+            for index, error in (await bisect(keys, sweep_piece)).items():
+                log.error("sweep.refused", kind=self.work.name, key=str(keys[index]), exc_info=error)
+            if not keys:
+                break
+            seen += keys
+        return swept
+
+    async def sweep_in_transaction(self, keys: Sequence[Any] | None) -> int:
+        """Sweep expired rows, or those of them with these keys, in one transaction."""
+        async with self.pool.transaction() as connection:
+            swept = await self.work.sweep(connection, keys)
+        if swept:
+            crashpoint("after_sweep_commit")
+        return swept
+
+    async def take_over_expired(self) -> int:
+        """Where expired rows are reclaimed: claim some, into free slots or the extra one that is kept for them."""
+        free = self.claimer.held.slots.free + 1
+        if self.work.table.expired != "reclaimed" or free <= 0 or not self.claimer.can_claim():
+            return 0
+        return await self.claimer.claim_expired(min(free, self.work.tuning.batch))
+
+    async def run_unleased(self) -> bool:
+        """Do what is due and needs no lease; True when there may be more of it."""
+        if self.claimer.is_stopping:
+            return False
+        async with self.pool.transaction() as connection:
+            rows = await self.work.run_unleased(connection)
+        self.contact.note_answer()
+        if rows:
+            log.debug("unleased.done", kind=self.work.name, rows=rows)
+        return rows > 0
+
+    async def purge(self) -> None:
+        """Remove, once in a while, what is past its retention."""
+        if time.monotonic() < self.purge_at:
+            return
+        self.purge_at = time.monotonic() + PURGE_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311
+        for _ in range(MAX_SWEEPS):
+            async with self.pool.transaction() as connection:
+                purged = await self.work.purge(connection)
+            if not purged or self.claimer.is_stopping:
+                return
+            log.info("rows.purged", kind=self.work.name, rows=purged)

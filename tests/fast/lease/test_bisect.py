@@ -1,0 +1,36 @@
+"""Errors are classified as server errors, errors of a row, or lock and timeout errors."""
+
+import pytest
+from psycopg import errors
+
+from duly.lease.bisect import is_lock_or_timeout_error, is_server_error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.AdminShutdown,
+        errors.ReadOnlySqlTransaction,
+        errors.DiskFull,
+        errors.UndefinedTable,
+        errors.InsufficientPrivilege,
+        errors.IdleInTransactionSessionTimeout,
+    ],
+)
+def test_an_error_that_every_row_would_meet_is_a_server_error(error: type[Exception]) -> None:
+    assert is_server_error(error())
+    assert not is_lock_or_timeout_error(error())
+
+
+@pytest.mark.parametrize(
+    "error", [errors.QueryCanceled, errors.lookup("25P04"), errors.LockNotAvailable, errors.DeadlockDetected]
+)
+def test_a_lock_or_timeout_error_is_retried(error: type[Exception]) -> None:
+    assert is_lock_or_timeout_error(error())
+    assert not is_server_error(error())
+
+
+@pytest.mark.parametrize("error", [errors.CheckViolation, errors.ProgramLimitExceeded, errors.DataError, ValueError])
+def test_an_error_that_only_one_row_meets_is_an_error_of_that_row(error: type[Exception]) -> None:
+    assert not is_server_error(error())
+    assert not is_lock_or_timeout_error(error())
