@@ -1,4 +1,4 @@
-"""Jobs from a developer's side: declare a type once, ask for it inside your own transaction.
+"""The SDK: declare a job type once, enqueue jobs of it inside your own transaction.
 
     app = App()
 
@@ -8,8 +8,8 @@
     with engine.begin() as tx:                                  # nothing exists unless you commit
         thumbnail.on(tx, key="order:42").enqueue(image_id="a1")
 
-On an async connection the same call is awaited. Wrong arguments are type errors, and refused again when the job is
-asked for: a payload that its handler cannot take never gets into the ledger.
+On an async connection the same call is awaited. Wrong arguments are type errors, and refused again at run time: a
+payload that its handler does not accept is never enqueued.
 """
 
 import inspect
@@ -28,48 +28,48 @@ from duly.jobs.drivers import (
     AnyTransaction,
     AsyncTransaction,
     SyncTransaction,
-    ask,
-    ask_async,
+    check_supported,
+    enqueue_async,
+    enqueue_sync,
     is_async,
-    refuse_unsupported,
 )
 from duly.jobs.duration import Duration
 from duly.jobs.failures import OnFailure
-from duly.jobs.model import DEFAULT_ORG, Options, Request
+from duly.jobs.model import DEFAULT_ORG, JobOptions, JobRequest
 from duly.jobs.validation import (
     MAX_CONCURRENCY,
     check_first_parameter,
-    check_number,
+    check_integer,
     check_options,
-    declared_options,
-    declared_seconds,
+    parse_options,
+    parse_seconds,
 )
 from duly.jobs.work import Handler
 from duly.outcomes import Creation
 
-__all__ = ["App", "AsyncOrder", "JobType", "Order", "When"]
+__all__ = ["App", "AsyncEnqueuer", "EnqueueOptions", "Enqueuer", "JobType"]
 
 
 MAX_BYTES = 2**63 - 1
-NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+NAMED_PARAMETERS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Hook = TypeVar("Hook", bound=OnFailure)
 
 
-class When(TypedDict, total=False):
-    """What may be said of a job besides its arguments."""
+class EnqueueOptions(TypedDict, total=False):
+    """Options of one job, besides its arguments."""
 
     org: UUID
-    key: str  # the same key and arguments make one job
+    key: str  # idempotency key: the same key and arguments create one job
     delay: Duration
     run_at: datetime  # with its time zone
     priority: int  # -100 to 100, higher first
     requested_by: str
 
 
-ASKED = When.__annotations__.keys()
+ENQUEUE_OPTIONS = EnqueueOptions.__annotations__.keys()
 
 
 class App:
@@ -95,14 +95,14 @@ class App:
         memory_bytes: int | None = None,
         **unknown: Never,
     ) -> Callable[[Callable[Concatenate[Context, P], R]], "JobType[P, R]"]:
-        """Declare a type of job; the function performs it, and gives its arguments their names and types.
+        """Declare a job type; the function is its handler, and its parameters are the fields of the payload.
 
-        At most `concurrency` jobs of it run at once, over all workers. What no job could be made from is refused here.
+        At most `concurrency` jobs of the type run at once, over all workers. Raises InvalidArgument for bad options.
         """
         if unknown:
-            elsewhere = {name: f"give it with the request: {type}.on(tx, {name}=...)" for name in ASKED}
-            check_options(f"@app.job({type!r})", unknown, DECLARED, elsewhere)
-        options = declared_options(
+            elsewhere = {name: f"pass it when you enqueue: {type}.on(tx, {name}=...)" for name in ENQUEUE_OPTIONS}
+            check_options(f"@app.job({type!r})", unknown, DECLARATION_OPTIONS, elsewhere)
+        options = parse_options(
             type,
             queue=queue,
             max_attempts=max_attempts,
@@ -112,121 +112,124 @@ class App:
             retain=retain,
         )
         if concurrency is not None:
-            check_number(f"concurrency={concurrency!r} of the job type '{type}'", concurrency, 1, MAX_CONCURRENCY)
+            check_integer(f"concurrency={concurrency!r} of the job type '{type}'", concurrency, 1, MAX_CONCURRENCY)
         if memory_bytes is not None:
-            check_number(f"memory_bytes={memory_bytes!r} of the job type '{type}'", memory_bytes, 1, MAX_BYTES)
+            check_integer(f"memory_bytes={memory_bytes!r} of the job type '{type}'", memory_bytes, 1, MAX_BYTES)
 
         def declare(function: Callable[Concatenate[Context, P], R]) -> "JobType[P, R]":
             if type in self.types:
-                raise InvalidArgument(f"the job type '{type}' is declared twice: each needs a name of its own")
+                raise InvalidArgument(f"the job type '{type}' is declared twice; give each a name of its own")
             check_first_parameter(type, function)
-            _, *taken = inspect.signature(function).parameters.values()
-            if unnamed := [str(each) for each in taken if each.kind not in NAMED]:
+            _, *parameters = inspect.signature(function).parameters.values()
+            if unnamed := [str(each) for each in parameters if each.kind not in NAMED_PARAMETERS]:
                 raise InvalidArgument(
-                    f"the job type '{type}' takes {unnamed[0]}: a payload has named fields, so each argument needs one"
+                    f"the job type '{type}' takes {unnamed[0]}: payload fields have names, so each parameter needs one"
                 )
             if isolate and function.__module__ == "__main__":
                 raise InvalidArgument(
-                    f"the job type '{type}' is isolated and stands in the script itself, which a child process cannot "
-                    "import; move it into a module"
+                    f"the job type '{type}' is isolated and defined in __main__, which a child process cannot import; "
+                    "move it into a module"
                 )
             handler = Handler(type, function, queue, isolate, options.timeout_seconds, memory_bytes, concurrency)
-            self.types[type] = made = JobType(self, function, handler, options)
-            return made
+            self.types[type] = job_type = JobType(self, function, handler, options)
+            return job_type
 
         return declare
 
     def on_failure(self, hook: Hook) -> Hook:
-        """Have a function called after each try that failed, with the job's context and the handler's exception.
+        """Register a function to call after each failed attempt, with the job's context and the handler's exception.
 
-        Where no exception is in reach (an isolated handler, a time limit, a failure that was returned), it gets the
-        `duly.Failed` or `duly.GiveUp` that is recorded. It may be async. What it raises is logged and changes nothing.
+        Where there is no exception (an isolated handler, a time limit, a returned failure), it gets the `duly.Failed`
+        or `duly.GiveUp` that is recorded. It may be async. An exception it raises is logged and changes nothing.
         """
         self.failure_hooks.append(hook)
         return hook
 
     def handlers(self) -> list[Handler]:
-        """Who performs what: for a worker."""
+        """List the handlers of all declared types, for a worker."""
         return [each.handler for each in self.types.values()]
 
 
-DECLARED = inspect.signature(App.job).parameters.keys() - {"self", "type", "unknown"}
+DECLARATION_OPTIONS = inspect.signature(App.job).parameters.keys() - {"self", "type", "unknown"}
 
 
 @dataclass(frozen=True)
 class JobType(Generic[P, R]):
-    """A declared type of job. Calling it calls the function, as if it had never been declared."""
+    """A declared job type. Calling it calls the function directly."""
 
     app: App
     function: Callable[Concatenate[Context, P], R]
     handler: Handler
-    options: Options
+    options: JobOptions
 
     def __call__(self, context: Context, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(context, *args, **kwargs)
 
     @overload
-    def on(self, transaction: SyncTransaction, **when: Unpack[When]) -> "Order[P]": ...
+    def on(self, transaction: SyncTransaction, **options: Unpack[EnqueueOptions]) -> "Enqueuer[P]": ...
     @overload
-    def on(self, transaction: AsyncTransaction, **when: Unpack[When]) -> "AsyncOrder[P]": ...
-    def on(self, transaction: AnyTransaction, **when: Unpack[When]) -> "Order[P] | AsyncOrder[P]":
-        """Ask for a job inside this transaction: `.enqueue(...)` takes the handler's own arguments."""
+    def on(self, transaction: AsyncTransaction, **options: Unpack[EnqueueOptions]) -> "AsyncEnqueuer[P]": ...
+    def on(self, transaction: AnyTransaction, **options: Unpack[EnqueueOptions]) -> "Enqueuer[P] | AsyncEnqueuer[P]":
+        """Bind to a transaction: `.enqueue(...)` takes the handler's own arguments."""
         name = self.handler.type
-        if not when.keys() <= ASKED:
-            elsewhere = {each: f"declare it: @app.job({name!r}, {each}=...)" for each in DECLARED}
-            check_options(f"{name}.on()", when, ASKED, elsewhere)
-        refuse_unsupported(transaction)
-        delay = when.get("delay")
-        request = Request(
-            org=when.get("org", self.app.org),
+        if not options.keys() <= ENQUEUE_OPTIONS:
+            elsewhere = {each: f"declare it: @app.job({name!r}, {each}=...)" for each in DECLARATION_OPTIONS}
+            check_options(f"{name}.on()", options, ENQUEUE_OPTIONS, elsewhere)
+        check_supported(transaction)
+        delay = options.get("delay")
+        request = JobRequest(
+            org=options.get("org", self.app.org),
             type=name,
             queue=self.handler.queue,
-            key=when.get("key"),
-            run_at=when.get("run_at"),
-            delay_seconds=None if delay is None else declared_seconds(f"delay={delay!r} of {name}.on()", delay),
-            requested_by=when.get("requested_by"),
-            options=replace(self.options, priority=when.get("priority", self.options.priority)),
+            key=options.get("key"),
+            run_at=options.get("run_at"),
+            delay_seconds=None if delay is None else parse_seconds(f"delay={delay!r} of {name}.on()", delay),
+            requested_by=options.get("requested_by"),
+            options=replace(self.options, priority=options.get("priority", self.options.priority)),
         )
         if is_async(transaction):
-            return AsyncOrder(self, transaction, request)
-        return Order(self, transaction, request)
+            return AsyncEnqueuer(self, transaction, request)
+        return Enqueuer(self, transaction, request)
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """What the handler takes."""
+        """The signature of the handler."""
         return inspect.signature(self.function)
 
-    def payload_of(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Json]:
-        """The arguments by name; refused when the handler could not be called with them or they are not JSON."""
+    def build_payload(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Json]:
+        """Map arguments to payload fields; InvalidArgument when the handler does not take them or they are not JSON."""
         try:
-            given = self.signature.bind(None, *args, **kwargs)
+            bound = self.signature.bind(None, *args, **kwargs)
         except TypeError as error:
-            raise InvalidArgument(f"the job type '{self.handler.type}' cannot be called like this: {error}") from None
-        _, *named = given.arguments.items()
-        return checked_json(dict(named))
+            name = self.handler.type
+            raise InvalidArgument(f"the job type '{name}' cannot be called with these arguments: {error}") from None
+        _, *fields = bound.arguments.items()
+        return checked_json(dict(fields))
 
 
 @dataclass(frozen=True)
-class Order(Generic[P]):
-    """A job about to be asked for, on a connection that is not async."""
+class Enqueuer(Generic[P]):
+    """Enqueues a job of one type on a sync connection."""
 
-    of: JobType[P, Any]
+    job_type: JobType[P, Any]
     transaction: SyncTransaction
-    request: Request
+    request: JobRequest
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Creation[UUID]:
-        """Ask for it: `Created(id)`, or `Existing(id)` when the same request came before; KeyReused on another."""
-        return ask(self.transaction, replace(self.request, payload=self.of.payload_of(*args, **kwargs)))
+        """Enqueue the job: `Created(id)`, or `Existing(id)` for a repeated request; KeyReused for a different one."""
+        payload = self.job_type.build_payload(*args, **kwargs)
+        return enqueue_sync(self.transaction, replace(self.request, payload=payload))
 
 
 @dataclass(frozen=True)
-class AsyncOrder(Generic[P]):
-    """A job about to be asked for, on an async connection."""
+class AsyncEnqueuer(Generic[P]):
+    """Enqueues a job of one type on an async connection."""
 
-    of: JobType[P, Any]
+    job_type: JobType[P, Any]
     transaction: AsyncTransaction
-    request: Request
+    request: JobRequest
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Creation[UUID]]:
-        """Ask for it, to be awaited; see `Order.enqueue`."""
-        return ask_async(self.transaction, replace(self.request, payload=self.of.payload_of(*args, **kwargs)))
+        """Enqueue the job; the coroutine is awaited. See `Enqueuer.enqueue`."""
+        payload = self.job_type.build_payload(*args, **kwargs)
+        return enqueue_async(self.transaction, replace(self.request, payload=payload))

@@ -1,12 +1,12 @@
-"""How long to wait before trying again.
+"""Compute how long to wait before a retry.
 
     none     at once
     fixed    the base
     exp      base * 2^attempt, capped, times a random number between 0.8 and 1.2
 
-Attempt 0 is the first try, so a first failure under `exp` waits about one base. The random part spreads those who
-failed together; the fixed part is what outlasts an outage: with a base of 15 s five attempts take three minutes at
-least (15 + 30 + 60 + 120 s, times 0.8). Jobs and reconnects use the same rule.
+Attempt 0 is the first, so a first failure under `exp` waits about one base. The jitter spreads retries of jobs that
+failed together; the exponential part outlasts an outage: with a base of 15 s five attempts take three minutes at least
+(15 + 30 + 60 + 120 s, times 0.8). Jobs and reconnects use the same rule.
 """
 
 import math
@@ -22,12 +22,12 @@ __all__ = ["MAX_SECONDS", "Backoff", "BackoffPolicy"]
 JITTER = (0.8, 1.2)
 MAX_SECONDS = 366 * 86_400.0  # more than a year is a mistake, and far more overflows a timestamp
 
-# The operating system's, because forked workers would share the state of an ordinary one, and their jitter with it.
+# SystemRandom, because forked workers would share the state of an ordinary generator, and so their jitter.
 _RANDOM = SystemRandom()
 
 
 class BackoffPolicy(StrEnum):
-    """The ledger contract's `job_backoff_policy`."""
+    """Name a backoff policy: the ledger contract's `job_backoff_policy`."""
 
     NONE = "none"
     FIXED = "fixed"
@@ -36,7 +36,7 @@ class BackoffPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """A rule for waiting: `Backoff("fixed", 1, 1)`, `Backoff("exp", base_seconds=30, cap_seconds=3600)`."""
+    """A retry delay policy: `Backoff("fixed", 1, 1)`, `Backoff("exp", base_seconds=30, cap_seconds=3600)`."""
 
     policy: BackoffPolicy = BackoffPolicy.EXP
     base_seconds: float = 15.0
@@ -49,19 +49,19 @@ class Backoff:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", policy_named(self.policy))
+        object.__setattr__(self, "policy", parse_policy(self.policy))
         for name in ("base_seconds", "cap_seconds"):
-            check_number(name, getattr(self, name))
+            check_seconds(name, getattr(self, name))
         if not 0 <= self.base_seconds <= self.cap_seconds <= MAX_SECONDS:
             raise InvalidArgument(
                 f"backoff: base {self.base_seconds} s and cap {self.cap_seconds} s; "
-                f"they must keep 0 <= base <= cap <= {MAX_SECONDS:.0f}"
+                f"must satisfy 0 <= base <= cap <= {MAX_SECONDS:.0f}"
             )
 
     def nominal_seconds(self, attempt: int) -> float:
-        """How long to wait after this attempt, before the random part; a later attempt's is never shorter."""
+        """Return the delay after this attempt without jitter; it never shrinks with later attempts."""
         if attempt < 0:
-            raise AssertionError(f"attempt {attempt} is before the first")
+            raise AssertionError(f"attempt {attempt} is negative")
         match self.policy:
             case BackoffPolicy.NONE:
                 return 0.0
@@ -71,7 +71,7 @@ class Backoff:
                 return min(self.cap_seconds, self._doubled(attempt))
 
     def delay_seconds(self, attempt: int, random: Random = _RANDOM) -> float:
-        """How long to wait after this attempt failed."""
+        """Return the delay after this attempt failed, with jitter."""
         nominal = self.nominal_seconds(attempt)
         return nominal * random.uniform(*JITTER) if self.policy is BackoffPolicy.EXP else nominal
 
@@ -82,15 +82,15 @@ class Backoff:
             return math.inf
 
 
-def policy_named(policy: object) -> BackoffPolicy:
-    """The policy of this name."""
+def parse_policy(policy: object) -> BackoffPolicy:
+    """Parse the name of a policy."""
     try:
         return BackoffPolicy(policy)
     except ValueError:
         raise InvalidArgument(f"backoff {policy!r}: must be none, fixed or exp") from None
 
 
-def check_number(name: str, value: object) -> None:
-    """Refuse what is not a number of seconds."""
+def check_seconds(name: str, value: object) -> None:
+    """Raise InvalidArgument unless the value is a number of seconds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidArgument(f"backoff: {name}={value!r} must be a number of seconds")

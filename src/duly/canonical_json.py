@@ -1,11 +1,10 @@
-"""One form for one value: what is equal as JSON has the same bytes and the same digest.
+"""Canonical JSON: values that are equal as JSON have the same bytes and the same digest.
 
-The form is RFC 8785: keys in UTF-16 order, no blanks, numbers as ECMAScript writes them. So 1 and 1.0 are one number,
-as are 0 and -0.0; `true` is not 1; a letter in two Unicode spellings stays two strings. A key that stood twice in the
-text was dropped by the parser before we saw it.
+The form is RFC 8785: keys in UTF-16 order, no whitespace, numbers as ECMAScript writes them. So 1 and 1.0 are the same
+number, as are 0 and -0.0; `true` is not 1; strings are not Unicode-normalised. Duplicate keys were already dropped by
+the parser.
 
-Values from outside come through `checked_json` first. What it returns can be stored as jsonb, read back, and still
-has the digest it had.
+External values go through `checked_json` first. Its result can be stored as jsonb and read back with the same digest.
 """
 
 import hashlib
@@ -28,60 +27,60 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_NUMBER",
     "Json",
-    "bytes_of_checked",
     "canonical_bytes",
     "checked_json",
+    "checked_json_bytes",
+    "checked_json_digest",
     "digest",
     "digest_hex",
-    "digest_of_checked",
 ]
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
-MAX_NUMBER = 2**53 - 1  # beyond it a JSON number is no longer the integer it looks like
-MAX_PLACE_LENGTH = 500
-MAX_KEY_SHOWN_LENGTH = 64
+MAX_NUMBER = 2**53 - 1  # larger integers lose precision in JSON readers that use doubles
+MAX_PATH_LENGTH = 500
+MAX_PATH_KEY_LENGTH = 64
 ASTRAL = re.compile(rb"[\xf0-\xff]")
-FRACTION = re.compile(rb"[:\[,]-?\d+[.eE]")  # or a text that looks like one
+FRACTION = re.compile(rb"[:\[,]-?\d+[.eE]")  # or a string that looks like one
 PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def canonical_bytes(value: object) -> bytes:
-    """The one way to write this value down; refused where RFC 8785 knows none."""
+    """Encode a value in its canonical form; InvalidArgument where RFC 8785 defines none."""
     try:
         return rfc8785.dumps(cast("Any", value))
     except RecursionError:
-        raise InvalidArgument("the value is nested too deeply to be written down") from None
-    except ValueError as error:  # its own errors, and what str.encode says of a lone surrogate in a key
+        raise InvalidArgument("the value is nested too deeply to be encoded") from None
+    except ValueError as error:  # rfc8785's own errors, and UnicodeEncodeError for a lone surrogate in a key
         raise InvalidArgument(f"the value has no canonical form: {error}") from None
 
 
 def digest(value: object) -> bytes:
-    """The SHA-256 of the canonical form: 32 bytes, equal exactly when the values are equal as JSON."""
+    """Return the SHA-256 of the canonical form: 32 bytes, equal exactly when the values are equal as JSON."""
     return hashlib.sha256(canonical_bytes(value)).digest()
 
 
 def digest_hex(value: object) -> str:
-    """The digest as people and URLs write it: 64 lower-case digits."""
+    """Return the digest as 64 lower-case hexadecimal digits."""
     return digest(value).hex()
 
 
-def bytes_of_checked(value: Json) -> bytes:
-    """The canonical form of what `checked_json` returned: the same bytes, many times quicker.
+def checked_json_bytes(value: Json) -> bytes:
+    """Encode a result of `checked_json` in its canonical form: as `canonical_bytes`, but many times faster.
 
-    Another writer has the same form for everything but fractions, and keys beyond the first plane of Unicode, which it
-    puts in another order.
+    orjson writes the same form except for fractions, and for keys outside the Basic Multilingual Plane, which it sorts
+    differently.
     """
-    written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    is_same = written[0] in b'{["' and not ASTRAL.search(written) and not FRACTION.search(written)
-    return written if is_same else canonical_bytes(value)
+    encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    is_canonical = encoded[0] in b'{["' and not ASTRAL.search(encoded) and not FRACTION.search(encoded)
+    return encoded if is_canonical else canonical_bytes(value)
 
 
-def digest_of_checked(value: Json) -> str:
-    """The same digest as `digest_hex`, of what `checked_json` returned."""
-    return hashlib.sha256(bytes_of_checked(value)).hexdigest()
+def checked_json_digest(value: Json) -> str:
+    """Return the digest of a result of `checked_json`: as `digest_hex`, but faster."""
+    return hashlib.sha256(checked_json_bytes(value)).hexdigest()
 
 
 @overload
@@ -93,10 +92,10 @@ def checked_json(value: object, *, max_bytes: int = ..., max_depth: int = ..., o
 def checked_json(
     value: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH, object_only: bool = True
 ) -> Json:
-    """Let a value in at the door, or say where in it which rule is broken.
+    """Validate an external value; InvalidArgument names the path in it and the rule that is broken.
 
-    Returns a plain copy and leaves the original alone: tuples come back as lists, string and number subclasses as their
-    plain kinds, whole floats as integers. The limit is on the bytes of the canonical form, exactly.
+    Returns a plain copy and leaves the original alone: tuples become lists, string and number subclasses their base
+    types, integral floats integers. `max_bytes` limits the canonical form, exactly.
     """
     if object_only and not issubclass(type(value), dict):
         raise InvalidArgument(f"$: must be an object, not {type(value).__name__}")
@@ -105,16 +104,16 @@ def checked_json(
 
 @dataclass(slots=True)
 class _Copier:
-    """One walk through a value, which knows where it stands and how many bytes are left.
+    """One traversal of a value, with the current path and the number of bytes left.
 
-    Every step spends at least one byte and no step goes below the deepest level, so that a value which contains itself,
-    or one small part a billion times, ends the walk early.
+    Every step spends at least one byte and the depth is bounded, so that a value which contains itself, or one small
+    part a billion times, ends the traversal early.
     """
 
     max_bytes: int
     max_depth: int
     bytes_left: int
-    place: list[str | int] = field(default_factory=list[str | int])
+    path: list[str | int] = field(default_factory=list[str | int])
 
     def copy(self, value: object) -> Json:
         match value:
@@ -132,19 +131,23 @@ class _Copier:
             case dict():
                 return self.members(cast("Mapping[object, object]", value))
             case _:
-                raise self.refusal(f"{type(value).__name__} is not a kind of JSON value; convert it first{how(value)}")
+                raise self.refusal(
+                    f"{type(value).__name__} is not a JSON type; convert it first{conversion_hint(value)}"
+                )
 
     def text(self, value: str, subject: str = "") -> str:
-        """A string that PostgreSQL can store, paid for with its quotes and escapes."""
-        if len(value) > self.bytes_left:  # before any work on a huge one
+        """Copy a string that PostgreSQL can store, counting its quotes and escapes."""
+        if len(value) > self.bytes_left:  # checked before any work on a huge string
             self.require(len(value))
-        plain = str.__str__(value)  # the characters, whatever an enum's own __str__ says
+        plain = str.__str__(value)  # the characters, whatever a subclass's __str__ returns
         if "\0" in plain:
-            raise self.refusal(f"{subject}holds the character NUL, which PostgreSQL cannot store; remove it")
+            raise self.refusal(f"{subject}contains the character NUL, which PostgreSQL cannot store; remove it")
         try:
             size = len(orjson.dumps(plain))
         except orjson.JSONEncodeError:
-            raise self.refusal(f"{subject}holds a lone surrogate, which is not a character; decode it again") from None
+            raise self.refusal(
+                f"{subject}contains a lone surrogate, which is not a character; decode it again"
+            ) from None
         if size > self.bytes_left:
             self.require(size)
         self.bytes_left -= size
@@ -158,9 +161,9 @@ class _Copier:
         return plain
 
     def number(self, value: float) -> float:
-        """A float; a whole one becomes the integer that jsonb may give back for it (1000 for 1e3)."""
+        """Copy a float; an integral one becomes the integer that jsonb may return for it (1000 for 1e3)."""
         if not math.isfinite(value):
-            raise self.refusal("is not a finite number, and JSON has no other; leave it out or use null")
+            raise self.refusal("is not a finite number, which JSON requires; leave it out or use null")
         if value.is_integer():
             return self.integer(int(value))
         plain = float(value)
@@ -171,9 +174,9 @@ class _Copier:
         self.enter(2 + max(len(values) - 1, 0))
         copied: list[Json] = []
         for index, value in enumerate(values):
-            self.place.append(index)
+            self.path.append(index)
             copied.append(self.copy(value))
-            self.place.pop()
+            self.path.pop()
         return copied
 
     def members(self, values: Mapping[object, object]) -> dict[str, Json]:
@@ -181,15 +184,15 @@ class _Copier:
         copied: dict[str, Json] = {}
         for key, value in values.items():
             if not isinstance(key, str):
-                raise self.refusal(f"has a key of kind {type(key).__name__}; keys are strings")
-            self.place.append(key)
+                raise self.refusal(f"has a key of type {type(key).__name__}; keys must be strings")
+            self.path.append(key)
             copied[self.text(key, "its key ")] = self.text(value) if isinstance(value, str) else self.copy(value)
-            self.place.pop()
+            self.path.pop()
         return copied
 
     def enter(self, punctuation: int) -> None:
-        """Go into a container, if it may be this deep, and pay for its brackets, commas and colons."""
-        if len(self.place) >= self.max_depth:
+        """Enter a container unless it is too deep, counting its brackets, commas and colons."""
+        if len(self.path) >= self.max_depth:
             raise self.refusal(f"is nested more than {self.max_depth} levels deep; flatten it")
         self.spend(punctuation)
 
@@ -199,14 +202,14 @@ class _Copier:
 
     def require(self, size: int) -> None:
         if size > self.bytes_left:
-            raise self.refusal(f"here the value passes its limit of {self.max_bytes} bytes; send less")
+            raise self.refusal(f"here the value exceeds its limit of {self.max_bytes} bytes; send less")
 
     def refusal(self, reason: str) -> InvalidArgument:
-        return InvalidArgument(f"{_shown(self.place)}: {reason}")
+        return InvalidArgument(f"{_format_path(self.path)}: {reason}")
 
 
-def how(value: object) -> str:
-    """With what a value of a well known kind becomes JSON."""
+def conversion_hint(value: object) -> str:
+    """Suggest how to convert a value of a well-known type to JSON."""
     if is_dataclass(value):
         return ", say with dataclasses.asdict()"
     if isinstance(value, Decimal | UUID):
@@ -217,15 +220,15 @@ def how(value: object) -> str:
     return ""
 
 
-def _shown(place: Sequence[str | int]) -> str:
-    """The place as `$.entries[3].title`, short and printable whatever the keys are."""
-    path = "$" + "".join(map(_step, place))
-    return path if len(path) <= MAX_PLACE_LENGTH else f"{path[:MAX_PLACE_LENGTH]}..."
+def _format_path(path: Sequence[str | int]) -> str:
+    """Format a path as `$.entries[3].title`, short and printable whatever the keys are."""
+    text = "$" + "".join(map(_format_step, path))
+    return text if len(text) <= MAX_PATH_LENGTH else f"{text[:MAX_PATH_LENGTH]}..."
 
 
-def _step(part: str | int) -> str:
+def _format_step(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
     if PLAIN_KEY.fullmatch(part):
         return f".{part}"
-    return f"[{json.dumps(part[:MAX_KEY_SHOWN_LENGTH])}]"
+    return f"[{json.dumps(part[:MAX_PATH_KEY_LENGTH])}]"

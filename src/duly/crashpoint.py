@@ -1,14 +1,14 @@
-"""Places where a test may let the process die, as if somebody had pulled the plug.
+"""Points at which a test can kill the process, as a power failure would.
 
     DULY_CRASHPOINT=after_claim       die at the first pass
     DULY_CRASHPOINT=after_claim:3     die at the third
 
-The variable is read once, when this module is imported; a process that was forked later may `arm` itself. Every process
-counts its own passes. Unarmed, a call does nothing and costs a few tens of nanoseconds. Armed, the process ends by
+The variable is read once, when this module is imported; a process forked later can call `arm`. Every process counts its
+own passes. Unarmed, a call does nothing and costs a few tens of nanoseconds. Armed, the process ends by
 `os._exit(137)`, the status of kill -9: no cleanup, no flush, no `finally`.
 
-`after_claim`, `after_settle`, `after_release` and `after_sweep` lie inside their transaction: all of it is undone. With
-`_commit` they lie behind it: all of it is done, and nobody has heard of it. Who claims, settles or sweeps nothing
+`after_claim`, `after_settle`, `after_release` and `after_sweep` lie inside their transaction, which is rolled back.
+With `_commit` they lie after it: it has committed, and its result was not yet used. A claim, settle or sweep of no rows
 passes none of these.
 """
 
@@ -46,9 +46,9 @@ CRASHPOINTS: frozenset[str] = frozenset(
 )
 
 
-def _deadly_at(target: str, nth: int) -> Callable[[str], None]:
-    """What lets the n-th pass of the target be the last thing this process does."""
-    passes = itertools.count(1)  # its next() is one step, whichever thread passes
+def _build_trigger(target: str, nth: int) -> Callable[[str], None]:
+    """Build the function that kills this process at the n-th pass of the target."""
+    passes = itertools.count(1)  # next() is atomic, whichever thread passes
 
     def die_at_target(name: str) -> None:
         if name not in CRASHPOINTS:
@@ -59,27 +59,27 @@ def _deadly_at(target: str, nth: int) -> Callable[[str], None]:
     return die_at_target
 
 
-def _read(setting: str) -> tuple[str, int]:
-    """The name and the pass that the variable asks for."""
-    asked = re.fullmatch(r"([a-z_]+)(?::([1-9][0-9]{0,8}))?", setting)
-    if not asked or asked[1] not in CRASHPOINTS:
+def _parse(setting: str) -> tuple[str, int]:
+    """Parse the variable into the name and the number of the pass."""
+    match = re.fullmatch(r"([a-z_]+)(?::([1-9][0-9]{0,8}))?", setting)
+    if not match or match[1] not in CRASHPOINTS:
         known = ", ".join(sorted(CRASHPOINTS))
-        raise Misconfigured(f"{VARIABLE}={setting!r}: write a name, or name:n for its n-th pass; known are {known}")
-    return asked[1], int(asked[2] or 1)
+        raise Misconfigured(f"{VARIABLE}={setting!r}: must be a name, or name:n for its n-th pass; names are {known}")
+    return match[1], int(match[2] or 1)
 
 
 def arm(setting: str) -> None:
-    """From now on this process dies where the setting says."""
-    global _deadly
-    _deadly = _deadly_at(*_read(setting))
+    """Kill this process at the crash point that the setting names."""
+    global _trigger
+    _trigger = _build_trigger(*_parse(setting))
 
 
-_deadly: Callable[[str], None] | None = None
+_trigger: Callable[[str], None] | None = None
 if _setting := os.environ.get(VARIABLE):
     arm(_setting)
 
 
 def crashpoint(name: str) -> None:
-    """Pass a place where the process may be told to die; the name is one of CRASHPOINTS."""
-    if _deadly is not None:
-        _deadly(name)
+    """Pass a crash point; the name is one of CRASHPOINTS."""
+    if _trigger is not None:
+        _trigger(name)

@@ -1,41 +1,41 @@
 """Every failure duly reports, as one tree.
 
     DulyError
-      Refused                 the caller can fix it                               4xx, exit 2
+      Refused                 the caller can fix it: REFUSED                        4xx, exit 2
         InvalidArgument         INVALID_ARGUMENT   the request breaks a stated rule 422
-          InvalidResult           INVALID_RESULT   what a handler returned cannot be stored
-        Unauthorized            UNAUTHORIZED       nobody we know asks: send a key 401
-        Forbidden               FORBIDDEN          we know who asks, and they may not 403
-        NotFound                NOT_FOUND          there is no such thing, or not for you 404
-        MethodNotAllowed        METHOD_NOT_ALLOWED the address is right, the verb is not 405
-        TooLarge                TOO_LARGE          more than we read from anybody 413
-        Conflict                CONFLICT           it contradicts what is there   409
-          KeyReused               KEY_REUSED       same key, different request
-          AlreadyPosted           ALREADY_POSTED   the author's day has its post
+          InvalidResult           INVALID_RESULT   a handler's result cannot be stored
+        Unauthorized            UNAUTHORIZED       API key missing or invalid     401
+        Forbidden               FORBIDDEN          the API key does not permit it 403
+        NotFound                NOT_FOUND          no such row, or not the caller's 404
+        MethodNotAllowed        METHOD_NOT_ALLOWED the path does not take this method 405
+        TooLarge                TOO_LARGE          the request body is too large or too slow 413
+        Conflict                CONFLICT           it contradicts the stored state 409
+          KeyReused               KEY_REUSED       same idempotency key, different request
+          AlreadyPosted           ALREADY_POSTED   the author already posted on this day
           RequestIdReused         REQUEST_ID_REUSED   same request id, different request
-          AlreadyAnswered         ALREADY_ANSWERED   the run has its answer, told with it
+          AlreadyAnswered         ALREADY_ANSWERED   the run has an answer; carries its receipt
           RunClosed               RUN_CLOSED       the run ended without an answer
-          NothingToUndo           NOTHING_TO_UNDO  nothing was booked, or it is too late
-          IllegalMove             ILLEGAL_MOVE     the state machine has no such edge
+          NothingToUndo           NOTHING_TO_UNDO  nothing was booked, or the undo period is over
+          IllegalMove             ILLEGAL_MOVE     the state machine has no such transition
           LimitReached            LIMIT_REACHED    a documented limit of rows is reached
-        RateLimited             RATE_LIMITED       more than we do for one person at a time 429
+        RateLimited             RATE_LIMITED       too many requests from one caller 429
         AlreadyRunning          ALREADY_RUNNING    a second `up` in one directory 409
-      LeaseLost               somebody else holds it: stop, log, write nothing: LEASE_LOST   409
-      Misconfigured           settings or the machine contradict us: MISCONFIGURED     exit 78
+      LeaseLost               another worker holds the lease; stop, write nothing: LEASE_LOST   409
+      Misconfigured           a setting or the machine prevents the work: MISCONFIGURED     exit 78
         NoBinaries              NO_BINARIES        no PostgreSQL server programs found
         HomeUnusable            HOME_UNUSABLE      the data directory cannot be written or reached
         OtherMajor              OTHER_MAJOR        the data was written by another PostgreSQL major version
         NoAccount               NO_ACCOUNT         no account the server could run under
-        NotATestDatabase        NOT_A_TEST_DATABASE   the tests were pointed at something else
+        NotATestDatabase        NOT_A_TEST_DATABASE   the test database is not named as one
         NoDatabase              NO_DATABASE        no DATABASE_URL, and no embedded database in DULY_HOME
-        NotMigrated             NOT_MIGRATED       the database lacks our tables: duly migrate
-        PortTaken               PORT_TAKEN         somebody else listens there
-        MissingExtra            MISSING_EXTRA      an optional part is not installed
-      Unavailable             the database did not answer: UNAVAILABLE      503, exit 69
-      Unexpected              a mistake of ours, told without its insides: UNEXPECTED   500
+        NotMigrated             NOT_MIGRATED       the database lacks duly's tables: duly migrate
+        PortTaken               PORT_TAKEN         another program listens on the port
+        MissingExtra            MISSING_EXTRA      an optional extra is not installed
+      Unavailable             a dependency did not answer, or is at capacity: UNAVAILABLE      503, exit 69
+      Unexpected              a bug in duly; details only in the log: UNEXPECTED   500
 
-Each class has a `code` (the same word in an HTTP body, on the command line and in a row), the HTTP `status` and the
-`exit_status` of a command. A message names the thing, its value and the fix.
+Each class has a `code` (the same in an HTTP body, on the command line and in a row), a `title` for API clients, the
+HTTP `status` and the `exit_status` of a command. A message names the subject, its value and the fix.
 """
 
 from collections.abc import Mapping
@@ -80,86 +80,98 @@ __all__ = [
 
 
 class DulyError(Exception):
-    """Anything duly reports on purpose; the message is written for the person who must act."""
+    """Base of every failure duly reports on purpose; the message is written for the person who must act."""
 
     code: ClassVar[str] = "ERROR"
+    title: ClassVar[str] = "The request failed"
     status: ClassVar[int] = 500
     exit_status: ClassVar[int] = 1
 
 
 class Refused(DulyError):
-    """The caller asked for something we will not do, and can ask differently."""
+    """Raised when the caller can fix the request and send it again."""
 
     code = "REFUSED"
+    title = "The request was refused"
     status = 400
     exit_status = 2
 
 
 class InvalidArgument(Refused):
-    """The request breaks a rule; the message states the rule."""
+    """Raised when a request breaks a rule; the message states the rule."""
 
     code = "INVALID_ARGUMENT"
+    title = "The request breaks a rule"
     status = 422
 
 
 class InvalidResult(InvalidArgument):
-    """What a handler returned is not JSON, or too large to be stored; doing the work again would not change that."""
+    """Raised when a handler's result is not JSON or too large to store; a retry would not change that."""
 
     code = "INVALID_RESULT"
+    title = "The handler's result cannot be stored"
 
 
 class Unauthorized(Refused):
-    """Nobody we know asks: there is no key, or it opens nothing."""
+    """Raised when the API key is missing, unknown, revoked or expired."""
 
     code = "UNAUTHORIZED"
+    title = "API key missing, unknown, revoked or expired"
     status = 401
 
 
 class Forbidden(Refused):
-    """We know who asks, and what they ask for is not theirs to do."""
+    """Raised when the API key is valid but does not permit the request."""
 
     code = "FORBIDDEN"
+    title = "The API key does not permit this"
     status = 403
 
 
 class NotFound(Refused):
-    """There is no such thing, or it belongs to somebody else, which is told the same way."""
+    """Raised when a row does not exist or belongs to another owner; the two cases are indistinguishable."""
 
     code = "NOT_FOUND"
+    title = "Not found, or not visible to this API key"
     status = 404
 
 
 class MethodNotAllowed(Refused):
-    """The address is right, and the verb is none that it knows."""
+    """Raised when a path exists but does not take the method."""
 
     code = "METHOD_NOT_ALLOWED"
+    title = "Method not allowed for this path"
     status = 405
 
 
 class TooLarge(Refused):
-    """The request brings more than we read from anybody."""
+    """Raised when a request body is larger, or arrives more slowly, than the server accepts."""
 
     code = "TOO_LARGE"
+    title = "The request body is too large or too slow"
     status = 413
 
 
 class Conflict(Refused):
-    """The request contradicts what is there; nothing was changed."""
+    """Raised when a request contradicts the stored state; nothing was changed."""
 
     code = "CONFLICT"
+    title = "The request conflicts with the stored state; nothing was changed"
     status = 409
 
 
 class KeyReused(Conflict):
-    """The idempotency key was used before, for a different request."""
+    """Raised when an idempotency key was used before, for a different request."""
 
     code = "KEY_REUSED"
+    title = "The idempotency key was used before, for a different request"
 
 
 class AlreadyPosted(Conflict):
-    """The author has posted on this UTC day already."""
+    """Raised when the author already has a post on this UTC day."""
 
     code = "ALREADY_POSTED"
+    title = "The author has already posted on this UTC day"
 
     def __init__(self, message: str, post_id: UUID | None = None) -> None:
         super().__init__(message)
@@ -167,15 +179,17 @@ class AlreadyPosted(Conflict):
 
 
 class RequestIdReused(Conflict):
-    """The request id was used before, for a different request."""
+    """Raised when a request id was used before, for a different request."""
 
     code = "REQUEST_ID_REUSED"
+    title = "The request id was used before, for a different request"
 
 
 class AlreadyAnswered(Conflict):
-    """The run was answered before, under another key; the first receipt comes with it."""
+    """Raised when a run was answered before, under another key; carries the receipt of that answer."""
 
     code = "ALREADY_ANSWERED"
+    title = "The run was answered before; its receipt is included"
 
     def __init__(self, message: str, receipt: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -183,118 +197,136 @@ class AlreadyAnswered(Conflict):
 
 
 class RunClosed(Conflict):
-    """The run ended without an answer: it was missed, or its schedule is archived."""
+    """Raised when a run ended without an answer: it was missed, or its schedule is archived."""
 
     code = "RUN_CLOSED"
+    title = "The run ended without an answer: it was missed, or its schedule is archived"
 
 
 class NothingToUndo(Conflict):
-    """Nothing was booked for the run, or the time for taking it back is over."""
+    """Raised when nothing was booked for the run, or the undo period is over."""
 
     code = "NOTHING_TO_UNDO"
+    title = "Nothing was booked for the run, or the undo period is over"
 
 
 class IllegalMove(Conflict):
-    """The state machine has no edge from where the row is to where it was told to go."""
+    """Raised when the state machine has no transition from the row's state to the requested one."""
 
     code = "ILLEGAL_MOVE"
+    title = "The current state does not allow this transition"
 
 
 class LimitReached(Conflict):
-    """A documented limit is reached, such as the number of schedules of one person."""
+    """Raised when a documented limit is reached, such as the number of schedules of one person."""
 
     code = "LIMIT_REACHED"
+    title = "A documented limit is reached"
 
 
 class RateLimited(Refused):
-    """More was asked for than we do for one person in so short a time."""
+    """Raised when one caller sends too many requests in a short time."""
 
     code = "RATE_LIMITED"
+    title = "Too many requests"
     status = 429
 
 
 class LeaseLost(DulyError):
-    """Somebody else holds the row now: stop, log, write nothing."""
+    """Raised when another worker holds the row now: stop, log, write nothing."""
 
     code = "LEASE_LOST"
+    title = "The lease was lost: another worker holds the row"
     status = 409
 
 
 class AlreadyRunning(Refused):
-    """`duly up` runs in this directory already."""
+    """Raised when `duly up` already runs in this directory."""
 
     code = "ALREADY_RUNNING"
+    title = "`duly up` is already running in this directory"
     status = 409
 
 
 class Misconfigured(DulyError):
-    """A setting, or the machine we run on, makes the work impossible."""
+    """Raised when a setting, or the machine, makes the work impossible."""
 
     code = "MISCONFIGURED"
+    title = "The server is misconfigured"
     exit_status = 78
 
 
 class NoBinaries(Misconfigured):
-    """No usable PostgreSQL server programs were found."""
+    """Raised when no usable PostgreSQL server programs were found."""
 
     code = "NO_BINARIES"
+    title = "No PostgreSQL server programs found"
 
 
 class HomeUnusable(Misconfigured):
-    """The directory for data, sockets and logs cannot be written or reached."""
+    """Raised when the directory for data, sockets and logs cannot be written or reached."""
 
     code = "HOME_UNUSABLE"
+    title = "The data directory cannot be written or reached"
 
 
 class OtherMajor(Misconfigured):
-    """The data directory was written by a PostgreSQL of another major version."""
+    """Raised when the data directory was written by another major version of PostgreSQL."""
 
     code = "OTHER_MAJOR"
+    title = "The data directory belongs to another PostgreSQL major version"
 
 
 class NoAccount(Misconfigured):
-    """There is no operating-system account the server could run under."""
+    """Raised when there is no operating-system account the server could run under."""
 
     code = "NO_ACCOUNT"
+    title = "No operating-system account to run PostgreSQL under"
 
 
 class NotATestDatabase(Misconfigured):
-    """Tests were pointed at a database that does not say it is one for tests."""
+    """Raised when tests are pointed at a database whose name does not mark it as one for tests."""
 
     code = "NOT_A_TEST_DATABASE"
+    title = "The database is not marked as a test database"
 
 
 class NoDatabase(Misconfigured):
-    """No DATABASE_URL is set, and DULY_HOME has no embedded database."""
+    """Raised when DATABASE_URL is not set and DULY_HOME has no embedded database."""
 
     code = "NO_DATABASE"
+    title = "No database is configured"
 
 
 class NotMigrated(Misconfigured):
-    """The database does not have the tables this version of duly works on."""
+    """Raised when the database does not have the tables of this version of duly."""
 
     code = "NOT_MIGRATED"
+    title = "The database is not migrated"
 
 
 class PortTaken(Misconfigured):
-    """Another program listens on the port we were told to use."""
+    """Raised when another program listens on the configured port."""
 
     code = "PORT_TAKEN"
+    title = "The port is in use"
 
 
 class MissingExtra(Misconfigured):
-    """An optional part of duly is needed and not installed."""
+    """Raised when an optional extra of duly is needed and not installed."""
 
     code = "MISSING_EXTRA"
+    title = "An optional extra is not installed"
 
 
 class Unavailable(DulyError):
-    """This cannot be done now: something did not answer in time, or has no room left.
+    """Raised when a dependency did not answer in time, or a resource is at capacity.
 
-    `public` is what a client is told instead of the message, where that names a place on our side.
+    `public` replaces the message for API clients where that names an internal address.
     """
 
     code = "UNAVAILABLE"
+    title = "Temporarily unavailable"
     status = 503
     exit_status = 69
 
@@ -304,6 +336,7 @@ class Unavailable(DulyError):
 
 
 class Unexpected(DulyError):
-    """Something broke that should not have; the server's log says what."""
+    """Stands for a bug in duly; only the server's log has the details."""
 
     code = "UNEXPECTED"
+    title = "Unexpected error; the server's log has the details"

@@ -1,7 +1,7 @@
-"""Why did this not happen? The first cause that holds is told, in one sentence.
+"""Explain in one sentence why something has not happened: the first cause that applies.
 
-Every domain looks once at everything that could be the reason (its `explain.sql`), and has its causes in order: each a
-reason for programs, when it holds, and its sentence for people.
+Every domain reads everything that could be the reason in one query (its `explain.sql`), and lists its causes in order:
+each has a reason for programs, a condition, and a sentence for people.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,111 +9,111 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Generic, Protocol, TypeVar
 
-from duly.formatting import counted, when
+from duly.formatting import format_time, pluralize
 
 __all__ = [
     "ALIVE_SECONDS",
     "LOCKED",
-    "MAX_COUNTED",
+    "MAX_AHEAD",
     "Cause",
     "Explanation",
-    "explained",
-    "go_first",
-    "holder_gone",
-    "in_zone",
-    "live_workers",
-    "names",
-    "no_worker",
+    "convert_times",
+    "describe_missing_holder",
+    "describe_no_worker",
+    "find_explanation",
+    "format_ahead",
+    "format_live_workers",
+    "format_names",
 ]
 
-ALIVE_SECONDS = 30.0  # a worker says every 10 s that it is there
-MAX_COUNTED = 10_000  # of those that go first
+ALIVE_SECONDS = 30.0  # a worker writes its `seen_at` every 10 s
+MAX_AHEAD = 10_000  # rows ahead are counted up to this number
 MAX_NAMED = 3
 LOCKED = (
-    "another transaction has its row locked this instant: claims and sweeps pass over it until that ends; open "
-    "transactions are named by: duly doctor"
+    "another transaction has its row locked: claims and sweeps skip it until that transaction ends; to list open "
+    "transactions: duly doctor"
 )
 
 
-class Looked(Protocol):
-    """A row and what stands around it, as it was seen."""
+class Observation(Protocol):
+    """A row and everything that could delay it, read at one time."""
 
     @property
-    def looked_at(self) -> datetime:
-        """When."""
+    def observed_at(self) -> datetime:
+        """When it was read."""
         ...
 
 
 Reason = TypeVar("Reason")
-Situation = TypeVar("Situation", bound=Looked)
+Situation = TypeVar("Situation", bound=Observation)
 
 
 @dataclass(frozen=True, slots=True)
 class Cause(Generic[Reason, Situation]):
-    """One reason: when it holds, and its sentence."""
+    """A reason, the condition under which it applies, and the sentence that describes it."""
 
     reason: Reason
-    holds: Callable[[Situation], bool]
-    tell: Callable[[Situation], str]
+    applies: Callable[[Situation], bool]
+    describe: Callable[[Situation], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Generic[Reason]):
-    """The reason for programs, and the sentence for people; true at the time it was looked at."""
+    """A reason for programs and a sentence for people, both true at `observed_at`."""
 
     id: object
     status: str
     reason: Reason
     sentence: str
-    looked_at: datetime
+    observed_at: datetime
 
 
-def explained(
+def find_explanation(
     causes: Sequence[Cause[Reason, Situation]], key: object, status: str, situation: Situation
 ) -> Explanation[Reason]:
-    """The first cause that holds, told; the last of them always does."""
-    cause = next(cause for cause in causes if cause.holds(situation))
-    return Explanation(key, status, cause.reason, cause.tell(situation), situation.looked_at.astimezone(UTC))
+    """Describe the first cause that applies; the last one always does."""
+    cause = next(cause for cause in causes if cause.applies(situation))
+    return Explanation(key, status, cause.reason, cause.describe(situation), situation.observed_at.astimezone(UTC))
 
 
-def in_zone(row: Mapping[str, Any], zone: tzinfo | None) -> dict[str, Any]:
-    """What was seen, with its times in a zone; None is the machine's."""
+def convert_times(row: Mapping[str, Any], zone: tzinfo | None) -> dict[str, Any]:
+    """Convert the times of a row to a zone; None is the machine's."""
     return {name: value.astimezone(zone) if isinstance(value, datetime) else value for name, value in row.items()}
 
 
-# What every domain says -----------------------------------------------------------------------------------------------
+# Phrases that every domain uses ---------------------------------------------------------------------------------------
 
 
-def go_first(ahead: int, one: str, many: str) -> str:
-    """How many go first, as far as we count."""
-    if ahead > MAX_COUNTED:
-        return f"more than {MAX_COUNTED} {many} go first"
-    return counted(ahead, f"{one} goes first", f"{many} go first")
+def format_ahead(ahead: int, one: str, many: str) -> str:
+    """Format the number of rows ahead, which is counted up to MAX_AHEAD."""
+    if ahead > MAX_AHEAD:
+        return f"more than {MAX_AHEAD} {many} go first"
+    return pluralize(ahead, f"{one} goes first", f"{many} go first")
 
 
-def live_workers(number: int) -> str:
-    """How many are there."""
-    return counted(number, "live worker", "live workers")
+def format_live_workers(number: int) -> str:
+    """Format the number of live workers."""
+    return pluralize(number, "live worker", "live workers")
 
 
-def holder_gone(holder: str, until: datetime | None, seen_at: datetime | None) -> str:
-    """Whoever holds it is not there, as far as the list of workers tells."""
+def describe_missing_holder(holder: str, until: datetime | None, seen_at: datetime | None) -> str:
+    """Begin the sentence about a lease owner that is no longer in the list of live workers."""
     return (
-        f"{holder} holds it until {when(until)}, but is not there any more: it was last seen at {when(seen_at)}. When "
-        "the lease ends,"
+        f"{holder} holds the lease until {format_time(until)}, but is gone: last seen at {format_time(seen_at)}. "
+        "When the lease expires,"
     )
 
 
-def no_worker(stopping: Sequence[str], does: str = "") -> str:
-    """Nobody works, or who does takes nothing new; `does` says what a worker would have to do."""
+def describe_no_worker(stopping: Sequence[str], does: str = "") -> str:
+    """Say that no worker claims new rows; `does` qualifies the worker that is missing."""
     if not stopping:
         return f"no worker is alive{does}"
-    return f"no worker is alive{does} ({names(stopping)} is stopping, and takes nothing new)"
+    return f"no worker is alive{does} ({format_names(stopping)} is stopping and claims nothing new)"
 
 
-def names(several: Sequence[str]) -> str:
-    """The first few names, and how many more."""
-    shown = list(several[:MAX_NAMED])
-    if len(several) > MAX_NAMED:
-        shown.append(f"{len(several) - MAX_NAMED} more")
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+def format_names(names: Sequence[str]) -> str:
+    """List the first few names, and how many more there are."""
+    parts = list(names[:MAX_NAMED])
+    if len(names) > MAX_NAMED:
+        parts.append(f"{len(names) - MAX_NAMED} more")
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

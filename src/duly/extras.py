@@ -1,8 +1,8 @@
-"""Optional parts of duly.
+"""Check and install optional extras of duly.
 
-`install("ocr")` is for commands that an operator starts: in a checkout it runs the launcher's own setup and shows its
-progress; where duly was installed as a package it says which package to install. `require("ocr")` is for everything
-that a request can cause: it installs nothing, and names the command that does.
+`install("ocr")` is for commands that an operator starts: in a checkout it runs the launcher's own setup and prints its
+progress; where duly was installed as a package it names the package to install. `require("ocr")` is for code that a
+request can reach: it installs nothing, and names the command that does.
 """
 
 import importlib
@@ -24,16 +24,16 @@ MODULES = {
 
 
 def require(extra: str) -> None:
-    """Return when the extra can be imported; MissingExtra, which names the command that installs it, when not."""
+    """Raise MissingExtra, which names the command that installs it, unless the extra can be imported."""
     if is_installed(extra):
         return
-    command = f"python3 -P {launcher.__file__} {extra}" if in_checkout() else f"pip install 'duly[{extra}]'"
+    command = f"python3 -P {launcher.__file__} {extra}" if is_checkout() else f"pip install 'duly[{extra}]'"
     raise MissingExtra(f"this needs the extra '{extra}', which is not installed: {command}")
 
 
 def install(extra: str) -> None:
-    """Return once the extra can be imported, installing it first in a checkout."""
-    if is_installed(extra) or not in_checkout():
+    """Install the extra in a checkout unless it can be imported; elsewhere raise MissingExtra."""
+    if is_installed(extra) or not is_checkout():
         require(extra)
         return
     print(f"duly: installing the extra '{extra}' (first use)", file=sys.stderr, flush=True)
@@ -44,10 +44,10 @@ def install(extra: str) -> None:
 
 
 def is_installed(extra: str) -> bool:
-    """Can everything the extra consists of be imported?"""
+    """Check whether every module of the extra can be imported."""
     return all(importlib.util.find_spec(module) for module in MODULES[extra])
 
 
-def in_checkout() -> bool:
-    """Do we run from a clone, inside the environment that its launcher prepares?"""
+def is_checkout() -> bool:
+    """Check whether this process runs from a clone, inside the environment that its launcher prepares."""
     return (launcher.ROOT / "requirements.lock").exists() and sys.prefix == str(launcher.ROOT / ".venv")

@@ -1,29 +1,29 @@
-"""Times, lengths of time, numbers and commands, as a sentence tells them."""
+"""Format times, durations, counts and commands for messages."""
 
 import os
 import re
 import shlex
 from datetime import datetime
 
-__all__ = ["COMMAND_VARIABLE", "as_called", "counted", "span", "when"]
+__all__ = ["COMMAND_VARIABLE", "format_duration", "format_time", "pluralize", "rewrite_commands"]
 
-COMMAND_VARIABLE = "DULY_COMMAND"  # how the user called us; set by the launcher, or by the command itself
-NAMES = (
+COMMAND_VARIABLE = "DULY_COMMAND"  # how the user invoked duly; set by the launcher, or by the command itself
+COMMAND_NAMES = (
     *("bench", "bot", "chaos", "check", "doctor", "expenses", "ingest", "jobs", "keys", "lock", "migrate"),
     *("notifications", "orgs", "partitions", "posts", "psql", "schedule", "serve", "slo", "test", "up", "users"),
     *("verify", "worker"),
 )
-OURS = re.compile(rf"(?<![\w./-])duly(?= (?:{'|'.join(NAMES)})\b)")
+COMMAND = re.compile(rf"(?<![\w./-])duly(?= (?:{'|'.join(COMMAND_NAMES)})\b)")
 
 
-def when(moment: datetime | None) -> str:
-    """A moment to the second, with its zone."""
-    assert moment, "only what is there is told"
-    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"
+def format_time(at: datetime | None) -> str:
+    """Format an instant to the second, with its zone."""
+    assert at, "callers format only instants that are set"
+    return f"{at:%Y-%m-%d %H:%M:%S %Z}"
 
 
-def span(seconds: float) -> str:
-    """A length of time, of its two largest units."""
+def format_duration(seconds: float) -> str:
+    """Format a duration in its two largest units, for example `2 h 5 min`."""
     rest = round(seconds)
     parts: list[str] = []
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
@@ -33,12 +33,12 @@ def span(seconds: float) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """One or many."""
-    return f"1 {one}" if number == 1 else f"{number} {many}"
+def pluralize(count: int, one: str, many: str) -> str:
+    """Format a count with the singular or the plural."""
+    return f"1 {one}" if count == 1 else f"{count} {many}"
 
 
-def as_called(text: str) -> str:
-    """The text with every command of ours in it as the user calls us here: `./duly jobs`, in a checkout."""
-    called = shlex.quote(os.environ.get(COMMAND_VARIABLE) or "duly")
-    return OURS.sub(lambda _: called, text)
+def rewrite_commands(text: str) -> str:
+    """Replace `duly` in every command of the text by the user's own invocation: `./duly jobs`, in a checkout."""
+    invocation = shlex.quote(os.environ.get(COMMAND_VARIABLE) or "duly")
+    return COMMAND.sub(lambda _: invocation, text)

@@ -1,19 +1,19 @@
-"""What came of it: the answers of services and of handlers.
+"""Outcomes of services and of handlers.
 
-A service that is asked twice says so: `Created(row)` the first time, `Existing(row)` afterwards. A handler does not
-touch rows; it says what happened:
+A service returns `Created(row)` for a new request and `Existing(row)` for a repeated one. A handler does not touch
+rows; it returns or raises one of
 
-    Done(result)             settled, with something to remember
-    Later(seconds)           not now; does not burn a start
-    GiveUp(code, message)    it will never work: no retry
-    Failed(code, message)    it did not work this time: retried by policy
-    Stopped()                it was asked to stop, and did before it was finished
+    Done(result)             succeeded, with a result to store
+    Later(seconds)           try again later; does not count as a start
+    GiveUp(code, message)    failed permanently: no retry
+    Failed(code, message)    failed this time: retried by policy
+    Stopped()                stopped on request, before it was finished
 
-returned or raised, which is the same. The worker says the rest: `Cancelled` when somebody asked and the handler
-stopped, `HandedBack` when the worker itself must go, `Settled` when the handler finished the row in a transaction of
-its own. `Stopped` becomes one of them, by the reason for which the handler was asked to stop.
+The worker adds the others: `Cancelled` when the job was cancelled and its handler stopped, `Released` when the worker
+shuts down, `Settled` when the handler settled the row in a transaction of its own. `Stopped` becomes `Cancelled` or
+`Released`, by the reason for which the handler was asked to stop.
 
-Whatever is in an outcome can be stored: checked when it is made, so that recording a failure cannot itself fail.
+The content of an outcome is checked when it is created, so that recording a failure cannot itself fail.
 """
 
 import re
@@ -24,7 +24,7 @@ from uuid import UUID
 from duly.backoff import MAX_SECONDS
 from duly.canonical_json import MAX_BYTES, Json, checked_json
 from duly.errors import DulyError, InvalidArgument, InvalidResult
-from duly.tracebacks import traceback_text
+from duly.tracebacks import format_traceback
 
 __all__ = [
     "MAX_TEXT_LENGTH",
@@ -37,71 +37,71 @@ __all__ = [
     "Existing",
     "Failed",
     "GiveUp",
-    "HandedBack",
     "Later",
     "Outcome",
+    "Released",
     "Settled",
     "Stopped",
     "checked_result",
     "clean_text",
-    "code_of_class",
-    "failure_of",
+    "error_code_for",
+    "failure_from_exception",
     "invalid_result",
-    "outcome_of_exception",
+    "outcome_from_exception",
 ]
 
 MAX_TEXT_LENGTH = 2048
 MAX_CODE_LENGTH = 64
 CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # what no text in PostgreSQL holds
-WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # in HTTPStatusError: HTTP, Status, Error
-NOT_IN_A_CODE = re.compile(r"[^A-Z0-9]+")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # characters that PostgreSQL text cannot store: NUL, lone surrogates
+WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # HTTPStatusError is HTTP, Status, Error
+INVALID_IN_CODE = re.compile(r"[^A-Z0-9]+")
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 def clean_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
-    """The text as PostgreSQL can store it: cut to length, with U+FFFD for every NUL and lone surrogate."""
+    """Make a text storable in PostgreSQL: truncate it, and replace every NUL and lone surrogate by U+FFFD."""
     return UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text[:max_length])
 
 
 @dataclass(frozen=True, slots=True)
 class Created(Generic[T_co]):
-    """The request was new, and this is the row it made."""
+    """The request was new; `row` is the row it created."""
 
     row: T_co
 
     @property
     def job_id(self: "Created[UUID]") -> UUID:
         """The job's id, of a request for a job."""
-        return job_id_of(self.row)
+        return require_job_id(self.row)
 
 
 @dataclass(frozen=True, slots=True)
 class Existing(Generic[T_co]):
-    """The same request came before, and this is the row it made then."""
+    """The same request was made before; `row` is the row it created then."""
 
     row: T_co
 
     @property
     def job_id(self: "Existing[UUID]") -> UUID:
         """The job's id, of a request for a job."""
-        return job_id_of(self.row)
+        return require_job_id(self.row)
 
 
-def job_id_of(row: Any) -> UUID:
-    """The row of a request for a job is its id."""
+def require_job_id(row: Any) -> UUID:
+    """Return the id that enqueuing a job created; AttributeError for rows of other requests."""
     if isinstance(row, UUID):
         return row
-    raise AttributeError(f"this is the answer to a request for a {type(row).__name__}, not for a job; see .row")
+    raise AttributeError(f"job_id: the request created a {type(row).__name__}, not a job; use .row")
 
 
 Creation: TypeAlias = Created[T] | Existing[T]
 
 
 def checked_result(result: object) -> Json:
-    """A plain copy of what a handler returned, or InvalidResult with the place and the fix."""
+    """Return a plain copy of a handler's result; InvalidResult names the path in it and the fix."""
     try:
         return checked_json(result, object_only=False)
     except InvalidArgument as error:
@@ -109,16 +109,16 @@ def checked_result(result: object) -> Json:
 
 
 def invalid_result(reason: str) -> InvalidResult:
-    """The refusal of a result."""
+    """Build the error for a result that cannot be stored."""
     return InvalidResult(
         f"the handler's result cannot be stored: {reason}. A result is JSON of at most {MAX_BYTES} bytes; "
-        "store more elsewhere and return its name"
+        "store larger data elsewhere and return a reference"
     )
 
 
 @dataclass(unsafe_hash=True)
 class Done(Exception):
-    """The work is done; the result, any JSON value, is kept with the row."""
+    """The work succeeded; the result, any JSON value, is stored with the row."""
 
     result: Json = None
 
@@ -132,7 +132,7 @@ class Done(Exception):
 
 @dataclass(unsafe_hash=True)
 class Later(Exception):
-    """Not now: try again after so many seconds, and do not count this as a start."""
+    """Try again after this many seconds, without counting a start."""
 
     seconds: float
 
@@ -146,21 +146,21 @@ class Later(Exception):
 
 @dataclass(unsafe_hash=True)
 class Stopped(Exception):
-    """It was asked to stop and did, unfinished: the worker knows why it asked, and records that."""
+    """The handler stopped on request, unfinished; the worker records why it was asked to stop."""
 
 
 @dataclass(unsafe_hash=True)
-class _Problem(Exception):
-    """A code for programs and a message for people, both fit for their columns.
+class _ErrorOutcome(Exception):
+    """A code for programs and a message for people, both of a length that their columns accept.
 
-    The traceback is that of the exception it was made of, or of where it was raised. The exception itself is there in
-    the process in which it was raised, and in no other.
+    The traceback is that of the original exception, or of where this one was raised. `error`, the exception itself, is
+    available only in the process in which it was raised.
     """
 
     code: str
     message: str
     traceback: str | None = field(default=None, compare=False, repr=False, kw_only=True)
-    is_unexpected: bool = field(default=False, compare=False, repr=False, kw_only=True)  # by no word of the handler's
+    is_unexpected: bool = field(default=False, compare=False, repr=False, kw_only=True)  # not an outcome
     error: BaseException | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -174,65 +174,65 @@ class _Problem(Exception):
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
-    def __reduce__(self) -> tuple[type["_Problem"], tuple[str, str], dict[str, object]]:
-        known: dict[str, object] = {"traceback": self.traceback, "is_unexpected": self.is_unexpected}
-        return type(self), (self.code, self.message), known
+    def __reduce__(self) -> tuple[type["_ErrorOutcome"], tuple[str, str], dict[str, object]]:
+        state: dict[str, object] = {"traceback": self.traceback, "is_unexpected": self.is_unexpected}
+        return type(self), (self.code, self.message), state
 
 
 @dataclass(unsafe_hash=True)
-class GiveUp(_Problem):
-    """It will never work; trying again would only repeat this."""
+class GiveUp(_ErrorOutcome):
+    """The work failed permanently; a retry would fail the same way."""
 
 
 @dataclass(unsafe_hash=True)
-class Failed(_Problem):
-    """It did not work this time; the row's policy decides whether and when to try again."""
+class Failed(_ErrorOutcome):
+    """The work failed this time; the row's retry policy decides whether and when to try again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Somebody asked for it to stop, and it did."""
+    """The job was cancelled, and its handler stopped."""
 
 
 @dataclass(frozen=True, slots=True)
-class HandedBack:
-    """Not finished and not to blame: the worker had to let go."""
+class Released:
+    """The worker gave the row up unfinished; its start is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The handler settled the row itself, in its own fenced transaction; there is nothing left to write."""
+    """The handler settled the row in its own fenced transaction; nothing is left to write."""
 
 
 RAISABLE = (Done, Later, GiveUp, Failed, Stopped)
-Outcome: TypeAlias = Done | Later | GiveUp | Failed | Stopped | Cancelled | HandedBack | Settled
+Outcome: TypeAlias = Done | Later | GiveUp | Failed | Stopped | Cancelled | Released | Settled
 
 
-def outcome_of_exception(error: BaseException) -> Outcome:
-    """What came of work that ended by an exception: the outcome that was raised, or else a failure."""
+def outcome_from_exception(error: BaseException) -> Outcome:
+    """Return the outcome that was raised, or a failure for any other exception."""
     if not isinstance(error, RAISABLE):
-        return failure_of(error)
-    if isinstance(error, _Problem) and error.traceback is None:
-        error.traceback = traceback_text(error)
+        return failure_from_exception(error)
+    if isinstance(error, _ErrorOutcome) and error.traceback is None:
+        error.traceback = format_traceback(error)
     return error
 
 
-def failure_of(error: BaseException) -> Failed:
-    """Any exception as an outcome; even one that cannot say what it is."""
+def failure_from_exception(error: BaseException) -> Failed:
+    """Convert any exception to a failure, even one whose `__str__` raises."""
     name = type(error).__name__
     try:
         message = str(error)
     except Exception:
-        message = "(its message cannot be read)"
-    trace = traceback_text(error)
+        message = "(its message cannot be formatted)"
+    trace = format_traceback(error)
     if isinstance(error, DulyError):
         return Failed(error.code, message or name, traceback=trace, error=error)
-    words = f"{name}: {message}" if message else name
-    return Failed(code_of_class(type(error)), words, traceback=trace, error=error, is_unexpected=True)
+    text = f"{name}: {message}" if message else name
+    return Failed(error_code_for(type(error)), text, traceback=trace, error=error, is_unexpected=True)
 
 
-def code_of_class(kind: type[BaseException]) -> str:
-    """The name of an exception as a code: ConnectionError is CONNECTION_ERROR."""
-    words = NOT_IN_A_CODE.sub("_", WORD_BEGINS.sub("_", kind.__name__).upper()).strip("_")
+def error_code_for(exception: type[BaseException]) -> str:
+    """Derive an error code from an exception class: ConnectionError is CONNECTION_ERROR."""
+    words = INVALID_IN_CODE.sub("_", WORD_START.sub("_", exception.__name__).upper()).strip("_")
     code = words[:MAX_CODE_LENGTH].rstrip("_")
     return code if CODE.fullmatch(code) else f"ERROR_{code}"[:MAX_CODE_LENGTH].rstrip("_")

@@ -1,7 +1,7 @@
-"""Pages of a long list: each names the place where the next one begins, in letters that a URL can carry.
+"""Keyset pagination: each page carries an opaque, URL-safe cursor at which the next page begins.
 
-A place is the key of the last row shown, never a number of rows to pass over: what comes and goes meanwhile makes no
-row appear twice or not at all.
+A cursor encodes the sort key of the last row of a page, never an offset, so that rows inserted or deleted between two
+requests make no other row appear twice or not at all.
 """
 
 import base64
@@ -15,54 +15,54 @@ import orjson
 from duly.errors import InvalidArgument
 from duly.outcomes import UNSTORABLE
 
-__all__ = ["MAX_ROWS", "Page", "checked_limit", "page_of", "place_of", "read_place"]
+__all__ = ["MAX_ROWS", "Page", "build_page", "checked_limit", "decode_cursor", "encode_cursor"]
 
 MAX_ROWS = 1000
-MAX_PLACE_LENGTH = 512
+MAX_CURSOR_LENGTH = 512
 
 T = TypeVar("T")
-Place = tuple[Any, ...]
+SortKey = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some rows, and where to go on; None when there are no more."""
+    """The rows of one page, and the cursor of the next page; None on the last."""
 
     items: Sequence[T]
     next: str | None = None
 
 
 def checked_limit(limit: int) -> int:
-    """A page's size, or a refusal."""
+    """Return the page size; InvalidArgument when it is out of bounds."""
     if not 1 <= limit <= MAX_ROWS:
-        raise InvalidArgument(f"a page of {limit} rows: a page has between 1 and {MAX_ROWS}")
+        raise InvalidArgument(f"limit {limit}: must be between 1 and {MAX_ROWS}")
     return limit
 
 
-def page_of(rows: Sequence[T], limit: int, place: Callable[[T], Place]) -> Page[T]:
-    """A page of at most `most`, made of rows that were asked for with one more, which shows whether there are more."""
+def build_page(rows: Sequence[T], limit: int, sort_key: Callable[[T], SortKey]) -> Page[T]:
+    """Build a page of at most `limit` rows from a query for `limit + 1`; the extra row shows that there are more."""
     items = rows[:limit]
-    return Page(items, place_of(*place(items[-1])) if len(rows) > limit and items else None)
+    return Page(items, encode_cursor(*sort_key(items[-1])) if len(rows) > limit and items else None)
 
 
-def place_of(*key: object) -> str:
-    """The key of a row as a place."""
+def encode_cursor(*key: object) -> str:
+    """Encode the sort key of a row as a cursor."""
     return base64.urlsafe_b64encode(orjson.dumps(key, default=str)).rstrip(b"=").decode()
 
 
-def read_place(place: str, *kinds: Callable[[str], Any]) -> Place:
-    """The key that a place stands for, each part read by its kind; InvalidArgument when it is none of ours."""
+def decode_cursor(cursor: str, *parsers: Callable[[str], Any]) -> SortKey:
+    """Decode a cursor into a sort key, parsing each part with its parser; InvalidArgument when it is malformed."""
     try:
-        if len(place) > MAX_PLACE_LENGTH:
+        if len(cursor) > MAX_CURSOR_LENGTH:
             raise ValueError
-        parts = orjson.loads(base64.b64decode(place + "=" * (-len(place) % 4), altchars=b"-_", validate=True))
-        return tuple(storable(kind(part)) for kind, part in zip(kinds, parts, strict=True))
+        parts = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        return tuple(check_storable(parse(part)) for parse, part in zip(parsers, parts, strict=True))
     except (ValueError, TypeError, AttributeError, binascii.Error):
-        raise InvalidArgument("this is no place in the list; take what the page before gave as `next`") from None
+        raise InvalidArgument("invalid cursor; pass `next` from the previous page") from None
 
 
-def storable(part: Any) -> Any:
-    """A part of a key; ValueError when it is a text that PostgreSQL cannot hold."""
+def check_storable(part: Any) -> Any:
+    """Return a part of a sort key; ValueError when it is text that PostgreSQL cannot store."""
     if isinstance(part, str) and UNSTORABLE.search(part):
         raise ValueError
     return part

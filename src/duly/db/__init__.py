@@ -1,1 +1,1 @@
-"""The database room: the embedded server today; pool, queries and migrations join it next."""
+"""Database access: embedded server, connection pool, named statements, migrations, catalogue fingerprint."""

@@ -1,19 +1,19 @@
--- Whole databases, on a server that lets us.
+-- Administration of databases.
 
 -- name: create_database
--- The name decides who made it; the one who comes second is told so.
+-- The unique name decides between concurrent callers; the second gets an error.
 create database {name};
 
 -- name: clone_database
--- A copy of a database that nobody is connected to; copying files is the quickest way for a small one.
+-- The template must have no connections; copying files is the fastest strategy for a small database.
 create database {name} template {template} strategy file_copy;
 
 -- name: rename_database
--- A database that nobody is connected to gets another name; it is complete under the one or under the other.
+-- The database must have no connections; it is always complete under one of the two names.
 alter database {name} rename to {new_name};
 
 -- name: drop_database
--- Whatever is still connected to it goes as well; one that is not there is no loss.
+-- Closes its connections; a database that does not exist is no error.
 drop database if exists {name} with (force);
 
 -- name: has_database
@@ -21,14 +21,14 @@ drop database if exists {name} with (force);
 select exists (select from pg_catalog.pg_database where datname = %(name)s);
 
 -- name: list_databases
--- Those whose names begin so, letter by letter: an underscore is no wildcard here.
+-- By literal prefix: an underscore is no wildcard here.
 select datname from pg_catalog.pg_database
 where starts_with(datname::text, %(prefix)s)
 order by datname;
 
 -- name: works_as_login
--- duly's own tables have a guard, and its worker's role works on them. On others the login does, unless the role was
--- granted the sessions and the login may take it; likewise where there is no such table, which it is told.
+-- duly's own tables have a guard function, and the worker sets its role for them. For a backend's tables it keeps its
+-- login, unless the role was granted the sessions and the login may set it; also where there is no such table.
 select not exists (
     select
     from pg_catalog.pg_proc as f

@@ -1,8 +1,8 @@
-"""Names for PostgreSQL's advisory locks.
+"""Keys for PostgreSQL's advisory locks.
 
-A lock is named by words, numbers and days; PostgreSQL wants 64 bits. Different names have different keys as surely as
-SHA-256 makes them; should two ever meet, one waits for the other a little, and nothing is corrupted, because uniqueness
-is decided by constraints and never by these locks.
+A lock is named by strings, numbers and dates; PostgreSQL wants 64 bits, which are taken from a SHA-256. If two names
+ever collide, one transaction waits for the other, and nothing is corrupted: uniqueness is enforced by constraints,
+never by these locks.
 """
 
 import hashlib
@@ -12,42 +12,42 @@ from duly.errors import InvalidArgument
 
 __all__ = ["advisory_key"]
 
-NAMESPACE = "duly.advisory"  # other programs in the same database take advisory locks too
+NAMESPACE = "duly.advisory"  # other programs in the same database use advisory locks too
 
 
 def advisory_key(*parts: str | int | date) -> int:
-    """The key of the lock that these parts name together, for `pg_advisory_xact_lock(bigint)`.
+    """Compute the key of the lock with this name, for `pg_advisory_xact_lock(bigint)`.
 
-    The first part says which law the lock serves: `advisory_key("ingest.day", user_id, date)`. Kind and border of every
-    part count: ("a", "bc") is not ("ab", "c"), and 7 is not "7". A key never changes between releases, for old and new
+    The first part names the purpose: `advisory_key("ingest.day", user_id, date)`. Types and boundaries of the parts
+    count: ("a", "bc") is not ("ab", "c"), and 7 is not "7". A key never changes between releases, because old and new
     workers must exclude each other.
     """
     if not parts:
         raise InvalidArgument("advisory key: a lock needs a name")
-    name = b"".join(_spelled(part) for part in (NAMESPACE, *parts))
+    name = b"".join(_encode_part(part) for part in (NAMESPACE, *parts))
     return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
 
 
-def _spelled(part: str | int | date) -> bytes:
-    """One part as kind, length and text, so that no two lists of parts are spelled alike."""
-    kind, text = _kind_and_text(part)
-    return f"{kind}{len(text)}:".encode() + text
+def _encode_part(part: str | int | date) -> bytes:
+    """Encode one part as type, length and text, so that different lists of parts have different encodings."""
+    tag, text = _tag_and_text(part)
+    return f"{tag}{len(text)}:".encode() + text
 
 
-def _kind_and_text(part: str | int | date) -> tuple[str, bytes]:
+def _tag_and_text(part: str | int | date) -> tuple[str, bytes]:
     match part:
-        case bool() | datetime():  # an int and a date to Python, but nobody's name
-            raise InvalidArgument(f"advisory key: {type(part).__name__} names nothing; use text, a number or a day")
+        case bool() | datetime():  # subclasses of int and date, but not meant as names
+            raise InvalidArgument(f"advisory key: a part is a {type(part).__name__}; use a string, integer or date")
         case str():
-            return "s", _encoded(part)
+            return "s", _encode_text(part)
         case int():
-            return "i", b"%x" % part  # hexadecimal: Python refuses to write very long numbers as decimals
+            return "i", b"%x" % part  # hexadecimal: Python refuses to format very long integers as decimals
         case date():
             return "d", part.isoformat().encode()
 
 
-def _encoded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise InvalidArgument("advisory key: a part holds a lone surrogate, which is not a character") from None
+        raise InvalidArgument("advisory key: a part contains a lone surrogate, which is not a character") from None

@@ -1,7 +1,7 @@
 -- name: get_clock
--- The time now: for what is written down.
+-- The current time: for timestamps that are written.
 select duly.clock();
 
 -- name: get_now
--- The time at the start of the statement: for what is compared with what is due.
+-- The time at the start of the statement: for comparison with due times.
 select duly.now();

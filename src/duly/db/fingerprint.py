@@ -1,7 +1,7 @@
-"""The catalogue as text: every table, view, constraint, index, trigger, function, policy, enum and grant, a line each.
+"""The catalogue as text: a line for every table, view, constraint, index, trigger, function, policy, enum and grant.
 
-Two databases with the same fingerprint behave the same. The one the migrations lead to is committed, so a change of it
-is seen in review; partitions are left out, for they come and go.
+Two databases with the same fingerprint behave the same. The fingerprint of the migrated schema is committed, so that a
+review shows every change; partitions are left out, because they come and go.
 """
 
 from typing import Any
@@ -17,6 +17,6 @@ SQL = load_queries(__file__, "fingerprint.sql")
 
 
 def fingerprint(connection: psycopg.Connection[Any], schemas: tuple[str, ...] = SCHEMAS) -> list[str]:
-    """The lines, in one order wherever they are made."""
+    """Return the lines, in an order that does not depend on the server."""
     rows = connection.execute(SQL.describe_catalogue, {"schemas": list(schemas)})
     return [line for (line,) in rows]

@@ -1,9 +1,9 @@
--- What a database holds, as lines of text.
+-- The catalogue of a database, as lines of text.
 
 -- name: describe_catalogue
--- Everything that makes behaviour: Alembic sees tables only, and a dropped trigger or grant changes more than a column does.
--- The edges of a state machine are read from the body of the guard that actually runs, so that a guard which lets more, or
--- less, pass differs by the name of that edge.
+-- Everything that affects behaviour: Alembic compares tables only, and a dropped trigger or grant matters more than a column.
+-- The transitions of a state machine are read from the body of the installed guard, so that a guard which allows more, or
+-- less, differs by the name of that transition.
 with ours as (
     select oid, nspname from pg_catalog.pg_namespace where nspname = any(%(schemas)s)
 ),
@@ -13,7 +13,7 @@ relation as (
     join ours n on n.oid = c.relnamespace
     where not c.relispartition and c.relname <> 'alembic_version'
 ),
-guard as (  -- what judges every row before it is written, without comments
+guard as (  -- the triggers that check every row before it is written, without comments
     select r.nspname, r.relname, t.tgtype, body
     from relation r
     join pg_catalog.pg_trigger t on t.tgrelid = r.oid

@@ -1,4 +1,4 @@
-"""Ids that people shorten: `01a1eb17` stands for the one id that begins so."""
+"""Abbreviated ids: `01a1eb17` stands for the only id with that prefix."""
 
 import re
 from collections.abc import Sequence
@@ -8,48 +8,48 @@ from uuid import UUID
 from duly.db.rows import Row
 from duly.errors import InvalidArgument, NotFound
 
-__all__ = ["CANDIDATES_LIMIT", "IdPrefix", "only_match", "read_prefix"]
+__all__ = ["CANDIDATES_LIMIT", "IdPrefix", "parse_id_prefix", "resolve_single_match"]
 
 DIGITS = 32
 MIN_DIGITS = 4
-CANDIDATES_LIMIT = 11  # one more than is shown
+CANDIDATES_LIMIT = 11  # one more than an error lists
 HEXADECIMAL = re.compile(r"[0-9a-fA-F]+")
 
 
 @dataclass(frozen=True)
 class IdPrefix:
-    """The beginning of an id, and the range of ids that begin so; a whole id is a range of one."""
+    """A prefix of an id, and the range of ids that have it; a full id is a range of one."""
 
     text: str
     first: UUID
     last: UUID
 
     @property
-    def is_whole(self) -> bool:
-        """Is it an id by itself?"""
+    def is_full_id(self) -> bool:
+        """Check whether the prefix is a full id."""
         return self.first == self.last
 
 
-def read_prefix(text: str) -> IdPrefix:
-    """Read an id or its beginning; InvalidArgument when it can be neither."""
+def parse_id_prefix(text: str) -> IdPrefix:
+    """Parse an id or a prefix of one; InvalidArgument when it is neither."""
     digits = text.replace("-", "")
     if not HEXADECIMAL.fullmatch(digits) or not MIN_DIGITS <= len(digits) <= DIGITS:
         raise InvalidArgument(
-            f"{text[:100]!a} is no id: give one such as 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77, or at least its first "
+            f"{text[:100]!a} is not an id: use one such as 019a8b8e-5f3c-7d43-8a52-0d1f4c2b9e77, or at least its first "
             f"{MIN_DIGITS} characters"
         )
     return IdPrefix(text, UUID(digits.ljust(DIGITS, "0")), UUID(digits.ljust(DIGITS, "f")))
 
 
-def only_match(prefix: IdPrefix, kind: str, rows: Sequence[Row]) -> UUID:
-    """The id of the only row; NotFound when there is none, InvalidArgument with the candidates when there are more.
+def resolve_single_match(prefix: IdPrefix, noun: str, rows: Sequence[Row]) -> UUID:
+    """Return the id of the only row; NotFound when there is none, InvalidArgument with candidates for several.
 
-    A row has an `id`, and a `label` by which a person tells it from the others.
+    A row has an `id`, and a `label` that distinguishes it for a person.
     """
     if not rows:
-        raise NotFound(f"there is no {kind} whose id begins with {prefix.text}")
+        raise NotFound(f"there is no {noun} whose id begins with {prefix.text}")
     if len(rows) == 1:
         return rows[0]["id"]
-    shown = "".join(f"\n  {row['id']}  {row['label']}" for row in rows[: CANDIDATES_LIMIT - 1])
+    candidates = "".join(f"\n  {row['id']}  {row['label']}" for row in rows[: CANDIDATES_LIMIT - 1])
     more = "\n  ..." if len(rows) == CANDIDATES_LIMIT else ""
-    raise InvalidArgument(f"several ids of a {kind} begin with {prefix.text}; give more of one:{shown}{more}")
+    raise InvalidArgument(f"several {noun} ids begin with {prefix.text}; use a longer prefix:{candidates}{more}")

@@ -1,7 +1,7 @@
-"""Insert or read back: the same request twice has the effect of once, and the answer says which.
+"""Insert or read back: a repeated request has no further effect, and the result says which it was.
 
-Uniqueness decides, never a read followed by a write: the insert comes first and loses to a row that is there. Only then
-is the row read, and it must be of the same request: a key that stands for something else is refused, never guessed.
+A unique constraint decides, never a read followed by a write: the insert comes first and loses to an existing row. Only
+then is the row read, and it must belong to the same request: a key that was used for another one is refused.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,18 +22,18 @@ async def create_once(
     is_same: Callable[[T], bool],
     refusal: str,
 ) -> Creation[T]:
-    """`Created` when the insert made the row, `Existing` when the same request had; `KeyReused` when another had.
+    """Return `Created`, or `Existing` when the same request created the row; `KeyReused` when another one did.
 
-    `insert` answers None when the key is taken; `find` reads the row that has it. A row that vanishes in between
-    (retention took it) leaves its key free, so the insert is tried again, a few times; then `Unavailable`.
+    `insert` returns None when the key is in use; `find` reads the row that has it. A row that is deleted in between (by
+    retention) frees its key, so the insert is retried, a few times; then `Unavailable`.
     """
     for _ in range(TRIES):
-        if (made := await insert()) is not None:
-            return Created(made)
+        if (created := await insert()) is not None:
+            return Created(created)
         if (found := await find()) is not None:
             if is_same(found):
                 return Existing(found)
             raise KeyReused(refusal)
     raise Unavailable(
-        f"a row was there for each of {TRIES} inserts and gone for every look; nothing was made: ask again"
+        f"the conflicting row was deleted {TRIES} times before it could be read; nothing was created, retry"
     )

@@ -1,4 +1,4 @@
-"""Which database this process works on: the one it was told of, or the embedded one of its home."""
+"""Locate the database of this process: DATABASE_URL, or the embedded server in DULY_HOME."""
 
 import os
 from collections.abc import Iterable
@@ -20,14 +20,14 @@ from duly.settings import Settings, parse_address, variable_read_for
 __all__ = [
     "EMBEDDED_DATABASE",
     "Database",
-    "cannot_connect",
-    "has_database_here",
-    "no_database",
+    "connection_error",
+    "fetch_server_version",
+    "format_location",
+    "has_configured_database",
+    "no_database_error",
     "open_database",
-    "place_of",
-    "role_on",
-    "url_of",
-    "version_of",
+    "role_to_set",
+    "to_url",
 ]
 
 EMBEDDED_DATABASE = "duly"
@@ -35,17 +35,17 @@ EMBEDDED_DATABASE = "duly"
 
 @dataclass(frozen=True)
 class Database:
-    """The address of a database, and the hold that keeps an embedded server up."""
+    """The address of a database, and the handle that keeps an embedded server running."""
 
     dsn: str
     server: EmbeddedServer | None = None
 
     def dsn_as(self, role: str) -> str:
-        """The address for one component: on the embedded server its role logs in, elsewhere the login given."""
+        """Return the address for one component: on the embedded server its role is the login."""
         return make_conninfo(self.dsn, user=role) if self.server else self.dsn
 
     def allow_logins(self, roles: Iterable[str]) -> None:
-        """On the embedded server, which only we can reach: let components log in as their roles."""
+        """Let components log in as their roles on the embedded server, which is not reachable from outside."""
         if not self.server:
             return
         with psycopg.connect(with_keepalive(self.dsn), autocommit=True) as connection:
@@ -53,21 +53,21 @@ class Database:
                 connection.execute(sql.SQL("alter role {} login").format(sql.Identifier(role)))
 
     def describe(self) -> str:
-        """What and where it is, in a few words; Unavailable when it does not answer."""
-        version = version_of(self.dsn)
+        """Describe the server and its location; Unavailable when it does not answer."""
+        version = fetch_server_version(self.dsn)
         if self.server:
             return f"PostgreSQL {version}, private to this directory, data in {self.server.plan.home}"
-        return f"PostgreSQL {version} at {place_of(self.dsn)}"
+        return f"PostgreSQL {version} at {format_location(self.dsn)}"
 
     @property
     def address(self) -> str | None:
-        """What another program sets DATABASE_URL to, to reach the embedded database; None where it is set already."""
+        """The DATABASE_URL with which other programs reach the embedded database; None when it is set already."""
         if not self.server:
             return None
-        return url_of(make_conninfo("", **{**conninfo_to_dict(self.dsn), "options": None}))
+        return to_url(make_conninfo("", **{**conninfo_to_dict(self.dsn), "options": None}))
 
     def close(self) -> None:
-        """Let go of the embedded server, if it is one."""
+        """Release the embedded server, if there is one."""
         if self.server:
             self.server.close()
 
@@ -75,59 +75,59 @@ class Database:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
 
 def open_database(settings: Settings, *, create: bool = True) -> Database:
-    """The database of these settings; an embedded one is started and answers when this returns.
+    """Open the configured database; an embedded server is started and accepts connections when this returns.
 
-    Without `create` an embedded one must exist already, otherwise NoDatabase; nothing is written then.
+    Without `create`, an embedded one must exist; otherwise this raises NoDatabase and writes nothing.
     """
     if settings.database_url:
         return Database(settings.database_url.get_secret_value())
-    if not create and not has_database_here(settings):
-        raise no_database(settings)
-    os.environ.pop("PGSERVICE", None)  # the one variable no address can overrule, and it speaks of another server
+    if not create and not has_configured_database(settings):
+        raise no_database_error(settings)
+    os.environ.pop("PGSERVICE", None)  # it overrides any address, and names another server
     server = EmbeddedServer.start(settings.home, pgbin=settings.pgbin, pguser=settings.pguser)
     return Database(create_database(server.dsn(), EMBEDDED_DATABASE), server)
 
 
-def has_database_here(settings: Settings) -> bool:
-    """Was a database named, or an embedded one made in this home? Looks only; makes nothing."""
+def has_configured_database(settings: Settings) -> bool:
+    """Check whether DATABASE_URL is set or DULY_HOME has an embedded database; creates nothing."""
     return bool(settings.database_url) or has_data(settings.home)
 
 
-def no_database(settings: Settings) -> NoDatabase:
-    """The refusal to work without a database."""
+def no_database_error(settings: Settings) -> NoDatabase:
+    """Build the error for a missing database."""
     home = settings.home.absolute()
     return NoDatabase(f"no duly database here (DULY_HOME={home}): run `duly up`, or set DATABASE_URL")
 
 
-def version_of(dsn: str) -> str:
-    """The version of the server at this address; Unavailable, in one line, when we cannot log in there."""
+def fetch_server_version(dsn: str) -> str:
+    """Fetch the version of the server; Unavailable, in one line, when the login fails."""
     try:
         with psycopg.connect(with_keepalive(dsn)) as connection:
             return connection.info.parameter_status("server_version") or "?"
     except psycopg.OperationalError as error:
-        raise cannot_connect(dsn, error) from None
+        raise connection_error(dsn, error) from None
 
 
-def cannot_connect(dsn: str, error: psycopg.OperationalError) -> Unavailable:
-    """The refusal of a server in one line: the variable, the address without its password, and the reason."""
+def connection_error(dsn: str, error: psycopg.OperationalError) -> Unavailable:
+    """Build the one-line error for a failed connection: setting, address without password, reason."""
     reason = " ".join(str(error).removeprefix("connection failed: ").split())
-    return Unavailable(f"{variable_read_for('database_url')}: cannot connect to {place_of(dsn)}: {reason}")
+    return Unavailable(f"{variable_read_for('database_url')}: cannot connect to {format_location(dsn)}: {reason}")
 
 
-def place_of(dsn: str) -> str:
-    """Host and database of an address; never its password."""
+def format_location(dsn: str) -> str:
+    """Format host, port and database of an address; never its password."""
     parts = parse_address(dsn)
     return f"{parts.get('host', 'the local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
 
 
-def url_of(dsn: str) -> str:
-    """The address as a URL, which libpq, SQLAlchemy and DATABASE_URL take alike; with its password, if it has one."""
+def to_url(dsn: str) -> str:
+    """Convert an address to a URL that libpq, SQLAlchemy and DATABASE_URL accept; includes its password."""
     parts = parse_address(dsn)
     login = ":".join(quote(parts[name], safe="") for name in ("user", "password") if name in parts)
     path = quote(parts.get("dbname", ""), safe="")
@@ -136,6 +136,6 @@ def url_of(dsn: str) -> str:
     return f"postgresql://{login}{'@' if login else ''}/{path}{'?' if query else ''}{query}"
 
 
-def role_on(dsn: str, role: str) -> str | None:
-    """The role to act as in every transaction; None where the login is that role already."""
+def role_to_set(dsn: str, role: str) -> str | None:
+    """Return the role to set in every transaction; None where the login is that role."""
     return None if parse_address(dsn).get("user") == role else role

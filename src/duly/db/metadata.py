@@ -1,12 +1,13 @@
-"""The tables as SQLAlchemy sees them: for drift checks, never for running statements.
+"""SQLAlchemy metadata of all tables: for drift checks, never for running statements.
 
 Names follow the ledger contract: `pk_job`, `fk_job_event_job_job_id`, `idx_job__status_created_at`, `uq_users__uid`,
-`ck_job__status_finished_at_consistency`, so that a violated constraint becomes a domain's error by its name.
+`ck_job__status_finished_at_consistency`, so that a domain can translate a violated constraint by its name.
 """
 
 import importlib
 import importlib.util
 import pkgutil
+from pathlib import Path
 
 from sqlalchemy import MetaData
 from sqlalchemy.dialects.postgresql import ENUM
@@ -29,18 +30,20 @@ metadata = MetaData(
 
 
 def every_table() -> MetaData:
-    """The tables of all rooms: each room that has some declares them in its `tables.py`, found here by that name."""
-    for room in pkgutil.iter_modules(duly.__path__, "duly."):
-        if room.ispkg and importlib.util.find_spec(f"{room.name}.tables"):
-            importlib.import_module(f"{room.name}.tables")
+    """Import the `tables.py` of every package and application, which adds its tables to the metadata."""
+    applications = [str(Path(path) / "apps") for path in duly.__path__]
+    packages = [*pkgutil.iter_modules(duly.__path__, "duly."), *pkgutil.iter_modules(applications, "duly.apps.")]
+    for package in packages:
+        if package.ispkg and importlib.util.find_spec(f"{package.name}.tables"):
+            importlib.import_module(f"{package.name}.tables")
     return metadata
 
 
 def tables_as_named(ingest: str | None) -> MetaData:
-    """The tables of all rooms as an installation has them: those of ingest in this schema; for None, without them."""
+    """Copy all tables as an installation names them: those of ingest in this schema; None leaves them out."""
 
-    def schema_of(schema: str | None) -> str:
-        assert schema, "every table of ours has a schema"
+    def installed_schema(schema: str | None) -> str:
+        assert schema, "every table of duly has a schema"
         return ingest if ingest and schema == INGEST else schema
 
     named = MetaData(naming_convention=metadata.naming_convention)
@@ -48,10 +51,10 @@ def tables_as_named(ingest: str | None) -> MetaData:
         if table.schema != INGEST or ingest:
             copy = table.to_metadata(
                 named,
-                schema=schema_of(table.schema),
-                referred_schema_fn=lambda _table, _to, _constraint, referred: schema_of(referred),
+                schema=installed_schema(table.schema),
+                referred_schema_fn=lambda _table, _to, _constraint, referred: installed_schema(referred),
             )
             for column in copy.columns:
-                if isinstance(kind := column.type, ENUM):  # a type is copied with the schema it was declared in
-                    column.type = ENUM(*kind.enums, name=kind.name, schema=copy.schema, create_type=False)
+                if isinstance(enum := column.type, ENUM):  # to_metadata keeps the schema an enum was declared in
+                    column.type = ENUM(*enum.enums, name=enum.name, schema=copy.schema, create_type=False)
     return named

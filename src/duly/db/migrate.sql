@@ -1,16 +1,16 @@
--- What a migration finds.
+-- Queries of the migration command.
 
 -- name: become_owner
--- For the rest of the transaction.
+-- Until the transaction ends.
 set local role {owner};
 
 -- name: list_tables
--- Whole tables, not the partitions that come and go with the months; and whether they are ours.
+-- Without monthly partitions; `is_owned` says whether the table belongs to duly.
 select n.nspname, c.relname, pg_get_userbyid(c.relowner) = %(owner)s as is_owned
 from pg_catalog.pg_class as c
 inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
 where n.nspname = any(%(schemas)s) and c.relkind in ('r', 'p') and not c.relispartition;
 
 -- name: count_rows
--- Every row, of whichever tenant: this is asked as the owner, whom no policy binds.
+-- Rows of all tenants: this runs as the owner, to whom no policy applies.
 select count(*) from {schema}.{table};

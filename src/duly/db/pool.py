@@ -1,9 +1,9 @@
-"""Connections: a pool that notices a dead server soon, comes back with jitter, and knows a pooler when it meets one.
+"""Connection pool: detects a dead server early, reconnects with jitter, and recognises a pooler.
 
-Every transaction opened here is READ COMMITTED, stated explicitly: uniqueness decides races, never isolation levels.
-Where one login serves several components, a transaction opens with `SET LOCAL ROLE`, which is the form that a pooler in
-transaction mode cannot leak to somebody else. Of several hosts we want the one that takes writes; a connection on which
-nothing may be written is let go of, so that the next one looks for it anew.
+Every transaction opened here is explicitly READ COMMITTED: unique constraints decide races, never isolation levels.
+Where one login serves several components, a transaction begins with `SET LOCAL ROLE`, which a pooler in transaction
+mode cannot leak to another client. Of several hosts the pool uses the one that accepts writes; a read-only connection
+is closed, so that its replacement looks for that host again.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ __all__ = [
     "KEEPALIVE",
     "READ_ONLY",
     "SET_ROLE",
-    "PlainConnections",
     "Pool",
+    "SyncConnections",
     "connect",
     "is_behind_pooler",
     "open_pool",
     "reads_committed",
-    "take_role",
+    "set_role",
     "with_keepalive",
 ]
 
@@ -51,32 +51,32 @@ KEEPALIVE = {
     "connect_timeout": 5,
 }
 WAIT_SECONDS = 10.0
-RECONNECT_SECONDS = 8.0  # then the pool tries again on demand; delays between tries double, with jitter
+RECONNECT_SECONDS = 8.0  # then the pool reconnects on demand; delays between attempts double, with jitter
 IDLE_SECONDS = 300.0
-READ_ONLY = "the server takes no writes now: it is a standby, or default_transaction_read_only is on"
-PLAIN_WAIT_SECONDS = 30.0  # a thread waits so long for a connection
-CHECK_SECONDS = 1.0  # a connection that lived so lately is not asked again whether it does
+READ_ONLY = "the server accepts no writes: it is a standby, or default_transaction_read_only is on"
+SYNC_WAIT_SECONDS = 30.0  # how long a thread waits for a connection
+CHECK_SECONDS = 1.0  # a connection that was checked this recently is not checked again
 
 
-class PlainConnections:
-    """Connections for plain functions in threads: so many, opened when they are needed; the next one waits."""
+class SyncConnections:
+    """A bounded set of connections for sync handlers in threads, opened on demand; further callers wait."""
 
     def __init__(self, dsn: str, role: str | None, size: int, setting: str) -> None:
         self.dsn = dsn
         self.role = role
         self.size = size
         self.setting = setting
-        self.room = threading.BoundedSemaphore(size)
+        self.slots = threading.BoundedSemaphore(size)
         self.idle: deque[Connection[Any]] = deque()
         self.is_closed = False
 
     @contextmanager
     def transaction(self) -> Generator[Connection[Any], None, None]:
-        """A transaction as the component's role; Unavailable when there is no room for it in time."""
-        if not self.room.acquire(timeout=PLAIN_WAIT_SECONDS):
+        """Open a transaction as the component's role; Unavailable when no connection is free in time."""
+        if not self.slots.acquire(timeout=SYNC_WAIT_SECONDS):
             raise Unavailable(
-                f"no connection for ctx.transaction() within {PLAIN_WAIT_SECONDS:.0f} s: all {self.size} that "
-                f"{self.setting} leaves to plain functions are in use; raise it, or keep transactions short"
+                f"no connection for ctx.transaction() within {SYNC_WAIT_SECONDS:.0f} s: all {self.size} that "
+                f"{self.setting} leaves to sync handlers are in use; raise it, or keep transactions short"
             )
         try:
             connection = self.find_idle() or self.open()
@@ -89,19 +89,19 @@ class PlainConnections:
                 connection.close()
                 raise Unavailable(READ_ONLY) from None
             finally:
-                self.keep(connection)
+                self.put_back(connection)
         finally:
-            self.room.release()
+            self.slots.release()
 
-    def keep(self, connection: Connection[Any]) -> None:
-        """Keep a connection for the next transaction."""
+    def put_back(self, connection: Connection[Any]) -> None:
+        """Put a connection back for the next transaction."""
         if self.is_closed:
             connection.close()
         else:
             self.idle.append(connection)
 
     def find_idle(self) -> Connection[Any] | None:
-        """A connection that lives; the others are closed."""
+        """Return an idle connection that works; close those that do not."""
         while True:
             try:
                 connection = self.idle.pop()
@@ -116,14 +116,14 @@ class PlainConnections:
                 return connection
 
     def open(self) -> Connection[Any]:
-        """A new connection."""
+        """Open a new connection."""
         connection = psycopg.connect(self.dsn)
         connection.isolation_level = IsolationLevel.READ_COMMITTED
         connection.prepare_threshold = None
         return connection
 
     def close(self) -> None:
-        """Close every connection; those in use, when their transaction ends."""
+        """Close all connections; those in use when their transaction ends."""
         self.is_closed = True
         while self.idle:
             self.idle.pop().close()
@@ -131,36 +131,36 @@ class PlainConnections:
 
 @dataclass(frozen=True)
 class Pool:
-    """Connections to one database, for one component."""
+    """The connections of one component to one database."""
 
     connections: AsyncConnectionPool[AsyncConnection[Any]]
     role: str | None
     dsn: str
-    plain: PlainConnections
-    setting: str  # what says how many there may be
-    advice: str | None = None  # what helps a login that may not act as the role; None is to grant it
-    reads_committed: asyncio.Event = field(default_factory=asyncio.Event)  # is that what the server does unasked?
+    sync_connections: SyncConnections
+    setting: str  # which setting limits the number of connections
+    advice: str | None = None  # how to fix a login that may not set the role; None is to grant it
+    reads_committed: asyncio.Event = field(default_factory=asyncio.Event)  # set when that is the server's default
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection[Any], None]:
-        """One short transaction as the component's role; Unavailable when no connection can be had."""
+        """Open a short transaction as the component's role; Unavailable when no connection is free in time."""
         async with AsyncExitStack() as stack:
             yield await self.begin(stack)
 
     async def begin(self, stack: AsyncExitStack) -> AsyncConnection[Any]:
-        """Begin a transaction on a connection that lives; the stack ends it.
+        """Begin a transaction on a working connection; the stack ends it.
 
-        No check before can prove that a connection still lives when it is used. One on which the transaction cannot
-        even begin was cut: nothing was done on it, so the next one is tried, until all that were idle are replaced.
+        No earlier check can prove that a connection still works when it is used. One on which the transaction cannot
+        even begin was cut: nothing was done on it, so the next is tried, until all that were idle are replaced.
         """
         for tries_left in range(self.connections.max_size, -1, -1):
             connection: AsyncConnection[Any] | None = None
             try:
                 async with AsyncExitStack() as attempt:
                     connection = await attempt.enter_async_context(self.connections.connection())
-                    await attempt.enter_async_context(left_when_read_only(connection))
+                    await attempt.enter_async_context(close_when_read_only(connection))
                     await attempt.enter_async_context(connection.transaction())
-                    await take_role(connection, self.role, self.advice)
+                    await set_role(connection, self.role, self.advice)
                     await stack.enter_async_context(attempt.pop_all())
                     return connection
             except PoolTimeout:
@@ -168,38 +168,38 @@ class Pool:
             except OperationalError:
                 if not (connection and connection.closed and tries_left):
                     raise
-        raise Unavailable(self.why_none())
+        raise Unavailable(self.describe_timeout())
 
-    def why_none(self) -> str:
-        """Why no connection could be had in time: all are in use, or the server gives none."""
+    def describe_timeout(self) -> str:
+        """Describe why no connection was free in time: all are in use, or the server accepts none."""
         stats = self.connections.get_stats()
-        none = f"no connection to the database within {WAIT_SECONDS:.0f} s"
+        message = f"no connection to the database within {WAIT_SECONDS:.0f} s"
         if stats.get("pool_size", 0) < self.connections.max_size or stats.get("pool_available", 0):
-            return none
-        return f"{none}: all {self.connections.max_size} that {self.setting} leaves here are in use; raise it"
+            return message
+        return f"{message}: all {self.connections.max_size} that {self.setting} leaves here are in use; raise it"
 
     @asynccontextmanager
     async def statement(self) -> AsyncGenerator[AsyncConnection[Any], None]:
-        """A connection for one statement, which is a transaction by itself: nobody is asked to begin and to end one.
+        """Open a connection in autocommit for one statement, which saves the round trips of begin and commit.
 
-        Where a role must be taken first, or a lone statement would not be READ COMMITTED, it is a whole transaction.
+        Where a role must be set first, or a lone statement would not be READ COMMITTED, it opens a transaction.
         """
         if self.role or not self.reads_committed.is_set():
             async with self.transaction() as connection:
                 yield connection
             return
         try:
-            async with self.connections.connection() as connection, left_when_read_only(connection):
+            async with self.connections.connection() as connection, close_when_read_only(connection):
                 await connection.set_autocommit(True)
                 try:
                     yield connection
                 finally:
-                    await back_to_transactions(connection)
+                    await restore_transactions(connection)
         except PoolTimeout:
-            raise Unavailable(self.why_none()) from None
+            raise Unavailable(self.describe_timeout()) from None
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         await self.connections.close()
 
 
@@ -213,15 +213,15 @@ async def open_pool(
     advice: str | None = None,
     name: str = "duly",
     check: bool = True,
-    plain_size: int | None = None,
+    sync_size: int | None = None,
     setting: str | None = None,
     on_connect: Callable[[], None] | None = None,
 ) -> AsyncGenerator[Pool, None]:
-    """A pool of at most `size` connections, of which `idle` stay open; it opens at once, connecting in the background.
+    """Open a pool of at most `size` connections, of which `idle` stay open; it connects in the background.
 
-    Plain functions get `plain_size` besides; `setting` is what errors name as the way to have more of either.
-    `check` asks each connection, before it is lent, whether it lives; who repeats a failed transaction can go without.
-    `on_connect` is called whenever a connection was made.
+    Sync handlers get `sync_size` more; `setting` is what errors name as the way to raise either. `check` tests each
+    connection before use; a caller that retries failed transactions can do without. `on_connect` is called for each
+    new connection.
     """
     reads_committed = asyncio.Event()
 
@@ -237,48 +237,48 @@ async def open_pool(
         min_size=min(idle, size),
         max_size=size,
         configure=configure,
-        check=check_now_and_then() if check else None,
+        check=build_idle_check() if check else None,
         timeout=WAIT_SECONDS,
         max_idle=IDLE_SECONDS,
         reconnect_timeout=RECONNECT_SECONDS,
         open=False,
     )
-    words = setting or f"DULY_POOL_SIZE={size}"
-    plain = PlainConnections(with_keepalive(dsn, name), role, plain_size or size, words)
+    setting = setting or f"DULY_POOL_SIZE={size}"
+    sync_connections = SyncConnections(with_keepalive(dsn, name), role, sync_size or size, setting)
     await connections.open(wait=False)
     try:
-        yield Pool(connections, role, dsn, plain, words, advice, reads_committed)
+        yield Pool(connections, role, dsn, sync_connections, setting, advice, reads_committed)
     finally:
-        plain.close()
+        sync_connections.close()
         await connections.close()
 
 
 async def connect(dsn: str, *, name: str = "duly") -> AsyncConnection[Any]:
-    """One connection of its own, in autocommit: for LISTEN, the keeper and migrations."""
+    """Open a connection outside of the pool, in autocommit: for LISTEN, the heartbeat and migrations."""
     try:
         connection = await AsyncConnection.connect(with_keepalive(dsn, name), autocommit=True)
     except OperationalError as error:
         raise Unavailable(str(error)) from None
     try:
         await prepare_connection(connection)
-    except BaseException:  # a cancel too: nobody else knows of this connection
+    except BaseException:  # a cancellation too: nothing else would close this connection
         await connection.close()
         raise
     return connection
 
 
 SET_ROLE = sql.SQL("set local role {}")
-WHO_ARE_YOU = "select pg_backend_pid(), current_setting('default_transaction_isolation')"
+SERVER_INFO = "select pg_backend_pid(), current_setting('default_transaction_isolation')"
 
 
-async def take_role(connection: AsyncConnection[Any], role: str | None, advice: str | None = None) -> None:
-    """Act as a role for the rest of this transaction; without one, stay who we are."""
+async def set_role(connection: AsyncConnection[Any], role: str | None, advice: str | None = None) -> None:
+    """Set a role for the rest of this transaction; None keeps the login."""
     if not role:
         return
     try:
         await connection.execute(SET_ROLE.format(sql.Identifier(role)))
     except errors.InvalidParameterValue:
-        raise NotMigrated(f"the role {role} is not there yet; make it, and the tables, with: duly migrate") from None
+        raise NotMigrated(f"the role {role} does not exist; create it, and the tables, with: duly migrate") from None
     except errors.InsufficientPrivilege:
         login = connection.info.user
         fix = advice or f"; run: grant {role} to {login}"
@@ -286,27 +286,27 @@ async def take_role(connection: AsyncConnection[Any], role: str | None, advice: 
 
 
 def with_keepalive(dsn: str, name: str = "duly") -> str:
-    """The address with our name and our patience in it, for every connection we make; what the user wrote there stays.
+    """Add application name and keepalive parameters to an address; parameters that the user set stay.
 
-    Several hosts are asked for the one that takes writes: the first that answers may be a standby.
+    Of several hosts the one that accepts writes is used: the first that answers may be a standby.
     """
     given = conninfo_to_dict(dsn)
-    ours: dict[str, Any] = {"application_name": name} | KEEPALIVE
+    defaults: dict[str, Any] = {"application_name": name} | KEEPALIVE
     if has_several_hosts(given) and "PGTARGETSESSIONATTRS" not in os.environ:
-        ours["target_session_attrs"] = "read-write"
-    return make_conninfo(dsn, **(ours | given))
+        defaults["target_session_attrs"] = "read-write"
+    return make_conninfo(dsn, **(defaults | given))
 
 
 def has_several_hosts(given: Mapping[str, Any]) -> bool:
-    """Are there hosts to choose from, in the address or, where it names none, in libpq's variables?"""
+    """Check whether the address, or where it names none libpq's variables, list several hosts."""
     hosts = given.get("host") or os.environ.get("PGHOST", "")
     addresses = given.get("hostaddr") or os.environ.get("PGHOSTADDR", "")
     return "," in f"{hosts}{addresses}"
 
 
 @asynccontextmanager
-async def left_when_read_only(connection: AsyncConnection[Any]) -> AsyncGenerator[None, None]:
-    """Close a connection on which nothing may be written: it is well, and of no use, and would be lent for ever."""
+async def close_when_read_only(connection: AsyncConnection[Any]) -> AsyncGenerator[None, None]:
+    """Close a connection on which nothing may be written: it passes every check, and would be used again and again."""
     try:
         yield
     except errors.ReadOnlySqlTransaction:
@@ -314,31 +314,31 @@ async def left_when_read_only(connection: AsyncConnection[Any]) -> AsyncGenerato
         raise Unavailable(READ_ONLY) from None
 
 
-def check_now_and_then() -> Callable[[AsyncConnection[Any]], Awaitable[None]]:
-    """Ask a connection that is lent whether it lives, unless it said so a moment ago and has been quiet since.
+def build_idle_check() -> Callable[[AsyncConnection[Any]], Awaitable[None]]:
+    """Build a check of connections before use, which skips those checked a moment ago without input since.
 
-    Asking takes a round trip; a server that goes says so, and who is idle hears nothing else.
+    A check takes a round trip. A server that shuts down sends a message, and an idle connection receives nothing else.
     """
-    lived_at: WeakKeyDictionary[AsyncConnection[Any], float] = WeakKeyDictionary()
+    checked_at: WeakKeyDictionary[AsyncConnection[Any], float] = WeakKeyDictionary()
 
     async def check(connection: AsyncConnection[Any]) -> None:
         now = time.monotonic()
-        if now - lived_at.get(connection, 0.0) >= CHECK_SECONDS or connection.closed or has_news(connection):
+        if now - checked_at.get(connection, 0.0) >= CHECK_SECONDS or connection.closed or has_pending_input(connection):
             await AsyncConnectionPool.check_connection(connection)
-            lived_at[connection] = now
+            checked_at[connection] = now
 
     return check
 
 
-def has_news(connection: AsyncConnection[Any]) -> bool:
-    """Did the server say anything on a connection where nobody asked?"""
+def has_pending_input(connection: AsyncConnection[Any]) -> bool:
+    """Check whether an idle connection has input from the server."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
 
 
-async def back_to_transactions(connection: AsyncConnection[Any]) -> None:
-    """The connection as it was lent; one that cannot be is of no use to anybody."""
+async def restore_transactions(connection: AsyncConnection[Any]) -> None:
+    """Turn autocommit off again; close the connection when that fails."""
     try:
         await connection.set_autocommit(False)
     except PsycopgError:
@@ -346,37 +346,37 @@ async def back_to_transactions(connection: AsyncConnection[Any]) -> None:
 
 
 async def prepare_connection(connection: AsyncConnection[Any]) -> bool:
-    """State the isolation level, read JSON quickly, and prepare no statements where a pooler would mix them up.
+    """Set the isolation level and the JSON parser, and disable prepared statements behind a pooler.
 
-    Returns whether a statement without a transaction is READ COMMITTED too. A pooler is known by the process number
-    that it gives to the client, which is its own invention and not the server's.
+    Returns whether a statement without a transaction is READ COMMITTED too. A pooler is recognised by the backend pid
+    in its handshake, which differs from the server's.
     """
     await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
     set_json_loads(orjson.loads, connection)
-    pid, isolation = await ask_server(connection)
+    pid, isolation = await fetch_server_info(connection)
     if pid != connection.info.backend_pid:
         connection.prepare_threshold = None
     return isolation == "read committed"
 
 
 async def is_behind_pooler(connection: AsyncConnection[Any]) -> bool:
-    """Is this a pooler?"""
-    pid, _ = await ask_server(connection)
+    """Check whether the connection goes through a pooler."""
+    pid, _ = await fetch_server_info(connection)
     return pid != connection.info.backend_pid
 
 
 async def reads_committed(connection: AsyncConnection[Any]) -> bool:
-    """Is a statement without a transaction READ COMMITTED here?"""
-    _, isolation = await ask_server(connection)
+    """Check whether a statement without a transaction is READ COMMITTED."""
+    _, isolation = await fetch_server_info(connection)
     return isolation == "read committed"
 
 
-async def ask_server(connection: AsyncConnection[Any]) -> tuple[int, str]:
-    """The server's process number, and the isolation level that it has unasked."""
+async def fetch_server_info(connection: AsyncConnection[Any]) -> tuple[int, str]:
+    """Fetch the server's backend pid and its default isolation level."""
     autocommit = connection.autocommit
     await connection.set_autocommit(True)
-    cursor = await connection.execute(WHO_ARE_YOU, prepare=False)
-    answer = await cursor.fetchone()
+    cursor = await connection.execute(SERVER_INFO, prepare=False)
+    row = await cursor.fetchone()
     await connection.set_autocommit(autocommit)
-    assert answer, "a server always says who it is"
-    return answer[0], answer[1]
+    assert row, "the query always returns a row"
+    return row[0], row[1]

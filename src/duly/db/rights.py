@@ -1,4 +1,4 @@
-"""What an ingest worker must be allowed to do, and the grants that are missing: for the worker and for `duly doctor`.
+"""The privileges that an ingest worker needs, and the missing grants: for the worker and for `duly doctor`.
 
 The lease migration prints the same list for the login of a backend's worker; a test compares the two.
 """
@@ -10,11 +10,20 @@ from typing import Any, Literal
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, get_rows
 
-__all__ = ["SQL", "TABLES", "Right", "find_missing_rights", "grants_of", "missing_of", "parameters_of", "rights_on"]
+__all__ = [
+    "SQL",
+    "TABLES",
+    "Right",
+    "find_missing_rights",
+    "format_grants",
+    "required_rights",
+    "rights_parameters",
+    "select_missing",
+]
 
 SQL = load_queries(__file__, "rights.sql")
 
-# The columns of a session that a worker writes: never whose it is, nor when it began.
+# The columns of a session that a worker writes: never its user or its start.
 SESSION_COLUMNS = (
     "state",
     "error",
@@ -49,12 +58,15 @@ class Right:
 
     @property
     def is_engines(self) -> bool:
-        """Is it on the clocks or the list of workers, without which no worker can start?"""
+        """Check whether it is on the clock functions or the list of workers, without which no worker can start."""
         return self.schema == "duly"
 
 
-def rights_on(schema: str, tables: Collection[str], *, reads_events: bool) -> list[Right]:
-    """Everything a worker needs on these tables; it reads events where the owner's key may refuse one."""
+def required_rights(schema: str, tables: Collection[str], *, reads_events: bool) -> list[Right]:
+    """List the privileges that a worker needs on these tables.
+
+    It reads events where a unique key of the backend may reject one.
+    """
     found = [Right("schema", schema, schema, "usage")]
     for table, privileges in TABLES.items():
         if table not in tables:
@@ -69,35 +81,35 @@ def rights_on(schema: str, tables: Collection[str], *, reads_events: bool) -> li
     return found
 
 
-def grants_of(rights: Sequence[Right], login: str) -> list[str]:
-    """The statements that grant these rights to a login, whose name is quoted already: one for each object."""
+def format_grants(rights: Sequence[Right], login: str) -> list[str]:
+    """Format the statements that grant these rights to a login, whose name is already quoted: one per object."""
     privileges: dict[str, list[str]] = {}
     columns: dict[str, list[str]] = {}
     for right in rights:
         match right.kind:
             case "schema":
-                place = f"schema {right.name}"
+                target = f"schema {right.name}"
             case "function":
-                place = f"function {right.schema}.{right.name}()"
+                target = f"function {right.schema}.{right.name}()"
             case _:
-                place = f"{right.schema}.{right.name}"
-        named = privileges.setdefault(place, [])
+                target = f"{right.schema}.{right.name}"
+        named = privileges.setdefault(target, [])
         if right.column:
-            columns.setdefault(place, []).append(right.column)
+            columns.setdefault(target, []).append(right.column)
         else:
             named.append(right.privilege)
-    for place, names in columns.items():
-        privileges[place].append(f"update ({', '.join(names)})")
-    return [f"grant {', '.join(named)} on {place} to {login}" for place, named in privileges.items()]
+    for target, names in columns.items():
+        privileges[target].append(f"update ({', '.join(names)})")
+    return [f"grant {', '.join(named)} on {target} to {login}" for target, named in privileges.items()]
 
 
 async def find_missing_rights(connection: Connection, rights: Sequence[Right]) -> tuple[list[Right], str]:
-    """Which of these rights we lack, and who we are, as a statement writes it."""
-    return missing_of(rights, await get_rows(connection, SQL.find_missing_rights, **parameters_of(rights)))
+    """Return the rights that the current user lacks, and its quoted name."""
+    return select_missing(rights, await get_rows(connection, SQL.find_missing_rights, **rights_parameters(rights)))
 
 
-def parameters_of(rights: Sequence[Right]) -> Mapping[str, Any]:
-    """These rights, as the statement takes them."""
+def rights_parameters(rights: Sequence[Right]) -> Mapping[str, Any]:
+    """Build the parameters of `find_missing_rights`."""
     return {
         "kinds": [right.kind for right in rights],
         "schemas": [right.schema for right in rights],
@@ -107,6 +119,6 @@ def parameters_of(rights: Sequence[Right]) -> Mapping[str, Any]:
     }
 
 
-def missing_of(rights: Sequence[Right], rows: Sequence[Row]) -> tuple[list[Right], str]:
-    """What the statement's answer says of them."""
+def select_missing(rights: Sequence[Right], rows: Sequence[Row]) -> tuple[list[Right], str]:
+    """Select the missing rights from the rows of `find_missing_rights`; also return the quoted login."""
     return [rights[row["nth"] - 1] for row in rows], rows[0]["login"] if rows else ""

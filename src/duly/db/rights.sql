@@ -1,7 +1,7 @@
--- What a login may do.
+-- Privileges of a login.
 
 -- name: find_missing_rights
--- Which of these rights the current user lacks, by their number; a right on what is not there is not missing.
+-- The numbers of the rights that the current user lacks; a right on an object that does not exist is not missing.
 select w.nth::integer as nth, quote_ident(current_user) as login
 from unnest(
     %(kinds)s::text[], %(schemas)s::text[], %(names)s::text[], %(privileges)s::text[], %(columns)s::text[]

@@ -1,12 +1,13 @@
-"""The migrations compiled for Supabase: one plain SQL file per revision, for `supabase/migrations/`.
+"""Compile the migrations for Supabase: one plain SQL file per revision, for `supabase/migrations/`.
 
-There is no Alembic there to keep a book, and nobody promises one transaction per file; so the version table is left out
-and what our own runs set for a transaction is set, and reset, for the session. Supabase's public roles get nothing.
+Supabase does not use Alembic and does not promise one transaction per file, so the version table is left out, and
+settings that Alembic runs make per transaction are set, and reset, for the session. Supabase's public roles get no
+privileges.
 """
 
 from dataclasses import asdict
 
-from duly.db.migrate import scripts
+from duly.db.migrate import script_directory
 from duly.db.migrations import DIRECTORY, Names, fill, prelude
 from duly.settings import OUR_SCHEMAS
 
@@ -41,20 +42,20 @@ reset role;
 reset lock_timeout;
 reset client_min_messages;
 """
-OURS = ", ".join(f"'{schema}'" for schema in OUR_SCHEMAS)  # the one list of them
+OURS = ", ".join(f"'{schema}'" for schema in OUR_SCHEMAS)  # the only list of them
 
 
 def compile_migrations(roles: Names | None = None) -> dict[str, str]:
-    """File name to text, for every revision in order."""
+    """Compile every revision in order; return the texts by file name."""
     names = roles or Names()
-    revisions = [script.revision for script in reversed(list(scripts().walk_revisions()))]
+    revisions = [script.revision for script in reversed(list(script_directory().walk_revisions()))]
     return {
         f"20261115{nth:06}_{revision}.sql": compile_one(revision, names) for nth, revision in enumerate(revisions, 1)
     }
 
 
 def compile_one(revision: str, roles: Names) -> str:
-    """One revision as a file that stands alone."""
+    """Compile one revision to a self-contained file."""
     opening = prelude(roles).replace("set local ", "set ")
     body = fill((DIRECTORY / "sql" / f"{revision}.up.sql").read_text(), asdict(roles))
     return (

@@ -1,6 +1,6 @@
-"""One SQL call on whatever connection the caller has: psycopg or SQLAlchemy, sync or async, connection or session.
+"""Enqueue and query on the caller's connection: psycopg or SQLAlchemy, sync or async, connection or session.
 
-The call runs in the caller's own transaction: nothing exists unless they commit. Whoever only looks leaves nothing.
+Statements run in the caller's transaction: nothing is enqueued unless it commits. A query leaves no trace in it.
 """
 
 import sys
@@ -16,11 +16,11 @@ from typing_extensions import TypeIs
 from duly.canonical_json import MAX_BYTES
 from duly.db.rows import Row, Statement
 from duly.errors import InvalidArgument, KeyReused
-from duly.jobs.model import Request
-from duly.jobs.repository import KEY_REUSED, SQL, parameters_of
+from duly.jobs.model import JobRequest
+from duly.jobs.repository import KEY_REUSED, SQL, enqueue_parameters
 from duly.outcomes import Created, Creation, Existing
 
-if TYPE_CHECKING:  # a worker need not have it in memory; whoever gives us one of these has imported it
+if TYPE_CHECKING:  # not imported at run time: a caller that passes one has imported it already
     from sqlalchemy import Connection as AlchemyConnection
     from sqlalchemy.ext.asyncio import AsyncConnection as AlchemyAsyncConnection
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -30,60 +30,57 @@ __all__ = [
     "AnyTransaction",
     "AsyncTransaction",
     "SyncTransaction",
-    "as_our_errors",
-    "ask",
-    "ask_async",
-    "creation_of",
+    "check_supported",
+    "creation_from_row",
+    "enqueue_async",
+    "enqueue_sync",
     "is_async",
-    "look",
-    "look_async",
-    "refuse_unsupported",
+    "query_async",
+    "query_sync",
+    "translate_errors",
 ]
 
 SyncTransaction: TypeAlias = "psycopg.Connection[Any] | AlchemyConnection | Session"
 AnyTransaction: TypeAlias = "SyncTransaction | AsyncTransaction"
 AsyncTransaction: TypeAlias = "psycopg.AsyncConnection[Any] | AlchemyAsyncConnection | AsyncSession"
 
-STATEMENT = SQL.enqueue.as_string(None)
-NAME = "1 to 100 characters of A-Z a-z 0-9 _ . : / - and begins with a letter or digit"
+ENQUEUE_TEXT = SQL.enqueue.as_string(None)
+NAME = "must have 1 to 100 characters of A-Z a-z 0-9 _ . : / - and begin with a letter or digit"
 RULES = {
-    "ck_job__type": f"a type has {NAME}",
-    "ck_job__queue": f"a queue has {NAME}",
-    "ck_job__max_attempts": "max_attempts: between 1 and 1000",
-    "ck_job__priority": "priority: between -100 and 100",
-    "ck_job__idempotency_key": "a key has 1 to 255 characters",
-    "ck_job__payload": f"payload: an object of at most {MAX_BYTES} bytes as the database stores it",
-    "ck_job__timeout_seconds": "timeout: more than 0 and at most 366 days",
-    "ck_job__backoff": "backoff: 0 <= base <= cap, and a cap of at most 366 days",
-    "ck_job__retain_for": "retain: between 1 and 3660 days",
-    "ck_job__years_2000_to_2200": "times lie between the years 2000 and 2200",
-    "ck_job_limit__queue": f"a queue has {NAME}",
-    "ck_job_limit__type": f"a type has {NAME}",
+    "ck_job__type": f"type: {NAME}",
+    "ck_job__queue": f"queue: {NAME}",
+    "ck_job__max_attempts": "max_attempts: must be between 1 and 1000",
+    "ck_job__priority": "priority: must be between -100 and 100",
+    "ck_job__idempotency_key": "key: must have 1 to 255 characters",
+    "ck_job__payload": f"payload: must be an object of at most {MAX_BYTES} bytes as the database stores it",
+    "ck_job__timeout_seconds": "timeout: must be more than 0 and at most 366 days",
+    "ck_job__backoff": "backoff: must satisfy 0 <= base <= cap, with a cap of at most 366 days",
+    "ck_job__retain_for": "retain: must be between 1 and 3660 days",
+    "ck_job__years_2000_to_2200": "times must be between the years 2000 and 2200",
+    "ck_job_limit__queue": f"queue: {NAME}",
+    "ck_job_limit__type": f"type: {NAME}",
 }
-REFUSED = ("22", "23")  # classes of SQLSTATE: a value, or a rule that it breaks
-SUPPORTED = (
-    "a job is asked for on a psycopg 3 connection, or on an SQLAlchemy connection or session over psycopg 3,"
-    " sync or async"
-)
+REFUSED_SQLSTATES = ("22", "23")  # SQLSTATE classes: data exception, integrity constraint violation
+SUPPORTED = "enqueue needs a psycopg 3 connection, or an SQLAlchemy connection or session over psycopg 3, sync or async"
 BY_SQL = "with another driver, call the SQL function: select id, outcome from ledger.enqueue(org => ..., type => ...)"
 DRIVER = "psycopg"  # SQLAlchemy's name for psycopg 3
 ALCHEMY = {"sqlalchemy": ("Connection",), "sqlalchemy.orm": ("Session",)}
 ASYNC_ALCHEMY = {"sqlalchemy.ext.asyncio": ("AsyncConnection", "AsyncSession")}
 
 
-# Which connections ----------------------------------------------------------------------------------------------------
+# Supported connections ------------------------------------------------------------------------------------------------
 
 
-def refuse_unsupported(transaction: object) -> None:
-    """Refuse anything but a connection or session on which a job can be asked for, in words that name both."""
-    if not isinstance(transaction, (psycopg.Connection, psycopg.AsyncConnection)) and not is_one_of(
+def check_supported(transaction: object) -> None:
+    """Raise InvalidArgument unless this is a supported connection or session; the message says what to pass."""
+    if not isinstance(transaction, (psycopg.Connection, psycopg.AsyncConnection)) and not is_instance_of(
         transaction, ALCHEMY | ASYNC_ALCHEMY
     ):
-        raise InvalidArgument(f"{SUPPORTED}; not {described(transaction)}")
+        raise InvalidArgument(f"{SUPPORTED}; not {describe_unsupported(transaction)}")
 
 
-def described(given: object) -> str:
-    """What was given instead of a connection, and what to give."""
+def describe_unsupported(given: object) -> str:
+    """Describe an unsupported value, and what to pass instead."""
     module = type(given).__module__
     name = type(given).__qualname__ if module == "builtins" else f"{module}.{type(given).__qualname__}"
     if given is None:
@@ -95,23 +92,23 @@ def described(given: object) -> str:
     if module.startswith("django."):
         return f"Django's {name}; inside atomic(), over psycopg 3, pass what it wraps: connection.connection"
     if name.endswith("Engine"):
-        return f"an engine ({name}); pass what `with engine.begin() as tx` gives"
+        return f"an engine ({name}); pass the connection of `with engine.begin() as tx`"
     if name.endswith("scoped_session"):
-        return f"{name}; call it, and pass the session that it gives"
+        return f"{name}; call it, and pass the session that it returns"
     return f"{name}; {BY_SQL}"
 
 
-def refuse_other_driver(connection: "AlchemyConnection | AlchemyAsyncConnection") -> None:
-    """Refuse an SQLAlchemy connection that speaks through another driver than psycopg 3."""
+def check_driver(connection: "AlchemyConnection | AlchemyAsyncConnection") -> None:
+    """Raise InvalidArgument when an SQLAlchemy connection uses another driver than psycopg 3."""
     driver = connection.dialect.driver
     if driver != DRIVER:
         raise InvalidArgument(
-            f"{SUPPORTED}; this is SQLAlchemy over {driver}: begin its address with postgresql+psycopg://, or, {BY_SQL}"
+            f"{SUPPORTED}; this is SQLAlchemy over {driver}: use an address with postgresql+psycopg://, or, {BY_SQL}"
         )
 
 
-def is_one_of(given: object, classes: Mapping[str, Sequence[str]]) -> bool:
-    """Is it an instance of one of these classes? Nobody has one of a module that was not imported."""
+def is_instance_of(given: object, classes: Mapping[str, Sequence[str]]) -> bool:
+    """Check for an instance of one of these classes; a module that was not imported has no instances."""
     return any(
         isinstance(given, getattr(sys.modules[module], name))
         for module, names in classes.items()
@@ -120,100 +117,100 @@ def is_one_of(given: object, classes: Mapping[str, Sequence[str]]) -> bool:
     )
 
 
-# Asking ---------------------------------------------------------------------------------------------------------------
+# Enqueue and query ----------------------------------------------------------------------------------------------------
 
 
 def is_async(transaction: AnyTransaction) -> "TypeIs[AsyncTransaction]":
-    """Must what we ask here be awaited?"""
-    return isinstance(transaction, psycopg.AsyncConnection) or is_one_of(transaction, ASYNC_ALCHEMY)
+    """Check whether calls on this connection are awaited."""
+    return isinstance(transaction, psycopg.AsyncConnection) or is_instance_of(transaction, ASYNC_ALCHEMY)
 
 
-def ask(transaction: SyncTransaction, request: Request) -> Creation[UUID]:
-    """Enqueue on a connection that is not async."""
-    parameters = parameters_of(request)
-    with as_our_errors():
+def enqueue_sync(transaction: SyncTransaction, request: JobRequest) -> Creation[UUID]:
+    """Enqueue on a sync connection."""
+    parameters = enqueue_parameters(request)
+    with translate_errors():
         if isinstance(transaction, psycopg.Connection):
             with transaction.cursor(row_factory=dict_row) as cursor:
-                return creation_of(cursor.execute(SQL.enqueue, parameters).fetchone())
+                return creation_from_row(cursor.execute(SQL.enqueue, parameters).fetchone())
         from sqlalchemy.orm import Session
 
         connection = transaction.connection() if isinstance(transaction, Session) else transaction
-        refuse_other_driver(connection)
-        return creation_of(connection.exec_driver_sql(STATEMENT, parameters).mappings().one())
+        check_driver(connection)
+        return creation_from_row(connection.exec_driver_sql(ENQUEUE_TEXT, parameters).mappings().one())
 
 
-async def ask_async(transaction: AsyncTransaction, request: Request) -> Creation[UUID]:
+async def enqueue_async(transaction: AsyncTransaction, request: JobRequest) -> Creation[UUID]:
     """Enqueue on an async connection."""
-    parameters = parameters_of(request)
-    with as_our_errors():
+    parameters = enqueue_parameters(request)
+    with translate_errors():
         if isinstance(transaction, psycopg.AsyncConnection):
             async with transaction.cursor(row_factory=dict_row) as cursor:
                 await cursor.execute(SQL.enqueue, parameters)
-                return creation_of(await cursor.fetchone())
+                return creation_from_row(await cursor.fetchone())
         from sqlalchemy.ext.asyncio import AsyncSession
 
         connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
-        refuse_other_driver(connection)
-        return creation_of((await connection.exec_driver_sql(STATEMENT, parameters)).mappings().one())
+        check_driver(connection)
+        return creation_from_row((await connection.exec_driver_sql(ENQUEUE_TEXT, parameters)).mappings().one())
 
 
-def look(transaction: SyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
-    """Ask about an org's jobs as this transaction sees them, whoever its login is; afterwards it is as it was.
+def query_sync(transaction: SyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
+    """Query an org's jobs as this transaction sees them, and restore its settings afterwards.
 
-    The tenant is set inside a savepoint, or a transaction where none is open, which is rolled back: by psycopg itself,
-    for SQLAlchemy need not know.
+    The tenant is set inside a savepoint, or a transaction where none is open, which psycopg rolls back without
+    SQLAlchemy noticing.
     """
-    refuse_unsupported(transaction)
-    driver = plain_driver_of(transaction)
+    check_supported(transaction)
+    driver = sync_driver_connection(transaction)
     assert isinstance(driver, psycopg.Connection), "other drivers were refused"
     with driver.transaction(force_rollback=True), driver.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(SQL.act_for, {"org": org})
+        cursor.execute(SQL.set_tenant, {"org": org})
         return cursor.execute(statement, parameters).fetchall()
 
 
-def plain_driver_of(transaction: SyncTransaction) -> object:
-    """The connection beneath."""
+def sync_driver_connection(transaction: SyncTransaction) -> object:
+    """Return the psycopg connection below a sync one."""
     if isinstance(transaction, psycopg.Connection):
         return transaction
     from sqlalchemy.orm import Session
 
     connection = transaction.connection() if isinstance(transaction, Session) else transaction
-    refuse_other_driver(connection)
+    check_driver(connection)
     return connection.connection.driver_connection
 
 
-async def look_async(transaction: AsyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
-    """The same on an async connection."""
-    refuse_unsupported(transaction)
-    driver = await driver_of(transaction)
+async def query_async(transaction: AsyncTransaction, org: UUID, statement: Statement, parameters: Row) -> Sequence[Row]:
+    """Query on an async connection; see `query_sync`."""
+    check_supported(transaction)
+    driver = await async_driver_connection(transaction)
     async with driver.transaction(force_rollback=True), driver.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(SQL.act_for, {"org": org})
+        await cursor.execute(SQL.set_tenant, {"org": org})
         await cursor.execute(statement, parameters)
         return await cursor.fetchall()
 
 
-async def driver_of(transaction: AsyncTransaction) -> psycopg.AsyncConnection[Any]:
-    """The connection beneath an async one."""
+async def async_driver_connection(transaction: AsyncTransaction) -> psycopg.AsyncConnection[Any]:
+    """Return the psycopg connection below an async one."""
     if isinstance(transaction, psycopg.AsyncConnection):
         return transaction
     from sqlalchemy.ext.asyncio import AsyncSession
 
     connection = await transaction.connection() if isinstance(transaction, AsyncSession) else transaction
-    refuse_other_driver(connection)
+    check_driver(connection)
     driver: Any = (await connection.get_raw_connection()).driver_connection
     assert isinstance(driver, psycopg.AsyncConnection), "other drivers were refused"
     return cast("psycopg.AsyncConnection[Any]", driver)
 
 
-def creation_of(row: Mapping[Any, Any] | None) -> Creation[UUID]:
-    """What the database said: made now, or there before."""
-    assert row, "enqueue always answers"
+def creation_from_row(row: Mapping[Any, Any] | None) -> Creation[UUID]:
+    """Convert a row of `enqueue` to `Created` or `Existing`."""
+    assert row, "enqueue always returns a row"
     return Created(row["id"]) if row["outcome"] == "created" else Existing(row["id"])
 
 
 @contextmanager
-def as_our_errors() -> Generator[None, None, None]:
-    """A refusal of the database becomes one of ours; SQLAlchemy wraps it once more."""
+def translate_errors() -> Generator[None, None, None]:
+    """Translate constraint violations, which SQLAlchemy wraps, into errors of duly."""
     try:
         yield
     except Exception as error:
@@ -221,10 +218,10 @@ def as_our_errors() -> Generator[None, None, None]:
         if not isinstance(cause, psycopg.Error):
             raise
         state = cause.sqlstate or ""
-        words = RULES.get(cause.diag.constraint_name or "") or cause.diag.message_primary or str(cause)
+        message = RULES.get(cause.diag.constraint_name or "") or cause.diag.message_primary or str(cause)
         if state == KEY_REUSED:
             hint = cause.diag.message_hint
-            raise KeyReused(f"{words}; {hint}" if hint else words) from error
-        if state.startswith(REFUSED):
-            raise InvalidArgument(words) from error
+            raise KeyReused(f"{message}; {hint}" if hint else message) from error
+        if state.startswith(REFUSED_SQLSTATES):
+            raise InvalidArgument(message) from error
         raise

@@ -1,14 +1,14 @@
--- Why a job does not run: everything that could be the reason, in one look.
+-- Why a job does not run: everything that could be the reason, in one statement.
 
 -- name: find_situation
--- One statement, one snapshot: nothing moves between two parts of the answer. Another org's job is not there. What is
--- counted is what the role may see: as a worker the jobs of every org, as the API those of this one. A worker is alive
--- when it was seen lately and neither stops nor said goodbye, and lists each kind that it handles as
--- ledger:<queue>/<type>. Whether the job would be taken this instant, the claim itself tells whoever may claim.
+-- One statement, one snapshot: all parts of the result are consistent. A job of another org is not visible. Counts include
+-- what the role may see: as the worker's role the jobs of all orgs, as the API's those of this one. A worker is alive when
+-- it was seen recently and is neither stopping nor stopped; it lists each type that it handles as ledger:<queue>/<type>.
+-- Whether a claim would return the job now is answered by the claim itself, for roles that may claim.
 with job as materialized (
     select *
     from ledger.job
-    where org_id = %(org)s and id = %(key)s
+    where org_id = %(org)s and id = %(job_id)s
 ),
 present as materialized (
     select w.worker_id, w.slots, w.kinds, w.stopping_at
@@ -37,7 +37,7 @@ named as (
     group by h.worker_id
 ),
 kind as (
-    select h.kinds, h.is_free, left(k.name, p.place - 1) as queue, substr(k.name, p.place + 1) as type
+    select h.kinds, h.is_free, left(k.name, p.position - 1) as queue, substr(k.name, p.position + 1) as type
     from (
         select handler.kinds, bool_or(n.busy < n.slots) as is_free
         from handler
@@ -47,11 +47,11 @@ kind as (
     cross join lateral (
         select substr(u.kind, 8) as name from unnest(h.kinds) as u (kind) where starts_with(u.kind, 'ledger:')
     ) as k
-    cross join lateral generate_series(1, length(k.name)) as p (place)
-    where substr(k.name, p.place, 1) = '/'
+    cross join lateral generate_series(1, length(k.name)) as p (position)
+    where substr(k.name, p.position, 1) = '/'
 ),
 line as (
-    select k.kinds, bool_or(k.is_free) as is_free, least(sum(first.jobs), %(most_counted)s)::bigint as ahead
+    select k.kinds, bool_or(k.is_free) as is_free, least(sum(first.jobs), %(ahead_limit)s)::bigint as ahead
     from job
     cross join kind as k
     cross join lateral (
@@ -87,7 +87,7 @@ line as (
                     when (k.queue, k.type) = (job.queue, job.type) then (j.run_at, j.id) < (job.run_at, job.id)
                     else (head.theirs, k.queue, k.type) < (head.ours, job.queue, job.type::text)
                 end))
-            limit %(most_counted)s
+            limit %(ahead_limit)s
         ) as earlier
     ) as first
     where not exists (
@@ -109,7 +109,7 @@ select
     job.id, job.org_id, job.status, job.queue, job.type, job.priority, job.starts, job.max_attempts, job.snoozes, job.run_at,
     job.lease_owner, job.lease_expires_at, job.cancel_requested_at, job.stage, job.progress, job.finished_at,
     job.last_error_code, job.last_error_message,
-    duly.now() as looked_at,
+    duly.now() as observed_at,
     last.reason as last_reason,
     last.ts as last_at,
     (
@@ -136,7 +136,7 @@ select
     array(select p.type from pause as p order by p.queue, p.type) as paused_types,
     array(select p.paused_at from pause as p order by p.queue, p.type) as paused_ats,
     array(select p.paused_by from pause as p order by p.queue, p.type) as paused_bys,
-    (select l.most from ledger.job_limit as l where l.queue = '*' and l.type = job.type) as most,
+    (select l.most from ledger.job_limit as l where l.queue = '*' and l.type = job.type) as "limit",
     running.jobs as running,
     running.expired,
     (select count(*) from alive) as workers,

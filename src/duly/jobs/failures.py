@@ -1,4 +1,4 @@
-"""What is told of a try that failed: to the hooks of an app, and on the job's row."""
+"""Report a failed attempt: call the hooks of an app, and build the message that is stored."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,55 +10,55 @@ from duly.jobs.context import Context
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp, clean_text
 
-__all__ = ["OnFailure", "explained", "hook_of"]
+__all__ = ["OnFailure", "build_hook_call", "stored_message"]
 
 OnFailure: TypeAlias = Callable[[Context, BaseException], Any]
 
 log = get_log("duly.jobs")
 
 
-def hook_of(hooks: Sequence[OnFailure], context: Context, failure: Failed | GiveUp) -> Callable[[], Any] | None:
-    """Everything that an app wants to be called for this failure, as one call; None when it wants nothing.
+def build_hook_call(hooks: Sequence[OnFailure], context: Context, failure: Failed | GiveUp) -> Callable[[], Any] | None:
+    """Combine the hooks of an app for this failure into one call; None when there are none.
 
-    A hook gets the handler's exception, or the failure itself where there is none in this process.
+    A hook gets the handler's exception, or the failure itself where the exception was raised in another process.
     """
     if not hooks:
         return None
     error = failure.error or failure
 
     def call() -> Awaitable[None] | None:
-        waiting = [told for hook in hooks if inspect.isawaitable(told := call_one(hook, context, error))]
-        return wait_for(waiting, context) if waiting else None
+        awaitables = [returned for hook in hooks if inspect.isawaitable(returned := call_hook(hook, context, error))]
+        return await_hooks(awaitables, context) if awaitables else None
 
     return call
 
 
-def call_one(hook: OnFailure, context: Context, error: BaseException) -> object:
-    """Call one hook; one that fails keeps no other from being called."""
+def call_hook(hook: OnFailure, context: Context, error: BaseException) -> object:
+    """Call one hook; if it raises, log that, so that the others are still called."""
     try:
         return hook(context, error)
-    except Exception as problem:
-        note_failed(context, problem)
+    except Exception as hook_error:
+        log_hook_error(context, hook_error)
         return None
 
 
-async def wait_for(waiting: Sequence[Awaitable[Any]], context: Context) -> None:
-    """Wait for hooks that are async, one after another."""
-    for told in waiting:
+async def await_hooks(awaitables: Sequence[Awaitable[Any]], context: Context) -> None:
+    """Await async hooks, one after another."""
+    for awaitable in awaitables:
         try:
-            await told
-        except Exception as problem:
-            note_failed(context, problem)
+            await awaitable
+        except Exception as hook_error:
+            log_hook_error(context, hook_error)
 
 
-def note_failed(context: Context, problem: Exception) -> None:
-    """A hook that fails is worth a line, and changes nothing."""
-    log.error("the on_failure hook failed", job=str(context.job_id), type=context.type, exc_info=problem)
+def log_hook_error(context: Context, hook_error: Exception) -> None:
+    """Log a hook that raised; it changes nothing else."""
+    log.error("job.failure_hook_failed", job=str(context.job_id), type=context.type, exc_info=hook_error)
 
 
-def explained(failure: Failed | GiveUp, api_role: str) -> str:
-    """The message of a failure as it is stored: where a right is missing, with the way to give it."""
+def stored_message(failure: Failed | GiveUp, api_role: str) -> str:
+    """Return the message of a failure as it is stored; for a missing privilege, with the grant that fixes it."""
     if not isinstance(failure.error, errors.InsufficientPrivilege):
         return failure.message
-    advice = f"; handlers act as {api_role}: grant what they need to {api_role}"
+    advice = f"; handlers act as {api_role}: grant the privilege to {api_role}"
     return clean_text(failure.message, 2048 - len(advice)) + advice

@@ -1,4 +1,4 @@
-"""Jobs and their events, as values."""
+"""Value types of jobs, their events and limits."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,30 +21,30 @@ __all__ = [
     "TERMINAL",
     "TOO_MANY_SNOOZES",
     "BackoffPolicy",
-    "DeadLetters",
+    "DeadLetterFilter",
     "Floor",
     "Job",
     "JobEvent",
-    "Kind",
-    "Limit",
-    "Options",
-    "Request",
-    "Status",
+    "JobLimit",
+    "JobOptions",
+    "JobRequest",
+    "JobStatus",
+    "TypeInQueue",
+    "check_time_zone",
     "floors_after",
-    "refuse_naive",
 ]
 
-DEFAULT_ORG = UUID(int=1)  # where there are no tenants
-ANY = "*"  # in pauses: whichever queue, whichever type
-CRASHED = "CRASHED"  # the code of a lease that lapsed
-TOO_MANY_SNOOZES = "TOO_MANY_SNOOZES"  # and of a handler that said "later" for ever
+DEFAULT_ORG = UUID(int=1)  # for installations without tenants
+ANY = "*"  # in pauses: any queue, any type
+CRASHED = "CRASHED"  # error code of an expired lease
+TOO_MANY_SNOOZES = "TOO_MANY_SNOOZES"  # error code of a handler that always returns `Later`
 MAX_SNOOZES = 1000
 DAY_SECONDS = 86_400.0
 MAX_RETAIN_SECONDS = 3660 * DAY_SECONDS
 
 
-class Status(StrEnum):
-    """The contract's `job_status`."""
+class JobStatus(StrEnum):
+    """Status of a job: the contract's `job_status`."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -54,18 +54,18 @@ class Status(StrEnum):
     DEAD_LETTER = "dead_letter"
 
 
-TERMINAL = frozenset({Status.SUCCEEDED, Status.CANCELED, Status.DEAD_LETTER})
+TERMINAL = frozenset({JobStatus.SUCCEEDED, JobStatus.CANCELED, JobStatus.DEAD_LETTER})
 
 
-class Kind(NamedTuple):
-    """What a worker can do: jobs of this type from this queue."""
+class TypeInQueue(NamedTuple):
+    """A job type in one queue: what a handler serves."""
 
     queue: str
     type: str
 
 
 class Floor(NamedTuple):
-    """How far a claimer has come with one kind: nothing of this priority that comes earlier is left for it."""
+    """A lower bound for claims of one job type in a queue: due jobs of this priority before it were claimed already."""
 
     priority: int
     run_at: datetime
@@ -73,8 +73,8 @@ class Floor(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How hard to try; not part of what a key stands for."""
+class JobOptions:
+    """Retry and retention options; a repeated request with the same key may differ in them."""
 
     priority: int = 0
     max_attempts: int = 5
@@ -84,8 +84,8 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What is to be done, for whom and when: what a key stands for. Due at a time, after a delay, or now."""
+class JobRequest:
+    """A request to enqueue a job, which its key identifies. Due at `run_at`, after `delay_seconds`, or now."""
 
     org: UUID
     type: str
@@ -94,32 +94,32 @@ class Request:
     key: str | None = None
     run_at: datetime | None = None
     delay_seconds: float | None = None
-    requested_by: str | None = None  # on whose behalf, by their word
-    actor: str | None = None  # who asked, as we know it
-    options: Options = field(default_factory=Options)
+    requested_by: str | None = None  # on whose behalf, as the caller claims
+    actor: str | None = None  # the authenticated caller
+    options: JobOptions = field(default_factory=JobOptions)
 
     def __post_init__(self) -> None:
         if self.run_at is not None:
-            refuse_naive(self.run_at)
+            check_time_zone(self.run_at)
 
 
-def refuse_naive(run_at: datetime) -> None:
-    """Refuse a time without a zone: the database would read it in whatever zone the session has."""
+def check_time_zone(run_at: datetime) -> None:
+    """Raise InvalidArgument for a time without a zone: the database would read it in the session's zone."""
     if run_at.utcoffset() is None:
         raise InvalidArgument(
-            f"run_at={run_at} has no time zone; say which is meant, for example run_at.replace(tzinfo=datetime.UTC)"
+            f"run_at={run_at} has no time zone; set one, for example run_at.replace(tzinfo=datetime.UTC)"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as it may be shown; a list leaves out what may be large."""
+    """A job; lists leave out its payload and result, which may be large."""
 
     id: UUID
     org_id: UUID
     type: str
     queue: str
-    status: Status
+    status: JobStatus
     attempt: int
     max_attempts: int
     backoff_policy: BackoffPolicy
@@ -129,7 +129,7 @@ class Job:
     idempotency_key: str | None
     requested_by: str | None
     payload: Mapping[str, Json] | None = None  # None in a list
-    result: Json = None  # None in a list, too
+    result: Json = None  # None in a list too
     run_at: datetime
     timeout_seconds: float | None
     starts: int
@@ -149,18 +149,18 @@ class Job:
     revision: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "status", Status(self.status))
+        object.__setattr__(self, "status", JobStatus(self.status))
         object.__setattr__(self, "backoff_policy", BackoffPolicy(self.backoff_policy))
 
     @property
     def is_finished(self) -> bool:
-        """Has it come to an end? A dead letter has, though it can be redriven."""
+        """Check whether the job is terminal; a dead letter is, although it can be redriven."""
         return self.status in TERMINAL
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One line of a job's log."""
+    """One transition in a job's log."""
 
     id: UUID
     job_id: UUID
@@ -172,13 +172,13 @@ class JobEvent:
 
     @property
     def actor(self) -> Json:
-        """Who moved it, where that is known."""
+        """Who caused the transition, where that is known."""
         return (self.detail_json or {}).get("actor")
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
-    """A queue or a type that rests, or of which only so many jobs may run at once."""
+class JobLimit:
+    """A pause of a queue or type, or a limit on the running jobs of a type."""
 
     queue: str
     type: str
@@ -188,8 +188,8 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetters:
-    """Which dead letters of an org: all that match."""
+class DeadLetterFilter:
+    """Selects the dead letters of an org that match all given fields."""
 
     org: UUID
     type: str | None = None
@@ -199,19 +199,19 @@ class DeadLetters:
     finished_before: datetime | None = None
 
 
-def floors_after(rows: Iterable[Mapping[str, Any]]) -> dict[Kind, Floor]:
-    """Where the next claim may begin with each kind, after a claim that got these rows.
+def floors_after(rows: Iterable[Mapping[str, Any]]) -> dict[TypeInQueue, Floor]:
+    """Compute where the next claim of each job type may begin, after a claim that returned these rows.
 
-    A kind whose jobs came from several priorities gets no floor. A floor hides what is put in below it, such as a job
-    whose transaction committed late: whoever uses floors must also claim without them, once a second and whenever a
-    claim brought less than was asked for.
+    A job type whose rows had several priorities gets no floor. A floor hides jobs that are inserted below it, such as
+    one whose transaction committed late, so a caller must also claim without floors: once a second, and whenever a
+    claim returned fewer rows than its limit.
     """
-    floors: dict[Kind, Floor] = {}
-    mixed: set[Kind] = set()
+    floors: dict[TypeInQueue, Floor] = {}
+    mixed: set[TypeInQueue] = set()
     for row in rows:
-        kind, here = Kind(row["queue"], row["type"]), Floor(row["priority"], row["run_at"], row["id"])
-        known = floors.setdefault(kind, here)
-        if known.priority != here.priority:
-            mixed.add(kind)
-        floors[kind] = max(known, here)
-    return {kind: floor for kind, floor in floors.items() if kind not in mixed}
+        job_type, floor = TypeInQueue(row["queue"], row["type"]), Floor(row["priority"], row["run_at"], row["id"])
+        known = floors.setdefault(job_type, floor)
+        if known.priority != floor.priority:
+            mixed.add(job_type)
+        floors[job_type] = max(known, floor)
+    return {job_type: floor for job_type, floor in floors.items() if job_type not in mixed}

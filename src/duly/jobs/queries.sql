@@ -1,10 +1,13 @@
--- Jobs: asking for them, holding them, letting go of them, steering them, and looking at them.
+-- Jobs: enqueue, claim, settle and release, control, read.
 --
--- Settling is batch-shaped and fenced by the owner, in the form of lease/lease.sql: each row is looked up by its own key,
--- in the order of the keys; that it is held is said by the end of its lease, which no other index knows. A job that somebody asked to cancel never goes back to the queue: it is cancelled instead.
+-- Settling works on batches and is fenced by the owner, in the form of lease/lease.sql: each row is looked up by its key,
+-- in the order of the keys; lease_expires_at, which no other index has, tells that it is leased. A job with a cancel
+-- request never goes back to the queue: it is canceled instead.
+
+-- Enqueue ---------------------------------------------------------------------------------------------------------------
 
 -- name: enqueue
--- The unique (org, key) decides who made it; the answer says which.
+-- The unique index on (org, key) decides between concurrent requests; `outcome` is created or existing.
 select id, outcome from ledger.enqueue(
     org => %(org)s, type => %(type)s, payload => %(payload)s, key => %(key)s, queue => %(queue)s,
     priority => %(priority)s, run_at => %(run_at)s, delay_seconds => %(delay_seconds)s,
@@ -15,7 +18,7 @@ select id, outcome from ledger.enqueue(
 );
 
 -- name: enqueue_many
--- Many of one type in one statement, all or none; the answers come in the order of the payloads.
+-- Many jobs of one type in one statement, all or none; rows come in the order of the payloads.
 select id, outcome from ledger.enqueue_many(
     org => %(org)s, type => %(type)s, payloads => %(payloads)s::jsonb[], keys => %(keys)s::text[], queue => %(queue)s,
     priorities => %(priorities)s::integer[], run_ats => %(run_ats)s::timestamptz[], delay_seconds => %(delay_seconds)s,
@@ -26,10 +29,10 @@ select id, outcome from ledger.enqueue_many(
 )
 order by nth;
 
--- Holding ---------------------------------------------------------------------------------------------------------------
+-- Claim -----------------------------------------------------------------------------------------------------------------
 
 -- name: claim
--- Due jobs of the kinds we handle become ours, and each claim counts as a start, so a crash counts.
+-- Due jobs of the handled types get a new lease owner. Each claim counts as a start, so a crash counts.
 select
     id, org_id, type, queue, priority, payload, attempt, max_attempts, starts, timeout_seconds, idempotency_key,
     snoozes, requested_by, created_at, run_at, started_at
@@ -40,11 +43,12 @@ from ledger.claim(
 );
 
 -- name: fence
--- A handler's own transaction: nobody else can have the job before it ends, and it sees what its org may see.
+-- A handler's own transaction: locks the job, so that it cannot be claimed before this ends, and sets its org.
 select ledger.fence(%(key)s, %(owner)s, %(role)s);
 
 -- name: record_progress
--- The row always tells the newest; the log at most once a second, and the event that ends the start tells the last.
+-- The row always has the latest progress; the log gets at most one event per second, and the event that ends the run
+-- has the last.
 update ledger.job as t
 set
     stage = coalesce(%(stage)s::text, t.stage),
@@ -59,19 +63,19 @@ set
 where t.id = %(key)s and t.lease_owner = %(owner)s and t.status = 'running'
 returning t.id;
 
--- Letting go ------------------------------------------------------------------------------------------------------------
+-- Settle and release ----------------------------------------------------------------------------------------------------
 
--- name: done
--- The work is done and its result is kept. Whoever asked to cancel meanwhile was too late.
+-- name: settle_done
+-- The jobs succeeded and their results are stored. A cancel request that came meanwhile was too late.
 select done as key from ledger.done(%(keys)s::uuid[], %(owners)s::text[], %(results)s::jsonb[]);
 
 -- name: complete
--- The same in a handler's own transaction, which acts as the API: as the worker, for this one statement.
+-- The same in a handler's own transaction, which acts as the API's role: this statement acts as the worker's.
 select ledger.complete(%(key)s, %(owner)s, %(result)s::jsonb, %(worker)s);
 
--- name: put_back
--- Unfinished and unblamed: the start is given back. Without seconds it is handed back, due as it was; with them the handler
--- said "later", and a snooze is counted: one too many is left alone here, and fails.
+-- name: requeue
+-- Unfinished jobs go back to the queue and their start is not counted. Without seconds a job is released, due as before;
+-- with seconds its handler returned Later, and a snooze is counted: a job with too many is left alone here, and fails.
 with given as (
     select *
     from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[]), (select %(seconds)s::float8[]))
@@ -85,7 +89,7 @@ ours as (
         select t.cancel_requested_at is not null as stop
         from ledger.job as t
         where t.id = given.key and t.lease_owner = given.owner and t.lease_expires_at is not null
-            and (given.seconds is null or t.snoozes < %(most_snoozes)s)
+            and (given.seconds is null or t.snoozes < %(max_snoozes)s)
         for no key update
     ) as held
 ),
@@ -108,7 +112,7 @@ settled as (
 select key from settled;
 
 -- name: mark_failed
--- The first half of a failure: it failed, and keeps its owner, who alone may decide what follows, in this transaction.
+-- First transition of a failure: to failed. The job keeps its owner, which fences the second one in this transaction.
 with given as (
     select *
     from unnest(
@@ -142,14 +146,14 @@ settled as (
 )
 select key from settled;
 
--- name: mark_lapsed
--- Nobody holds these any more: they crashed, or were cancelled if somebody had asked. Locked ones are passed over. Their
--- holders did not settle them: one that comes back finds its lease lost.
+-- name: mark_expired
+-- First transition of jobs with expired leases: to failed, or to canceled after a cancel request. Locked rows are
+-- skipped. settled_by is not set: an owner that comes back finds its lease lost.
 select key, owner, type, queue, attempt, max_attempts from ledger.mark_expired(%(keys)s::uuid[], %(limit)s);
 
--- name: after_failure
--- The second half, fenced by the owner that the first half kept: to the queue again after a wait, or, when it was started
--- as often as it may be or will never work, to the dead letters. The wait is that of backoff.py.
+-- name: retry_or_dead_letter
+-- Second transition of a failure, fenced by the owner that the first one kept: to queued after a delay, or, when it was
+-- given up or max_attempts is reached, to dead_letter. The delay is that of backoff.py.
 with given as (
     select *
     from unnest((select %(keys)s::uuid[]), (select %(owners)s::text[])) as g (key, owner)
@@ -190,19 +194,19 @@ settled as (
 )
 select key from settled;
 
--- Steering --------------------------------------------------------------------------------------------------------------
+-- Control ---------------------------------------------------------------------------------------------------------------
 
 -- name: cancel_job
--- A waiting job is cancelled at once. A running one is asked to stop, and stays its holder's until that settles it; or is
--- cancelled at once too, and its holder finds the lease lost. The key of a canceled job is released only where asked for.
-select ledger.cancel(%(org)s, %(key)s, %(actor)s, now => %(now)s, release_key => %(release_key)s);
+-- A queued job is canceled at once. A running one is asked to stop and keeps its lease until it is settled; with `now` it
+-- is canceled at once, and its worker finds the lease lost. Its key is freed only with release_key.
+select ledger.cancel(%(org)s, %(job_id)s, %(actor)s, now => %(now)s, release_key => %(release_key)s);
 
 -- name: retry_job
--- A dead letter waits again as though it were new; who wanted that is written down.
-select ledger.retry(%(org)s, %(key)s, %(actor)s);
+-- A dead letter goes back to the queue with all its attempts; the event records who did it.
+select ledger.retry(%(org)s, %(job_id)s, %(actor)s);
 
--- name: count_dead
--- How many dead letters a redrive with this filter would take.
+-- name: count_dead_letters
+-- How many dead letters a redrive with this filter would put back in the queue.
 select count(*)
 from ledger.job
 where org_id = %(org)s and status = 'dead_letter'
@@ -213,14 +217,14 @@ where org_id = %(org)s and status = 'dead_letter'
     and (%(finished_before)s::timestamptz is null or finished_at < %(finished_before)s::timestamptz);
 
 -- name: redrive
--- So many dead letters that match wait again, the oldest first; what somebody else is looking at is left to them.
+-- Matching dead letters go back to the queue, oldest first, up to the limit; locked rows are skipped.
 select redrive as id from ledger.redrive(
     %(org)s, %(limit)s, %(actor)s, type => %(type)s, queue => %(queue)s, code => %(code)s,
     finished_from => %(finished_from)s, finished_before => %(finished_before)s
 );
 
 -- name: pause
--- Nothing of this queue, type or both is claimed until it is resumed; what runs, runs on. The first pause is kept.
+-- No job of this queue, type or both is claimed until it is resumed; running jobs go on. A second pause changes nothing.
 insert into ledger.job_limit as l (queue, type, paused_at, paused_by)
 values (%(queue)s, %(type)s, duly.clock(), %(actor)s)
 on conflict (queue, type) do update
@@ -229,14 +233,14 @@ set paused_at = coalesce(l.paused_at, excluded.paused_at),
 returning l.paused_at;
 
 -- name: resume
--- Nothing returned means it was not paused.
+-- Returns no row when it was not paused.
 update ledger.job_limit
 set paused_at = null, paused_by = null
 where queue = %(queue)s and type = %(type)s and paused_at is not null
 returning queue, type;
 
 -- name: set_limit
--- How many of a type may run at once; null lifts the limit. It binds claims that begin after this commits.
+-- How many jobs of a type may run at once; null lifts the limit. It applies to claims that begin after this commits.
 insert into ledger.job_limit (type, most)
 select %(type)s, %(limit)s::bigint
 where %(limit)s::bigint is not null or exists (select from ledger.job_limit where queue = '*' and type = %(type)s)
@@ -244,33 +248,33 @@ on conflict (queue, type) do update set most = excluded.most
 where job_limit.most is distinct from excluded.most;
 
 -- name: list_limits
--- Every pause and limit there is.
-select queue, type, most, paused_at, paused_by
+-- All pauses and limits.
+select queue, type, most as "limit", paused_at, paused_by
 from ledger.job_limit
 where paused_at is not null or most is not null
 order by queue, type
 limit %(limit)s;
 
--- name: wake
--- A hint that something is due; workers also poll.
+-- name: wake_workers
+-- A hint that a job is due; workers also poll.
 select ledger.wake();
 
--- name: retain
--- Finished jobs leave, with their events, when their time is over.
+-- name: purge
+-- Finished jobs are deleted with their events once their retention is over.
 select ledger.retain(%(limit)s);
 
 -- name: erase_job
--- One finished job leaves before its time, with its events; the owner alone may, and who did is written down.
-select ledger.erase(%(org)s, %(key)s, %(actor)s, %(reason)s);
+-- One finished job is deleted early, with its events; only the owner of the tables may, and the audit log records it.
+select ledger.erase(%(org)s, %(job_id)s, %(actor)s, %(reason)s);
 
--- name: act_for
--- From here to the end of the transaction, only this org's jobs can be seen.
+-- name: set_tenant
+-- Until the end of the transaction, only this org's jobs are visible.
 select set_config('app.current_org_id', %(org)s::text, true);
 
--- Looking ---------------------------------------------------------------------------------------------------------------
+-- Read ------------------------------------------------------------------------------------------------------------------
 
 -- name: list_job_ids
--- The ids of an org's jobs that begin alike, as a range of the primary key.
+-- The jobs of an org whose ids have a prefix, as a range of the primary key.
 select id, concat_ws('  ', type, status) as label
 from ledger.job
 where org_id = %(org)s and id between %(first)s and %(last)s
@@ -278,17 +282,17 @@ order by id
 limit %(limit)s;
 
 -- name: find_job
--- Another org's job is not there.
+-- A job of another org is not visible.
 select
     id, org_id, type, queue, status, attempt, max_attempts, backoff_policy, backoff_base_seconds, backoff_cap_seconds,
     priority, idempotency_key, requested_by, payload, result, run_at, timeout_seconds, starts, snoozes, lease_owner,
     lease_expires_at, cancel_requested_at, stage, progress, created_at, updated_at, started_at, finished_at,
     last_error_code, last_error_message, retain_until, revision
 from ledger.job
-where org_id = %(org)s and id = %(key)s;
+where org_id = %(org)s and id = %(job_id)s;
 
 -- name: list_jobs
--- The newest first, from a place onwards; without payloads and results, each of which may be a mebibyte.
+-- Newest first, after a cursor; without payloads and results, each of which may be a mebibyte.
 select
     id, org_id, type, queue, status, attempt, max_attempts, backoff_policy, backoff_base_seconds, backoff_cap_seconds,
     priority, idempotency_key, requested_by, run_at, timeout_seconds, starts, snoozes, lease_owner,
@@ -306,17 +310,17 @@ order by created_at desc, id desc
 limit %(limit)s;
 
 -- name: find_traceback
--- Where the last failure of a job was raised. A failure that left no traceback hides those before it.
+-- The traceback of a job's last failure; null when that one has none, even if earlier ones do.
 select detail_json ->> 'traceback'
 from ledger.job_event
-where org_id = %(org)s and job_id = %(key)s and detail_json ? 'code'
+where org_id = %(org)s and job_id = %(job_id)s and detail_json ? 'code'
 order by seq desc
 limit 1;
 
 -- name: list_events
--- What happened to a job, in order, from a place onwards.
+-- The events of a job, in order, after a cursor.
 select id, job_id, seq, ts, prev_status, next_status, detail_json
 from ledger.job_event
-where org_id = %(org)s and job_id = %(key)s and seq > %(after_seq)s
+where org_id = %(org)s and job_id = %(job_id)s and seq > %(after_seq)s
 order by seq
 limit %(limit)s;

@@ -1,18 +1,18 @@
-"""How a job is held, and how it may move.
+"""The lease columns and the state machine of a job.
 
-A failure is two moves in one transaction: running to failed, which keeps the owner, and then, fenced by that owner, to
-queued or to dead_letter. So `failed` is never at rest, and a row found there is somebody's unfinished business.
+A failure is two transitions in one transaction: running to failed, which keeps the owner, and then, fenced by that
+owner, to queued or dead_letter. So no committed row is `failed`, unless another program wrote it.
 
-`said` is what the statement that moves a row wants its event to say: who, why, which error. The guard lets a word stand
-for one move only: where nothing moved, or the move brought no word of its own, it is emptied.
+The column `said` holds the detail that a statement adds to the event of its transition: who, why, which error. The
+guard keeps it for one transition only: without a transition, or without a new detail, it is set to null.
 """
 
 from duly.lease.operations import LeaseTable
-from duly.lease.state_machine import Log, Machine
+from duly.lease.state_machine import StateMachine, TransitionLog
 
 __all__ = ["JOB", "JOB_EVENT", "JOB_MACHINE"]
 
-NAME = "'^[A-Za-z0-9][A-Za-z0-9_.:/-]*$'"  # names never change: matching them again at every move would be felt
+NAME = "'^[A-Za-z0-9][A-Za-z0-9_.:/-]*$'"  # names never change, and matching them at every transition would cost time
 TIMES = ", ".join(
     f"new.{name}_at"
     for name in ("created", "updated", "started", "finished", "run", "lease_expires", "cancel_requested", "progressed")
@@ -30,10 +30,10 @@ JOB = LeaseTable(
     cancel="cancel_requested_at",
 )
 
-JOB_EVENT = Log(
+JOB_EVENT = TransitionLog(
     table="ledger.job_event",
     columns={
-        "id": "ledger.event_id({key}, revision)",  # so the primary key refuses a second event of one number
+        "id": "ledger.event_id({key}, revision)",  # so that the primary key rejects a second event with the same number
         "job_id": "{key}",
         "org_id": "org_id",
         "seq": "revision",
@@ -41,11 +41,11 @@ JOB_EVENT = Log(
         "next_status": "{state}::text",
         "detail_json": "{detail}",
     },
-    # The check that an event's job exists is planned once per session, maybe while there are few jobs, and kept.
+    # The foreign key check is planned once per session, perhaps while there are few jobs, and its plan is kept.
     settings={"enable_seqscan": "off", "jit": "off"},
 )
 
-JOB_MACHINE = Machine(
+JOB_MACHINE = StateMachine(
     name="job",
     table=("ledger", "job"),
     state="status",

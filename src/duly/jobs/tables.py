@@ -1,4 +1,4 @@
-"""The ledger as SQLAlchemy sees it: for drift checks only."""
+"""SQLAlchemy metadata of the ledger's tables: for drift checks only."""
 
 from sqlalchemy import (
     BigInteger,
@@ -23,14 +23,14 @@ from sqlalchemy.dialects.postgresql import ENUM, INTERVAL, JSONB
 
 from duly.backoff import BackoffPolicy
 from duly.db.metadata import metadata
-from duly.jobs.model import Status
+from duly.jobs.model import JobStatus
 
 __all__ = ["job", "job_event", "job_limit"]
 
 NOW = text("duly.clock()")
 NEW_ID = text("gen_random_uuid()")
 
-job_status = ENUM(*Status, name="job_status", schema="ledger", metadata=metadata, create_type=False)
+job_status = ENUM(*JobStatus, name="job_status", schema="ledger", metadata=metadata, create_type=False)
 job_backoff_policy = ENUM(
     *BackoffPolicy, name="job_backoff_policy", schema="ledger", metadata=metadata, create_type=False
 )
@@ -135,7 +135,7 @@ job = Table(
             text("id desc"),
             postgresql_where=literal_column("status") == literal(status.value),
         )
-        for status in Status
+        for status in JobStatus
     ),
     comment="A job: what is to be done, for whom, how hard to try, who holds it, and what came of it.",
     schema="ledger",

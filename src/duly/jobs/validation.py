@@ -1,6 +1,6 @@
-"""What a developer declares and asks for, checked when it is written: each refusal names the value and the fix.
+"""Validate declarations of job types and options: each error names the value and the fix.
 
-The database has the same rules for every caller; here they are found before a worker or a transaction has begun.
+The database enforces the same rules for every caller; here they are checked before a worker or transaction begins.
 """
 
 import inspect
@@ -12,22 +12,22 @@ from typing import Any
 from duly.backoff import Backoff
 from duly.errors import InvalidArgument
 from duly.jobs.context import Context
-from duly.jobs.duration import Duration, seconds_of
-from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, Options
+from duly.jobs.duration import Duration, to_seconds
+from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, JobOptions
 
 __all__ = [
     "check_first_parameter",
+    "check_integer",
     "check_name",
-    "check_number",
     "check_options",
-    "declared_backoff",
-    "declared_options",
-    "declared_seconds",
+    "parse_backoff",
+    "parse_options",
+    "parse_seconds",
 ]
 
-MAX_NAME = 100
+MAX_NAME_LENGTH = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
-NAME_RULE = f"must have 1 to {MAX_NAME} characters of A-Z a-z 0-9 _ . : / - and begin with a letter or digit"
+NAME_RULE = f"must have 1 to {MAX_NAME_LENGTH} characters of A-Z a-z 0-9 _ . : / - and begin with a letter or digit"
 MAX_CONCURRENCY = 1_000_000
 CONTEXT_NAMES = ("ctx", "context", "")  # without leading underscores
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -37,21 +37,21 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def check_options(subject: str, given: Collection[str], known: Collection[str], elsewhere: dict[str, str]) -> None:
-    """Refuse an option that does not exist, with the name that was probably meant."""
+    """Raise InvalidArgument for an unknown option, suggesting the closest known name."""
     for name in given:
         if name in known:
             continue
         if name in elsewhere:
             raise InvalidArgument(f"unknown option {name} of {subject}; {elsewhere[name]}")
         nearest = get_close_matches(name.lower(), sorted(known), n=1)
-        fix = f"did you mean {nearest[0]}?" if nearest else f"it takes {', '.join(sorted(known))}"
+        fix = f"did you mean {nearest[0]}?" if nearest else f"options are {', '.join(sorted(known))}"
         raise InvalidArgument(f"unknown option {name} of {subject}; {fix}")
 
 
 # Declarations ---------------------------------------------------------------------------------------------------------
 
 
-def declared_options(
+def parse_options(
     job_type: str,
     *,
     queue: str,
@@ -60,66 +60,66 @@ def declared_options(
     priority: int,
     timeout: Duration | None,
     retain: Duration,
-) -> Options:
-    """The options of a declared type, or a refusal that names the type, the option and its value."""
+) -> JobOptions:
+    """Validate the options of a declaration; InvalidArgument names the type, the option and its value."""
     check_name(f"job type {job_type!r}", job_type)
-    of = f"of the job type '{job_type}'"
-    check_name(f"queue={queue!r} {of}", queue)
-    check_number(f"max_attempts={max_attempts!r} {of}", max_attempts, 1, 1000)
-    check_number(f"priority={priority!r} {of}", priority, -100, 100)
-    seconds = None if timeout is None else declared_seconds(f"timeout={timeout!r} {of}", timeout)
+    owner = f"of the job type '{job_type}'"
+    check_name(f"queue={queue!r} {owner}", queue)
+    check_integer(f"max_attempts={max_attempts!r} {owner}", max_attempts, 1, 1000)
+    check_integer(f"priority={priority!r} {owner}", priority, -100, 100)
+    seconds = None if timeout is None else parse_seconds(f"timeout={timeout!r} {owner}", timeout)
     if seconds == 0:
-        raise InvalidArgument(f"timeout={timeout!r} {of}: must be more than 0; leave it out for no limit")
-    kept = declared_seconds(f"retain={retain!r} {of}", retain, float("inf"))
-    if not DAY_SECONDS <= kept <= MAX_RETAIN_SECONDS:
-        raise InvalidArgument(f"retain={retain!r} {of}: must be between 1 day and 3660 days")
-    return Options(priority, max_attempts, declared_backoff(backoff), seconds, kept)
+        raise InvalidArgument(f"timeout={timeout!r} {owner}: must be more than 0; leave it out for no limit")
+    retain_seconds = parse_seconds(f"retain={retain!r} {owner}", retain, float("inf"))
+    if not DAY_SECONDS <= retain_seconds <= MAX_RETAIN_SECONDS:
+        raise InvalidArgument(f"retain={retain!r} {owner}: must be between 1 day and 3660 days")
+    return JobOptions(priority, max_attempts, parse_backoff(backoff), seconds, retain_seconds)
 
 
-def declared_backoff(backoff: Backoff | str) -> Backoff:
-    """A policy's name stands for the policy with its usual base and cap."""
+def parse_backoff(backoff: Backoff | str) -> Backoff:
+    """Convert the name of a policy to the policy with its default base and cap."""
     return backoff if isinstance(backoff, Backoff) else Backoff(backoff)
 
 
-def declared_seconds(subject: str, duration: Duration, *max_length: float) -> float:
-    """A duration in seconds."""
+def parse_seconds(subject: str, duration: Duration, *max_seconds: float) -> float:
+    """Convert a duration to seconds; InvalidArgument names the subject."""
     try:
-        return seconds_of(duration, *max_length)
+        return to_seconds(duration, *max_seconds)
     except (InvalidArgument, TypeError, ValueError) as error:
         raise InvalidArgument(f"{subject}: {error}") from None
 
 
 def check_name(subject: str, name: object) -> None:
-    """Refuse what cannot be the name of a type or a queue."""
+    """Raise InvalidArgument unless this is a valid name of a type or queue."""
     if not isinstance(name, str):
         raise InvalidArgument(f"{subject}: must be a string")
-    if len(name) > MAX_NAME or not NAME.fullmatch(name):
+    if len(name) > MAX_NAME_LENGTH or not NAME.fullmatch(name):
         raise InvalidArgument(f"{subject}: {NAME_RULE}")
 
 
-def check_number(subject: str, number: object, least: int, limit: int) -> None:
-    """Refuse what is not a whole number within bounds."""
-    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= limit:
-        raise InvalidArgument(f"{subject}: must be a whole number between {least} and {limit}")
+def check_integer(subject: str, number: object, minimum: int, maximum: int) -> None:
+    """Raise InvalidArgument unless this is an integer within bounds."""
+    if not isinstance(number, int) or isinstance(number, bool) or not minimum <= number <= maximum:
+        raise InvalidArgument(f"{subject}: must be an integer between {minimum} and {maximum}")
 
 
 def check_first_parameter(job_type: str, function: Callable[..., Any]) -> None:
-    """Refuse a function whose first parameter is not the context, by its annotation or by its name."""
-    first = next(iter(signature_of(function).parameters.values()), None)
+    """Raise InvalidArgument unless the first parameter is the context, by its annotation or its name."""
+    first = next(iter(resolve_signature(function).parameters.values()), None)
     if first is None:
         raise InvalidArgument(
-            f"the job type '{job_type}': {name_of(function)} takes no parameters, and a worker calls it with the job's "
-            "context; let its first parameter be ctx: duly.Context"
+            f"the job type '{job_type}': {function_name(function)} takes no parameters, but a worker calls it with "
+            "the job's context; make its first parameter ctx: duly.Context"
         )
     if first.kind not in POSITIONAL or not is_context(first):
         raise InvalidArgument(
-            f"the job type '{job_type}': the first parameter of {name_of(function)} is {first}, and a worker calls it "
-            "with the job's context; let its first parameter be ctx: duly.Context"
+            f"the job type '{job_type}': the first parameter of {function_name(function)} is {first}, but a worker "
+            "calls it with the job's context; make its first parameter ctx: duly.Context"
         )
 
 
-def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature with its annotations as objects where they can be had: a type checker's imports may be missing."""
+def resolve_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature, with annotations evaluated where possible: imports under TYPE_CHECKING may be missing."""
     try:
         return inspect.signature(function, eval_str=True)
     except Exception:
@@ -127,7 +127,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def is_context(first: inspect.Parameter) -> bool:
-    """Does this parameter take the context: does its annotation say so, or its name?"""
+    """Check whether this parameter takes the context, by its annotation or its name."""
     annotation = first.annotation
     if isinstance(annotation, str) and annotation.strip("'\" ").rpartition(".")[2] == Context.__name__:
         return True
@@ -136,6 +136,6 @@ def is_context(first: inspect.Parameter) -> bool:
     return first.name.lstrip("_") in CONTEXT_NAMES
 
 
-def name_of(function: Callable[..., Any]) -> str:
-    """A function as a message names it."""
+def function_name(function: Callable[..., Any]) -> str:
+    """Return the name of a function for messages."""
     return getattr(function, "__qualname__", repr(function))

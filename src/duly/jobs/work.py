@@ -1,7 +1,7 @@
-"""What a worker does with a claimed job: finds its handler, performs it, writes down what came of it.
+"""Perform claimed jobs: find the handler, call it, settle its outcome.
 
-A handler is a function of a context and of the payload's fields. It says what happened by what it returns (see
-`outcomes.py`); a plain value means done, an exception means failed. It never touches the job's row.
+A handler is a function of a context and of the payload's fields. It returns or raises an outcome (see `outcomes.py`);
+any other value means done, any other exception failed. It never touches the job's row.
 """
 
 import asyncio
@@ -17,30 +17,30 @@ from uuid import UUID
 from duly.db.pool import Pool
 from duly.db.rows import Connection, Row
 from duly.errors import InvalidResult
-from duly.executors.call import Call, Where, where_to_run
+from duly.executors.call import Call, Executor, executor_for
 from duly.jobs import repository
-from duly.jobs.context import Context, Desk
-from duly.jobs.failures import OnFailure, explained, hook_of
-from duly.jobs.model import Floor, Kind, floors_after
+from duly.jobs.context import Context, JobDatabase
+from duly.jobs.failures import OnFailure, build_hook_call, stored_message
+from duly.jobs.model import Floor, TypeInQueue, floors_after
 from duly.jobs.states import JOB
 from duly.lease.operations import Lease
-from duly.lease.work import Finished, StopSign, Tuning, Work
+from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import Trace, get_log
-from duly.outcomes import RAISABLE, Cancelled, Done, Failed, GiveUp, HandedBack, Later, Settled, Stopped
+from duly.outcomes import RAISABLE, Cancelled, Done, Failed, GiveUp, Later, Released, Settled, Stopped
 
 __all__ = ["Handler", "JobWork"]
 
 API_ROLE = "duly_api"
-FLOOR_SECONDS = 1.0  # then a claim looks below the floors again, where a late commit may have put something
-REMOVED_AT_ONCE = 1000
-SAID = (*RAISABLE, Cancelled, HandedBack, Settled)
+FLOOR_SECONDS = 1.0  # then a claim ignores the floors, to find jobs whose transactions committed late
+PURGE_BATCH_SIZE = 1000
+OUTCOME_TYPES = (*RAISABLE, Cancelled, Released, Settled)
 
 log = get_log("duly.jobs")
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """Who performs the jobs of a type that wait in a queue."""
+    """The function that performs the jobs of a type in a queue, and how it runs."""
 
     type: str
     function: Callable[..., Any]
@@ -48,29 +48,29 @@ class Handler:
     isolate: bool = False
     timeout_seconds: float | None = None
     memory_bytes: int | None = None
-    limit: int | None = None  # of this type running at once, over all workers
+    limit: int | None = None  # of jobs of this type running at once, over all workers
 
     @property
-    def kind(self) -> Kind:
-        """What it can do."""
-        return Kind(self.queue, self.type)
+    def job_type(self) -> TypeInQueue:
+        """The jobs that it serves."""
+        return TypeInQueue(self.queue, self.type)
 
 
-class Way(NamedTuple):
-    """How a handler is called, found out once: where it runs, by which of our functions, and what that calls."""
+class Invocation(NamedTuple):
+    """How a handler is called: on which executor, by which function of this module, and what that calls."""
 
     handler: Handler
-    where: Where
+    executor: Executor
     perform: Callable[..., Any]
     function: Callable[..., Any]
 
 
 class JobWork(Work):
-    """The ledger as a kind of work: jobs of the types that have a handler here."""
+    """The work type `ledger`: jobs of the types that have a handler in this worker."""
 
     name = "ledger"
     table = JOB
-    wakes = "ledger"
+    notify_channel = "ledger"
 
     def __init__(
         self,
@@ -83,61 +83,63 @@ class JobWork(Work):
         self.tuning = tuning
         self.api_role = api_role
         self.on_failure = tuple(on_failure)
-        self.handlers = {handler.kind: handler for handler in handlers}
-        self.ways = {handler.kind: way_of(handler) for handler in handlers}
-        self.places = frozenset(way.where for way in self.ways.values())
-        self.floors: dict[Kind, Floor] = {}
-        self.floors_end_at = 0.0  # by our monotonic clock
+        self.handlers = {handler.job_type: handler for handler in handlers}
+        self.invocations = {handler.job_type: plan_invocation(handler) for handler in handlers}
+        self.handler_executors = frozenset(invocation.executor for invocation in self.invocations.values())
+        self.floors: dict[TypeInQueue, Floor] = {}
+        self.floors_end_at = 0.0  # on the monotonic clock
         self.pool: Pool | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def kinds(self) -> Sequence[str]:
-        """The ledger, and each queue and type there is a handler for."""
-        return [self.name, *(f"{self.name}:{kind.queue}/{kind.type}" for kind in self.handlers)]
+    def registered_types(self) -> Sequence[str]:
+        """The work type, and each job type in a queue that has a handler."""
+        return [self.name, *(f"{self.name}:{job_type.queue}/{job_type.type}" for job_type in self.handlers)]
 
     def describe(self, lease: Lease) -> str:
-        """A job's type and id."""
+        """Return type and id of a job, for messages."""
         return f"{lease.row['type']} {lease.key}"
 
     async def prepare(self, connection: Connection) -> None:
-        """How many of a type may run is what its declaration says: the limits of ours are set, or lifted."""
-        for handler in sorted(self.handlers.values(), key=lambda each: each.type):  # as every worker does: no deadlock
+        """Set or lift the limit of each declared type, as its declaration says."""
+        by_type = sorted(self.handlers.values(), key=lambda each: each.type)  # same order in all workers: no deadlock
+        for handler in by_type:
             await repository.set_limit(connection, handler.type, handler.limit)
 
-    def lend(self, pool: Pool) -> None:
-        """Connections for the transactions of handlers."""
+    def use_handler_pool(self, pool: Pool) -> None:
+        """Use this pool for the transactions of handlers."""
         self.pool, self.loop = pool, asyncio.get_running_loop()
 
-    def call(self, lease: Lease, sign: StopSign) -> Call:
-        """The handler of this job, with the payload's fields as its arguments."""
+    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:
+        """Build the call of this job's handler, with the payload's fields as arguments."""
         row = lease.row
-        handler, where, perform, function = self.ways[Kind(row["queue"], row["type"])]
-        context = context_of(lease) if where is Where.CHILD else context_of(lease, sign, self.desk_for(lease))
+        handler, executor, perform, function = self.invocations[TypeInQueue(row["queue"], row["type"])]
+        is_isolated = executor is Executor.PROCESS
+        context = build_context(lease) if is_isolated else build_context(lease, stop_signal, self.database_for(lease))
         seconds = row["timeout_seconds"] if row["timeout_seconds"] is not None else handler.timeout_seconds
-        return Call(perform, (function, context, row["payload"]), where, seconds, handler.memory_bytes)
+        return Call(perform, (function, context, row["payload"]), executor, seconds, handler.memory_bytes)
 
     def report_failure(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
-        """Log a failed try with its traceback; the last one, which makes a dead letter, as an error."""
+        """Log a failed attempt with its traceback; the last one, which makes a dead letter, as an error."""
         trace = {"trace": Trace(failure.traceback)} if failure.traceback else {}
         is_dead = isinstance(failure, GiveUp)
         log_failure(
             lease.row, lease.key, failure.code, is_dead=is_dead, error=failure.error or failure.message, **trace
         )
-        return hook_of(self.on_failure, context_of(lease), failure)
+        return build_hook_call(self.on_failure, build_context(lease), failure)
 
-    def desk_for(self, lease: Lease) -> Desk | None:
-        """A handler's way to the database, where there is one."""
-        return Desk(lease, self.pool, self.api_role, self.loop) if self.pool and self.loop else None
+    def database_for(self, lease: Lease) -> JobDatabase | None:
+        """Build the database access of a handler; None where there is no pool."""
+        return JobDatabase(lease, self.pool, self.api_role, self.loop) if self.pool and self.loop else None
 
-    async def find_due(self, connection: Connection, limit: int, besides: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
-        """None: which jobs there is room for, only the claim itself can tell."""
+    async def find_due(self, connection: Connection, limit: int, excluded_keys: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
+        """Return nothing: only the claim itself can tell which jobs the limits admit."""
         return []
 
     async def claim(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
-        """Hold due jobs of the kinds we have handlers for; unknown work is left alone."""
+        """Claim due jobs of the types that have a handler; others are left alone."""
         assert keys is None, "jobs are not claimed by their keys"
         if not self.handlers:
             return []
@@ -155,12 +157,12 @@ class JobWork(Work):
         self.floors = floors_after(lease.row for lease in leases) if len(leases) == limit else {}
         return leases
 
-    async def tidy(self, connection: Connection) -> int:
-        """Remove some jobs whose time is over."""
-        return await repository.retain(connection, REMOVED_AT_ONCE)
+    async def purge(self, connection: Connection) -> int:
+        """Delete some jobs whose retention is over."""
+        return await repository.purge(connection, PURGE_BATCH_SIZE)
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
-        """Take jobs from holders that are gone; each is a failed try, and logged."""
+        """Sweep jobs with expired leases; each counts as a failed attempt, and is logged."""
         rows = await repository.sweep_jobs(connection, keys=keys)
         for row in rows:
             if row["owner"]:
@@ -168,53 +170,57 @@ class JobWork(Work):
         return len(rows)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
-        """Let jobs wait again at once, unblamed."""
-        await repository.handed_back(connection, leases)
+        """Release jobs, so that other workers can claim them at once."""
+        await repository.release(connection, leases)
 
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
-        """Write outcomes down, one statement or two for all of a sort."""
-        sorts: dict[type, list[Finished]] = {}
+        """Settle outcomes, with one or two statements per outcome type."""
+        by_type: dict[type, list[Finished]] = {}
         for each in finished:
-            sorts.setdefault(type(each.outcome), []).append(each)
+            by_type.setdefault(type(each.outcome), []).append(each)
         keys: frozenset[UUID] = frozenset()
-        for sort, several in sorts.items():
-            keys |= await self.settle_sort(connection, sort, several)
+        for outcome_type, several in by_type.items():
+            keys |= await self.settle_type(connection, outcome_type, several)
         return keys
 
-    def outcome_of_refusal(self, error: Exception) -> object:
-        """A result that the database refuses would be refused again after the work was done again."""
-        return GiveUp(error.code, str(error)) if isinstance(error, InvalidResult) else super().outcome_of_refusal(error)
+    def outcome_for_refusal(self, error: Exception) -> object:
+        """Give up when the database refuses a result: a retry would produce the same one."""
+        return (
+            GiveUp(error.code, str(error)) if isinstance(error, InvalidResult) else super().outcome_for_refusal(error)
+        )
 
-    async def settle_sort(self, connection: Connection, sort: type, finished: Sequence[Finished]) -> frozenset[UUID]:
-        """Write down outcomes of one sort."""
+    async def settle_type(
+        self, connection: Connection, outcome_type: type, finished: Sequence[Finished]
+    ) -> frozenset[UUID]:
+        """Settle outcomes of one type."""
         leases = [lease for lease, _ in finished]
         outcomes: list[Any] = [outcome for _, outcome in finished]
-        if sort is Done:
-            with repository.results_refused():
-                return await repository.done(connection, leases, [each.result for each in outcomes])
-        if sort is Later:
-            return await repository.later(connection, leases, [each.seconds for each in outcomes])
-        if sort is Cancelled:
-            return await repository.cancelled(connection, leases)
-        act = repository.gave_up if sort is GiveUp else repository.failed
-        messages = [explained(each, self.api_role) for each in outcomes]
-        traces = [each.traceback for each in outcomes]
-        return await act(connection, leases, [each.code for each in outcomes], messages, traces)
+        if outcome_type is Done:
+            with repository.translate_result_errors():
+                return await repository.settle_done(connection, leases, [each.result for each in outcomes])
+        if outcome_type is Later:
+            return await repository.snooze(connection, leases, [each.seconds for each in outcomes])
+        if outcome_type is Cancelled:
+            return await repository.settle_cancelled(connection, leases)
+        settle = repository.settle_given_up if outcome_type is GiveUp else repository.settle_failed
+        messages = [stored_message(each, self.api_role) for each in outcomes]
+        tracebacks = [each.traceback for each in outcomes]
+        return await settle(connection, leases, [each.code for each in outcomes], messages, tracebacks)
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A function by the name it can be imported under: what travels to a child process.
+class ImportPath:
+    """The import path of a function, which is sent to a child process.
 
-    The name stands for a declared job type there, which holds the function; pickle alone would refuse that.
+    There the name refers to the declared job type, which holds the function; pickle alone would refuse that.
     """
 
     module: str
     name: str
 
     @classmethod
-    def table(cls, function: Callable[..., Any]) -> "Named":
-        """The name of a function."""
+    def from_function(cls, function: Callable[..., Any]) -> "ImportPath":
+        """Return the import path of a function."""
         return cls(function.__module__, function.__qualname__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -222,23 +228,25 @@ class Named:
         return getattr(found, "function", found)(*args, **kwargs)
 
 
-def way_of(handler: Handler) -> Way:
-    """How this handler is called."""
-    where = where_to_run(handler.function, isolate=handler.isolate)
-    perform = perform_async if inspect.iscoroutinefunction(handler.function) else perform_plain
-    return Way(handler, where, perform, Named.table(handler.function) if where is Where.CHILD else handler.function)
+def plan_invocation(handler: Handler) -> Invocation:
+    """Choose how a handler is called."""
+    executor = executor_for(handler.function, isolate=handler.isolate)
+    perform = perform_async if inspect.iscoroutinefunction(handler.function) else perform_sync
+    is_isolated = executor is Executor.PROCESS
+    function = ImportPath.from_function(handler.function) if is_isolated else handler.function
+    return Invocation(handler, executor, perform, function)
 
 
 def log_failure(row: Row, key: UUID, code: str, *, is_dead: bool = False, **values: object) -> None:
-    """Log a failed try: a warning, or an error when it was the last and the job is a dead letter."""
+    """Log a failed attempt: a warning, or an error when it was the last and the job is a dead letter."""
     is_dead = is_dead or row["attempt"] + 1 >= row["max_attempts"]
     about = {name: row[name] for name in ("type", "queue", "attempt", "max_attempts")}
-    words = "job failed; it is a dead letter" if is_dead else "job failed"
-    (log.error if is_dead else log.warning)(words, job=str(key), **about, code=code, **values)
+    event = "job.dead_lettered" if is_dead else "job.failed"
+    (log.error if is_dead else log.warning)(event, job=str(key), **about, code=code, **values)
 
 
-def context_of(lease: Lease, sign: StopSign | None = None, desk: Desk | None = None) -> Context:
-    """What a handler may know of this job; in a child process, without a sign to look at and without a desk."""
+def build_context(lease: Lease, stop_signal: StopSignal | None = None, database: JobDatabase | None = None) -> Context:
+    """Build the context of a handler; in a child process without stop signal and database access."""
     row = lease.row
     return Context(
         job_id=row["id"],
@@ -248,15 +256,15 @@ def context_of(lease: Lease, sign: StopSign | None = None, desk: Desk | None = N
         attempt=row["attempt"],
         max_attempts=row["max_attempts"],
         snoozes=row["snoozes"],
-        sign=sign or StopSign(),
-        desk=desk,
+        stop_signal=stop_signal or StopSignal(),
+        database=database,
     )
 
 
 async def perform_async(function: Callable[..., Any], context: Context, payload: dict[str, Any]) -> object:
     """Call an `async def` handler."""
     try:
-        return said_by(context, await function(context, **payload))
+        return to_outcome(context, await function(context, **payload))
     except InvalidResult as error:
         return Settled() if context.is_settled else GiveUp(error.code, str(error))
     except Exception:
@@ -265,10 +273,10 @@ async def perform_async(function: Callable[..., Any], context: Context, payload:
         raise
 
 
-def perform_plain(function: Callable[..., Any], context: Context, payload: dict[str, Any]) -> object:
-    """Call a plain handler; in a child process this is what travels."""
+def perform_sync(function: Callable[..., Any], context: Context, payload: dict[str, Any]) -> object:
+    """Call a sync handler; in a child process this function is what is sent."""
     try:
-        return said_by(context, function(context, **payload))
+        return to_outcome(context, function(context, **payload))
     except InvalidResult as error:
         return Settled() if context.is_settled else GiveUp(error.code, str(error))
     except Exception:
@@ -277,13 +285,13 @@ def perform_plain(function: Callable[..., Any], context: Context, payload: dict[
         raise
 
 
-def said_by(context: Context, returned: object) -> object:
-    """A handler's own words, or done with what it returned; one that completed the job itself has said everything.
+def to_outcome(context: Context, returned: object) -> object:
+    """Convert what a handler returned to an outcome; `Settled` when it completed the job itself.
 
-    A plain value after the handler was asked to stop may be half of the work: only `Done` says that it is all of it.
+    A plain value after a stop request may be half of the work: only an explicit `Done` means that it is finished.
     """
     if context.is_settled:
         return Settled()
-    if isinstance(returned, SAID):
+    if isinstance(returned, OUTCOME_TYPES):
         return returned
     return Stopped() if context.should_stop else Done(returned)  # type: ignore[arg-type]

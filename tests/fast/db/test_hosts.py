@@ -1,4 +1,4 @@
-"""Two hosts, of which the first takes no writes: everybody finds the second, and says so where there is none."""
+"""Two hosts, of which the first accepts no writes: everybody finds the second, and says so where there is none."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -21,7 +21,7 @@ READ_ONLY = "default_transaction_read_only"
 
 @pytest.fixture(scope="module")
 def reader(run_home: Path, worker_id: str) -> Generator[EmbeddedServer, None, None]:
-    """A server that answers, and takes no writes unless somebody insists."""
+    """A server that is read-only by default."""
     with EmbeddedServer.start(run_home / f"reader_{worker_id}", settings=FAST_SETTINGS) as server:
         with psycopg.connect(server.dsn(), autocommit=True) as admin:
             admin.execute(f"alter system set {READ_ONLY} = on".encode())
@@ -39,7 +39,7 @@ def takes_no_writes(dsn: str) -> bool:
 
 @pytest.fixture
 def standby(reader: EmbeddedServer, database: str) -> str:
-    """The address of a database of the same name on the server that takes no writes."""
+    """The address of a database of the same name on the server that accepts no writes."""
     writable = make_conninfo(reader.dsn(), options=f"-c {READ_ONLY}=off")
     name = str(conninfo_to_dict(database)["dbname"])
     create_database(writable, name)
@@ -48,7 +48,7 @@ def standby(reader: EmbeddedServer, database: str) -> str:
 
 @pytest.fixture
 def hosts(standby: str, database: str) -> str:
-    """One address for both, the one that takes no writes first."""
+    """One address for both, the one that accepts no writes first."""
     first, second = conninfo_to_dict(standby), conninfo_to_dict(database)
     both: dict[str, Any] = {name: f"{first[name]},{second.get(name, '')}" for name in ("host", "port")}
     return make_conninfo(database, **both)
@@ -82,7 +82,7 @@ async def test_a_connection_that_takes_no_writes_is_not_lent_again(database: str
     async with open_pool(database, size=1) as pool:
         async with pool.transaction() as connection:
             await connection.execute(f"set {READ_ONLY} = on".encode())
-        with pytest.raises(Unavailable, match="takes no writes"):
+        with pytest.raises(Unavailable, match="accepts no writes"):
             await make_org(pool)
         await make_org(pool)
 
@@ -96,7 +96,7 @@ async def test_nor_is_one_for_a_single_statement(database: str) -> None:
     async with open_pool(database, size=1) as pool:
         async with pool.transaction() as connection:
             await connection.execute(f"set {READ_ONLY} = on".encode())
-        with pytest.raises(Unavailable, match="takes no writes"):
+        with pytest.raises(Unavailable, match="accepts no writes"):
             await make_org_alone(pool)
         await make_org_alone(pool)
 
@@ -107,5 +107,5 @@ async def make_org_alone(pool: Pool) -> None:
 
 
 def test_a_migration_says_so_too(database: str) -> None:
-    with pytest.raises(Unavailable, match="nothing was changed: the server takes no writes"):
+    with pytest.raises(Unavailable, match="nothing was changed: the server accepts no writes"):
         migrate(make_conninfo(database, options=f"-c {READ_ONLY}=on"), Names(), to="base")

@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from duly.db.fingerprint import fingerprint
-from duly.db.migrate import connected, current_revision, migrate, newest_revision
+from duly.db.migrate import current_revision, migrate, migration_transaction, newest_revision
 from duly.db.migrations import Names, split_statements
 from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
@@ -40,7 +40,7 @@ def empty(server: str, run_home: Path, worker_id: str) -> Generator[str, None, N
 
 
 def revision_of(dsn: str) -> str | None:
-    with connected(dsn) as connection:
+    with migration_transaction(dsn) as connection:
         return current_revision(connection)
 
 
@@ -215,7 +215,7 @@ def test_a_script_is_taken_apart_at_the_ends_of_its_statements() -> None:
 
 
 def test_a_revision_that_is_not_there_is_refused_by_name(empty: str) -> None:
-    with pytest.raises(Misconfigured, match=r"--to 9999: there is no such revision; there are 0001_foundation"):
+    with pytest.raises(Misconfigured, match=r"--to 9999: no such revision; use one of 0001_foundation"):
         migrate(empty, Names(), to="9999")
 
 
@@ -225,7 +225,7 @@ def test_a_database_of_a_newer_duly_is_left_alone(to: str, empty: str) -> None:
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute("update duly.alembic_version set version_num = '9999_future'")
     before = lines_of(empty)
-    with pytest.raises(Misconfigured, match=r"revision 9999_future, which this duly does not know.*update duly"):
+    with pytest.raises(Misconfigured, match=r"9999_future, which this version of duly does not know.*update duly"):
         migrate(empty, Names(), to=to)
     assert (revision_of(empty), lines_of(empty)) == ("9999_future", before)
 
@@ -325,7 +325,7 @@ def apply(way: str, dsn: str, roles: Names) -> None:
 
 
 def block(kind: str, page: str) -> str:
-    """The one block of a kind that begins a paragraph of the section about signed-in users."""
+    """Return the only code block of this language in the section about signed-in users."""
     section = page.partition("## Jobs for signed-in users")[2].partition("\n## ")[0]
     (found,) = re.findall(rf"^```{kind}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     return found

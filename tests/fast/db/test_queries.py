@@ -41,12 +41,12 @@ def test_a_statement_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_two_statements_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="two statements are called"):
+    with pytest.raises(ValueError, match="two statements are named"):
         parse_queries("-- name: one\n-- Law.\nselect 1\n-- name: one\n-- Law.\nselect 2\n")
 
 
 def test_a_statement_without_a_law_is_refused() -> None:
-    with pytest.raises(ValueError, match="does not state its law"):
+    with pytest.raises(ValueError, match="does not state its rule"):
         parse_queries("-- name: one\nselect 1\n")
 
 

@@ -1,4 +1,4 @@
-"""The tree of errors, walked."""
+"""Check every class of the error tree."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ def tree(root: type[DulyError] = DulyError) -> Iterator[type[DulyError]]:
         yield from tree(child)
 
 
-def faults_of(error: type[DulyError]) -> Iterator[str]:
+def find_faults(error: type[DulyError]) -> Iterator[str]:
     """List what an error lacks."""
     if not error.code.isupper():
         yield f"{error.__name__}: code {error.code!r}, expected capitals"
@@ -22,10 +22,12 @@ def faults_of(error: type[DulyError]) -> Iterator[str]:
         yield f"{error.__name__}: exit status {error.exit_status}, expected 1 to 125"
     if not error.__doc__:
         yield f"{error.__name__}: no docstring"
+    if "title" not in vars(error) or error.title.endswith("."):
+        yield f"{error.__name__}: expected a title of its own, without a full stop"
 
 
-def test_every_error_has_a_code_a_status_an_exit_number_and_a_sentence() -> None:
-    offenders = [fault for error in tree() for fault in faults_of(error)]
+def test_every_error_has_a_code_a_title_a_status_and_an_exit_status() -> None:
+    offenders = [fault for error in tree() for fault in find_faults(error)]
     assert not offenders, "\n".join(offenders)
 
 

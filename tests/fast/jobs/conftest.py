@@ -1,3 +1,3 @@
-"""Fixtures of ledger, shared by all tiers."""
+"""Fixtures for tests of jobs, shared by all tiers."""
 
 from tests.support.jobs.fixtures import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Claiming: the right jobs, in the right order, never too many, and without reading what is in the way."""
+"""Claims: the right jobs, in the right order, within limits, and without reading rows that are not due."""
 
 import asyncio
 from typing import Any
@@ -9,8 +9,8 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
-from duly.jobs.model import Floor, Kind, floors_after
-from tests.support.jobs.actions import KIND, LEASE, Admin, Connection, JobActions
+from duly.jobs.model import Floor, TypeInQueue, floors_after
+from tests.support.jobs.actions import JOB_TYPE, LEASE, Admin, Connection, JobActions
 
 
 async def test_a_claim_holds_the_job_and_counts_as_a_start(jobs: JobActions) -> None:
@@ -27,7 +27,7 @@ async def test_unknown_work_is_left_alone(jobs: JobActions) -> None:
     jobs.enqueue("unknown")
     jobs.enqueue(queue="elsewhere")
     assert await jobs.claim() == []
-    assert len(await jobs.claim(Kind("elsewhere", "work"), Kind("default", "unknown"), limit=9)) == 2
+    assert len(await jobs.claim(TypeInQueue("elsewhere", "work"), TypeInQueue("default", "unknown"), limit=9)) == 2
 
 
 async def test_higher_priority_comes_first_and_then_what_has_waited_longest(jobs: JobActions) -> None:
@@ -35,7 +35,7 @@ async def test_higher_priority_comes_first_and_then_what_has_waited_longest(jobs
     (other_type,) = jobs.enqueue("other", priority=-5)
     (high,) = jobs.enqueue("other", priority=100)
     (plain,) = jobs.enqueue()
-    order = [lease.key for _ in range(5) for lease in await jobs.claim(KIND, Kind("default", "other"))]
+    order = [lease.key for _ in range(5) for lease in await jobs.claim(JOB_TYPE, TypeInQueue("default", "other"))]
     assert order == [high, plain, low_old, low_new, other_type]
 
 
@@ -43,8 +43,8 @@ async def test_at_equal_priority_the_kind_whose_head_waited_longest_comes_first(
     (one,) = jobs.enqueue("one")
     (two,) = jobs.enqueue("two")
     (three,) = jobs.enqueue("one")
-    kinds = [Kind("default", "two"), Kind("default", "one")]
-    order = [lease.key for _ in range(3) for lease in await jobs.claim(*kinds)]
+    job_types = [TypeInQueue("default", "two"), TypeInQueue("default", "one")]
+    order = [lease.key for _ in range(3) for lease in await jobs.claim(*job_types)]
     assert order == [one, two, three]
 
 
@@ -52,7 +52,7 @@ async def test_one_claim_takes_from_as_many_kinds_and_priorities_as_it_needs(job
     for priority in (1, 0, -1):
         jobs.enqueue("one", rows=2, priority=priority)
         jobs.enqueue("two", rows=2, priority=priority)
-    leases = await jobs.claim(Kind("default", "one"), Kind("default", "two"), limit=7)
+    leases = await jobs.claim(TypeInQueue("default", "one"), TypeInQueue("default", "two"), limit=7)
     assert sorted(lease.row["priority"] for lease in leases) == [0, 0, 0, 1, 1, 1, 1]
     assert len({lease.owner for lease in leases}) == 1
 
@@ -73,12 +73,12 @@ async def test_what_is_paused_rests_until_it_is_resumed(
     since = await repository.pause(worker, "anna", **what)
     assert await repository.pause(worker, "bert", **what) == since
     assert [(each.paused_by, each.paused_at) for each in await repository.list_limits(worker)] == [("anna", since)]
-    kinds = (KIND, Kind("elsewhere", "other"))
-    assert [lease.row["type"] for lease in await jobs.claim(*kinds, limit=9)] == ["other"]
+    job_types = (JOB_TYPE, TypeInQueue("elsewhere", "other"))
+    assert [lease.row["type"] for lease in await jobs.claim(*job_types, limit=9)] == ["other"]
     assert await repository.resume(worker, **what)
     assert not await repository.resume(worker, **what)
     assert await repository.list_limits(worker) == []
-    assert [lease.row["type"] for lease in await jobs.claim(*kinds, limit=9)] == ["work"]
+    assert [lease.row["type"] for lease in await jobs.claim(*job_types, limit=9)] == ["work"]
 
 
 async def test_a_limit_counts_what_runs_in_every_queue_and_binds_no_other_type(
@@ -89,15 +89,15 @@ async def test_a_limit_counts_what_runs_in_every_queue_and_binds_no_other_type(
     jobs.enqueue(rows=4, priority=2)
     jobs.enqueue(rows=4, queue="slow")
     jobs.enqueue("other", rows=4)
-    kinds = (KIND, Kind("slow", "work"), Kind("default", "other"))
-    first = await jobs.claim(*kinds, limit=2)
-    second = await jobs.claim(*kinds, limit=9)
+    job_types = (JOB_TYPE, TypeInQueue("slow", "work"), TypeInQueue("default", "other"))
+    first = await jobs.claim(*job_types, limit=2)
+    second = await jobs.claim(*job_types, limit=9)
     assert [lease.row["type"] for lease in first] == ["work", "work"]
     assert sorted(lease.row["type"] for lease in second) == ["other"] * 4 + ["work"]
-    await repository.done(worker, first, [None, None])
-    assert len(await jobs.claim(*kinds, limit=9)) == 2
+    await repository.settle_done(worker, first, [None, None])
+    assert len(await jobs.claim(*job_types, limit=9)) == 2
     await repository.set_limit(worker, "work", None)
-    assert len(await jobs.claim(*kinds, limit=9)) == 3
+    assert len(await jobs.claim(*job_types, limit=9)) == 3
 
 
 async def test_a_claimer_that_hangs_with_the_limit_keeps_nobody_from_other_types(
@@ -107,9 +107,9 @@ async def test_a_claimer_that_hangs_with_the_limit_keeps_nobody_from_other_types
     jobs.enqueue(rows=2)
     jobs.enqueue("other")
     async with other.transaction():
-        assert len(await repository.claim(other, "worker-2", [KIND], lease_seconds=LEASE, limit=1)) == 1
+        assert len(await repository.claim(other, "worker-2", [JOB_TYPE], lease_seconds=LEASE, limit=1)) == 1
         async with asyncio.timeout(10):
-            leases = await jobs.claim(KIND, Kind("default", "other"), limit=9)
+            leases = await jobs.claim(JOB_TYPE, TypeInQueue("default", "other"), limit=9)
         assert [lease.row["type"] for lease in leases] == ["other"]
     assert len(await jobs.claim(limit=9)) == 1
 
@@ -120,7 +120,7 @@ async def test_no_job_ever_has_two_holders_though_eight_claimers_race(jobs: JobA
     async def drain() -> list[Any]:
         async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
             held: list[Any] = []
-            while leases := await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, limit=7):
+            while leases := await repository.claim(connection, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=7):
                 held += [lease.key for lease in leases]
             return held
 
@@ -136,8 +136,8 @@ async def test_a_floor_passes_over_what_lies_below_it_and_over_nothing_else(
     (low,) = jobs.enqueue(priority=-1)
     (high,) = jobs.enqueue(priority=1)
     (row,) = jobs.admin.execute("select run_at from ledger.job where id = %s", [second]).fetchall()
-    floors = {KIND: Floor(0, row[0], second)}
-    leases = await repository.claim(worker, "worker-1", [KIND], lease_seconds=LEASE, limit=9, floors=floors)
+    floors = {JOB_TYPE: Floor(0, row[0], second)}
+    leases = await repository.claim(worker, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=9, floors=floors)
     assert {lease.key for lease in leases} == {high, second, low}
     assert [lease.key for lease in await jobs.claim()] == [first]
 
@@ -150,4 +150,4 @@ def test_a_floor_is_the_newest_of_one_priority() -> None:
         {"queue": "q", "type": "two", "priority": 0, "run_at": 7, "id": 3},
         {"queue": "q", "type": "two", "priority": 1, "run_at": 7, "id": 4},
     ]
-    assert floors_after(rows) == {Kind("q", "one"): (0, 7, 2)}
+    assert floors_after(rows) == {TypeInQueue("q", "one"): (0, 7, 2)}

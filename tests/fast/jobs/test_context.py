@@ -1,4 +1,4 @@
-"""What a handler may do about its job while it runs: transactions that hold it, completing it there, progress."""
+"""The context of a handler: fenced transactions, completing the job in one, progress."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -12,8 +12,8 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.pool import open_pool
 from duly.errors import InvalidArgument
-from duly.jobs.context import Context, Desk
-from duly.jobs.work import context_of
+from duly.jobs.context import Context, JobDatabase
+from duly.jobs.work import build_context
 from tests.support.jobs.actions import ORG, JobActions
 
 Admin = psycopg.Connection[Any]
@@ -21,7 +21,7 @@ Admin = psycopg.Connection[Any]
 
 @pytest.fixture
 def worker_dsn(admin: Admin) -> str:
-    """Where workers connect, as themselves; with a book that the API may write."""
+    """The worker's address to a database with a table that the API's role may write."""
     admin.execute("create schema shop")
     admin.execute("create table shop.book (job uuid, who text, org text)")
     admin.execute("grant usage on schema shop to duly_api")
@@ -31,10 +31,10 @@ def worker_dsn(admin: Admin) -> str:
 
 @asynccontextmanager
 async def held(jobs: JobActions, dsn: str) -> AsyncGenerator[Context, None]:
-    """The context of a job that we hold."""
+    """The context of a claimed job."""
     async with open_pool(dsn, idle=0) as pool:
         (lease,) = await jobs.claim()
-        yield context_of(lease, desk=Desk(lease, pool, "duly_api", asyncio.get_running_loop()))
+        yield build_context(lease, database=JobDatabase(lease, pool, "duly_api", asyncio.get_running_loop()))
 
 
 async def test_nobody_can_take_the_job_while_the_transaction_is_open(jobs: JobActions, worker_dsn: str) -> None:

@@ -1,4 +1,4 @@
-"""What a developer declares and asks for is checked at once, and refused in a sentence that names the fix."""
+"""Declarations and enqueue options are validated at once; errors name the fix."""
 
 import contextlib
 from collections.abc import Callable, Coroutine
@@ -12,11 +12,11 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import duly
-from duly.app import App, AsyncOrder
+from duly.app import App, AsyncEnqueuer
 from duly.backoff import Backoff, BackoffPolicy
 from duly.errors import InvalidArgument
 from duly.jobs import repository
-from duly.jobs.model import Request
+from duly.jobs.model import JobRequest
 from tests.support.jobs.actions import ORG, JobActions
 
 Admin = psycopg.Connection[Any]
@@ -37,7 +37,7 @@ def thumbnail(ctx: duly.Context, image_id: str) -> None:
         ("dely", r"unknown option dely of thumbnail\.on\(\); did you mean delay\?"),
         ("Key", r"did you mean key\?"),
         ("max_attempts", r"max_attempts.*declare it: @app\.job\('thumbnail', max_attempts=\.\.\.\)"),
-        ("xyzzy", "it takes delay, key, org, priority, requested_by, run_at"),
+        ("xyzzy", "options are delay, key, org, priority, requested_by, run_at"),
     ],
 )
 def test_an_unknown_option_of_a_request_is_refused_with_the_nearest_name(
@@ -52,8 +52,8 @@ def test_an_unknown_option_of_a_request_is_refused_with_the_nearest_name(
     ("option", "answer"),
     [
         ("max_attempt", r"unknown option max_attempt of @app\.job\('late'\); did you mean max_attempts\?"),
-        ("delay", r"delay.*give it with the request: late\.on\(tx, delay=\.\.\.\)"),
-        ("xyzzy", "it takes backoff, concurrency, isolate, max_attempts"),
+        ("delay", r"delay.*pass it when you enqueue: late\.on\(tx, delay=\.\.\.\)"),
+        ("xyzzy", "options are backoff, concurrency, isolate, max_attempts"),
     ],
 )
 def test_an_unknown_option_of_a_declaration_is_refused_with_the_nearest_name(option: str, answer: str) -> None:
@@ -73,11 +73,11 @@ def test_an_unknown_option_of_a_declaration_is_refused_with_the_nearest_name(opt
         ({"type": "x" * 101}, "must have 1 to 100 characters"),
         ({"type": 7}, "job type 7: must be a string"),
         ({"queue": "the images"}, r"queue='the images' of the job type 'good': must have 1 to 100 characters"),
-        ({"max_attempts": 0}, "max_attempts=0 of the job type 'good': must be a whole number between 1 and 1000"),
+        ({"max_attempts": 0}, "max_attempts=0 of the job type 'good': must be an integer between 1 and 1000"),
         ({"max_attempts": 1001}, "max_attempts=1001"),
         ({"max_attempts": True}, "max_attempts=True"),
         ({"max_attempts": "5"}, "max_attempts='5'"),
-        ({"priority": 999}, "priority=999 of the job type 'good': must be a whole number between -100 and 100"),
+        ({"priority": 999}, "priority=999 of the job type 'good': must be an integer between -100 and 100"),
         ({"priority": 1.5}, "priority=1.5"),
         ({"retain": "1h"}, "retain='1h' of the job type 'good': must be between 1 day and 3660 days"),
         ({"retain": timedelta(days=4000)}, "retain=.*must be between 1 day and 3660 days"),
@@ -178,7 +178,7 @@ def test_a_time_without_a_zone_is_refused(admin: Admin) -> None:
 async def test_many_times_of_which_one_has_no_zone_are_refused(jobs: JobActions) -> None:
     times = [datetime(2026, 12, 1, tzinfo=UTC), datetime(2026, 12, 1)]  # noqa: DTZ001
     with pytest.raises(InvalidArgument, match="has no time zone"):
-        await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{}, {}], run_ats=times)
+        await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{}, {}], run_ats=times)
 
 
 def test_a_time_and_a_delay_are_refused_together(admin: Admin) -> None:
@@ -190,7 +190,7 @@ def test_a_time_and_a_delay_are_refused_together(admin: Admin) -> None:
 
 
 def of_class(module: str, name: str) -> object:
-    """An instance of a class that is called so, of a library that need not be here."""
+    """Create an instance of a class with this name, of a library that need not be installed."""
     return type(name, (), {"__module__": module})()
 
 
@@ -243,7 +243,7 @@ async def test_sqlalchemy_over_another_driver_is_refused_with_the_address_to_use
 
 
 def test_asking_on_an_async_connection_is_typed_as_a_coroutine() -> None:
-    assert get_origin(get_type_hints(AsyncOrder.enqueue)["return"]) is Coroutine
+    assert get_origin(get_type_hints(AsyncEnqueuer.enqueue)["return"]) is Coroutine
 
 
 def test_the_answer_names_the_job(admin: Admin) -> None:

@@ -1,4 +1,4 @@
-"""How long, in whichever form people write it."""
+"""Durations in every accepted form."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import pytest
 
 import duly
 from duly.errors import InvalidArgument
-from duly.jobs.duration import Duration, seconds_of
+from duly.jobs.duration import Duration, to_seconds
 
 
 @pytest.mark.parametrize(
@@ -14,17 +14,17 @@ from duly.jobs.duration import Duration, seconds_of
     [(0, 0), (1.5, 1.5), ("90s", 90), ("2m", 120), ("1h30m", 5400), ("7d", 604800), ("250ms", 0.25), ("1.5h", 5400)],
 )
 def test_numbers_and_letters(duration: Duration, seconds: float) -> None:
-    assert seconds_of(duration) == pytest.approx(seconds)  # pyright: ignore[reportUnknownMemberType]
+    assert to_seconds(duration) == pytest.approx(seconds)  # pyright: ignore[reportUnknownMemberType]
 
 
 def test_timedeltas() -> None:
-    assert seconds_of(timedelta(minutes=3)) == 180
+    assert to_seconds(timedelta(minutes=3)) == 180
 
 
 @pytest.mark.parametrize("bad", ["", "5", "m", "5 m", "5m!", "-5s", "1y", -1, float("nan"), float("inf"), "9999d"])
 def test_what_is_no_duration_is_refused_with_the_form_it_should_have(bad: Duration) -> None:
-    with pytest.raises(InvalidArgument, match="a duration of"):
-        seconds_of(bad)
+    with pytest.raises(InvalidArgument, match="duration"):
+        to_seconds(bad)
 
 
 def test_a_job_type_may_be_kept_for_ten_years_and_no_longer() -> None:

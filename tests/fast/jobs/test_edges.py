@@ -14,30 +14,30 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.jobs import JOB_MACHINE
-from duly.jobs.model import TERMINAL, Status
+from duly.jobs.model import TERMINAL, JobStatus
 from duly.lease.state_machine import ILLEGAL_MOVE
 from tests.fast.jobs.test_machine import BESIDE, WAYS
 from tests.support.jobs.actions import ORG, Admin, JobActions
 
-STATES = tuple(status.value for status in Status)
+STATES = tuple(status.value for status in JobStatus)
 
 
 @pytest.fixture
 def mover(admin: Admin) -> Generator[Admin, None, None]:
-    """A connection of the role that may move a job."""
+    """A connection with a role that may change jobs."""
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as connection:
         yield connection
 
 
 def move(connection: Admin, key: UUID, to: str) -> int:
-    """Change the status of a job, with what must change beside it; how many rows that were."""
+    """Change the status of a job and the columns that depend on it; return the number of rows."""
     return connection.execute(
         f"update ledger.job set status = '{to}', {BESIDE[to]} where id = %s".encode(), [key]
     ).rowcount
 
 
 def everything(jobs: JobActions, key: UUID) -> tuple[Any, ...]:
-    """The whole row and the whole log."""
+    """Return the full row and all events."""
     row = jobs.admin.execute("select to_jsonb(j) from ledger.job j where id = %s", [key]).fetchone()
     return (row, jobs.events(key))
 
@@ -68,7 +68,7 @@ def test_from_each_state_a_job_goes_where_it_is_drawn_and_nowhere_else(
 
 
 def numbers(jobs: JobActions, key: UUID) -> list[int]:
-    """The numbers of a job's events."""
+    """Return the sequence numbers of a job's events."""
     asked = "select seq from ledger.job_event where job_id = %s order by seq"
     return [seq for (seq,) in jobs.admin.execute(asked, [key])]
 
@@ -111,7 +111,7 @@ def test_one_forbidden_move_among_many_stops_them_all(jobs: JobActions, mover: A
 
 
 @pytest.mark.lawless
-@pytest.mark.parametrize("end", sorted(TERMINAL - {Status.DEAD_LETTER}))
+@pytest.mark.parametrize("end", sorted(TERMINAL - {JobStatus.DEAD_LETTER}))
 def test_what_has_ended_for_good_never_moves_again(end: str, jobs: JobActions, mover: Admin) -> None:
     assert JOB_MACHINE.edges.get(end, ()) == ()
     (key,) = jobs.enqueue()

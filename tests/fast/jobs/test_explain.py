@@ -1,4 +1,4 @@
-"""One true sentence for every reason why a job is not running, each brought about for real."""
+"""Every reason why a job is not running, each produced in a real database, and its sentence."""
 
 import asyncio
 import re
@@ -14,38 +14,39 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import Pool, connect, open_pool
 from duly.errors import NotFound
-from duly.explain import ALIVE_SECONDS, names
+from duly.explain import ALIVE_SECONDS, format_names
+from duly.formatting import format_duration
 from duly.jobs import repository, service
 from duly.jobs.context import Context
-from duly.jobs.explain import CAUSES, Reason, explain, span
-from duly.jobs.model import DEFAULT_ORG, Status
+from duly.jobs.explain import CAUSES, JobReason, explain
+from duly.jobs.model import DEFAULT_ORG, JobStatus
 from duly.jobs.work import Handler, JobWork
 from duly.lease.work import Tuning
-from duly.worker.registry import Identity, note_stopped, register
+from duly.worker.registry import WorkerIdentity, note_stopped, register
 from tests.support.actions import working
-from tests.support.jobs.actions import KIND, LEASE, ORG, OTHER_ORG, Admin, JobActions
+from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, OTHER_ORG, Admin, JobActions
 
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
-HANDLES = JobWork([Handler(KIND.type, print, KIND.queue)], Tuning()).kinds
+HANDLES = JobWork([Handler(JOB_TYPE.type, print, JOB_TYPE.queue)], Tuning()).registered_types
 
 
 @pytest.fixture
 async def pool(admin: Admin) -> AsyncGenerator[Pool, None]:
-    """Connections as a worker, who sees every org."""
+    """Connections with the worker's role, which sees all orgs."""
     async with open_pool(make_conninfo(admin.info.dsn, user=Names().worker), size=1) as opened:
         yield opened
 
 
 @pytest.fixture
 async def api_pool(admin: Admin) -> AsyncGenerator[Pool, None]:
-    """Connections with the API's rights, which sees one org."""
+    """Connections with the API's role, which sees one org."""
     async with open_pool(make_conninfo(admin.info.dsn, user=Names().api), size=1) as opened:
         yield opened
 
 
-async def hire(jobs: JobActions, *kinds: str, name: str = "night", slots: int = 2) -> Identity:
-    """A worker says that it is there."""
-    identity = Identity(name, kinds or HANDLES, {"ledger": slots})
+async def hire(jobs: JobActions, *job_types: str, name: str = "night", slots: int = 2) -> WorkerIdentity:
+    """Register a worker."""
+    identity = WorkerIdentity(name, job_types or HANDLES, {"ledger": slots})
     await register(jobs.worker, identity)
     return identity
 
@@ -55,9 +56,9 @@ async def hire(jobs: JobActions, *kinds: str, name: str = "night", slots: int = 
 
 @dataclass(frozen=True)
 class Case:
-    """How to bring a reason about, for which job, and what is said then."""
+    """How to produce a reason, for which job, and the expected sentence."""
 
-    reason: Reason
+    reason: JobReason
     sentence: str
     bring_about: Callable[[JobActions, Pool], Awaitable[UUID]]
 
@@ -65,38 +66,38 @@ class Case:
 CASES: list[Case] = []
 
 
-def says(reason: Reason, sentence: str) -> Callable[[Callable[[JobActions, Pool], Awaitable[UUID]]], None]:
-    """This brings a reason about, and a sentence of this pattern."""
+def says(reason: JobReason, sentence: str) -> Callable[[Callable[[JobActions, Pool], Awaitable[UUID]]], None]:
+    """Register a function that produces a reason and a sentence of this pattern."""
     return lambda bring_about: CASES.append(Case(reason, sentence.replace("TIME", TIME), bring_about))
 
 
-@says(Reason.SUCCEEDED, r"It succeeded at TIME, at start 1 of at most 5\.")
+@says(JobReason.SUCCEEDED, r"It succeeded at TIME, at attempt 1 of 5\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
-    await repository.done(jobs.worker, await jobs.claim(), [None])
+    await repository.settle_done(jobs.worker, await jobs.claim(), [None])
     return key
 
 
-@says(Reason.CANCELED, r"It was cancelled at TIME, as anna had asked\.")
+@says(JobReason.CANCELED, r"It was cancelled at TIME, as requested by anna\.")
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await service.cancel(pool, ORG, key, "anna")
     return key
 
 
-@says(Reason.CANCELED, r"It was cancelled at TIME, as anna had asked\.")
+@says(JobReason.CANCELED, r"It was cancelled at TIME, as requested by anna\.")
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     leases = await jobs.claim()
     await service.cancel(pool, ORG, key, "anna")
-    await repository.cancelled(jobs.worker, leases)  # the last word is its holder's
+    await repository.settle_cancelled(jobs.worker, leases)  # the last word is its holder's
     return key
 
 
 @says(
-    Reason.DEAD_LETTER,
-    r"It is a dead letter since TIME: start 1 of 1 failed, and was the last, with OOPS \(because\); to let it wait "
-    rf"again: duly jobs retry [-0-9a-f]+ --org {ORG}\.",
+    JobReason.DEAD_LETTER,
+    r"It is a dead letter since TIME: attempt 1 of 1 failed and was the last, with OOPS \(because\); to put it back "
+    rf"in the queue: duly jobs retry [-0-9a-f]+ --org {ORG}\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(max_attempts=1)
@@ -104,16 +105,19 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(Reason.DEAD_LETTER, r"It is a dead letter since TIME: start 1 of 5 was given up, with NO \(never\); .*")
+@says(JobReason.DEAD_LETTER, r"It is a dead letter since TIME: attempt 1 of 5 was given up, with NO \(never\); .*")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
     leases = await jobs.claim()
     async with jobs.worker.transaction():
-        await repository.gave_up(jobs.worker, leases, ["NO"], ["never"])
+        await repository.settle_given_up(jobs.worker, leases, ["NO"], ["never"])
     return key
 
 
-@says(Reason.HALF_FAILED, r"It failed with OOPS \(because\) and nobody decided .* of worker-1; see: duly verify\.")
+@says(
+    JobReason.HALF_FAILED,
+    r"It failed with OOPS \(because\) and was neither requeued .* of worker-1; see: duly verify\.",
+)
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await repository.mark_failed(jobs.worker, await jobs.claim(), ["OOPS"], ["because"])
@@ -121,8 +125,8 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.EXPIRED_NO_WORKER,
-    r"The lease of worker-1 ended at TIME without a word, and no live worker performs jobs .*: duly worker\.",
+    JobReason.EXPIRED_NO_WORKER,
+    r"Its lease expired at TIME: worker-1 stopped renewing it, and no live worker that performs jobs .*: duly worker\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
@@ -134,9 +138,9 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.EXPIRED,
-    r"The lease of worker-1 ended at TIME without a word, and the next sweep, one every DULY_SWEEP_SECONDS, takes it "
-    r"back: then it waits for start 2 of 5\.",
+    JobReason.EXPIRED,
+    r"Its lease expired at TIME: worker-1 stopped renewing it, and the next sweep, one every DULY_SWEEP_SECONDS, "
+    r"returns it: then it waits for attempt 2 of 5\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
@@ -146,7 +150,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(Reason.EXPIRED, r"The lease .* back: then it is a dead letter, after 1 of 1 starts\.")
+@says(JobReason.EXPIRED, r"Its lease .* returns it: then it becomes a dead letter, after 1 of 1 attempts\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(max_attempts=1)
     await jobs.claim()
@@ -155,7 +159,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(Reason.EXPIRED, r"The lease .* back: then it is cancelled, as was asked\.")
+@says(JobReason.EXPIRED, r"Its lease .* returns it: then it is cancelled, as requested\.")
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
     await jobs.claim()
@@ -166,9 +170,9 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
 
 
 @says(
-    Reason.HOLDER_GONE,
-    r"worker-1 holds it until TIME, but is not there any more: it was last seen at TIME\. When the lease ends, the "
-    r"next sweep takes it back: then it waits for start 2 of 5\.",
+    JobReason.HOLDER_GONE,
+    r"worker-1 holds the lease until TIME, but is gone: last seen at TIME\. When the lease expires, the "
+    r"next sweep returns it: then it waits for attempt 2 of 5\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     gone = await hire(jobs, name="worker-1")
@@ -180,9 +184,9 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.ASKED_TO_STOP,
-    r"It runs, and anna asked it to stop at TIME: worker-1, which holds it until TIME, hears of it when it renews; to "
-    rf"stop it at once: duly jobs cancel [-0-9a-f]+ --org {ORG} --now\.",
+    JobReason.ASKED_TO_STOP,
+    r"It runs, and anna asked it to stop at TIME: worker-1, whose lease ends at TIME, is told when it renews it; to "
+    rf"cancel it at once: duly jobs cancel [-0-9a-f]+ --org {ORG} --now\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue()
@@ -192,8 +196,9 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
 
 
 @says(
-    Reason.RUNNING,
-    r"It runs: worker-1 holds it since TIME, until TIME unless it renews; start 1 of 5, 40 %, in stage 'reading'\.",
+    JobReason.RUNNING,
+    r"It runs: worker-1 holds the lease since TIME, until TIME unless renewed; attempt 1 of 5, 40 %, in stage "
+    r"'reading'\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
@@ -202,7 +207,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(Reason.RUNNING, r"It runs: .*; start 2 of 5, no word of progress\.")
+@says(JobReason.RUNNING, r"It runs: .*; attempt 2 of 5, no progress reported\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(backoff_policy="none")
     await jobs.fail(*await jobs.claim())
@@ -211,8 +216,8 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.BACKING_OFF,
-    r"Start 1 of 5 failed with OOPS \(because\), and it waits until TIME, for another (59 s|1 min)\.",
+    JobReason.BACKING_OFF,
+    r"Attempt 1 of 5 failed with OOPS \(because\), and it waits until TIME, for another (59 s|1 min)\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(backoff_policy="fixed", backoff_base_seconds=60)
@@ -220,24 +225,24 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(Reason.SNOOZED, r"Its handler said 'later', 2 times so far, and it waits until TIME, for another .*\.")
+@says(JobReason.SNOOZED, r"Its handler returned Later, 2 times so far, and it waits until TIME, for another .*\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue(backoff_policy="none")
     await jobs.fail(*await jobs.claim())  # a failure before does not make it one
     for seconds in (0, 3600):
-        await repository.later(jobs.worker, await jobs.claim(), [seconds])
+        await repository.snooze(jobs.worker, await jobs.claim(), [seconds])
     return key
 
 
-@says(Reason.DELAYED, r"It waits until TIME, for another (1 h|59 min 5\d s), as it was asked to\.")
+@says(JobReason.DELAYED, r"It waits until TIME, for another (1 h|59 min 5\d s), as requested when it was enqueued\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     return jobs.enqueue(delay_seconds=3600)[0]
 
 
 @says(
-    Reason.DELAYED,
-    r"It waits until TIME, .*, as it was asked to; besides, the queue default is paused since TIME by anna; to go on: "
-    r"duly jobs resume --queue default\.",
+    JobReason.DELAYED,
+    r"It waits until TIME, .*, as requested when it was enqueued; also, the queue default is paused since TIME by "
+    r"anna; to resume: duly jobs resume --queue default\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     (key,) = jobs.enqueue(delay_seconds=3600)
@@ -246,9 +251,9 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
 
 
 @says(
-    Reason.CLOCK_SET_BACK,
+    JobReason.CLOCK_SET_BACK,
     r"It was due at once, and it waits until TIME, for another (1 h|59 min 5\d s): the clock of the database was set "
-    r"back, for its last event is of TIME, (1 h|59 min 5\d s) from now\.",
+    r"back; its last event is of TIME, (1 h|59 min 5\d s) from now\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     (key,) = jobs.enqueue()
@@ -257,8 +262,8 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.QUEUE_AND_TYPE_PAUSED,
-    r"The type work is paused since TIME by bert and the queue default is paused since TIME by anna; to go on: duly "
+    JobReason.QUEUE_AND_TYPE_PAUSED,
+    r"The type work is paused since TIME by bert and the queue default is paused since TIME by anna; to resume: duly "
     r"jobs resume --type work and duly jobs resume --queue default\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
@@ -268,8 +273,8 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
 
 
 @says(
-    Reason.QUEUE_PAUSED,
-    r"The queue default is paused since TIME by anna; to go on: duly jobs resume --queue default\.",
+    JobReason.QUEUE_PAUSED,
+    r"The queue default is paused since TIME by anna; to resume: duly jobs resume --queue default\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     await service.pause(pool, "anna", queue="default")
@@ -278,15 +283,18 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     return jobs.enqueue()[0]
 
 
-@says(Reason.TYPE_PAUSED, r"The type work is paused since TIME by somebody; to go on: duly jobs resume --type work\.")
+@says(
+    JobReason.TYPE_PAUSED,
+    r"The type work is paused since TIME by an unnamed caller; to resume: duly jobs resume --type work\.",
+)
 async def _(jobs: JobActions, pool: Pool) -> UUID:
     await service.pause(pool, None, type="work")
     return jobs.enqueue()[0]
 
 
 @says(
-    Reason.TYPE_IN_QUEUE_PAUSED,
-    r"The type work in the queue default is paused since TIME by anna; to go on: duly jobs resume --queue default "
+    JobReason.TYPE_IN_QUEUE_PAUSED,
+    r"The type work in the queue default is paused since TIME by anna; to resume: duly jobs resume --queue default "
     r"--type work\.",
 )
 async def _(jobs: JobActions, pool: Pool) -> UUID:
@@ -294,7 +302,7 @@ async def _(jobs: JobActions, pool: Pool) -> UUID:
     return jobs.enqueue()[0]
 
 
-@says(Reason.LIMIT_REACHED, r"Of the type work at most 2 may run at once, and 2 do\.")
+@says(JobReason.LIMIT_REACHED, r"Of the type work at most 2 may run at once, and 2 do\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     await repository.set_limit(jobs.worker, "work", 2)
     jobs.enqueue(org=OTHER_ORG, rows=2)  # a limit knows no orgs
@@ -304,7 +312,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return key
 
 
-@says(Reason.NO_WORKER, r"It is due since TIME \(.*\), and no worker is alive; start one: duly worker\.")
+@says(JobReason.NO_WORKER, r"It is due since TIME \(.*\), and no worker is alive; start one: duly worker\.")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     await hire(jobs)
     jobs.advance_clock(ALIVE_SECONDS + 1)
@@ -313,7 +321,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.NOT_HANDLED,
+    JobReason.NOT_HANDLED,
     r"It is due since TIME \(.*\), and of 2 live workers none performs jobs of the type work in the queue default; .*",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
@@ -323,7 +331,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.SLOTS_TAKEN,
+    JobReason.SLOTS_TAKEN,
     r"It is due since TIME \(.*\), and the 2 slots of worker-1, which could perform it, are taken: 2 jobs run there, "
     r"and 1 due job goes first\.",
 )
@@ -334,7 +342,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
     return keys[-1]
 
 
-@says(Reason.LOCKED, r"It is due since TIME \(.*\), and another transaction has its row locked this instant: .*")
+@says(JobReason.LOCKED, r"It is due since TIME \(.*\), and another transaction has its row locked: .*")
 async def _(jobs: JobActions, _: Pool) -> UUID:
     await hire(jobs)
     (key,) = jobs.enqueue()
@@ -344,7 +352,7 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.BEHIND_OTHERS,
+    JobReason.BEHIND_OTHERS,
     r"It is due since TIME \(.*\), and 2 due jobs go first, by priority or .*: 2 slots of night are free\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
@@ -360,8 +368,8 @@ async def _(jobs: JobActions, _: Pool) -> UUID:
 
 
 @says(
-    Reason.DUE,
-    r"It is due since TIME \(.*\), nothing that can be seen holds it back, and night may take it any moment\.",
+    JobReason.DUE,
+    r"It is due since TIME \(.*\), nothing delays it, and night may claim it at any moment\.",
 )
 async def _(jobs: JobActions, _: Pool) -> UUID:
     await hire(jobs)
@@ -388,14 +396,14 @@ async def test_every_reason_is_told_in_one_true_sentence(case: Case, jobs: JobAc
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.reason)
 async def test_a_claim_takes_only_what_is_said_to_be_its_turn(case: Case, jobs: JobActions, pool: Pool) -> None:
     key = await case.bring_about(jobs, pool)
-    took = await repository.claim(jobs.worker, "night", [KIND], lease_seconds=LEASE, limit=1)
-    could = {Reason.DUE, Reason.NO_WORKER, Reason.NOT_HANDLED}  # of the last two nobody tried
+    took = await repository.claim(jobs.worker, "night", [JOB_TYPE], lease_seconds=LEASE, limit=1)
+    could = {JobReason.DUE, JobReason.NO_WORKER, JobReason.NOT_HANDLED}  # of the last two nobody tried
     assert ([lease.key for lease in took] == [key]) == (case.reason in could)
 
 
 def test_no_reason_is_without_a_situation_and_none_without_a_sentence() -> None:
-    assert {case.reason for case in CASES} == set(Reason)
-    assert [cause.reason for cause in CAUSES] == list(Reason)
+    assert {case.reason for case in CASES} == set(JobReason)
+    assert [cause.reason for cause in CAUSES] == list(JobReason)
 
 
 async def test_a_job_is_explained_on_every_major(database: str) -> None:
@@ -405,17 +413,17 @@ async def test_a_job_is_explained_on_every_major(database: str) -> None:
             jobs = JobActions(admin, worker)
             await service.pause(pool, "anna", queue="default", type="work")
             (key,) = jobs.enqueue()
-            assert (await explain(pool, ORG, key)).reason is Reason.TYPE_IN_QUEUE_PAUSED
+            assert (await explain(pool, ORG, key)).reason is JobReason.TYPE_IN_QUEUE_PAUSED
             await service.resume(pool, queue="default", type="work")
             await hire(jobs)
-            assert (await explain(pool, ORG, key)).reason is Reason.DUE
+            assert (await explain(pool, ORG, key)).reason is JobReason.DUE
 
 
 # What was once told wrongly -------------------------------------------------------------------------------------------
 
 
 async def at_the_limit(jobs: JobActions) -> UUID:
-    """A job of a type of which one may run, and the one that runs has a lease that ended."""
+    """A queued job of a type with limit 1, whose running job has an expired lease."""
     await repository.set_limit(jobs.worker, "work", 1)
     _, key = jobs.enqueue(rows=2)
     await jobs.claim()
@@ -425,24 +433,24 @@ async def at_the_limit(jobs: JobActions) -> UUID:
 
 async def test_without_a_live_worker_a_limit_is_not_the_reason(jobs: JobActions, pool: Pool) -> None:
     found = await explain(pool, ORG, await at_the_limit(jobs))
-    assert (found.reason, "no worker is alive" in found.sentence) == (Reason.NO_WORKER, True)
+    assert (found.reason, "no worker is alive" in found.sentence) == (JobReason.NO_WORKER, True)
 
 
 async def test_an_expired_lease_counts_for_the_limit_and_is_not_called_running(jobs: JobActions, pool: Pool) -> None:
     key = await at_the_limit(jobs)
     await hire(jobs)
     found = await explain(pool, ORG, key)
-    assert found.reason is Reason.LIMIT_REACHED
-    assert "at most 1 may run at once: 0 do, and 1 job counts whose lease ended without a word" in found.sentence
+    assert found.reason is JobReason.LIMIT_REACHED
+    assert "at most 1 may run at once: 0 do, and 1 job counts whose lease expired" in found.sentence
     assert await jobs.claim() == []  # the claim counts it, too
     await jobs.sweep()
-    assert (await explain(pool, ORG, key)).reason is not Reason.LIMIT_REACHED
+    assert (await explain(pool, ORG, key)).reason is not JobReason.LIMIT_REACHED
 
 
 async def test_what_nobody_handles_does_not_wait_for_a_limit(jobs: JobActions, pool: Pool) -> None:
     key = await at_the_limit(jobs)
     await hire(jobs, "ledger", "ledger:elsewhere/work")
-    assert (await explain(pool, ORG, key)).reason is Reason.NOT_HANDLED
+    assert (await explain(pool, ORG, key)).reason is JobReason.NOT_HANDLED
 
 
 @pytest.mark.parametrize("lock", ["for share", "for no key update", "for update"])
@@ -451,9 +459,9 @@ async def test_a_lock_is_tried_as_the_claim_tries_it(lock: str, jobs: JobActions
     (key,) = jobs.enqueue()
     with jobs.admin.transaction():
         jobs.admin.execute(f"select from ledger.job {lock}".encode())
-        assert (await explain(pool, ORG, key)).reason is Reason.LOCKED
+        assert (await explain(pool, ORG, key)).reason is JobReason.LOCKED
         assert await jobs.claim() == []
-    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+    assert (await explain(pool, ORG, key)).reason is JobReason.DUE
 
 
 async def test_jobs_of_every_kind_that_its_workers_perform_go_first(jobs: JobActions, pool: Pool) -> None:
@@ -461,11 +469,11 @@ async def test_jobs_of_every_kind_that_its_workers_perform_go_first(jobs: JobAct
     jobs.enqueue("other", rows=5, priority=1)
     (key,) = jobs.enqueue()
     found = await explain(pool, ORG, key)
-    assert found.reason is Reason.BEHIND_OTHERS
+    assert found.reason is JobReason.BEHIND_OTHERS
     assert "and 5 due jobs go first" in found.sentence
     assert found.sentence.endswith(": 1 slot of night is free.")
     await hire(jobs, name="day")  # it performs no others: there nothing goes first
-    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+    assert (await explain(pool, ORG, key)).reason is JobReason.DUE
 
 
 async def test_a_worker_that_is_stopping_takes_nothing_and_is_told_as_stopping(
@@ -480,14 +488,14 @@ async def test_a_worker_that_is_stopping_takes_nothing_and_is_told_as_stopping(
     jobs.enqueue()
     async with working(dsn, JobWork([Handler("work", handle)], Tuning(slots=2)), WORKER_ID="day") as worker:
         await begun.wait()
-        worker.ask_to_stop()
+        worker.request_stop()
         stopping = "select count(*) from duly.workers where stopping_at is not null and stopped_at is null"
         await jobs.until(lambda: jobs.one(stopping) == 1)
         (key,) = jobs.enqueue()
         found = await explain(pool, ORG, key)
         may_end.set()
-    assert found.reason is Reason.NO_WORKER
-    assert "no worker is alive (day is stopping, and takes nothing new); start one" in found.sentence
+    assert found.reason is JobReason.NO_WORKER
+    assert "no worker is alive (day is stopping and claims nothing new); start one" in found.sentence
     assert jobs.columns("status") == ["succeeded", "queued"]
 
 
@@ -495,19 +503,19 @@ async def test_a_holder_that_is_gone_is_not_said_to_run_its_job(jobs: JobActions
     await hire(jobs, name="worker-1")
     (key,) = jobs.enqueue()
     await jobs.claim(lease_seconds=600)
-    assert (await explain(pool, ORG, key)).reason is Reason.RUNNING
+    assert (await explain(pool, ORG, key)).reason is JobReason.RUNNING
     jobs.advance_clock(ALIVE_SECONDS + 1)  # and it is not seen
     found = await explain(pool, ORG, key)
-    assert found.reason is Reason.HOLDER_GONE
-    assert "When the lease ends, no live worker would take it back: duly worker." in found.sentence
+    assert found.reason is JobReason.HOLDER_GONE
+    assert "When the lease expires, no live worker would return it; start one: duly worker." in found.sentence
 
 
 async def test_a_clock_that_was_set_back_is_said_to_be_the_reason(jobs: JobActions, pool: Pool) -> None:
     (asked,), (key,) = jobs.enqueue(delay_seconds=60), jobs.enqueue()
     jobs.advance_clock(-3600)
-    assert (await explain(pool, ORG, asked)).reason is Reason.DELAYED
+    assert (await explain(pool, ORG, asked)).reason is JobReason.DELAYED
     found = await explain(pool, ORG, key)
-    assert (found.reason, "as it was asked" in found.sentence) == (Reason.CLOCK_SET_BACK, False)
+    assert (found.reason, "as requested" in found.sentence) == (JobReason.CLOCK_SET_BACK, False)
     assert await jobs.claim() == []
 
 
@@ -515,11 +523,11 @@ async def test_a_limit_that_somebody_has_locked_lets_nothing_start(jobs: JobActi
     await repository.set_limit(jobs.worker, "work", 5)
     await hire(jobs)
     (key,) = jobs.enqueue()
-    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+    assert (await explain(pool, ORG, key)).reason is JobReason.DUE
     with jobs.admin.transaction():
         jobs.admin.execute("select from ledger.job_limit for update")
         found = await explain(pool, ORG, key)
-        assert (found.reason, "has the limit of its type locked" in found.sentence) == (Reason.LOCKED, True)
+        assert (found.reason, "has the limit of its type locked" in found.sentence) == (JobReason.LOCKED, True)
         assert await jobs.claim() == []
 
 
@@ -527,7 +535,7 @@ async def test_asking_moves_nothing(jobs: JobActions, pool: Pool) -> None:
     await hire(jobs)
     (key,) = jobs.enqueue()
     before = jobs.rows("select * from ledger.job"), jobs.events(key)
-    assert (await explain(pool, ORG, key)).reason is Reason.DUE
+    assert (await explain(pool, ORG, key)).reason is JobReason.DUE
     assert (jobs.rows("select * from ledger.job"), jobs.events(key)) == before
 
 
@@ -537,13 +545,13 @@ async def test_asking_moves_nothing(jobs: JobActions, pool: Pool) -> None:
 async def test_anothers_job_and_one_that_has_left_are_not_there(jobs: JobActions, pool: Pool, api_pool: Pool) -> None:
     (key,) = jobs.enqueue()
     for each in (pool, api_pool):
-        assert (await explain(each, ORG, key)).status is Status.QUEUED
+        assert (await explain(each, ORG, key)).status is JobStatus.QUEUED
         for org, wanted in ((OTHER_ORG, key), (ORG, uuid4())):
             with pytest.raises(NotFound, match=str(wanted)):
                 await explain(each, org, wanted)
     await service.cancel(pool, ORG, key, "anna")
     jobs.advance_clock(31 * 86_400)
-    await repository.retain(jobs.worker)
+    await repository.purge(jobs.worker)
     with pytest.raises(NotFound):
         await explain(pool, ORG, key)
 
@@ -553,7 +561,7 @@ async def test_with_the_rights_of_the_api_no_other_org_is_counted(jobs: JobActio
     jobs.enqueue(org=OTHER_ORG, rows=3)
     await jobs.claim(limit=2)
     found = await explain(api_pool, ORG, jobs.enqueue()[0])
-    assert found.reason is Reason.DUE
+    assert found.reason is JobReason.DUE
 
 
 # Words ----------------------------------------------------------------------------------------------------------------
@@ -577,15 +585,15 @@ async def test_the_default_org_is_not_said_and_times_are_told_in_the_zone_asked_
     assert found.sentence.endswith(f"duly jobs retry {key}.")
     (finished_at,) = jobs.columns("finished_at")
     assert f"since {finished_at.astimezone(timezone(timedelta(hours=9))):%Y-%m-%d %H:%M:%S} KST" in found.sentence
-    assert found.looked_at.utcoffset() == timedelta(0)
+    assert found.observed_at.utcoffset() == timedelta(0)
 
 
 def test_lengths_of_time_have_two_units_at_most() -> None:
     lengths = [0.2, 59.6, 61, 3600, 86_400 + 3600 * 5 + 61, 86_400 * 3 + 61]
-    assert [span(each) for each in lengths] == ["0 s", "1 min", "1 min 1 s", "1 h", "1 d 5 h", "3 d 1 min"]
+    assert [format_duration(each) for each in lengths] == ["0 s", "1 min", "1 min 1 s", "1 h", "1 d 5 h", "3 d 1 min"]
 
 
 def test_not_every_worker_is_named() -> None:
-    assert names(["a"]) == "a"
-    assert names(["a", "b"]) == "a and b"
-    assert names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert format_names(["a"]) == "a"
+    assert format_names(["a", "b"]) == "a and b"
+    assert format_names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"

@@ -1,4 +1,4 @@
-"""A try that fails: what is logged, what is kept with the job, which code it has, and who is told."""
+"""A failed attempt: what is logged and stored, its error code, and the hooks that are called."""
 
 import io
 import json
@@ -13,14 +13,14 @@ import duly
 from duly.jobs.context import Context
 from duly.jobs.work import JobWork
 from duly.lease.work import Tuning
-from duly.outcomes import Failed, GiveUp, code_of_class
+from duly.outcomes import Failed, GiveUp, error_code_for
 from duly.settings import Settings
 from duly.tracebacks import MAX_TRACEBACK_BYTES
 from duly.worker import handlers
 from duly.worker.runner import Worker
 from tests.support.jobs.actions import JobActions
 from tests.support.mishaps import GO_ON, app
-from tests.support.outbox.said import lines_of_log
+from tests.support.outbox.log_capture import capture_log_lines
 
 TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.5)
 OUR_FILES = "/src/duly/"
@@ -28,38 +28,38 @@ OUR_FILES = "/src/duly/"
 
 @pytest.fixture
 def lines() -> Generator[io.StringIO, None, None]:
-    """What is logged, as JSON."""
-    with lines_of_log("info") as stream:
+    """The log lines, as JSON."""
+    with capture_log_lines("info") as stream:
         yield stream
 
 
 def failures(lines: io.StringIO) -> list[dict[str, Any]]:
-    """The lines about jobs that failed."""
+    """Return the log lines about failed jobs."""
     logged = [json.loads(line) for line in lines.getvalue().splitlines()]
-    return [line for line in logged if line["event"].startswith("job failed")]
+    return [line for line in logged if line["event"] in ("job.failed", "job.dead_lettered")]
 
 
 async def work_once(dsn: str, work: JobWork | None = None) -> None:
-    """One cycle of a worker."""
+    """Run one cycle of a worker."""
     await Worker([work or JobWork(app.handlers(), TUNING)], Settings(), dsn=dsn).run(once=True)
 
 
 def last_detail(jobs: JobActions) -> dict[str, Any]:
-    """What the last failure of the only job left in its log."""
+    """Return the event detail of the only job's last failure."""
     (job,) = jobs.columns("id")
     return [detail for _, _, detail in jobs.events(job) if "code" in (detail or {})][-1]
 
 
-@pytest.mark.parametrize("kind", ["price", "price_plainly"])
+@pytest.mark.parametrize("job_type", ["price", "price_plainly"])
 async def test_a_failed_try_is_logged_with_traceback_cause_and_which_job_it_was(
-    jobs: JobActions, dsn: str, lines: io.StringIO, kind: str
+    jobs: JobActions, dsn: str, lines: io.StringIO, job_type: str
 ) -> None:
-    (job,) = jobs.enqueue(kind, max_attempts=2, backoff_policy="none")
+    (job,) = jobs.enqueue(job_type, max_attempts=2, backoff_policy="none")
     await work_once(dsn)
     await work_once(dsn)
     first, second = failures(lines)
     assert (first["level"], second["level"]) == ("warning", "error")
-    assert (first["job"], first["type"], first["attempt"], second["attempt"]) == (str(job), kind, 0, 1)
+    assert (first["job"], first["type"], first["attempt"], second["attempt"]) == (str(job), job_type, 0, 1)
     assert first["code"] == "RUNTIME_ERROR"
     assert first["error"]["type"] == "RuntimeError"
     for words in ("KeyError: 'sku'", "The above exception was the direct cause", "in price_order", "RuntimeError:"):
@@ -68,9 +68,9 @@ async def test_a_failed_try_is_logged_with_traceback_cause_and_which_job_it_was(
     assert "hunter2" not in lines.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["price", "price_plainly"])
-async def test_the_traceback_is_kept_with_the_event_of_the_failure(jobs: JobActions, dsn: str, kind: str) -> None:
-    jobs.enqueue(kind, max_attempts=1)
+@pytest.mark.parametrize("job_type", ["price", "price_plainly"])
+async def test_the_traceback_is_kept_with_the_event_of_the_failure(jobs: JobActions, dsn: str, job_type: str) -> None:
+    jobs.enqueue(job_type, max_attempts=1)
     await work_once(dsn)
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")]
     trace = last_detail(jobs)["traceback"]
@@ -126,15 +126,15 @@ class HTTPStatusError(Exception):
 
 
 class _Hidden2Fehlér(Exception):
-    """Has letters that no code has."""
+    """Has letters that an error code cannot have."""
 
 
 class 错误(Exception):  # noqa: N801
-    """Has nothing that a code may have."""
+    """Has no character that an error code may have."""
 
 
 @pytest.mark.parametrize(
-    ("kind", "code"),
+    ("exception", "code"),
     [
         (ConnectionError, "CONNECTION_ERROR"),
         (HTTPStatusError, "HTTP_STATUS_ERROR"),
@@ -145,9 +145,9 @@ class 错误(Exception):  # noqa: N801
         (type("X" * 100, (Exception,), {}), "X" * 64),
     ],
 )
-def test_an_exception_has_the_code_of_its_class(kind: type[Exception], code: str) -> None:
-    assert code_of_class(kind) == code
-    assert Failed(code_of_class(kind), "it can be stored")
+def test_an_exception_has_the_code_of_its_class(exception: type[Exception], code: str) -> None:
+    assert error_code_for(exception) == code
+    assert Failed(error_code_for(exception), "it can be stored")
 
 
 async def test_a_job_has_the_code_of_its_handlers_exception(jobs: JobActions, dsn: str) -> None:
@@ -202,9 +202,9 @@ def test_an_outcome_can_be_caught_and_changed_on_its_way() -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-@pytest.mark.parametrize("kind", ["price", "price_plainly"])
+@pytest.mark.parametrize("job_type", ["price", "price_plainly"])
 async def test_a_hook_is_called_with_the_job_and_the_handlers_exception(
-    jobs: JobActions, dsn: str, kind: str, is_async: bool
+    jobs: JobActions, dsn: str, job_type: str, is_async: bool
 ) -> None:
     told: list[tuple[Context, BaseException]] = []
 
@@ -214,14 +214,14 @@ async def test_a_hook_is_called_with_the_job_and_the_handlers_exception(
     def at_once(ctx: Context, error: BaseException) -> None:
         told.append((ctx, error))
 
-    (job,) = jobs.enqueue(kind, max_attempts=1)
+    (job,) = jobs.enqueue(job_type, max_attempts=1)
     await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[later if is_async else at_once]))
     ((ctx, error),) = told
-    assert (ctx.job_id, ctx.type, ctx.attempt, ctx.max_attempts) == (job, kind, 0, 1)
+    assert (ctx.job_id, ctx.type, ctx.attempt, ctx.max_attempts) == (job, job_type, 0, 1)
     assert isinstance(error, RuntimeError)
     assert isinstance(error.__cause__, KeyError)
     assert error.__traceback__
-    assert error.__traceback__.tb_frame.f_code.co_name == kind
+    assert error.__traceback__.tb_frame.f_code.co_name == job_type
 
 
 async def test_a_hook_gets_what_is_recorded_where_there_is_no_exception(jobs: JobActions, dsn: str) -> None:
@@ -248,16 +248,16 @@ async def test_a_hook_that_fails_is_logged_and_changes_nothing(jobs: JobActions,
     await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[broken, broken_later, well]))
     assert sorted(told) == ["price", "price_plainly"]
     assert jobs.columns("status", "last_error_code") == [("dead_letter", "RUNTIME_ERROR")] * 2
-    assert lines.getvalue().count("the on_failure hook failed") == 4
+    assert lines.getvalue().count("job.failure_hook_failed") == 4
 
 
-@pytest.mark.parametrize("kind", ["price", "price_plainly"])
+@pytest.mark.parametrize("job_type", ["price", "price_plainly"])
 async def test_a_hook_that_never_ends_holds_up_no_job(
-    jobs: JobActions, dsn: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    jobs: JobActions, dsn: str, job_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handlers, "REPORT_SECONDS", 0.1)
     GO_ON.clear()
-    jobs.enqueue(kind, max_attempts=1)
+    jobs.enqueue(job_type, max_attempts=1)
     await work_once(dsn, JobWork(app.handlers(), TUNING, on_failure=[lambda _, __: GO_ON.wait(30)]))
     GO_ON.set()
     assert jobs.columns("status") == ["dead_letter"]
@@ -268,7 +268,7 @@ def test_an_app_collects_its_hooks() -> None:
 
     @mine.on_failure
     def tell(ctx: duly.Context, error: BaseException) -> None:
-        """A tracker's."""
+        """An on_failure hook of an error tracker."""
 
     assert mine.failure_hooks == [tell]
 
@@ -290,4 +290,4 @@ async def test_a_missing_grant_says_who_needs_it(jobs: JobActions, dsn: str) -> 
     ((code, message),) = jobs.columns("last_error_code", "last_error_message")
     assert code == "INSUFFICIENT_PRIVILEGE"
     assert "permission denied for table parts" in message
-    assert message.endswith("handlers act as duly_api: grant what they need to duly_api")
+    assert message.endswith("handlers act as duly_api: grant the privilege to duly_api")

@@ -18,7 +18,7 @@ from psycopg.errors import InsufficientPrivilege
 from duly.db.pool import Pool, open_pool
 from duly.errors import DulyError, NotFound
 from duly.jobs import repository, service
-from duly.jobs.model import DeadLetters, Request
+from duly.jobs.model import DeadLetterFilter, JobRequest
 from tests.fast.jobs.test_tenants import ROLES, act_for
 from tests.support.jobs.actions import ORG, OTHER_ORG, Admin, JobActions
 
@@ -27,7 +27,7 @@ GLOBAL = {"list_limits", "pause", "resume"}  # queues and types are every org's
 
 @pytest.fixture
 async def pool(admin: Admin) -> AsyncGenerator[Pool, None]:
-    """The API's own pool, of one connection that everybody shares."""
+    """The API's pool, with one connection that all tests share."""
     async with open_pool(make_conninfo(admin.info.dsn, user=ROLES.api), size=1) as pool:
         yield pool
 
@@ -77,10 +77,10 @@ def test_c4_neither_sums_nor_joins_nor_a_forgotten_condition_reach_another_org(
 
 
 def test_c4_every_verb_for_a_tenant_takes_an_org() -> None:
-    """Row security stops a forgotten condition; that the verbs ask for an org stops a forgotten tenant."""
+    """Row security catches a forgotten condition; the required org parameter catches a forgotten tenant."""
     for name in sorted({*service.__all__} - GLOBAL):
         given = inspect.signature(getattr(service, name)).parameters.values()
-        assert any(each.name == "org" or each.annotation in (Request, DeadLetters) for each in given), name
+        assert any(each.name == "org" or each.annotation in (JobRequest, DeadLetterFilter) for each in given), name
 
 
 def test_c2_without_a_policy_of_its_own_even_the_owner_would_see_nothing(jobs: JobActions, admin: Admin) -> None:
@@ -95,7 +95,7 @@ def test_c2_without_a_policy_of_its_own_even_the_owner_would_see_nothing(jobs: J
 
 
 def test_c1_no_role_that_runs_can_become_a_mightier_one(admin: Admin) -> None:
-    """A worker can act as the API, which sees less: its handlers' own transactions do."""
+    """A worker can set the API's role, which sees less, as transactions of handlers do."""
     roles = (ROLES.owner, ROLES.worker, ROLES.api, ROLES.readonly)
     asked = "select pg_has_role(%s::name, %s::name, 'member')"
     for one, two in itertools.permutations(roles, 2):
@@ -148,13 +148,13 @@ async def test_c5_a_foreign_job_and_none_are_refused_in_the_same_words(jobs: Job
 async def test_c5_the_dead_of_another_org_are_neither_counted_nor_redriven(jobs: JobActions, pool: Pool) -> None:
     jobs.enqueue(org=OTHER_ORG, max_attempts=1)
     await jobs.fail(*await jobs.claim())
-    assert await service.count_dead(pool, DeadLetters(ORG)) == 0
-    assert await service.redrive(pool, DeadLetters(ORG), "anna") == 0
+    assert await service.count_dead_letters(pool, DeadLetterFilter(ORG)) == 0
+    assert await service.redrive(pool, DeadLetterFilter(ORG), "anna") == 0
     async with pool.transaction() as connection:  # and not by asking for them under one's own tenant
-        await repository.act_for(connection, ORG)
-        assert await repository.count_dead(connection, DeadLetters(OTHER_ORG)) == 0
+        await repository.set_tenant(connection, ORG)
+        assert await repository.count_dead_letters(connection, DeadLetterFilter(OTHER_ORG)) == 0
         with pytest.raises(InsufficientPrivilege, match="does not act for org"):
-            await repository.redrive(connection, DeadLetters(OTHER_ORG), "anna")
+            await repository.redrive(connection, DeadLetterFilter(OTHER_ORG), "anna")
     assert jobs.columns("status") == ["dead_letter"]
 
 
@@ -166,7 +166,7 @@ def test_c5_no_foreign_key_can_be_used_to_ask_whether_a_job_exists(admin: Admin,
 
 
 def test_c6_every_function_pins_its_path_or_is_one_expression_and_none_is_public(admin: Admin) -> None:
-    """Those that run as their owner are in `test_tenants.py`; but a path that somebody else chose serves no other."""
+    """Functions with SECURITY DEFINER are in `test_tenants.py`; others must not depend on the caller's search path."""
     asked = (
         "select p.proname from pg_proc p join pg_language l on l.oid = p.prolang"
         " where p.pronamespace = 'ledger'::regnamespace and p.prosqlbody is null"

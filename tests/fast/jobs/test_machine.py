@@ -1,4 +1,4 @@
-"""The edges of a job, one by one, and the SQL that enforces them."""
+"""The transitions of a job, one by one, and the SQL that enforces them."""
 
 import itertools
 
@@ -8,9 +8,9 @@ from psycopg import sql
 
 from duly.db.migrations import DIRECTORY
 from duly.jobs import JOB, JOB_MACHINE
-from duly.jobs.model import TERMINAL, Status
+from duly.jobs.model import TERMINAL, JobStatus
 from duly.lease.operations import TEMPLATES, render, render_settle
-from duly.lease.state_machine import ILLEGAL_MOVE, render_machine
+from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
 from duly.verify import compare
 from duly.verify.contract import contract_lines
 from tests.support.golden import GOLDEN, check_golden
@@ -35,17 +35,17 @@ WAYS = {
     "canceled": ["canceled"],
     "dead_letter": ["running", "failed", "dead_letter"],
 }
-EVERY_STATUS = tuple(status.value for status in Status)
+EVERY_STATUS = tuple(status.value for status in JobStatus)
 
 
 def move(admin: Admin, to: str) -> None:
-    """Change the status of the only job, as anybody with rights could."""
+    """Change the status of the only job, by a plain update."""
     admin.execute(f"update ledger.job set status = '{to}', {BESIDE[to]}".encode())
 
 
 @pytest.mark.lawless
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(EVERY_STATUS, 2)))
-def test_every_pair_of_states_is_allowed_or_refused_as_drawn(before: str, after: str, jobs: JobActions) -> None:
+def test_every_pair_of_states_is_allowed_or_refused_as_declared(before: str, after: str, jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     for each in WAYS[before]:
         move(jobs.admin, each)
@@ -60,7 +60,7 @@ def test_every_pair_of_states_is_allowed_or_refused_as_drawn(before: str, after:
 
 
 @pytest.mark.parametrize("status", EVERY_STATUS)
-def test_an_insert_is_an_edge_too(status: str, admin: Admin) -> None:
+def test_an_insert_is_a_transition_too(status: str, admin: Admin) -> None:
     insert = sql.SQL("insert into ledger.job (org_id, type, status) values ({}, 'work', {})").format(ORG, status)
     if status == "queued":
         admin.execute(insert)
@@ -101,12 +101,12 @@ def test_the_statements_of_the_lease_are_the_committed_ones() -> None:
 
 
 def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:
-    check_golden(STATEMENTS / "job.machine.sql", render_machine(JOB_MACHINE) + "\n")
+    check_golden(STATEMENTS / "job.machine.sql", render_state_machine(JOB_MACHINE) + "\n")
 
 
 def test_the_migration_of_the_ledger_holds_the_triggers_of_its_machine() -> None:
-    """A migration is frozen text: whoever changes the machine writes another migration, and names it here."""
-    assert render_machine(JOB_MACHINE) in (DIRECTORY / "sql" / "0003_ledger.up.sql").read_text()
+    """A migration is frozen text: a change of the state machine needs a new migration, named here."""
+    assert render_state_machine(JOB_MACHINE) in (DIRECTORY / "sql" / "0003_ledger.up.sql").read_text()
 
 
 def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:

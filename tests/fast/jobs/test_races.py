@@ -17,8 +17,8 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
-from duly.jobs.model import Floor, Kind, Request, floors_after
-from tests.support.jobs.actions import KIND, LEASE, ORG, OTHER_ORG, Admin, Connection, JobActions
+from duly.jobs.model import Floor, JobRequest, TypeInQueue, floors_after
+from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, OTHER_ORG, Admin, Connection, JobActions
 from tests.support.jobs.fixtures import admin, jobs, other, worker
 from tests.support.locks import wait_until_blocked
 
@@ -28,7 +28,7 @@ BATCH = 100
 
 
 def at_once(number: int, act: Callable[[int, Admin], None], address: str) -> None:
-    """Do this from so many connections, all of which begin together; what any of them raises, this raises."""
+    """Run this on several connections that begin together; raise what any of them raises."""
     start, failures = threading.Barrier(number), list[BaseException]()
 
     def run(nth: int) -> None:
@@ -56,7 +56,7 @@ async def test_who_waits_for_another_request_takes_what_became_of_it(
 ) -> None:
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api)) as first:
         first.execute("select ledger.enqueue(%s, 'work', '{}', 'once')", [ORG])
-        waiting = asyncio.create_task(repository.enqueue(jobs.worker, Request(ORG, "work", key="once")))
+        waiting = asyncio.create_task(repository.enqueue(jobs.worker, JobRequest(ORG, "work", key="once")))
         await asyncio.to_thread(wait_until_blocked, admin.info.dsn)
         getattr(first, end)()
     assert (await waiting)["outcome"] == outcome
@@ -77,12 +77,12 @@ def test_the_same_key_of_many_orgs_at_once_is_a_job_for_each(jobs: JobActions, a
 async def test_two_overlapping_batches_of_open_transactions_wait_and_do_not_die(
     jobs: JobActions, other: Connection, admin: Admin
 ) -> None:
-    """The first holds every key that the second wants, in the opposite order, until it commits."""
+    """The first transaction locks every key that the second needs, in the opposite order, until it commits."""
     keys = [f"key-{n}" for n in range(50)]
     payloads = [{"key": key} for key in keys]
     async with other.transaction():
-        first = await repository.enqueue_many(other, Request(ORG, "work"), payloads, keys)
-        asked = repository.enqueue_many(jobs.worker, Request(ORG, "work"), payloads[::-1], keys[::-1])
+        first = await repository.enqueue_many(other, JobRequest(ORG, "work"), payloads, keys)
+        asked = repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), payloads[::-1], keys[::-1])
         waiting = asyncio.create_task(asked)
         await asyncio.to_thread(wait_until_blocked, admin.info.dsn)
     second = await waiting
@@ -114,18 +114,20 @@ def test_singles_and_batches_of_the_same_keys_make_each_job_once(jobs: JobAction
 
 
 async def drain(connection: Connection, *, limit: int) -> Floor:
-    """Claim and finish so many jobs, batch by batch, each from the floor that the one before left; the last floor."""
-    floors: dict[Kind, Floor] = {}
+    """Claim and settle jobs in batches, each from the floor of the previous one; return the last floor."""
+    floors: dict[TypeInQueue, Floor] = {}
     for _ in range(limit // BATCH):
-        leases = await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, limit=BATCH, floors=floors)
+        leases = await repository.claim(
+            connection, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=BATCH, floors=floors
+        )
         assert len(leases) == BATCH
         floors = floors_after([lease.row for lease in leases])
-        await repository.done(connection, leases, [None] * BATCH)
-    return floors[KIND]
+        await repository.settle_done(connection, leases, [None] * BATCH)
+    return floors[JOB_TYPE]
 
 
 async def test_draining_with_floors_takes_every_job_once(jobs: JobActions, admin: Admin) -> None:
-    await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(1_000)])
+    await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(1_000)])
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
         await drain(connection, limit=1_000)
     assert jobs.columns("status", "starts") == [("succeeded", 1)] * 1_000

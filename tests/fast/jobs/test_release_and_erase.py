@@ -1,4 +1,4 @@
-"""Two things that only happen when somebody asks for them: a canceled job's key is released, and a job is erased."""
+"""Release of a canceled job's key, and erasure of a job: both only on request."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -11,13 +11,13 @@ from duly.db.migrations import Names
 from duly.db.pool import Pool, open_pool
 from duly.errors import IllegalMove, NotFound
 from duly.jobs import repository, service
-from duly.jobs.model import Status
+from duly.jobs.model import JobStatus
 from tests.support.jobs.actions import ORG, OTHER_ORG, Admin, JobActions
 
 
 @pytest.fixture
 async def pool(admin: Admin) -> Any:
-    """Connections with the rights of the API."""
+    """Connections with the API's role."""
     async with open_pool(make_conninfo(admin.info.dsn, user=Names().api), size=2, idle=0) as pool:
         yield pool
 
@@ -37,7 +37,7 @@ async def test_a_key_of_a_waiting_job_is_released_with_its_cancel_and_the_event_
 ) -> None:
     (first,) = jobs.enqueue(key="order:42")
     job = await service.cancel(pool, ORG, first, "anna", release_key=True)
-    assert (job.status, job.idempotency_key) == (Status.CANCELED, None)
+    assert (job.status, job.idempotency_key) == (JobStatus.CANCELED, None)
     assert jobs.events(first)[1:] == [
         ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"}),
         ("canceled", "canceled", {"actor": "anna", "reason": "key_released", "released_key": "order:42"}),
@@ -61,7 +61,7 @@ async def test_a_key_of_a_job_that_was_canceled_before_is_released_by_asking_aga
     before = jobs.columns("finished_at", "retain_until", "cancel_requested_at")
     for _ in range(2):  # repeated, it is the same
         job = await service.cancel(pool, ORG, first, "bert", release_key=True)
-        assert (job.status, job.idempotency_key) == (Status.CANCELED, None)
+        assert (job.status, job.idempotency_key) == (JobStatus.CANCELED, None)
     told = {"actor": "bert", "reason": "key_released", "released_key": "order:42"}
     assert jobs.events(first)[1:] == [
         ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"}),
@@ -77,12 +77,12 @@ async def test_a_key_of_a_running_job_is_released_only_when_it_is_cancelled_at_o
 ) -> None:
     (first,) = jobs.enqueue(key="order:42")
     (lease,) = await jobs.claim()
-    with pytest.raises(IllegalMove, match="is running, and a key is released only once its job is canceled"):
+    with pytest.raises(IllegalMove, match="is running, and its key can be released only once it is canceled"):
         await service.cancel(pool, ORG, first, "anna", release_key=True)
     assert jobs.columns("status", "idempotency_key", "cancel_requested_at") == [("running", "order:42", None)]
     job = await service.cancel(pool, ORG, first, "anna", now=True, release_key=True)
-    assert (job.status, job.idempotency_key) == (Status.CANCELED, None)
-    assert await repository.done(jobs.worker, [lease], [None]) == frozenset()
+    assert (job.status, job.idempotency_key) == (JobStatus.CANCELED, None)
+    assert await repository.settle_done(jobs.worker, [lease], [None]) == frozenset()
     jobs.verify()
 
 
@@ -90,7 +90,7 @@ async def test_a_key_of_a_running_job_is_released_only_when_it_is_cancelled_at_o
 async def test_a_key_of_a_job_that_ended_otherwise_stays_its_own(end: str, jobs: JobActions, pool: Pool) -> None:
     (first,) = jobs.enqueue(key="order:42", max_attempts=1)
     (lease,) = await jobs.claim()
-    await (repository.done(jobs.worker, [lease], [None]) if end == "succeeded" else jobs.fail(lease))
+    await (repository.settle_done(jobs.worker, [lease], [None]) if end == "succeeded" else jobs.fail(lease))
     with pytest.raises(IllegalMove, match=f"is {end} and cannot be cancelled"):
         await service.cancel(pool, ORG, first, "anna", release_key=True)
     assert jobs.columns("idempotency_key") == ["order:42"]
@@ -134,7 +134,7 @@ def test_a_key_cannot_be_changed_and_leaves_only_a_canceled_job(change: str, job
 
 
 def erasures(admin: Admin) -> list[Any]:
-    """Who erased which job."""
+    """Return who erased which job."""
     asked = "select key, next_status, actor, detail_json from duly.transition where machine = 'job_erasure'"
     return admin.execute(asked).fetchall()
 
@@ -144,7 +144,7 @@ async def test_a_finished_job_is_erased_with_its_events_and_who_did_it_is_writte
 ) -> None:
     (kept, gone) = jobs.enqueue(rows=2, payload={"name": "Anna"}, key=None)
     for lease in await jobs.claim(limit=2):
-        await repository.done(jobs.worker, [lease], [{"name": "Anna"}])
+        await repository.settle_done(jobs.worker, [lease], [{"name": "Anna"}])
     await service.erase(owner, ORG, gone, "cli:bert", "art. 17")
     assert jobs.columns("id") == [kept]
     assert admin.execute("select distinct job_id from ledger.job_event").fetchall() == [(kept,)]

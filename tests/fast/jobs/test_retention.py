@@ -1,4 +1,4 @@
-"""Logs only grow, on every partition; retention is the one way out, in whole histories."""
+"""Logs are append-only on every partition; only retention deletes, and always complete histories."""
 
 import itertools
 from collections.abc import Generator
@@ -53,7 +53,7 @@ PARTS = ("duly.log", "duly.log_2025", "duly.log_2026", "duly.log_2026_01", "duly
 
 @pytest.fixture
 def worker(admin: Admin) -> Generator[Admin, None, None]:
-    """A worker's connection, with a worker's rights."""
+    """A connection with the worker's role."""
     with psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as connection:
         yield connection
 
@@ -73,12 +73,12 @@ def fail(admin: Admin, *recipients: str) -> None:
 
 
 def redrive(admin: Admin, recipient: str) -> None:
-    """Let a failed message wait again."""
+    """Put a failed message back in the queue."""
     admin.execute("update duly.outbox set status = 'pending' where recipient = %s", [recipient])
 
 
 def left(admin: Admin) -> list[str]:
-    """Whose messages are still there; their histories must be whole, and there must be no other."""
+    """Return the recipients of remaining messages; check that exactly their histories exist, complete."""
     assert check(admin, CONTRACTS["duly"]) == []
     lines = admin.execute("select distinct key from duly.transition where machine = 'outbox'").fetchall()
     rows = admin.execute("select id::text, recipient from duly.outbox order by recipient").fetchall()
@@ -87,7 +87,7 @@ def left(admin: Admin) -> list[str]:
 
 
 def retain(connection: Admin, older_than: str = "30 days", limit: int = 1000) -> tuple[int, int]:
-    """Run retention; how many messages and lines went."""
+    """Run retention; return how many messages and log lines it deleted."""
     row = connection.execute(RETAIN, [older_than, limit]).fetchone()
     assert row
     return row
@@ -205,14 +205,14 @@ def test_a_day_is_a_day_in_every_zone(zone: str, worker: Admin) -> None:
     assert retain(worker, "1 day") == (0, 0)
 
 
-@pytest.mark.parametrize("most", [0, -1, 10_001, None])
+@pytest.mark.parametrize("limit", [0, -1, 10_001, None])
 def test_its_batches_have_a_bound(limit: int | None, worker: Admin) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="1 to 10000"):
         worker.execute(RETAIN, ["30 days", limit])
 
 
 def test_nothing_later_in_the_callers_transaction_is_unlocked(admin: Admin) -> None:
-    """As a superuser, whom no privilege stops: only the catch is left, and it is back in its place."""
+    """As a superuser, whom no privilege stops, only the trigger is left; it works again afterwards."""
     create_messages(admin, "anna", "ben")
     fail(admin, "anna")
     move_clock(admin, 31 * DAY)
@@ -270,7 +270,7 @@ def test_a_table_of_the_callers_cannot_stand_in_for_ours(admin: Admin, worker: A
 
 @pytest.fixture
 def partitioned(admin: Admin) -> None:
-    """A log in parts, one of them itself in parts, some made before and some after it was protected."""
+    """A partitioned log with a nested partition; some were created before it was protected, some after."""
     with admin.transaction():
         admin.execute("set local role duly_owner")
         admin.execute(PARTITIONED)

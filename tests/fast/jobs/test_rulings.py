@@ -1,4 +1,4 @@
-"""What docs/adr/0008 to 0014 and 0034 decided about the ledger, clause by clause: an index.
+"""What docs/decisions/0008 to 0014 and 0034 decided about the ledger, clause by clause: an index.
 
 Other files here show more of most of them, and through more doors.
 """
@@ -15,7 +15,7 @@ from duly.backoff import Backoff
 from duly.db.migrate import migrate
 from duly.db.migrations import Names
 from duly.jobs import JOB_MACHINE, repository
-from duly.jobs.model import MAX_SNOOZES, TERMINAL, DeadLetters, Status
+from duly.jobs.model import MAX_SNOOZES, TERMINAL, DeadLetterFilter, JobStatus
 from duly.lease.operations import Lease, renew
 from duly.lease.work import Tuning
 from duly.testing import TestDatabases
@@ -40,13 +40,13 @@ INDEXES_OF_THE_CONTRACT = {
 
 
 async def snooze(jobs: JobActions, lease: Lease, seconds: float = 1.0) -> frozenset[UUID]:
-    """Say "later", in one transaction."""
+    """Snooze jobs, in one transaction."""
     async with jobs.worker.transaction():
-        return await repository.later(jobs.worker, [lease], [seconds])
+        return await repository.snooze(jobs.worker, [lease], [seconds])
 
 
 async def waits_after_failing(jobs: JobActions, rows: int, starts: int, **options: Any) -> list[float]:
-    """How long so many jobs wait after they failed, having started so often."""
+    """Return the retry delays of jobs that failed after this many starts."""
     jobs.enqueue(rows=rows, max_attempts=1000, **options)
     jobs.admin.execute("update ledger.job set starts = %s, attempt = %s", [starts - 1, max(starts - 2, 0)])
     leases = await jobs.claim(limit=rows)
@@ -87,7 +87,7 @@ def test_the_primary_key_refuses_a_second_event_of_one_number(jobs: JobActions, 
 
 async def test_an_events_id_is_derived_from_its_job_and_its_number(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue(rows=20)
-    await repository.done(jobs.worker, leases := await jobs.claim(limit=10), [None] * len(leases))
+    await repository.settle_done(jobs.worker, leases := await jobs.claim(limit=10), [None] * len(leases))
     asked = "select id, ledger.event_id(job_id, seq), job_id from ledger.job_event"
     rows = admin.execute(asked).fetchall()
     assert len(rows) == 40
@@ -107,7 +107,7 @@ async def test_events_of_one_transaction_have_an_order(jobs: JobActions) -> None
     (key,) = jobs.enqueue(rows=1)
     async with jobs.worker.transaction():
         (lease,) = await jobs.claim()
-        await repository.failed(jobs.worker, [lease], ["OOPS"], ["because"])
+        await repository.settle_failed(jobs.worker, [lease], ["OOPS"], ["because"])
     asked = "select seq, next_status, org_id from ledger.job_event where job_id = %s order by seq"
     told = [(1, "queued"), (2, "running"), (3, "failed"), (4, "queued")]
     assert jobs.admin.execute(asked, [key]).fetchall() == [(*each, ORG) for each in told]
@@ -116,12 +116,12 @@ async def test_events_of_one_transaction_have_an_order(jobs: JobActions) -> None
 async def test_only_retention_deletes_and_only_what_has_finished_in_batches(jobs: JobActions, admin: Admin) -> None:
     jobs.enqueue(rows=4)
     (lease, *rest) = await jobs.claim(limit=3)
-    await repository.done(jobs.worker, rest, [None, None])
+    await repository.settle_done(jobs.worker, rest, [None, None])
     for statement in (b"delete from ledger.job", b"delete from ledger.job_event", b"truncate ledger.job cascade"):
         with pytest.raises(psycopg.errors.RestrictViolation):
             admin.execute(statement)
     jobs.advance_clock(400 * DAY)
-    assert [await repository.retain(jobs.worker, limit=1) for _ in range(3)] == [1, 1, 0]
+    assert [await repository.purge(jobs.worker, limit=1) for _ in range(3)] == [1, 1, 0]
     assert sorted(jobs.columns("status")) == ["queued", "running"]
     left = "select count(*), count(distinct job_id) from ledger.job_event"
     assert admin.execute(left).fetchone() == (3, 2)
@@ -132,7 +132,7 @@ async def test_only_retention_deletes_and_only_what_has_finished_in_batches(jobs
 
 
 def test_terminal_are_three_and_failed_is_none_of_them() -> None:
-    assert {Status.SUCCEEDED, Status.CANCELED, Status.DEAD_LETTER} == TERMINAL
+    assert {JobStatus.SUCCEEDED, JobStatus.CANCELED, JobStatus.DEAD_LETTER} == TERMINAL
     added = {("queued", "canceled"), ("running", "canceled"), ("running", "queued"), ("dead_letter", "queued")}
     assert all(JOB_MACHINE.allows(before, after) for before, after in added)
 
@@ -141,9 +141,9 @@ async def test_only_what_has_ended_has_a_finish(jobs: JobActions, admin: Admin) 
     jobs.enqueue(rows=5, max_attempts=1)
     done, dead, stopped, failing = await jobs.claim(limit=4)
     async with jobs.worker.transaction():
-        await repository.done(jobs.worker, [done], [None])
-        await repository.gave_up(jobs.worker, [dead], ["NEVER"], ["no"])
-        await repository.cancelled(jobs.worker, [stopped])
+        await repository.settle_done(jobs.worker, [done], [None])
+        await repository.settle_given_up(jobs.worker, [dead], ["NEVER"], ["no"])
+        await repository.settle_cancelled(jobs.worker, [stopped])
     with admin.transaction(force_rollback=True):
         admin.execute(
             "update ledger.job set status = 'failed', lease_expires_at = null, last_error_code = 'OOPS' where id = %s",
@@ -169,7 +169,7 @@ async def test_a_lapsed_lease_is_crashed_and_on(jobs: JobActions) -> None:
 async def test_running_goes_back_to_queued_as_handed_back_or_later(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    await repository.handed_back(jobs.worker, [lease])
+    await repository.release(jobs.worker, [lease])
     (lease,) = await jobs.claim()
     await snooze(jobs, lease)
     moves = [(before, after, detail["reason"]) for before, after, detail in jobs.events(key)[2::2]]
@@ -182,7 +182,7 @@ async def test_redriven_means_starts_reset_finish_cleared_actor_named(jobs: JobA
         await jobs.fail(*await jobs.claim(limit=2))
     assert jobs.columns("status", "starts") == [("dead_letter", 2)] * 2
     assert await jobs.steer(repository.retry_job, ORG, first, "anna")
-    assert await jobs.steer(repository.redrive, DeadLetters(ORG), "bert") == [second]
+    assert await jobs.steer(repository.redrive, DeadLetterFilter(ORG), "bert") == [second]
     again = ("queued", 0, 0, None, None)
     assert jobs.columns("status", "starts", "attempt", "finished_at", "retain_until") == [again, again]
     ends = [("dead_letter", "queued", {"actor": actor, "reason": "redriven"}) for actor in ("anna", "bert")]
@@ -238,15 +238,15 @@ def test_our_columns_are_there(admin: Admin) -> None:
 
 async def test_a_finished_job_is_kept_for_thirty_days_and_its_key_as_long(jobs: JobActions) -> None:
     (first,) = jobs.enqueue(key="k")
-    assert await repository.retain(jobs.worker) == 0
-    await repository.done(jobs.worker, await jobs.claim(), [None])
+    assert await repository.purge(jobs.worker) == 0
+    await repository.settle_done(jobs.worker, await jobs.claim(), [None])
     ((finished_at, retain_until),) = jobs.columns("finished_at", "retain_until")
     assert retain_until - finished_at == timedelta(days=30)
     jobs.advance_clock(30 * DAY - 60)
-    assert await repository.retain(jobs.worker) == 0
+    assert await repository.purge(jobs.worker) == 0
     assert jobs.enqueue(key="k") == [first]
     jobs.advance_clock(120)
-    assert await repository.retain(jobs.worker) == 1
+    assert await repository.purge(jobs.worker) == 1
     assert jobs.enqueue(key="k") != [first]
 
 
@@ -293,7 +293,7 @@ async def test_fixed_is_the_base(jobs: JobActions) -> None:
 async def test_exp_is_base_times_two_to_the_attempt_capped_a_fifth_more_or_less(
     starts: int, base: float, cap: float, nominal: float, jobs: JobActions
 ) -> None:
-    """200 of them: that none is in the lowest or none in the highest quarter is a chance of 10^-24."""
+    """With 200 jobs, the chance that the lowest or highest quarter is empty is 10^-24."""
     options = {"backoff_policy": "exp", "backoff_base_seconds": base, "backoff_cap_seconds": cap}
     waits = await waits_after_failing(jobs, 200, starts, **options)
     least, span = nominal * 0.8, nominal * 0.4
@@ -363,7 +363,7 @@ async def test_a_thousand_snoozes_and_then_it_is_a_failure(jobs: JobActions, adm
 
 async def test_a_queued_job_is_cancelled_at_once(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
-    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") is Status.CANCELED
+    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") is JobStatus.CANCELED
     assert jobs.path(key) == ["queued", "canceled"]
 
 
@@ -371,10 +371,10 @@ async def test_a_running_job_hears_of_it_at_the_next_beat_and_its_holder_settles
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == frozenset()
-    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") is Status.RUNNING
+    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") is JobStatus.RUNNING
     assert jobs.columns("status", "lease_owner") == [("running", lease.owner)]
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == {lease.claim}
-    assert await repository.cancelled(jobs.worker, [lease]) == {key}
+    assert await repository.settle_cancelled(jobs.worker, [lease]) == {key}
     assert jobs.columns("status", "settled_by") == [("canceled", lease.owner)]
 
 
@@ -390,23 +390,23 @@ async def test_a_lapse_does_it_for_a_holder_that_never_hears(jobs: JobActions) -
 async def test_now_does_it_at_once_and_the_holder_has_lost_it(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=True) is Status.CANCELED
+    assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=True) is JobStatus.CANCELED
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).lost == {lease.claim}
-    assert await repository.done(jobs.worker, [lease], [None]) == frozenset()
+    assert await repository.settle_done(jobs.worker, [lease], [None]) == frozenset()
 
 
 @pytest.mark.parametrize("end", sorted(TERMINAL))
-async def test_what_has_ended_refuses_and_stays(end: Status, jobs: JobActions) -> None:
+async def test_what_has_ended_refuses_and_stays(end: JobStatus, jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     async with jobs.worker.transaction():
         match end:
-            case Status.SUCCEEDED:
-                await repository.done(jobs.worker, [lease], [None])
-            case Status.CANCELED:
-                await repository.cancelled(jobs.worker, [lease])
+            case JobStatus.SUCCEEDED:
+                await repository.settle_done(jobs.worker, [lease], [None])
+            case JobStatus.CANCELED:
+                await repository.settle_cancelled(jobs.worker, [lease])
             case _:
-                await repository.gave_up(jobs.worker, [lease], ["NEVER"], ["no"])
+                await repository.settle_given_up(jobs.worker, [lease], ["NEVER"], ["no"])
     before = jobs.events(key)
     for now in (False, True):
         assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=now) is None
@@ -435,7 +435,7 @@ def test_all_others_have_the_double_underscore(admin: Admin) -> None:
 
 
 def indexes(admin: Admin) -> dict[str, str]:
-    """Every index of the ledger, and what it is on."""
+    """Return every index of the ledger with its definition."""
     asked = "select indexname, split_part(indexdef, ' USING btree ', 2) from pg_indexes where schemaname = 'ledger'"
     return dict(admin.execute(asked).fetchall())
 
@@ -445,7 +445,7 @@ def indexes(admin: Admin) -> dict[str, str]:
 
 @pytest.fixture
 def before(server: str, worker_id: str) -> Generator[Admin, None, None]:
-    """A database from before the ledger."""
+    """A database at the revision before the ledger."""
     databases = TestDatabases(server, f"duly_test_ruling_{worker_id}", template="template0")
     with databases.clone(worker_id) as dsn:
         migrate(dsn, Names(), to="0002_outbox")
@@ -479,7 +479,7 @@ def test_a_table_of_the_same_name_and_other_columns_is_left_alone(before: Admin)
 
 
 def make_old_jobs(connection: Admin, schema: str) -> None:
-    """The contract's old table with a job that waits, one that is done and one that failed."""
+    """The contract's old table with a pending, a completed and a failed job."""
     connection.execute(
         f"create table {schema}.jobs (id uuid primary key, status varchar(50) not null, stage varchar(100),"
         " progress integer, result jsonb, error text, created_at timestamptz default now(),"

@@ -1,4 +1,4 @@
-"""Jobs from a developer's side: the same outcomes on every connection, inside the caller's own transaction."""
+"""The SDK: the same outcomes on every kind of connection, inside the caller's transaction."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ app = App()
 
 @app.job("thumbnail", queue="images", timeout="2m", max_attempts=3)
 async def thumbnail(ctx: Context, image_id: str, size: int = 256) -> dict[str, object]:
-    """A handler that remembers what it was told."""
+    """A handler that records its arguments."""
     return {"image": image_id, "size": size, "attempt": ctx.attempt}
 
 
@@ -31,7 +31,7 @@ def sqlalchemy_address(admin: Admin) -> str:
 
 
 class Asker:
-    """Asks inside a transaction of some kind, and commits unless told otherwise."""
+    """Enqueues inside a transaction of one kind of connection, and commits by default."""
 
     def __init__(self, open_transaction: Callable[[], Any]) -> None:
         self.open_transaction = open_transaction
@@ -127,7 +127,7 @@ ASKERS = (
 
 @pytest.fixture(params=ASKERS, ids=lambda each: each.__name__)
 def asker(request: pytest.FixtureRequest, admin: Admin) -> Asker:
-    """Each way to ask in turn."""
+    """Each kind of connection in turn."""
     return request.param(admin)
 
 
@@ -165,7 +165,7 @@ async def test_what_the_database_refuses_is_refused_in_words(asker: Asker, admin
 
 def test_arguments_that_the_handler_cannot_take_are_refused(admin: Admin) -> None:
     on: Any = thumbnail.on(admin)
-    with pytest.raises(InvalidArgument, match="cannot be called like this"):
+    with pytest.raises(InvalidArgument, match="cannot be called with these arguments"):
         on.enqueue(image="a1")
     with pytest.raises(InvalidArgument):
         on.enqueue(image_id=object())

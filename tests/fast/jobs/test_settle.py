@@ -1,4 +1,4 @@
-"""Letting go of jobs: by their holder only, once, and to where docs/adr/0009 says."""
+"""Settling jobs: only by their lease owner, once, and to the status that docs/decisions/0009 defines."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,21 +10,21 @@ import psycopg
 import pytest
 
 from duly.jobs import repository
-from duly.jobs.model import MAX_SNOOZES, Request
+from duly.jobs.model import MAX_SNOOZES, JobRequest
 from duly.lease.operations import Lease
 from tests.support.jobs.actions import LEASE, ORG, Admin, Connection, JobActions
 from tests.support.locks import wait_until_blocked
 
 Settle = Callable[[Connection, Sequence[Lease]], Awaitable[frozenset[UUID]]]
 SETTLES: dict[str, Settle] = {
-    "done": lambda connection, leases: repository.done(connection, leases, ["well"] * len(leases)),
-    "later": lambda connection, leases: repository.later(connection, leases, [5.0] * len(leases)),
-    "handed_back": repository.handed_back,
-    "cancelled": repository.cancelled,
-    "failed": lambda connection, leases: repository.failed(
+    "done": lambda connection, leases: repository.settle_done(connection, leases, ["well"] * len(leases)),
+    "later": lambda connection, leases: repository.snooze(connection, leases, [5.0] * len(leases)),
+    "handed_back": repository.release,
+    "cancelled": repository.settle_cancelled,
+    "failed": lambda connection, leases: repository.settle_failed(
         connection, leases, ["A"] * len(leases), ["b"] * len(leases)
     ),
-    "gave_up": lambda connection, leases: repository.gave_up(
+    "gave_up": lambda connection, leases: repository.settle_given_up(
         connection, leases, ["A"] * len(leases), ["b"] * len(leases)
     ),
 }
@@ -40,7 +40,7 @@ ENDS = {
 
 @pytest.fixture(params=SETTLES)
 def name(request: pytest.FixtureRequest) -> str:
-    """Each way to let go."""
+    """Each way to settle or release."""
     return request.param
 
 
@@ -84,7 +84,7 @@ async def test_a_stale_holder_settles_nothing(name: str, jobs: JobActions) -> No
     (new,) = await jobs.claim()
     assert await let_go(jobs.worker, name, [old]) == frozenset()
     assert (new.key, new.row["attempt"], new.row["starts"]) == (key, 1, 2)
-    await repository.done(jobs.worker, [new], [None])
+    await repository.settle_done(jobs.worker, [new], [None])
     assert await let_go(jobs.worker, name, [old]) == frozenset()
     assert jobs.columns("status") == ["succeeded"]
     jobs.verify()
@@ -111,7 +111,7 @@ async def test_a_result_is_kept_and_an_old_error_is_not(jobs: JobActions) -> Non
     jobs.enqueue(backoff_policy="none")
     await jobs.fail(*await jobs.claim())
     assert jobs.columns("last_error_code", "last_error_message") == [("OOPS", "because")]
-    await repository.done(jobs.worker, await jobs.claim(), [{"answer": [42, None]}])
+    await repository.settle_done(jobs.worker, await jobs.claim(), [{"answer": [42, None]}])
     assert jobs.columns("result", "last_error_code", "last_error_message") == [({"answer": [42, None]}, None, None)]
 
 
@@ -130,8 +130,8 @@ async def test_nobody_else_can_finish_the_second_half(jobs: JobActions, other: C
     (lease,) = await jobs.claim()
     async with jobs.worker.transaction():
         await repository.mark_failed(jobs.worker, [lease], ["A"], ["b"])
-        assert await repository.after_failure(jobs.worker, [(key, "somebody/else")]) == 0
-        assert await repository.after_failure(jobs.worker, [(key, lease.owner)]) == 1
+        assert await repository.retry_or_dead_letter(jobs.worker, [(key, "somebody/else")]) == 0
+        assert await repository.retry_or_dead_letter(jobs.worker, [(key, lease.owner)]) == 1
     assert jobs.columns("status") == ["queued"]
 
 
@@ -175,9 +175,9 @@ async def test_a_sweep_is_bounded_passes_over_what_is_locked_and_can_be_told_whi
 
 
 @pytest.mark.lawless
-@pytest.mark.parametrize(("policy", "least", "most"), [("none", 0.0, 0.0), ("fixed", 3.0, 3.0), ("exp", 19.2, 28.8)])
+@pytest.mark.parametrize(("policy", "least", "limit"), [("none", 0.0, 0.0), ("fixed", 3.0, 3.0), ("exp", 19.2, 28.8)])
 async def test_the_wait_after_a_failure(policy: str, least: float, limit: float, jobs: JobActions) -> None:
-    """After the fourth start (attempt 3), base 3: exp waits 3 * 2^3 s, a fifth more or less."""
+    """After the fourth start (attempt 3), base 3: exp waits 3 * 2^3 s, plus or minus a fifth."""
     jobs.enqueue(rows=60, backoff_policy=policy, backoff_base_seconds=3.0)
     jobs.admin.execute("update ledger.job set starts = 3, attempt = 2")
     await jobs.fail(*await jobs.claim(limit=60))
@@ -216,7 +216,7 @@ async def test_handing_back_keeps_the_due_time_and_gives_the_start_back(jobs: Jo
     (key,) = jobs.enqueue()
     due = jobs.columns("run_at")
     (lease,) = await jobs.claim()
-    await repository.handed_back(jobs.worker, [lease])
+    await repository.release(jobs.worker, [lease])
     assert jobs.columns("run_at") == due
     assert jobs.columns("starts") == [0]
     assert jobs.events(key)[-1] == ("running", "queued", {"actor": lease.owner, "reason": "handed_back"})
@@ -265,7 +265,7 @@ async def test_started_at_is_the_first_start_and_updated_at_the_databases_word(j
 
 
 async def progress(jobs: JobActions, lease: Lease, stage: str | None, percent: int | None) -> None:
-    """Say how far we are."""
+    """Record progress."""
     assert await repository.record_progress(jobs.worker, lease, stage, percent)
 
 
@@ -286,7 +286,7 @@ async def test_progress_is_an_event_with_equal_ends_at_most_once_a_second(jobs: 
         ("running", "running", {"stage": "reading", "progress": 4}),
     ]
     assert jobs.columns("stage", "progress") == [("writing", 100)]
-    await repository.done(jobs.worker, [lease], [None])
+    await repository.settle_done(jobs.worker, [lease], [None])
     assert jobs.events(key)[-1] == ("running", "succeeded", {"stage": "writing", "progress": 100})
     assert not await repository.record_progress(jobs.worker, lease, "too late", 1)
     jobs.verify()
@@ -320,7 +320,7 @@ async def test_a_new_start_begins_without_progress(jobs: JobActions) -> None:
     jobs.enqueue()
     (lease,) = await jobs.claim()
     await progress(jobs, lease, "reading", 50)
-    await repository.handed_back(jobs.worker, [lease])
+    await repository.release(jobs.worker, [lease])
     await jobs.claim()
     assert jobs.columns("stage", "progress") == [(None, None)]
 
@@ -342,11 +342,11 @@ def test_a_word_stands_for_one_move_only(jobs: JobActions, admin: Admin) -> None
 
 
 async def test_a_batch_of_every_size_settles_whole(jobs: JobActions, worker: Connection) -> None:
-    await repository.enqueue_many(worker, Request(ORG, "work"), [{"n": n} for n in range(2000)])
+    await repository.enqueue_many(worker, JobRequest(ORG, "work"), [{"n": n} for n in range(2000)])
     leases = await jobs.claim(limit=2000)
     sizes: list[Any] = [1, 2, 7, 490, 1500]
     for size in sizes:
         batch, leases = leases[:size], leases[size:]
-        assert await repository.done(worker, batch, [None] * size) == {lease.key for lease in batch}
+        assert await repository.settle_done(worker, batch, [None] * size) == {lease.key for lease in batch}
     assert jobs.columns("status") == ["succeeded"] * 2000
     jobs.verify()

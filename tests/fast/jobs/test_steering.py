@@ -1,4 +1,4 @@
-"""Cancel, retry, redrive, run now, retain: what people do to jobs, and what they find."""
+"""Cancel, retry, redrive, pause and purge, and what they return."""
 
 import psycopg
 import pytest
@@ -6,13 +6,13 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.jobs import repository
-from duly.jobs.model import DeadLetters, Status
+from duly.jobs.model import DeadLetterFilter, JobStatus
 from duly.lease.operations import renew
 from tests.support.jobs.actions import LEASE, ORG, OTHER_ORG, Admin, Connection, JobActions
 
 
 async def make_dead_letters(jobs: JobActions, rows: int = 1, **options: str) -> None:
-    """Enqueue jobs and fail each of them for good."""
+    """Enqueue jobs and make each a dead letter."""
     jobs.enqueue(rows=rows, max_attempts=1, **options)
     leases = await jobs.claim(limit=rows)
     await jobs.fail(*leases)
@@ -20,7 +20,7 @@ async def make_dead_letters(jobs: JobActions, rows: int = 1, **options: str) -> 
 
 async def test_a_waiting_job_is_cancelled_at_once(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
-    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") == Status.CANCELED
+    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") == JobStatus.CANCELED
     assert jobs.events(key)[-1] == ("queued", "canceled", {"actor": "anna", "reason": "cancel_requested"})
     assert await jobs.claim() == []
     jobs.verify()
@@ -29,10 +29,10 @@ async def test_a_waiting_job_is_cancelled_at_once(jobs: JobActions) -> None:
 async def test_a_running_job_is_asked_to_stop_by_the_next_beat(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") == Status.RUNNING
-    assert await jobs.steer(repository.cancel_job, ORG, key, "bert") == Status.RUNNING
+    assert await jobs.steer(repository.cancel_job, ORG, key, "anna") == JobStatus.RUNNING
+    assert await jobs.steer(repository.cancel_job, ORG, key, "bert") == JobStatus.RUNNING
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).cancelled == {(key, lease.owner)}
-    assert await repository.cancelled(jobs.worker, [lease]) == {key}
+    assert await repository.settle_cancelled(jobs.worker, [lease]) == {key}
     assert jobs.events(key)[2:] == [
         ("running", "running", {"actor": "anna", "reason": "cancel_requested"}),
         ("running", "canceled", {"actor": lease.owner, "reason": "canceled"}),
@@ -44,17 +44,17 @@ async def test_a_job_that_is_done_before_it_stops_is_done(jobs: JobActions) -> N
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
     await jobs.steer(repository.cancel_job, ORG, key, "anna")
-    assert await repository.done(jobs.worker, [lease], [None]) == {key}
+    assert await repository.settle_done(jobs.worker, [lease], [None]) == {key}
     assert jobs.columns("status") == ["succeeded"]
 
 
 async def test_now_means_at_once_and_the_holder_has_lost_it(jobs: JobActions) -> None:
     (key,) = jobs.enqueue()
     (lease,) = await jobs.claim()
-    assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=True) == Status.CANCELED
+    assert await jobs.steer(repository.cancel_job, ORG, key, "anna", now=True) == JobStatus.CANCELED
     assert (await renew(jobs.worker, [lease], lease_seconds=LEASE)).lost == {(key, lease.owner)}
-    assert await repository.done(jobs.worker, [lease], [None]) == frozenset()
-    assert await repository.cancelled(jobs.worker, [lease]) == frozenset()
+    assert await repository.settle_done(jobs.worker, [lease], [None]) == frozenset()
+    assert await repository.settle_cancelled(jobs.worker, [lease]) == frozenset()
     jobs.verify()
 
 
@@ -85,20 +85,20 @@ async def test_a_dead_letter_is_redriven_as_though_it_were_new(jobs: JobActions)
     assert jobs.columns("status", "starts", "attempt", "finished_at", "retain_until") == [("queued", 0, 0, None, None)]
     assert jobs.events(key)[-1] == ("dead_letter", "queued", {"actor": "anna", "reason": "redriven"})
     (lease,) = await jobs.claim()
-    await repository.done(jobs.worker, [lease], [None])
+    await repository.settle_done(jobs.worker, [lease], [None])
     jobs.verify()
 
 
 async def test_a_redrive_takes_what_matches_in_batches_after_a_count(jobs: JobActions) -> None:
     await make_dead_letters(jobs, rows=5)
     jobs.enqueue("other", max_attempts=1)
-    which = DeadLetters(ORG, type="work", code="OOPS")
-    assert await repository.count_dead(jobs.worker, which) == 5
-    assert await repository.count_dead(jobs.worker, DeadLetters(ORG, code="TIMEOUT")) == 0
-    assert await repository.count_dead(jobs.worker, DeadLetters(OTHER_ORG)) == 0
+    which = DeadLetterFilter(ORG, type="work", code="OOPS")
+    assert await repository.count_dead_letters(jobs.worker, which) == 5
+    assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(ORG, code="TIMEOUT")) == 0
+    assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(OTHER_ORG)) == 0
     (newest,) = sorted(jobs.admin.execute("select max(finished_at) from ledger.job").fetchone() or ())
-    assert await repository.count_dead(jobs.worker, DeadLetters(ORG, finished_before=newest)) == 4
-    assert await repository.count_dead(jobs.worker, DeadLetters(ORG, finished_from=newest)) == 1
+    assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(ORG, finished_before=newest)) == 4
+    assert await repository.count_dead_letters(jobs.worker, DeadLetterFilter(ORG, finished_from=newest)) == 1
     taken = [len(await jobs.steer(repository.redrive, which, "anna", limit=2)) for _ in range(4)]
     assert taken == [2, 2, 1, 0]
     assert jobs.columns("status") == ["queued"] * 6
@@ -111,15 +111,15 @@ async def test_finished_jobs_leave_with_their_events_when_their_time_is_over(sta
     jobs.enqueue("waits")
     leases = await jobs.claim(limit=3)
     if status == "succeeded":
-        await repository.done(jobs.worker, leases, [None] * 3)
+        await repository.settle_done(jobs.worker, leases, [None] * 3)
     elif status == "canceled":
-        await repository.cancelled(jobs.worker, leases)
+        await repository.settle_cancelled(jobs.worker, leases)
     else:
         await jobs.fail(*leases)
     jobs.advance_clock(30 * 86_400 - 60)
-    assert await repository.retain(jobs.worker) == 0
+    assert await repository.purge(jobs.worker) == 0
     jobs.advance_clock(120)
-    assert [await repository.retain(jobs.worker, limit=2) for _ in range(3)] == [2, 1, 0]
+    assert [await repository.purge(jobs.worker, limit=2) for _ in range(3)] == [2, 1, 0]
     assert jobs.columns("type") == ["waits"]
     assert jobs.admin.execute("select count(distinct job_id) from ledger.job_event").fetchone() == (1,)
     jobs.verify()
@@ -128,17 +128,17 @@ async def test_finished_jobs_leave_with_their_events_when_their_time_is_over(sta
 async def test_a_job_keeps_the_time_it_was_given(jobs: JobActions) -> None:
     jobs.enqueue(retain_for="1 day")
     jobs.enqueue(retain_for="60 days")
-    await repository.done(jobs.worker, leases := await jobs.claim(limit=2), [None] * len(leases))
+    await repository.settle_done(jobs.worker, leases := await jobs.claim(limit=2), [None] * len(leases))
     jobs.advance_clock(86_460)
-    assert await repository.retain(jobs.worker) == 1
+    assert await repository.purge(jobs.worker) == 1
     jobs.advance_clock(58 * 86_400)
-    assert await repository.retain(jobs.worker) == 0
+    assert await repository.purge(jobs.worker) == 0
 
 
-@pytest.mark.parametrize("most", [0, 10_001, None])
+@pytest.mark.parametrize("limit", [0, 10_001, None])
 async def test_retention_is_bounded(limit: int | None, worker: Connection) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue):
-        await repository.retain(worker, limit)  # type: ignore[arg-type]
+        await repository.purge(worker, limit)  # type: ignore[arg-type]
 
 
 def test_a_log_leaves_by_no_other_way(jobs: JobActions, admin: Admin, api: Admin) -> None:
@@ -174,7 +174,7 @@ async def test_jobs_and_events_are_listed_page_by_page(jobs: JobActions) -> None
         pages.append(await repository.list_jobs(jobs.worker, ORG, before=(last.created_at, last.id), limit=2))
     assert [job.id for page in pages for job in page] == keys[::-1]
     await jobs.steer(repository.cancel_job, ORG, keys[0], "anna")
-    only = await repository.list_jobs(jobs.worker, ORG, status=Status.CANCELED, type="work", queue="default")
+    only = await repository.list_jobs(jobs.worker, ORG, status=JobStatus.CANCELED, type="work", queue="default")
     assert [(job.id, job.is_finished) for job in only] == [(keys[0], True)]
     assert await repository.list_jobs(jobs.worker, OTHER_ORG) == []
     events = await repository.list_events(jobs.worker, ORG, keys[0])

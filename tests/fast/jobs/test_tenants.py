@@ -1,4 +1,4 @@
-"""Whose jobs these are: C1 to C7 of the security checklist, on the ledger's tables."""
+"""Tenant isolation: C1 to C7 of the security checklist, on the ledger's tables."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -12,7 +12,7 @@ from duly.db.pool import connect
 from duly.errors import Misconfigured
 from duly.jobs import repository
 from duly.verify import INVARIANTS, check
-from duly.verify.invariants import SEEING
+from duly.verify.invariants import VISIBILITY_CHECK
 from tests.support.jobs.actions import ORG, OTHER_ORG, Admin, JobActions
 from tests.support.pooler import needs_pgbouncer, pooler
 
@@ -29,7 +29,7 @@ def act_for(connection: Admin, org: object) -> None:
 
 @pytest.fixture
 def reader(admin: Admin) -> Generator[Admin, None, None]:
-    """A connection that may only read."""
+    """A read-only connection."""
     with psycopg.connect(make_conninfo(admin.info.dsn, user=ROLES.readonly), autocommit=True) as connection:
         yield connection
 
@@ -176,7 +176,7 @@ def test_c4_a_tenant_cannot_move_or_make_a_job_elsewhere(jobs: JobActions, api: 
 
 
 async def test_c4_every_statement_for_a_tenant_names_its_org(jobs: JobActions) -> None:
-    """The worker sees every org, so these find nothing only because they ask for one."""
+    """The worker's role sees all orgs, so these find nothing only because they filter by org."""
     (key,) = jobs.enqueue(org=OTHER_ORG)
     assert await repository.find_job(jobs.worker, ORG, key) is None
     assert await repository.list_jobs(jobs.worker, ORG) == []
@@ -243,7 +243,7 @@ async def test_a_handlers_transaction_acts_as_the_api_and_settles_there(jobs: Jo
 
 
 def test_a_verifier_that_sees_one_tenant_only_says_so_and_one_that_sees_all_does_not(admin: Admin, api: Admin) -> None:
-    (seeing,) = (each for each in INVARIANTS if each.name == SEEING)
+    (seeing,) = (each for each in INVARIANTS if each.name == VISIBILITY_CHECK)
     with pytest.raises(Misconfigured, match=r"ledger\.job is under row security.*; ledger\.job_event is"):
         check(api, ["ledger"], [seeing])
     with psycopg.connect(make_conninfo(admin.info.dsn, user=ROLES.worker), autocommit=True) as worker:

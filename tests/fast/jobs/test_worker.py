@@ -1,4 +1,4 @@
-"""Jobs in a running worker: whatever handlers do, the ledger says it, and their neighbours do not notice."""
+"""Jobs in a running worker: every outcome of a handler is recorded, and other jobs are not affected."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -121,7 +121,7 @@ async def completes(ctx: Context, name: str) -> None:
 
 @results.job("completes_plainly", backoff="none")
 def completes_plainly(ctx: Context, name: str) -> None:
-    """Complete the job with it, in a plain function."""
+    """Complete the job with it, in a sync handler."""
     with ctx.transaction() as tx:
         ctx.complete(tx, RESULTS[name])
 
@@ -140,9 +140,9 @@ async def test_a_result_that_cannot_be_stored_ends_the_job_at_once_and_the_messa
     messages: list[str] = jobs.columns("last_error_message")
     for message in messages:
         assert message.startswith("the handler's result cannot be stored: $")
-        assert "store more elsewhere and return its name" in message
+        assert "store larger data elsewhere and return a reference" in message
     if name == "a time":
-        reason = "$.when: datetime is not a kind of JSON value; convert it first, say with .isoformat()"
+        reason = "$.when: datetime is not a JSON type; convert it first, say with .isoformat()"
         assert all(reason in message for message in messages)
 
 

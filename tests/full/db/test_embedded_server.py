@@ -162,7 +162,7 @@ def test_it_runs_beside_a_system_server_that_listens_on_a_port(home: Path) -> No
         port = probe.getsockname()[1]
 
     def run(*command: str | Path) -> None:
-        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, **account.identity())
+        subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL, **account.subprocess_identity())
 
     options = f"-p {port} -k {theirs} -c listen_addresses=127.0.0.1"
     run(system / "initdb", "-D", theirs / "data", "-U", "postgres", "--auth=trust")

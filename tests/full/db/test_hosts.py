@@ -1,4 +1,4 @@
-"""Two hosts, of which the first takes no writes: everybody finds the second, and says so where there is none."""
+"""Two hosts, of which the first accepts no writes: everybody finds the second, and says so where there is none."""
 
 import subprocess
 
@@ -27,5 +27,5 @@ def test_commands_find_it_too(command: str, hosts: str) -> None:
 def test_a_command_that_must_write_says_whose_trouble_it_is(command: str, database: str) -> None:
     answer = run_duly(make_conninfo(database, options=f"-c {READ_ONLY}=on"), *command.split())
     assert answer.returncode == Unavailable.exit_status, answer.stderr
-    assert "takes no writes" in answer.stderr
+    assert "accepts no writes" in answer.stderr
     assert "Traceback" not in answer.stderr

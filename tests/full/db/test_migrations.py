@@ -14,7 +14,7 @@ from alembic import command
 
 from duly.db.admin import create_database
 from duly.db.embedded import EmbeddedServer
-from duly.db.migrate import config_for, connected, migrate, newest_revision
+from duly.db.migrate import build_config, migrate, migration_transaction, newest_revision
 from duly.db.migrations import Names
 from duly.db.supabase import compile_migrations
 from duly.errors import Misconfigured
@@ -44,8 +44,8 @@ __all__ = ["empty", "generous", "supabase"]
 def test_the_tables_alembic_sees_are_the_ones_we_declared(ingest: str, empty: str) -> None:
     names = Names(ingest=ingest)
     migrate(empty, names)
-    with connected(empty) as connection:
-        command.check(config_for(names, connection))
+    with migration_transaction(empty) as connection:
+        command.check(build_config(names, connection))
 
 
 @pytest.mark.parametrize("backend", [PLAIN, OWNERS], ids=str)
@@ -54,8 +54,8 @@ def test_alembic_never_proposes_to_change_what_a_backend_owns(backend: Backend, 
         connection.execute(backend.schema_sql("schedule_ingest").encode())
         connection.execute("create table public.orders (id bigint primary key)")
     migrate(empty, Names())
-    with connected(empty) as connection:
-        command.check(config_for(Names(), connection))
+    with migration_transaction(empty) as connection:
+        command.check(build_config(Names(), connection))
 
 
 def alembic(*arguments: str, root: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -119,7 +119,7 @@ def test_a_table_in_use_is_waited_for_without_standing_in_the_way(empty: str) ->
         assert waited.wait(60)
         user.execute("select * from duly.orgs")  # it stepped back: we are not behind it in the queue
     migration.join(60)
-    assert "a table is in use" in told[0]
+    assert "a table is locked" in told[0]
     assert revision_of(empty) is None
 
 
@@ -227,7 +227,7 @@ def test_notifications_that_were_there_before_their_sender_are_taken_over(empty:
             "select status, delivery from schedule_ingest.schedule_notification order by 1"
         ).fetchall()
         assert found == [("failed", "failed"), ("pending", "pending"), ("sent", "sent")]
-        laws = [each for each in INVARIANTS if each.name == "notifications_say_what_became_of_them"]
+        laws = [each for each in INVARIANTS if each.name == "notifications_match_their_delivery"]
         assert check(connection, ["duly", "schedule_ingest"], laws) == []
     migrate(empty, Names(), to="0006_scheduler")
     migrate(empty, Names())

@@ -1,4 +1,4 @@
-"""Claiming: the right jobs, in the right order, never too many, and without reading what is in the way."""
+"""Claims: the right jobs, in the right order, within limits, and without reading rows that are not due."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
-from tests.support.jobs.actions import KIND, LEASE, ORG, Admin, JobActions
+from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Admin, JobActions
 
 IN_THE_WAY = 100_000
 
@@ -23,10 +23,10 @@ async def test_a_limit_is_never_exceeded_though_eight_claimers_race(jobs: JobAct
         nonlocal most_at_once
         async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as connection:
             while jobs.columns("status").count("queued"):
-                leases = await repository.claim(connection, "worker-1", [KIND], lease_seconds=LEASE, limit=3)
+                leases = await repository.claim(connection, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=3)
                 most_at_once = max(most_at_once, jobs.columns("status").count("running"))
                 if leases:
-                    await repository.done(connection, leases, [None] * len(leases))
+                    await repository.settle_done(connection, leases, [None] * len(leases))
 
     await asyncio.gather(*(drain() for _ in range(8)))
     assert 1 <= most_at_once <= 5
@@ -35,7 +35,7 @@ async def test_a_limit_is_never_exceeded_though_eight_claimers_race(jobs: JobAct
 
 
 def most_at_once_by_log(admin: Admin) -> int:
-    """How many jobs ran at once at most, as the log tells it."""
+    """Return the maximum number of jobs that ran at once, according to the log."""
     asked = (
         "select max(running) from (select sum(case next_status when 'running' then 1 else -1 end)"
         " over (order by ts, next_status) as running from ledger.job_event where seq > 1) as told"
@@ -46,7 +46,7 @@ def most_at_once_by_log(admin: Admin) -> int:
 
 
 def put_in_the_way(admin: Admin, rows: int) -> None:
-    """Jobs of our kind that are due later, half of them more urgent, and due jobs of other kinds."""
+    """Jobs of our type that are not due, half of them with higher priority, and due jobs of other types."""
     admin.execute(
         "insert into ledger.job (org_id, type, queue, priority, run_at)"
         " select %(org)s, case n %% 3 when 0 then 'work' else 'foreign' end,"
@@ -59,7 +59,7 @@ def put_in_the_way(admin: Admin, rows: int) -> None:
 
 
 async def buffers_of_a_claim(jobs: JobActions, admin: Admin) -> int:
-    """How many pages a claim of ten jobs touches, once the planner has made up its mind."""
+    """Return how many pages a claim of ten jobs touches, once its plan is cached."""
     jobs.enqueue(rows=70)
     asked = "explain (analyze, buffers, format json) select id from ledger.claim('{default}', '{work}', 'me/1', 60, 10)"
     plans: list[Any] = []

@@ -1,4 +1,4 @@
-"""`DULY_POOL_SIZE` is how many connections a worker holds, whatever its handlers do."""
+"""`DULY_POOL_SIZE` limits the connections of a worker, whatever its handlers do."""
 
 import signal
 import socket
@@ -12,7 +12,7 @@ from duly.errors import Misconfigured
 from duly.jobs.work import JobWork
 from duly.lease.work import Tuning
 from duly.settings import Settings
-from duly.worker.connections import share_out
+from duly.worker.connections import share_connections
 from duly.worker.runner import Worker
 from tests.full.jobs.test_worker import WORKER, environment
 from tests.support.actions import working
@@ -30,7 +30,7 @@ gate = threading.Event()
 
 @app.job("hold")
 def hold(ctx: duly.Context) -> None:
-    """A plain function with a transaction."""
+    """A sync handler with a transaction."""
     with ctx.transaction() as tx:
         ctx.complete(tx)
 
@@ -44,7 +44,7 @@ async def hold_async(ctx: duly.Context) -> None:
 
 @app.job("wait", max_attempts=1)
 def wait(ctx: duly.Context) -> None:
-    """Hold its connection until the test lets go."""
+    """Keep its connection until the test ends."""
     with ctx.transaction():
         gate.wait(30)
 
@@ -76,7 +76,7 @@ def test_a_worker_for_every_kind_of_work_holds_no_more_connections_than_it_may(j
     by_worker = (
         "select count(*) from pg_stat_activity where datname = current_database() and application_name = any (%s)"
     )
-    names = ["duly worker", "duly handlers", "duly keeper", "duly listener"]
+    names = ["duly worker", "duly handlers", "duly heartbeat", "duly listener"]
     seen: list[int] = []
 
     def all_done() -> bool:
@@ -95,7 +95,7 @@ def test_a_worker_for_every_kind_of_work_holds_no_more_connections_than_it_may(j
 async def test_who_waits_too_long_for_a_connection_is_told_which_setting_it_is(
     jobs: JobActions, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "PLAIN_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(pool, "SYNC_WAIT_SECONDS", 0.2)
     gate.clear()
     jobs.enqueue("wait", rows=2, max_attempts=1)
     failed = "select last_error_code, last_error_message from ledger.job where last_error_code is not null"
@@ -105,15 +105,15 @@ async def test_who_waits_too_long_for_a_connection_is_told_which_setting_it_is(
         await jobs.until(lambda: all(jobs.columns("finished_at")))
     ((code, message),) = jobs.rows(failed)
     assert code == "UNAVAILABLE"
-    assert "all 1 that DULY_POOL_SIZE=5 leaves to plain functions are in use" in message
+    assert "all 1 that DULY_POOL_SIZE=5 leaves to sync handlers are in use" in message
 
 
 @pytest.mark.parametrize("pool_size", [5, 6, 7, 10, 20, 200])
 def test_the_shares_of_a_worker_are_what_it_may_hold(pool_size: int) -> None:
-    shares = share_out(pool_size, [JobWork(app.handlers(), TUNING)])
+    shares = share_connections(pool_size, [JobWork(app.handlers(), TUNING)])
     assert shares.total == pool_size
     assert min(shares.control, shares.loop, shares.threads) >= 1
-    alone = share_out(pool_size, [JobWork([hold_async.handler], TUNING)])
+    alone = share_connections(pool_size, [JobWork([hold_async.handler], TUNING)])
     assert (alone.total, alone.threads) == (pool_size, 0)
 
 

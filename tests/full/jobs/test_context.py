@@ -1,4 +1,4 @@
-"""What a handler may do about its job while it runs: transactions that hold it, completing it there, progress."""
+"""The context of a handler: fenced transactions, completing the job in one, progress."""
 
 from typing import Any
 
@@ -20,26 +20,26 @@ TUNING = Tuning(poll_seconds=0.1, sweep_seconds=1)
 
 
 async def work_once(dsn: str, times: int = 1) -> None:
-    """So many cycles of a worker."""
+    """Run some cycles of a worker."""
     for _ in range(times):
         await Worker([JobWork(app.handlers(), TUNING)], Settings(), dsn=dsn).run(once=True)
 
 
 def book(admin: Admin) -> list[Any]:
-    """What the shop's book says."""
+    """Return the rows that handlers wrote."""
     return admin.execute("select job, who, org from shop.book").fetchall()
 
 
 # Transactions ---------------------------------------------------------------------------------------------------------
 
-BOTH = pytest.mark.parametrize("kind", ["bill", "bill_plainly"])
+BOTH = pytest.mark.parametrize("job_type", ["bill", "bill_plainly"])
 
 
 @BOTH
 async def test_what_it_writes_and_the_end_of_the_job_are_one_transaction(
-    jobs: JobActions, worker_dsn: str, kind: str
+    jobs: JobActions, worker_dsn: str, job_type: str
 ) -> None:
-    (job,) = jobs.enqueue(kind)
+    (job,) = jobs.enqueue(job_type)
     await work_once(worker_dsn)
     assert jobs.columns("status", "starts", "result") == [("succeeded", 1, {"then": ""})]
     assert book(jobs.admin) == [(job, "duly_api", str(ORG))]
@@ -49,32 +49,36 @@ async def test_what_it_writes_and_the_end_of_the_job_are_one_transaction(
 
 @BOTH
 async def test_what_fails_inside_leaves_nothing_and_is_tried_again(
-    jobs: JobActions, worker_dsn: str, kind: str
+    jobs: JobActions, worker_dsn: str, job_type: str
 ) -> None:
-    jobs.enqueue(kind, payload={"then": "inside"}, max_attempts=2, backoff_policy="none")
+    jobs.enqueue(job_type, payload={"then": "inside"}, max_attempts=2, backoff_policy="none")
     await work_once(worker_dsn, times=2)
     assert jobs.columns("status", "starts", "last_error_message") == [("dead_letter", 2, "Oops: inside")]
     assert book(jobs.admin) == []
 
 
 @BOTH
-async def test_what_fails_after_the_commit_changes_nothing_more(jobs: JobActions, worker_dsn: str, kind: str) -> None:
-    jobs.enqueue(kind, payload={"then": "after"})
+async def test_what_fails_after_the_commit_changes_nothing_more(
+    jobs: JobActions, worker_dsn: str, job_type: str
+) -> None:
+    jobs.enqueue(job_type, payload={"then": "after"})
     await work_once(worker_dsn)
     assert jobs.columns("status", "result", "last_error_code") == [("succeeded", {"then": "after"}, None)]
     assert len(book(jobs.admin)) == 1
 
 
 @BOTH
-async def test_a_completion_that_was_rolled_back_does_not_count(jobs: JobActions, worker_dsn: str, kind: str) -> None:
-    jobs.enqueue(kind, payload={"then": "savepoint"})
+async def test_a_completion_that_was_rolled_back_does_not_count(
+    jobs: JobActions, worker_dsn: str, job_type: str
+) -> None:
+    jobs.enqueue(job_type, payload={"then": "savepoint"})
     await work_once(worker_dsn)
     assert jobs.columns("status", "result") == [("succeeded", "returned")]
 
 
 @BOTH
-async def test_completing_twice_is_completing_once(jobs: JobActions, worker_dsn: str, kind: str) -> None:
-    (job,) = jobs.enqueue(kind, payload={"then": "twice"})
+async def test_completing_twice_is_completing_once(jobs: JobActions, worker_dsn: str, job_type: str) -> None:
+    (job,) = jobs.enqueue(job_type, payload={"then": "twice"})
     await work_once(worker_dsn)
     assert jobs.columns("status", "result") == [("succeeded", {"then": "twice"})]
     assert jobs.path(job) == ["queued", "running", "succeeded"]

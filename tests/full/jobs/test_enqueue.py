@@ -1,4 +1,4 @@
-"""Asking for jobs: once, for one's own org, in plain SQL."""
+"""Enqueue in plain SQL: once per key, for the caller's org."""
 
 import threading
 from uuid import UUID

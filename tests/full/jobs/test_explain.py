@@ -1,7 +1,7 @@
-"""One true sentence for every reason why a job is not running, each brought about for real."""
+"""Every reason why a job is not running, each produced in a real database, and its sentence."""
 
 from duly.db.pool import Pool
-from duly.explain import MAX_COUNTED
+from duly.explain import MAX_AHEAD
 from duly.jobs.explain import explain
 from tests.fast.jobs.test_explain import hire, pool
 from tests.support.jobs.actions import ORG, Connection, JobActions
@@ -13,7 +13,7 @@ async def test_a_long_queue_is_not_counted_to_its_end(jobs: JobActions, pool: Po
     await hire(jobs)
     jobs.admin.execute(
         "select ledger.enqueue_many(%s, 'work', array_fill('{}'::jsonb, array[%s + 0])) from generate_series(1, 2)",
-        [ORG, MAX_COUNTED],
+        [ORG, MAX_AHEAD],
     )
     found = await explain(pool, ORG, jobs.enqueue()[0])
-    assert f"more than {MAX_COUNTED} due jobs go first" in found.sentence
+    assert f"more than {MAX_AHEAD} due jobs go first" in found.sentence

@@ -1,4 +1,4 @@
-"""A try that fails in a child process: what is known of it is kept and logged too."""
+"""A failed attempt in a child process: its details are stored and logged too."""
 
 import io
 import sys
@@ -13,13 +13,13 @@ from tests.fast.jobs.test_failures import OUR_FILES, TUNING, failures, last_deta
 from tests.support.actions import working
 from tests.support.jobs.actions import JobActions
 from tests.support.mishaps import app
-from tests.support.outbox.said import lines_of_log
+from tests.support.outbox.log_capture import capture_log_lines
 
 
 @pytest.fixture
 def lines() -> Generator[io.StringIO, None, None]:
-    """What is logged, as JSON."""
-    with lines_of_log("info") as stream:
+    """The log lines, as JSON."""
+    with capture_log_lines("info") as stream:
         yield stream
 
 
@@ -50,13 +50,13 @@ async def test_an_outcome_may_be_raised_in_a_child_process(jobs: JobActions, dsn
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where a killed process was is asked by a signal")
 @pytest.mark.parametrize(
-    ("kind", "code", "function"),
+    ("job_type", "code", "function"),
     [("late_alone", "TIMEOUT", "in sleep_here"), ("abort_alone", "CRASHED", "in abort_alone")],
 )
 async def test_a_child_process_that_is_ended_says_where_it_was(
-    jobs: JobActions, dsn: str, kind: str, code: str, function: str
+    jobs: JobActions, dsn: str, job_type: str, code: str, function: str
 ) -> None:
-    jobs.enqueue(kind, max_attempts=1)
+    jobs.enqueue(job_type, max_attempts=1)
     await work_once(dsn)
     assert jobs.columns("status", "last_error_code") == [("dead_letter", code)]
     trace = last_detail(jobs)["traceback"]

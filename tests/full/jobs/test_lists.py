@@ -14,7 +14,7 @@ from psycopg import sql
 from duly.db.pool import Pool
 from duly.errors import NotFound
 from duly.jobs import repository, service
-from duly.jobs.model import Status
+from duly.jobs.model import JobStatus
 from tests.fast.jobs.test_lists import pool
 from tests.fast.jobs.test_machine import BESIDE, WAYS
 from tests.fast.jobs.test_tenants import act_for
@@ -35,12 +35,12 @@ TYPES = {
     "finished_before": "timestamptz",
     "before_at": "timestamptz",
     "before_id": "uuid",
-    "most": "bigint",
+    "limit": "bigint",
 }
 
 
 def fill(admin: Admin, status: str) -> None:
-    """Many jobs of two orgs that wait, and few of ours with this status, the oldest."""
+    """Many queued jobs of two orgs, and a few of ours with this status, the oldest."""
     insert = "insert into ledger.job (org_id, type) select %s, 'work' from generate_series(1, %s)"
     admin.execute(insert, [ORG, FEW])
     for each in WAYS[status]:
@@ -51,7 +51,7 @@ def fill(admin: Admin, status: str) -> None:
 
 
 def prepare_list(api: Admin) -> list[str]:
-    """Prepare the list as a connection does that has asked often; the names of its parameters."""
+    """Prepare the list query as a long-lived connection does; return the names of its parameters."""
     text = repository.SQL.statements["list_jobs"]
     names = list(dict.fromkeys(PLACE.findall(text)))
     numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text)
@@ -60,21 +60,21 @@ def prepare_list(api: Admin) -> list[str]:
 
 
 def page(api: Admin, names: list[str], explain: str = "", **given: Any) -> list[Any]:
-    """A page of twenty, or how it is found."""
-    default = {"org": ORG, "before_at": repository.END[0], "before_id": repository.END[1], "most": 20}
+    """Return a page of twenty, or its plan."""
+    default = {"org": ORG, "before_at": repository.FIRST_PAGE[0], "before_id": repository.FIRST_PAGE[1], "limit": 20}
     values = sql.SQL(", ").join(sql.Literal((default | given).get(name)) for name in names)
     return api.execute(sql.SQL("{} execute asked ({})").format(sql.SQL(explain), values)).fetchall()  # type: ignore[arg-type]
 
 
 def blocks(api: Admin, names: list[str], **given: Any) -> int:
-    """How many pages of the disk a page of the list takes."""
+    """Return how many disk pages a page of the list reads."""
     ((document,),) = page(api, names, "explain (analyze, buffers, format json)", **given)
     plan = document[0]["Plan"]
     return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
 
 @pytest.mark.lawless
-@pytest.mark.parametrize("status", [status.value for status in Status if status is not Status.QUEUED])
+@pytest.mark.parametrize("status", [status.value for status in JobStatus if status is not JobStatus.QUEUED])
 def test_c7_a_list_by_status_reads_few_blocks_however_often_it_was_asked(status: str, admin: Admin, api: Admin) -> None:
     fill(admin, status)
     with api.transaction():

@@ -1,4 +1,4 @@
-"""The whole life of jobs on every PostgreSQL there is, and the plans of the statements that carry it."""
+"""The life of jobs on every supported PostgreSQL, and the plans of the statements."""
 
 import re
 from typing import Any
@@ -11,11 +11,11 @@ from psycopg.conninfo import make_conninfo
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
-from duly.jobs.model import DeadLetters, Kind, Request, Status
-from tests.support.jobs.actions import KIND, LEASE, ORG, Admin, JobActions
+from duly.jobs.model import DeadLetterFilter, JobRequest, JobStatus, TypeInQueue
+from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Admin, JobActions
 
 PLACE = re.compile(r"%\((\w+)\)[sb]")
-SETTLING = ("done", "put_back", "mark_failed", "after_failure", "mark_expired")
+SETTLING = ("settle_done", "requeue", "mark_failed", "retry_or_dead_letter", "mark_expired")
 VALUES = {
     "owners": "array_fill('worker-1/token'::text, array[500])",
     "results": "array_fill(null::jsonb, array[500])",
@@ -23,8 +23,8 @@ VALUES = {
     "codes": "array_fill('OOPS'::text, array[500])",
     "messages": "array_fill('because'::text, array[500])",
     "tracebacks": "array_fill(null::text, array[500])",
-    "most_snoozes": "1000",
-    "most": "500",
+    "max_snoozes": "1000",
+    "limit": "500",
     "give_up": "false",
 }
 TYPES = {
@@ -35,8 +35,8 @@ TYPES = {
     "codes": "text[]",
     "messages": "text[]",
     "tracebacks": "text[]",
-    "most_snoozes": "bigint",
-    "most": "bigint",
+    "max_snoozes": "bigint",
+    "limit": "bigint",
     "give_up": "boolean",
 }
 
@@ -48,37 +48,37 @@ async def test_a_job_lives_on_every_major(movable_database: str) -> None:
 
 
 async def live(jobs: JobActions) -> None:
-    """Asked for, claimed under a limit, failed, crashed, snoozed, cancelled, done, redriven, removed."""
+    """Enqueue, claim under a limit, fail, crash, snooze, cancel, settle, redrive, purge."""
     worker = jobs.worker
     payloads = [{"n": n} for n in range(20)]
-    rows = await repository.enqueue_many(worker, Request(ORG, "work"), payloads, [f"k{n}" for n in range(20)])
-    again = await repository.enqueue_many(worker, Request(ORG, "work"), payloads, [f"k{n}" for n in range(20)])
+    rows = await repository.enqueue_many(worker, JobRequest(ORG, "work"), payloads, [f"k{n}" for n in range(20)])
+    again = await repository.enqueue_many(worker, JobRequest(ORG, "work"), payloads, [f"k{n}" for n in range(20)])
     assert [row["id"] for row in rows] == [row["id"] for row in again]
     await repository.set_limit(worker, "work", 8)
     first = await jobs.claim(limit=20)
     assert len(first) == 8
     async with worker.transaction():
-        await repository.later(worker, first[:2], [1.0, 2.0])
-        await repository.gave_up(worker, first[2:3], ["NEVER"], ["no"])
-        await repository.handed_back(worker, first[3:4])
+        await repository.snooze(worker, first[:2], [1.0, 2.0])
+        await repository.settle_given_up(worker, first[2:3], ["NEVER"], ["no"])
+        await repository.release(worker, first[3:4])
     await jobs.fail(*first[4:6])
-    assert await jobs.steer(repository.cancel_job, ORG, first[6].key, "anna") == Status.RUNNING
+    assert await jobs.steer(repository.cancel_job, ORG, first[6].key, "anna") == JobStatus.RUNNING
     jobs.advance_clock(LEASE + 1)
     assert await jobs.sweep() == 2
     jobs.advance_clock(3600)
     await repository.set_limit(worker, "work", None)
-    assert await jobs.steer(repository.redrive, DeadLetters(ORG), "anna") == [first[2].key]
+    assert await jobs.steer(repository.redrive, DeadLetterFilter(ORG), "anna") == [first[2].key]
     while leases := await jobs.claim(limit=7):
-        await repository.done(worker, leases, [None] * len(leases))
+        await repository.settle_done(worker, leases, [None] * len(leases))
     assert sorted(jobs.columns("status")) == ["canceled"] + ["succeeded"] * 19
     jobs.verify()
     jobs.advance_clock(31 * 86_400)
-    assert await repository.retain(worker) == 20
+    assert await repository.purge(worker) == 20
     jobs.verify()
 
 
 def plan_of(admin: Admin, name: str, keys: list[UUID]) -> str:
-    """The plan of a prepared statement, as a worker's connection has it."""
+    """Return the plan of a prepared statement on a worker's connection."""
     text = repository.SQL.statements[name]
     names = list(dict.fromkeys(PLACE.findall(text)))
     numbered = PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", text)
@@ -95,7 +95,7 @@ def plan_of(admin: Admin, name: str, keys: list[UUID]) -> str:
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 async def test_no_statement_scans_the_table_whatever_statistics_say(mode: str, jobs: JobActions, admin: Admin) -> None:
     for _ in range(2):
-        await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(10_000)])
+        await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(10_000)])
     admin.execute("analyze ledger.job")
     keys = [lease.key for lease in await jobs.claim(limit=500)]
     admin.execute(f"set plan_cache_mode = {mode}".encode())
@@ -110,16 +110,16 @@ async def test_a_claim_planned_on_an_empty_table_is_as_good_on_a_full_one(jobs: 
         assert await jobs.claim(limit=10) == []
         jobs.enqueue()
         (lease,) = await jobs.claim(limit=10)
-        await repository.done(jobs.worker, [lease], [None])
+        await repository.settle_done(jobs.worker, [lease], [None])
     for _ in range(2):
-        await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(10_000)])
+        await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(10_000)])
     before = await scans(jobs)
-    assert len(await jobs.claim(KIND, Kind("default", "other"), limit=10)) == 10
+    assert len(await jobs.claim(JOB_TYPE, TypeInQueue("default", "other"), limit=10)) == 10
     assert await scans(jobs) == before
 
 
 async def scans(jobs: JobActions) -> Any:
-    """How often this worker's connection read the whole table, with what it has not reported yet."""
+    """Return how often this connection scanned the whole table, including unreported statistics."""
     await jobs.worker.execute("select pg_stat_force_next_flush()")
     cursor = await jobs.worker.execute("select seq_scan from pg_stat_user_tables where relid = 'ledger.job'::regclass")
     return await cursor.fetchone()

@@ -1,4 +1,4 @@
-"""A worker whose database goes away: it says so once, is not ready meanwhile, and says when it is back."""
+"""A worker whose database becomes unavailable: one log line, not ready meanwhile, and a line when it is back."""
 
 import asyncio
 import io
@@ -17,15 +17,15 @@ from psycopg import sql
 from duly.jobs.work import JobWork
 from duly.lease.work import Tuning
 from duly.worker.control import TICK_SECONDS
-from duly.worker.health import open_port
+from duly.worker.health import serve_health
 from duly.worker.outage import LOST_SECONDS
 from duly.worker.runner import Worker, quiet_pools
-from tests.fast.worker.test_port import HOST, ask
+from tests.fast.worker.test_health import HOST, get
 from tests.support.actions import working
 from tests.support.command_line import CommandLine
 from tests.support.jobs.actions import JobActions
 from tests.support.mishaps import BEGAN, GO_ON, app
-from tests.support.outbox.said import lines_of_log
+from tests.support.outbox.log_capture import capture_log_lines
 from tests.support.proxy import Proxy
 
 TUNING = Tuning(lease_seconds=60, heartbeat_seconds=0.5, poll_seconds=0.5, sweep_seconds=0.5)
@@ -37,7 +37,7 @@ END_ALL = "select pg_terminate_backend(pid) from pg_stat_activity where usename 
 
 @contextmanager
 def without_database(jobs: JobActions) -> Generator[None, None, None]:
-    """End every connection of workers, and let no new one in."""
+    """Close all connections of workers and refuse new ones."""
     name = jobs.admin.info.dbname
     with psycopg.connect(jobs.admin.info.dsn, dbname="postgres", autocommit=True) as outside:
 
@@ -54,7 +54,7 @@ def without_database(jobs: JobActions) -> Generator[None, None, None]:
 
 @contextmanager
 def without_answers(proxy: Proxy) -> Generator[None, None, None]:
-    """Let nothing through any more, in either direction."""
+    """Stop forwarding in both directions."""
     proxy.freeze()
     try:
         yield
@@ -64,16 +64,20 @@ def without_answers(proxy: Proxy) -> Generator[None, None, None]:
 
 
 def ask_ready(worker: Worker) -> tuple[int, dict[str, Any]]:
-    """What /readyz answers."""
-    with open_port(HOST, 0, worker.control, worker.metrics) as address:
-        status, _, body = ask(address, "/readyz")
+    """Return the response of /readyz."""
+    with serve_health(HOST, 0, worker.control, worker.metrics) as address:
+        status, _, body = get(address, "/readyz")
     return status, json.loads(body)
 
 
 def lines_about_it(lines: io.StringIO) -> list[dict[str, Any]]:
-    """Every line of a level that people read."""
+    """Return the log lines from level info on."""
     logged = [json.loads(line) for line in lines.getvalue().splitlines()]
-    return [line for line in logged if "worker st" not in line["event"] and line["logger"] != "duly.tests"]
+    return [
+        line
+        for line in logged
+        if line["event"] not in ("worker.started", "worker.stopped") and line["logger"] != "duly.tests"
+    ]
 
 
 @pytest.mark.parametrize("way", ["refused", "silent"])
@@ -81,53 +85,53 @@ async def test_a_worker_without_its_database_is_not_ready_and_says_so_once(
     jobs: JobActions, dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.worker.listener.QUIET_SECONDS", READY_SECONDS)  # the outage is longer than that
-    with quiet_pools(), Proxy(dsn) as proxy, lines_of_log("info") as lines:
+    with quiet_pools(), Proxy(dsn) as proxy, capture_log_lines("info") as lines:
         async with working(proxy.address, JobWork(app.handlers(), TUNING)) as worker:
-            await jobs.until(worker.control.ready)
+            await jobs.until(worker.control.is_ready)
             assert ask_ready(worker)[0] == 200
             before = len(lines_about_it(lines))
             with without_database(jobs) if way == "refused" else without_answers(proxy):
                 began = time.monotonic()
-                await jobs.until(lambda: not worker.control.ready())
+                await jobs.until(lambda: not worker.control.is_ready())
                 assert time.monotonic() - began < READY_SECONDS
                 status, body = ask_ready(worker)
                 assert status == 503
                 assert "the database has not answered for" in body["reason"]
                 assert body["kinds"]["ledger"]["busy"] == 0
                 await jobs.until(lambda: time.monotonic() - began > 2 * READY_SECONDS)
-                assert not worker.control.ready()
+                assert not worker.control.is_ready()
                 if way == "refused":
                     assert "not currently accepting connections" in ask_ready(worker)[1]["reason"]
-            await jobs.until(worker.control.ready)
-            assert worker.control.about()["kinds"] == {"ledger": {"busy": 0, "slots": TUNING.slots}}
+            await jobs.until(worker.control.is_ready)
+            assert worker.control.describe()["kinds"] == {"ledger": {"busy": 0, "slots": TUNING.slots}}
         lost, back, *rest = lines_about_it(lines)[before:]
-    assert (lost["event"], lost["level"]) == ("the database does not answer; trying until it is back", "warning")
-    assert (back["event"], back["level"]) == ("the database is back", "info")
-    assert back["away_seconds"] > READY_SECONDS
-    assert [(line["event"], line["rows"]) for line in rest] == [("stopping", 0)]
+    assert (lost["event"], lost["level"]) == ("database.unavailable", "warning")
+    assert (back["event"], back["level"]) == ("database.available", "info")
+    assert back["outage_seconds"] > READY_SECONDS
+    assert [(line["event"], line["rows"]) for line in rest] == [("worker.stopping", 0)]
     assert "psycopg.AsyncConnection" not in lines.getvalue()
 
 
 def test_a_worker_process_says_it_once_and_its_pools_say_nothing(jobs: JobActions, dsn: str, tmp_path: Path) -> None:
     with CommandLine(dsn, tmp_path).start("worker", "--only", "ledger", "--json") as worker:
-        worker.wait_for_error("worker started")
+        worker.wait_for_error("worker.started")
         with without_database(jobs):
-            worker.wait_for_error("the database does not answer")
-        worker.wait_for_error("the database is back")
+            worker.wait_for_error("database.unavailable")
+        worker.wait_for_error("database.available")
         assert worker.finish(signal.SIGTERM) == 0
-        assert worker.said().count("the database does not answer") == 1
+        assert worker.said().count("database.unavailable") == 1
         assert "psycopg" not in worker.said()
 
 
 async def test_a_worker_that_has_nothing_to_ask_asks_all_the_same_and_stays_ready(jobs: JobActions, dsn: str) -> None:
     seldom = Tuning(lease_seconds=600, heartbeat_seconds=None, poll_seconds=600, sweep_seconds=600)
-    with lines_of_log("info") as lines:
+    with capture_log_lines("info") as lines:
         async with working(dsn, JobWork(app.handlers(), seldom)) as worker:
-            await jobs.until(worker.control.ready)
+            await jobs.until(worker.control.is_ready)
             began = time.monotonic()
-            await jobs.until(lambda: time.monotonic() - began > 1.5 * LOST_SECONDS or not worker.control.ready())
-            assert worker.control.obstacle() is None
-    assert [line["event"] for line in lines_about_it(lines)] == ["stopping"]
+            await jobs.until(lambda: time.monotonic() - began > 1.5 * LOST_SECONDS or not worker.control.is_ready())
+            assert worker.control.not_ready_reason() is None
+    assert [line["event"] for line in lines_about_it(lines)] == ["worker.stopping"]
 
 
 async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions, dsn: str) -> None:
@@ -138,10 +142,10 @@ async def test_busy_counts_what_runs_and_not_a_claim_under_way(jobs: JobActions,
         assert await asyncio.to_thread(BEGAN.wait, 30)
         with psycopg.connect(jobs.admin.info.dsn) as gate:
             gate.execute("lock table ledger.job_limit in access exclusive mode")
-            (lanes,) = worker.control.lanes
+            (cycle,) = worker.control.cycles
             await jobs.until(lambda: bool(gate.execute(CLAIM_WAITS).fetchall()))
-            assert lanes.busy > 1
-            assert worker.control.about()["kinds"] == {"ledger": {"busy": 1, "slots": TUNING.slots}}
+            assert cycle.held.slots.busy > 1
+            assert worker.control.describe()["kinds"] == {"ledger": {"busy": 1, "slots": TUNING.slots}}
             looked_at = worker.control.ticked_at
             await jobs.until(lambda: worker.control.ticked_at > looked_at + 2 * TICK_SECONDS)
             assert b'duly_busy{kind="ledger"} 1.0' in worker.metrics.render()

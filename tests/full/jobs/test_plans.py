@@ -1,4 +1,4 @@
-"""What workers do to jobs costs what the batch costs, on a table that was analysed while nothing ran or waited."""
+"""Statements of workers read rows in proportion to the batch, on a table analysed while it was idle."""
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -11,9 +11,9 @@ import pytest
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
-from duly.jobs.model import Request
+from duly.jobs.model import JobRequest
 from duly.lease.operations import Lease, renew
-from tests.support.jobs.actions import KIND, LEASE, ORG, Connection, JobActions
+from tests.support.jobs.actions import JOB_TYPE, LEASE, ORG, Connection, JobActions
 from tests.support.plans import check_plan
 
 FINISHED = 5_000
@@ -37,13 +37,13 @@ where relid = 'ledger.job'::regclass
 
 @dataclass(frozen=True)
 class Watched:
-    """A worker's connection, and the plans of what it did, those inside functions and triggers included."""
+    """A worker's connection, and the plans of its statements, including those inside functions and triggers."""
 
     connection: Connection
     plans: list[str] = field(default_factory=list[str])
 
     async def run(self, name: str, work: Callable[[Connection], Awaitable[Any]], jobs: int = BATCH) -> Any:
-        """Do something to so many jobs, and check what it read and how."""
+        """Run an operation on some jobs, and check what it read and its plans."""
         self.plans.clear()
         async with self.connection.transaction():
             before = await self.rows_read()
@@ -64,7 +64,7 @@ class Watched:
 
 @pytest.fixture
 async def watched(movable_database: str) -> AsyncGenerator[Watched, None]:
-    """A connection with a worker's rights whose plans are seen."""
+    """A connection with the worker's role whose plans are logged."""
     async with await connect(movable_database) as connection:
         try:
             for statement in PLANS:
@@ -78,10 +78,10 @@ async def watched(movable_database: str) -> AsyncGenerator[Watched, None]:
 
 
 async def enqueue_and_claim(jobs: JobActions, watched: Watched) -> Sequence[Lease]:
-    """Have a batch of jobs running."""
-    await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(BATCH)])
+    """Claim a batch of jobs."""
+    await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(BATCH)])
     leases = await watched.run(
-        "claim", lambda it: repository.claim(it, "worker-1", [KIND], lease_seconds=LEASE, limit=BATCH)
+        "claim", lambda it: repository.claim(it, "worker-1", [JOB_TYPE], lease_seconds=LEASE, limit=BATCH)
     )
     assert len(leases) == BATCH
     return leases
@@ -91,19 +91,19 @@ async def enqueue_and_claim(jobs: JobActions, watched: Watched) -> Sequence[Leas
 async def test_what_a_worker_does_is_linear_in_the_batch_on_a_table_analysed_while_idle(
     mode: str, jobs: JobActions, admin: psycopg.Connection[Any], watched: Watched
 ) -> None:
-    await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(FINISHED)])
+    await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(FINISHED)])
     while leases := await jobs.claim(limit=BATCH):
-        await repository.done(jobs.worker, leases, [None] * len(leases))
+        await repository.settle_done(jobs.worker, leases, [None] * len(leases))
     admin.execute("analyze ledger.job")
     await watched.connection.execute(f"set plan_cache_mode = {mode}".encode())
     nothing, codes, texts = [None] * BATCH, ["OOPS"] * BATCH, ["because"] * BATCH
     leases = await enqueue_and_claim(jobs, watched)
     await watched.run("renew", lambda it: renew(it, leases, lease_seconds=LEASE))
-    assert len(await watched.run("done", lambda it: repository.done(it, leases, nothing))) == BATCH
+    assert len(await watched.run("done", lambda it: repository.settle_done(it, leases, nothing))) == BATCH
     leases = await enqueue_and_claim(jobs, watched)
-    await watched.run("put_back", lambda it: repository.later(it, leases, [3600.0] * BATCH))
+    await watched.run("requeue", lambda it: repository.snooze(it, leases, [3600.0] * BATCH))
     leases = await enqueue_and_claim(jobs, watched)
-    await watched.run("mark_failed", lambda it: repository.failed(it, leases, codes, texts))
+    await watched.run("mark_failed", lambda it: repository.settle_failed(it, leases, codes, texts))
     leases = await enqueue_and_claim(jobs, watched)
     jobs.advance_clock(LEASE + 1)
     assert await watched.run("sweep", lambda it: repository.sweep(it, limit=BATCH)) == BATCH
@@ -114,6 +114,6 @@ async def test_a_session_that_began_on_an_empty_table_enqueues_as_quickly_on_a_f
 ) -> None:
     admin.execute("vacuum analyze ledger.job")
     for _ in range(10):  # until the plans of this session are made
-        await repository.enqueue(watched.connection, Request(ORG, "work"))
-    await repository.enqueue_many(jobs.worker, Request(ORG, "work"), [{"n": n} for n in range(FINISHED)])
-    await watched.run("enqueue", lambda it: repository.enqueue(it, Request(ORG, "work")), jobs=1)
+        await repository.enqueue(watched.connection, JobRequest(ORG, "work"))
+    await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), [{"n": n} for n in range(FINISHED)])
+    await watched.run("enqueue", lambda it: repository.enqueue(it, JobRequest(ORG, "work")), jobs=1)

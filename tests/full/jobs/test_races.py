@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from duly.canonical_json import Json
 from duly.db.migrations import Names
 from duly.jobs import repository
-from duly.jobs.model import Floor, Request
+from duly.jobs.model import Floor, JobRequest
 from tests.fast.jobs.test_races import at_once, drain
 from tests.support.jobs.actions import ORG, Admin, JobActions
 from tests.support.jobs.fixtures import admin, jobs, other, worker
@@ -55,7 +55,7 @@ def test_of_two_requests_under_one_key_one_wins_and_every_other_of_its_kind_is_t
 def test_batches_that_overlap_in_any_order_never_deadlock_and_make_each_job_once(
     jobs: JobActions, admin: Admin
 ) -> None:
-    """Sixteen callers, the same 200 keys, forwards, backwards and turned: they wait, but always in the same order."""
+    """Sixteen callers with the same 200 keys in different orders: they wait, but always in the same order."""
     number, rounds = 200, 3
     outcomes: list[str] = []
 
@@ -75,7 +75,7 @@ def test_batches_that_overlap_in_any_order_never_deadlock_and_make_each_job_once
 
 
 def blocks_of_a_claim(worker: Admin, floor: Floor | None) -> int:
-    """How many blocks a claim of one job touches, which is then undone."""
+    """Return how many blocks a claim of one job touches; it is rolled back."""
     asked = sql.SQL(
         "explain (analyze, buffers, format json)"
         " select id from ledger.claim('{{default}}', '{{work}}', 'me/1', 60, 1, {}, {}, {})"
@@ -88,7 +88,7 @@ def blocks_of_a_claim(worker: Admin, floor: Floor | None) -> int:
 
 
 def blocks_of_claims(address: str, floors: Sequence[Floor | None]) -> list[int]:
-    """The same for each floor, once the planner has made up its mind."""
+    """The same for each floor, once the plan is cached."""
     with psycopg.connect(address, autocommit=True) as worker:
         for _ in range(7):
             blocks_of_a_claim(worker, floors[0])
@@ -99,9 +99,9 @@ def blocks_of_claims(address: str, floors: Sequence[Floor | None]) -> list[int]:
 async def test_with_an_old_snapshot_held_a_floor_keeps_a_claim_from_reading_the_dead(
     jobs: JobActions, admin: Admin, calls: int
 ) -> None:
-    """Whoever holds a snapshot keeps every dead entry of the index in the way; a floor begins behind them."""
+    """An old snapshot keeps dead index entries; a floor makes the claim begin after them."""
     for _ in range(calls):  # what one call makes is due at one instant: there the ids part it
-        await repository.enqueue_many(jobs.worker, Request(ORG, "work"), numbered(DRAINED // calls))
+        await repository.enqueue_many(jobs.worker, JobRequest(ORG, "work"), numbered(DRAINED // calls))
     fresh, above, without = await blocks_while_draining(jobs, admin, DRAINED)
     told = f"{fresh} blocks at first, {above} with a floor, {without} without"
     assert above < 2 * fresh + 50, told
@@ -115,7 +115,7 @@ def numbered(rows: int) -> list[dict[str, Json]]:
 
 
 async def blocks_while_draining(jobs: JobActions, admin: Admin, rows: int) -> tuple[int, int, int]:
-    """What a claim reads at first, and when so many were drained under an old snapshot: with a floor, and without."""
+    """Return what a claim reads at first, and after draining jobs under an old snapshot, with a floor and without."""
     address = make_conninfo(admin.info.dsn, user=Names().worker)
     jobs.enqueue(rows=20)  # which are left in the end
     with psycopg.connect(admin.info.dsn) as old:

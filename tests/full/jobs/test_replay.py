@@ -1,9 +1,9 @@
-"""Ten thousand random operations: the rows are what we expect, and the log tells how they came there.
+"""Ten thousand random operations: the rows match a model, and replaying the log leads to them.
 
-Asked for through the API's role with its tenant set, worked on through the worker's. Every operation is done twice, to
-the database and to `expected.Book`, and both must give the same answer and be in the same state; at the end of a story
+Jobs are enqueued with the API's role and a tenant, and performed with the worker's. Every operation is applied to the
+database and to `expected.ExpectedJobs`; both must return the same and be in the same state, and at the end of a story
 the log is replayed. Each story has an org of its own in one database. The seed is that of pytest-randomly: the same
-`--randomly-seed` tells the same stories.
+`--randomly-seed` repeats the same stories.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ from duly.backoff import Backoff, BackoffPolicy
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.jobs import repository
-from duly.jobs.model import ANY, DeadLetters, Kind, Options, Request, Status
+from duly.jobs.model import ANY, DeadLetterFilter, JobOptions, JobRequest, JobStatus, TypeInQueue
 from duly.lease.operations import Lease, renew
 from duly.testing import install_test_clock, move_clock
-from duly.verify import Offence, check
+from duly.verify import Violation, check
 from tests.support.jobs.actions import Admin, Connection
-from tests.support.jobs.expected import DAY, TICK_SECONDS, Book, Paper
+from tests.support.jobs.expected import DAY, TICK_SECONDS, ExpectedJob, ExpectedJobs
 
 PARTS = 4
 OPERATIONS = 10_000 // PARTS
@@ -61,9 +61,9 @@ BACKOFFS = {
     BackoffPolicy.FIXED: Backoff(BackoffPolicy.FIXED, TICK_SECONDS, TICK_SECONDS),
     BackoffPolicy.EXP: Backoff(BackoffPolicy.EXP, 1.0, TICK_SECONDS / 2),
 }
-KINDS = [Kind(queue, policy.value) for queue in QUEUES for policy in BACKOFFS]
-PAUSES = [(queue, ANY) for queue in QUEUES] + [(ANY, policy.value) for policy in BACKOFFS] + [tuple(KINDS[0])]
-OUTCOMES = ("done", "later", "handed_back", "cancelled", "failed", "gave_up")
+JOB_TYPES = [TypeInQueue(queue, policy.value) for queue in QUEUES for policy in BACKOFFS]
+PAUSES = [(queue, ANY) for queue in QUEUES] + [(ANY, policy.value) for policy in BACKOFFS] + [tuple(JOB_TYPES[0])]
+OUTCOMES = ("done", "later", "release", "cancelled", "failed", "gave_up")
 ROWS = (
     "select id, status::text, starts, attempt, snoozes, revision, finished_at is not null, lease_owner, settled_by,"
     " cancel_requested_at is not null from ledger.job where org_id = %s"
@@ -79,342 +79,352 @@ some = st.lists(which, min_size=1, max_size=3)
 
 @dataclass
 class World:
-    """One database, three hands, and how many operations were done and looked at."""
+    """One database with three connections, and the number of operations so far."""
 
     loop: asyncio.Runner
     admin: Admin
     worker: Connection
     api: Connection
     operations: int = 0
-    offences: set[Offence] = field(default_factory=set[Offence])
+    offences: set[Violation] = field(default_factory=set[Violation])
 
-    def new_offences(self) -> set[Offence]:
-        """What breaks a law and did not when we last looked: no story is blamed for another."""
+    def new_offences(self) -> set[Violation]:
+        """Return invariant violations that are new since the last check."""
         known, self.offences = self.offences, set(check(self.admin, ("duly", "ledger")))
         return self.offences - known
 
     def run(self, doing: Coroutine[Any, Any, T]) -> T:
-        """Do this now."""
+        """Run a coroutine."""
         return self.loop.run(doing)
 
 
 class Story(RuleBasedStateMachine):
-    """What users, workers, crashes and time do to the jobs of one org."""
+    """Operations of users, workers, crashes and time on the jobs of one org."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
         self.world = world
         self.org = uuid4()
-        self.book = Book()
+        self.model = ExpectedJobs()
         self.leases: list[Lease] = []  # those somebody still remembers, lost ones too
 
     # How it is told ---------------------------------------------------------------------------------------------------
 
     def as_worker(self, act: Callable[[Connection], Awaitable[T]]) -> T:
-        """One transaction of a worker."""
+        """Run one transaction of a worker."""
         return self.world.run(self.in_transaction(self.world.worker, act))
 
     def as_user(self, act: Callable[[Connection], Awaitable[T]]) -> T:
-        """One transaction of the API, which acts for this org."""
+        """Run one transaction of the API for this org."""
 
         async def for_org(connection: Connection) -> T:
-            await repository.act_for(connection, self.org)
+            await repository.set_tenant(connection, self.org)
             return await act(connection)
 
         return self.world.run(self.in_transaction(self.world.api, for_org))
 
     async def in_transaction(self, connection: Connection, act: Callable[[Connection], Awaitable[T]]) -> T:
-        """One step later than the step before."""
-        self.book.step += 1
+        """Run an operation in a transaction, as the next step."""
+        self.model.step += 1
         async with connection.transaction():
             return await act(connection)
 
     def wait(self, ticks: int) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         move_clock(self.world.admin, ticks * TICK_SECONDS)
-        self.book.tick += ticks
+        self.model.tick += ticks
 
-    def wait_out(self, papers: Sequence[Paper]) -> None:
-        """A random wait is over within a tick; before that, nobody can tell."""
-        if any(paper.policy is BackoffPolicy.EXP and paper.due[0] > self.book.tick for paper in papers):
+    def wait_out(self, jobs: Sequence[ExpectedJob]) -> None:
+        """Wait out random delays, which end within a tick."""
+        if any(job.policy is BackoffPolicy.EXP and job.due[0] > self.model.tick for job in jobs):
             self.wait(1)
 
-    def some_leases(self, places: Sequence[int], *, held: bool = False) -> list[Lease]:
-        """Some of those that somebody remembers, each once; of the held ones only, if there are any."""
-        among = [lease for lease in self.leases if held and self.book.holds(*lease.claim)] or self.leases
-        return [among[place] for place in sorted({place % len(among) for place in places})]
+    def some_leases(self, indexes: Sequence[int], *, held: bool = False) -> list[Lease]:
+        """Pick some remembered leases, each once; with `held` only current ones, if there are any."""
+        among = [lease for lease in self.leases if held and self.model.holds(*lease.claim)] or self.leases
+        return [among[index] for index in sorted({index % len(among) for index in indexes})]
 
-    def some_paper(self, place: int, *among: Status) -> Paper:
-        """One of the jobs; one of those that are there, if any is."""
-        papers = [paper for paper in self.book.papers if paper.status in among] or self.book.papers
-        return papers[place % len(papers)]
+    def some_job(self, index: int, *among: JobStatus) -> ExpectedJob:
+        """Pick a job; one with these statuses if there is any."""
+        jobs = [job for job in self.model.jobs if job.status in among] or self.model.jobs
+        return jobs[index % len(jobs)]
 
     def has_room(self) -> bool:
-        """Few jobs to which much happens tell more than many to which nothing does."""
-        return sum(paper.finished is None for paper in self.book.papers) < 8
+        """Keep the number of jobs small, so that much happens to each."""
+        return sum(job.finished is None for job in self.model.jobs) < 8
 
     def is_seldom(self) -> bool:
-        """For what is mostly in vain, and must be seen to be in vain."""
-        return self.book.step % 8 == 0
+        """Allow operations that mostly change nothing only now and then."""
+        return self.model.step % 8 == 0
 
     # Asking -----------------------------------------------------------------------------------------------------------
 
     @initialize()
     def begin(self) -> None:
         """Three jobs, so that there is something to do."""
-        for kind in (0, 1, 2):
-            self.enqueue(kind, None, 0, 0, 0, 2, 30)
+        for job_type in (0, 1, 2):
+            self.enqueue(job_type, None, 0, 0, 0, 2, 30)
 
     @precondition(lambda self: self.has_room())
-    @rule(kind=which, key=keys, body=bodies, delay=delays, priority=st.integers(-1, 1), limit=st.integers(1, 3),
+    @rule(job_type=which, key=keys, body=bodies, delay=delays, priority=st.integers(-1, 1), limit=st.integers(1, 3),
           days=st.sampled_from((1, 30)))  # fmt: skip
-    def enqueue(self, kind: int, key: str | None, body: int, delay: int, priority: int, limit: int, days: int) -> None:
-        """Ask for a job: a new one, the one that the same request made, or a refusal."""
-        request = self.request(kind, delay, Options(priority, limit, retain_seconds=days * DAY * TICK_SECONDS))
-        asked, known = (request.type, request.queue, body, delay), self.book.find_key(key)
-        asking = partial(repository.enqueue, request=replace(request, key=key, payload={"n": body}))
-        if known and known.asked != asked:
-            return self.is_refused(asking)
-        answer = self.as_user(asking)
+    def enqueue(
+        self, job_type: int, key: str | None, body: int, delay: int, priority: int, limit: int, days: int
+    ) -> None:
+        """Enqueue a job: a new one, the existing one of the same request, or a refusal."""
+        request = self.request(job_type, delay, JobOptions(priority, limit, retain_seconds=days * DAY * TICK_SECONDS))
+        content, known = (request.type, request.queue, body, delay), self.model.find_key(key)
+        enqueue_call = partial(repository.enqueue, request=replace(request, key=key, payload={"n": body}))
+        if known and known.content != content:
+            return self.is_refused(enqueue_call)
+        answer = self.as_user(enqueue_call)
         assert answer["outcome"] == ("existing" if known else "created")
         if known:
             assert answer["id"] == known.id
         else:
-            self.write_down(answer["id"], request, asked, key)
+            self.expect_job(answer["id"], request, content, key)
         return None
 
     @precondition(lambda self: self.has_room())
-    @rule(kind=which, given=st.lists(st.tuples(keys, bodies), min_size=1, max_size=4), delay=delays)
-    def enqueue_many(self, kind: int, given: list[tuple[str | None, int]], delay: int) -> None:
-        """Ask for many at once: all, or a refusal of all."""
-        request = self.request(kind, delay, Options(max_attempts=2))
-        asked = [(request.type, request.queue, body, delay) for _, body in given]
-        stands_for = {paper.key: paper.asked for paper in self.book.papers}
-        is_same = [stands_for.setdefault(key, each) == each for (key, _), each in zip(given, asked, strict=True) if key]
+    @rule(job_type=which, given=st.lists(st.tuples(keys, bodies), min_size=1, max_size=4), delay=delays)
+    def enqueue_many(self, job_type: int, given: list[tuple[str | None, int]], delay: int) -> None:
+        """Enqueue many jobs in one statement: all, or a refusal of all."""
+        request = self.request(job_type, delay, JobOptions(max_attempts=2))
+        content = [(request.type, request.queue, body, delay) for _, body in given]
+        stands_for = {job.key: job.content for job in self.model.jobs}
+        is_same = [
+            stands_for.setdefault(key, each) == each for (key, _), each in zip(given, content, strict=True) if key
+        ]
         payloads = [{"n": body} for _, body in given]
-        asking = partial(repository.enqueue_many, request=request, payloads=payloads, keys=[key for key, _ in given])
+        enqueue_call = partial(
+            repository.enqueue_many, request=request, payloads=payloads, keys=[key for key, _ in given]
+        )
         if not all(is_same):
-            return self.is_refused(asking)
-        for answer, (key, _), each in zip(self.as_user(asking), given, asked, strict=True):
+            return self.is_refused(enqueue_call)
+        for answer, (key, _), each in zip(self.as_user(enqueue_call), given, content, strict=True):
             if answer["outcome"] == "created":
-                self.write_down(answer["id"], request, each, key)
-            elif known := self.book.find_key(key):
+                self.expect_job(answer["id"], request, each, key)
+            elif known := self.model.find_key(key):
                 assert answer["id"] == known.id
-        assert {key for key, _ in given if key} <= {paper.key for paper in self.book.papers}
+        assert {key for key, _ in given if key} <= {job.key for job in self.model.jobs}
         return None
 
-    def request(self, kind: int, delay: int, options: Options) -> Request:
-        """A job of some kind, after a delay."""
-        queue, type_ = KINDS[kind % len(KINDS)]
+    def request(self, job_type: int, delay: int, options: JobOptions) -> JobRequest:
+        """Build a request of some type, with a delay."""
+        queue, type_ = JOB_TYPES[job_type % len(JOB_TYPES)]
         options = replace(options, backoff=BACKOFFS[BackoffPolicy(type_)])
-        return Request(self.org, type_, queue=queue, delay_seconds=delay * TICK_SECONDS, options=options)
+        return JobRequest(self.org, type_, queue=queue, delay_seconds=delay * TICK_SECONDS, options=options)
 
-    def is_refused(self, asking: Callable[[Connection], Awaitable[object]]) -> None:
-        """The key stands for another request."""
+    def is_refused(self, enqueue_call: Callable[[Connection], Awaitable[object]]) -> None:
+        """Check that the key is refused because another request used it."""
         with pytest.raises(psycopg.DatabaseError) as refusal:
-            self.as_user(asking)
+            self.as_user(enqueue_call)
         assert refusal.value.sqlstate == repository.KEY_REUSED
 
-    def write_down(self, made: UUID, request: Request, asked: tuple[object, ...], key: str | None) -> None:
+    def expect_job(self, made: UUID, request: JobRequest, content: tuple[object, ...], key: str | None) -> None:
         """Expect this job."""
         options, delay = request.options, int((request.delay_seconds or 0) / TICK_SECONDS)
         retain_ticks = int(options.retain_seconds / TICK_SECONDS)
-        numbers = (options.priority, options.max_attempts, retain_ticks, self.book.in_ticks(delay))
-        self.book.papers.append(Paper(made, Kind(request.queue, request.type), asked, key, *numbers))
+        numbers = (options.priority, options.max_attempts, retain_ticks, self.model.after_ticks(delay))
+        self.model.jobs.append(ExpectedJob(made, TypeInQueue(request.queue, request.type), content, key, *numbers))
 
     # Holding ----------------------------------------------------------------------------------------------------------
 
-    @rule(kind=which, limit=st.integers(1, 3), worker=st.integers(1, 3), ticks=st.sampled_from((1, 3)))
-    def claim_a_few(self, kind: int, limit: int, worker: int, ticks: int) -> None:
-        """A worker takes the first of one kind."""
-        worthwhile = [each for each in KINDS if self.book.due_of(each)] or KINDS
-        one = worthwhile[kind % len(worthwhile)]
-        expected = self.book.first_of(one, limit)
+    @rule(job_type=which, limit=st.integers(1, 3), worker=st.integers(1, 3), ticks=st.sampled_from((1, 3)))
+    def claim_a_few(self, job_type: int, limit: int, worker: int, ticks: int) -> None:
+        """Claim the first jobs of one type."""
+        worthwhile = [each for each in JOB_TYPES if self.model.list_due(each)] or JOB_TYPES
+        one = worthwhile[job_type % len(worthwhile)]
+        expected = self.model.list_next(one, limit)
         self.claim([one], max(limit, len(expected)), worker, ticks, expected)
 
-    @rule(kinds=some, worker=st.integers(1, 3), ticks=st.sampled_from((1, 3)))
-    def claim_all(self, kinds: list[int], worker: int, ticks: int) -> None:
-        """A worker takes all it can get of several kinds."""
-        several = [KINDS[kind] for kind in sorted({kind % len(KINDS) for kind in kinds})]
-        self.claim(several, 100, worker, ticks, [paper for kind in several for paper in self.book.due_of(kind)])
+    @rule(job_types=some, worker=st.integers(1, 3), ticks=st.sampled_from((1, 3)))
+    def claim_all(self, job_types: list[int], worker: int, ticks: int) -> None:
+        """Claim all due jobs of several types."""
+        several = [JOB_TYPES[job_type] for job_type in sorted({job_type % len(JOB_TYPES) for job_type in job_types})]
+        self.claim(several, 100, worker, ticks, [job for job_type in several for job in self.model.list_due(job_type)])
 
-    def claim(self, kinds: Sequence[Kind], limit: int, worker: int, ticks: int, expected: Sequence[Paper]) -> None:
-        """Exactly these are taken."""
+    def claim(
+        self, job_types: Sequence[TypeInQueue], limit: int, worker: int, ticks: int, expected: Sequence[ExpectedJob]
+    ) -> None:
+        """Claim, and check that exactly these jobs are returned."""
         lease_seconds = ticks * TICK_SECONDS
         leases = self.as_worker(
-            lambda c: repository.claim(c, f"worker-{worker}", kinds, lease_seconds=lease_seconds, limit=limit)
+            lambda c: repository.claim(c, f"worker-{worker}", job_types, lease_seconds=lease_seconds, limit=limit)
         )
-        assert {lease.key for lease in leases} == {paper.id for paper in expected}
+        assert {lease.key for lease in leases} == {job.id for job in expected}
         assert len(leases) == len(expected)
-        leases.sort(key=lambda lease: self.book.papers.index(self.book.get(lease.key)))
+        leases.sort(key=lambda lease: self.model.jobs.index(self.model.get(lease.key)))
         if leases:
-            self.book.claim(expected, leases[0].owner, ticks)
+            self.model.claim(expected, leases[0].owner, ticks)
             self.leases += leases
 
     @precondition(lambda self: bool(self.leases))
-    @rule(places=some, ticks=st.sampled_from((1, 3)))
-    def beat(self, places: list[int], ticks: int) -> None:
-        """Leases that are held and not over are renewed, the others are lost; wishes to cancel are heard."""
-        leases = self.some_leases(places)
+    @rule(indexes=some, ticks=st.sampled_from((1, 3)))
+    def beat(self, indexes: list[int], ticks: int) -> None:
+        """Valid leases are renewed, the others are lost; cancel requests are reported."""
+        leases = self.some_leases(indexes)
         renewal = self.as_worker(lambda c: renew(c, leases, lease_seconds=ticks * TICK_SECONDS))
-        over = {paper.id for paper in self.book.expired()}
-        kept = {lease.claim for lease in leases if self.book.holds(*lease.claim) and lease.key not in over}
+        over = {job.id for job in self.model.expired()}
+        kept = {lease.claim for lease in leases if self.model.holds(*lease.claim) and lease.key not in over}
         assert (renewal.renewed, renewal.lost) == (kept, {lease.claim for lease in leases} - kept)
-        assert renewal.cancelled == {claim for claim in kept if self.book.get(claim[0]).is_to_stop}
+        assert renewal.cancelled == {claim for claim in kept if self.model.get(claim[0]).is_to_stop}
         for key, _ in kept:
-            self.book.get(key).lapses = self.book.tick + ticks
+            self.model.get(key).expires_tick = self.model.tick + ticks
 
     @precondition(lambda self: bool(self.leases))
-    @rule(place=which, percent=st.integers(0, 100))
-    def progress(self, place: int, percent: int) -> None:
-        """A new stage, a second after the last, is one more event of its holder, and nothing from anybody else."""
+    @rule(index=which, percent=st.integers(0, 100))
+    def progress(self, index: int, percent: int) -> None:
+        """Progress by the owner, a second after the last, adds an event; by others it changes nothing."""
         move_clock(self.world.admin, PROGRESS_SECONDS)
-        lease, stage = self.leases[place % len(self.leases)], f"stage {self.book.step}"
-        is_ours = self.book.holds(*lease.claim)
+        lease, stage = self.leases[index % len(self.leases)], f"stage {self.model.step}"
+        is_ours = self.model.holds(*lease.claim)
         assert self.as_worker(lambda c: repository.record_progress(c, lease, stage, percent)) == is_ours
         if is_ours:
-            paper = self.book.get(lease.key)
-            self.book.move(paper, paper.status)
+            job = self.model.get(lease.key)
+            self.model.move(job, job.status)
 
     # Letting go -------------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: bool(self.leases))
-    @rule(outcome=st.sampled_from(("failed", "gave_up")), places=some)
-    def fail(self, outcome: str, places: list[int]) -> None:
-        """It did not work."""
-        self.settle(outcome, self.some_leases(places, held=True))
+    @rule(outcome=st.sampled_from(("failed", "gave_up")), indexes=some)
+    def fail(self, outcome: str, indexes: list[int]) -> None:
+        """Fail some jobs."""
+        self.settle(outcome, self.some_leases(indexes, held=True))
 
     @precondition(lambda self: bool(self.leases))
-    @rule(outcome=st.sampled_from(("later", "handed_back")), places=some, ticks=st.integers(0, 2))
-    def put_back(self, outcome: str, places: list[int], ticks: int) -> None:
-        """It was not tried."""
-        self.settle(outcome, self.some_leases(places, held=True), ticks)
+    @rule(outcome=st.sampled_from(("later", "release")), indexes=some, ticks=st.integers(0, 2))
+    def give_back(self, outcome: str, indexes: list[int], ticks: int) -> None:
+        """Snooze or release some jobs."""
+        self.settle(outcome, self.some_leases(indexes, held=True), ticks)
 
     @precondition(lambda self: bool(self.leases))
-    @rule(outcome=st.sampled_from(("done", "done", "cancelled")), places=some)
-    def finish(self, outcome: str, places: list[int]) -> None:
-        """It is over."""
-        self.settle(outcome, self.some_leases(places, held=True))
+    @rule(outcome=st.sampled_from(("done", "done", "cancelled")), indexes=some)
+    def finish(self, outcome: str, indexes: list[int]) -> None:
+        """Finish some jobs."""
+        self.settle(outcome, self.some_leases(indexes, held=True))
 
     @precondition(lambda self: bool(self.leases))
-    @rule(outcome=st.sampled_from(OUTCOMES), places=some)
-    def settle_whatever_is_remembered(self, outcome: str, places: list[int]) -> None:
-        """By holders and by those who no longer are, in one batch."""
-        self.settle(outcome, self.some_leases(places))
+    @rule(outcome=st.sampled_from(OUTCOMES), indexes=some)
+    def settle_whatever_is_remembered(self, outcome: str, indexes: list[int]) -> None:
+        """Settle by current and stale owners in one batch."""
+        self.settle(outcome, self.some_leases(indexes))
 
     def settle(self, outcome: str, some: Sequence[Lease], ticks: int = 0) -> None:
-        """Whoever holds a job lets go of it; whoever did so before is told so again; a stale holder changes nothing."""
+        """Current owners settle; earlier settlers get the same answer again; stale owners change nothing."""
         leases = list({lease.key: lease for lease in some}.values())  # a batch has one claim of each row
-        held = [self.book.get(lease.key) for lease in leases if self.book.holds(*lease.claim)]
-        settled = {lease.key for lease in leases if self.book.has_settled(*lease.claim)}
-        answer = self.as_worker(lambda c: self.ways_to_let_go(ticks)[outcome](c, leases))
-        assert answer == {paper.id for paper in held} | settled
-        for paper in held:
-            self.expect_let_go(outcome, paper, ticks)
+        held = [self.model.get(lease.key) for lease in leases if self.model.holds(*lease.claim)]
+        settled = {lease.key for lease in leases if self.model.has_settled(*lease.claim)}
+        answer = self.as_worker(lambda c: self.settle_functions(ticks)[outcome](c, leases))
+        assert answer == {job.id for job in held} | settled
+        for job in held:
+            self.expect_settled(outcome, job, ticks)
         self.wait_out(held)
 
-    def ways_to_let_go(self, ticks: int) -> dict[str, Settle]:
-        """One for each outcome."""
+    def settle_functions(self, ticks: int) -> dict[str, Settle]:
+        """Return the repository function of each outcome."""
         seconds = ticks * TICK_SECONDS
         return {
-            "done": lambda c, leases: repository.done(c, leases, ["well"] * len(leases)),
-            "later": lambda c, leases: repository.later(c, leases, [seconds] * len(leases)),
-            "handed_back": repository.handed_back,
-            "cancelled": repository.cancelled,
-            "failed": lambda c, leases: repository.failed(c, leases, ["OOPS"] * len(leases), ["oops"] * len(leases)),
-            "gave_up": lambda c, leases: repository.gave_up(c, leases, ["NEVER"] * len(leases), ["no"] * len(leases)),
+            "done": lambda c, leases: repository.settle_done(c, leases, ["well"] * len(leases)),
+            "later": lambda c, leases: repository.snooze(c, leases, [seconds] * len(leases)),
+            "release": repository.release,
+            "cancelled": repository.settle_cancelled,
+            "failed": lambda c, leases: repository.settle_failed(
+                c, leases, ["OOPS"] * len(leases), ["oops"] * len(leases)
+            ),
+            "gave_up": lambda c, leases: repository.settle_given_up(
+                c, leases, ["NEVER"] * len(leases), ["no"] * len(leases)
+            ),
         }
 
-    def expect_let_go(self, outcome: str, paper: Paper, ticks: int) -> None:
-        """The same in the book."""
+    def expect_settled(self, outcome: str, job: ExpectedJob, ticks: int) -> None:
+        """Apply the same outcome to the model."""
         match outcome:
             case "later":
-                self.book.later(paper, ticks)
+                self.model.later(job, ticks)
             case "gave_up":
-                self.book.failed(paper, give_up=True)
+                self.model.failed(job, give_up=True)
             case _:
-                getattr(self.book, outcome)(paper)
+                getattr(self.model, outcome)(job)
 
     @precondition(lambda self: bool(self.leases))
-    @rule(place=which)
-    def crash(self, place: int) -> None:
-        """A holder is gone, and nobody remembers its lease."""
-        self.leases.pop(place % len(self.leases))
+    @rule(index=which)
+    def crash(self, index: int) -> None:
+        """A worker crashes: its lease is forgotten."""
+        self.leases.pop(index % len(self.leases))
 
-    @precondition(lambda self: bool(self.book.expired()) or self.is_seldom())
+    @precondition(lambda self: bool(self.model.expired()) or self.is_seldom())
     @rule()
     def sweep(self) -> None:
         """All that lapsed is taken from its holders, and nothing else."""
-        expired = self.book.expired()
+        expired = self.model.expired()
         assert self.as_worker(repository.sweep) == len(expired)
-        for paper in expired:
-            self.book.lapse(paper)
+        for job in expired:
+            self.model.expire(job)
         self.wait_out(expired)
 
     # Steering ---------------------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: bool(self.book.papers))
-    @rule(place=which, now=st.booleans(), among=st.sampled_from(Status))
-    def cancel(self, place: int, now: bool, among: Status) -> None:
+    @precondition(lambda self: bool(self.model.jobs))
+    @rule(index=which, now=st.booleans(), among=st.sampled_from(JobStatus))
+    def cancel(self, index: int, now: bool, among: JobStatus) -> None:
         """What waits ends at once; what runs is asked to, or must; what has ended refuses."""
-        paper = self.some_paper(place, among)
-        status = self.as_user(lambda c: repository.cancel_job(c, self.org, paper.id, "anna", now=now))
-        assert status == self.book.cancel(paper, now=now)
+        job = self.some_job(index, among)
+        status = self.as_user(lambda c: repository.cancel_job(c, self.org, job.id, "anna", now=now))
+        assert status == self.model.cancel(job, now=now)
 
-    @precondition(lambda self: bool(self.book.dead()) or (self.book.papers and self.is_seldom()))
-    @rule(place=which)
-    def retry(self, place: int) -> None:
-        """Only a dead letter is retried."""
-        paper = self.some_paper(place, Status.DEAD_LETTER)
-        expected = [paper] if paper in self.book.dead() else []
-        assert self.as_user(lambda c: repository.retry_job(c, self.org, paper.id, "anna")) == bool(expected)
-        self.book.redrive(expected)
+    @precondition(lambda self: bool(self.model.dead()) or (self.model.jobs and self.is_seldom()))
+    @rule(index=which)
+    def retry(self, index: int) -> None:
+        """Retry a job: only a dead letter is requeued."""
+        job = self.some_job(index, JobStatus.DEAD_LETTER)
+        expected = [job] if job in self.model.dead() else []
+        assert self.as_user(lambda c: repository.retry_job(c, self.org, job.id, "anna")) == bool(expected)
+        self.model.redrive(expected)
 
-    @precondition(lambda self: bool(self.book.dead()) or self.is_seldom())
-    @rule(kind=st.none() | which, limit=st.integers(1, 3))
-    def redrive(self, kind: int | None, limit: int) -> None:
-        """The oldest so many dead letters of a kind, or of any."""
-        queue, type_ = (None, None) if kind is None else KINDS[kind % len(KINDS)]
-        matching = [paper for paper in self.book.dead() if kind is None or paper.kind == (queue, type_)]
-        filter_ = DeadLetters(self.org, type=type_, queue=queue)
+    @precondition(lambda self: bool(self.model.dead()) or self.is_seldom())
+    @rule(job_type=st.none() | which, limit=st.integers(1, 3))
+    def redrive(self, job_type: int | None, limit: int) -> None:
+        """Redrive the oldest dead letters of one type, or of any."""
+        queue, type_ = (None, None) if job_type is None else JOB_TYPES[job_type % len(JOB_TYPES)]
+        matching = [job for job in self.model.dead() if job_type is None or job.job_type == (queue, type_)]
+        filter_ = DeadLetterFilter(self.org, type=type_, queue=queue)
         answer = self.as_user(lambda c: repository.redrive(c, filter_, "anna", limit))
-        assert set(answer) == {paper.id for paper in matching[:limit]}
-        self.book.redrive(matching[:limit])
+        assert set(answer) == {job.id for job in matching[:limit]}
+        self.model.redrive(matching[:limit])
 
-    @precondition(lambda self: len(self.book.paused) < 2)
-    @rule(place=st.integers(0, len(PAUSES) - 1))
-    def pause(self, place: int) -> None:
+    @precondition(lambda self: len(self.model.paused) < 2)
+    @rule(index=st.integers(0, len(PAUSES) - 1))
+    def pause(self, index: int) -> None:
         """A queue, a type or both rest."""
-        queue, type_ = PAUSES[place]
+        queue, type_ = PAUSES[index]
         self.as_worker(lambda c: repository.pause(c, "anna", queue=queue, type=type_))
-        self.book.paused.add((queue, type_))
+        self.model.paused.add((queue, type_))
 
-    @precondition(lambda self: bool(self.book.paused))
+    @precondition(lambda self: bool(self.model.paused))
     @rule()
     def resume(self) -> None:
-        """All that rests goes on."""
-        for queue, type_ in sorted(self.book.paused):
+        """Resume everything that is paused."""
+        for queue, type_ in sorted(self.model.paused):
             assert self.as_worker(partial(repository.resume, queue=queue, type=type_))
-        self.book.paused.clear()
+        self.model.paused.clear()
 
     # Time -------------------------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: any(paper.owner or paper.due[0] > self.book.tick for paper in self.book.papers))
+    @precondition(lambda self: any(job.owner or job.due[0] > self.model.tick for job in self.model.jobs))
     @rule(ticks=st.integers(1, 4))
     def pass_time(self, ticks: int) -> None:
         """Some ticks."""
         self.wait(ticks)
 
-    @precondition(lambda self: any(paper.finished is not None for paper in self.book.papers) or self.is_seldom())
+    @precondition(lambda self: any(job.finished is not None for job in self.model.jobs) or self.is_seldom())
     @rule(days=st.sampled_from((0, 0, 1, 30)))
-    def retain(self, days: int) -> None:
+    def purge(self, days: int) -> None:
         """Days pass, and exactly those whose time is over leave, with their log."""
         if days:
             self.wait(days * DAY)
-        gone = self.book.retain()
-        assert self.as_worker(partial(repository.retain, limit=10_000)) >= len(
-            gone
-        )  # other stories' jobs leave as well
+        gone = self.model.purge()
+        assert self.as_worker(partial(repository.purge, limit=10_000)) >= len(gone)  # other stories' jobs leave as well
 
     # What must hold ---------------------------------------------------------------------------------------------------
 
@@ -423,7 +433,7 @@ class Story(RuleBasedStateMachine):
         """After every operation: status, counts, revision, holder."""
         self.world.operations += 1
         rows = {key: tuple(columns) for key, *columns in self.world.admin.execute(ROWS, [self.org])}
-        assert rows == {paper.id: paper.row() for paper in self.book.papers}
+        assert rows == {job.id: job.row() for job in self.model.jobs}
 
     def teardown(self) -> None:
         """At the end the log leads to the rows and no law is broken; then all of it ends, for the next story."""
@@ -439,12 +449,12 @@ class Story(RuleBasedStateMachine):
         logs: dict[UUID, list[tuple[int, str | None, str]]] = {}
         for key, *event in self.world.admin.execute(EVENTS, [self.org]):
             logs.setdefault(key, []).append((event[0], event[1], event[2]))
-        assert logs == {paper.id: paper.events() for paper in self.book.papers}
+        assert logs == {job.id: job.events() for job in self.model.jobs}
         rows = {key: (columns[0], columns[4]) for key, *columns in self.world.admin.execute(ROWS, [self.org])}
         assert {key: replay(log) for key, log in logs.items()} == rows
 
     def end(self) -> None:
-        """Nothing waits, runs or rests."""
+        """Check that nothing is queued, running or paused."""
         self.world.admin.execute("update ledger.job_limit set paused_at = null, paused_by = null")
         self.world.admin.execute(
             "update ledger.job set status = 'canceled', lease_owner = null, lease_expires_at = null"

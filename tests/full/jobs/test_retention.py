@@ -1,4 +1,4 @@
-"""Logs only grow, on every partition; retention is the one way out, in whole histories."""
+"""Logs are append-only on every partition; only retention deletes, and always complete histories."""
 
 from duly.testing import move_clock
 from tests.fast.jobs.test_retention import DAY, create_messages, fail, left, retain, worker

@@ -1,4 +1,4 @@
-"""What docs/adr/0008 to 0014 decided about the ledger, clause by clause: an index.
+"""What docs/decisions/0008 to 0014 decided about the ledger, clause by clause: an index.
 
 Other files here show more of most of them, and through more doors.
 """
@@ -20,8 +20,8 @@ async def test_a_failure_is_two_updates_of_one_transaction_the_second_fenced_by_
         cursor = await jobs.worker.execute("select status::text, lease_owner, finished_at from ledger.job")
         assert await cursor.fetchone() == ("failed", lease.owner, None)
         assert jobs.columns("status") == ["running"]  # to everybody else
-        assert await repository.after_failure(jobs.worker, [(key, "worker-1/another")]) == 0
-        assert await repository.after_failure(jobs.worker, [(key, lease.owner)]) == 1
+        assert await repository.retry_or_dead_letter(jobs.worker, [(key, "worker-1/another")]) == 0
+        assert await repository.retry_or_dead_letter(jobs.worker, [(key, lease.owner)]) == 1
     assert [(before, after) for before, after, _ in jobs.events(key)[2:]] == [
         ("running", "failed"),
         ("failed", "queued"),

@@ -1,4 +1,4 @@
-"""Jobs from a developer's side: the same outcomes on every connection, inside the caller's own transaction."""
+"""The SDK: the same outcomes on every kind of connection, inside the caller's transaction."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ __all__ = ["asker"]
 
 @app.job("stumble", backoff="none", max_attempts=3)
 async def stumble(ctx: Context, until: int) -> str:
-    """Fails until it was tried often enough."""
+    """Fail until the last attempt."""
     if ctx.attempt < until:
         raise ValueError(f"attempt {ctx.attempt}")
     return "stood up"
@@ -24,7 +24,7 @@ async def stumble(ctx: Context, until: int) -> str:
 
 @app.job("snooze")
 def snooze(ctx: Context) -> Later | str:
-    """A plain function that does not want to, yet."""
+    """A sync handler that returns Later."""
     return Later(3600)
 
 

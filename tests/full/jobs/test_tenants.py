@@ -1,4 +1,4 @@
-"""Whose jobs these are: C1 to C7 of the security checklist, on the ledger's tables."""
+"""Tenant isolation: C1 to C7 of the security checklist, on the ledger's tables."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ async def test_c7_lists_by_status_find_their_index_under_the_policy(
     statement = repository.SQL.list_jobs.as_string(admin)
     parameters: dict[str, Any] = {
         "org": ORG, "status": status, "type": None, "queue": None, "finished_from": None, "finished_before": None,
-        "before_at": repository.END[0], "before_id": repository.END[1], "most": 20,
+        "before_at": repository.FIRST_PAGE[0], "before_id": repository.FIRST_PAGE[1], "limit": 20,
     }  # fmt: skip
     with psycopg.connect(make_conninfo(admin.info.dsn, user=ROLES.api)) as api:
         act_for(api, ORG)

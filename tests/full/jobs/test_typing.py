@@ -1,4 +1,4 @@
-"""What type checkers find in programs that ask for jobs."""
+"""Type errors in programs that enqueue jobs."""
 
 import json
 import os
@@ -70,6 +70,6 @@ def test_mypy_finds_a_forgotten_await_and_a_wrong_argument(tmp_path: Path) -> No
 
 
 def check(found: Sequence[tuple[int, str | None]]) -> None:
-    """What was found is what is marked, in each of its lines."""
+    """Check that errors were found on exactly the marked lines."""
     assert {line for line, rule in found if rule in FORGOTTEN} == MARKED["# forgotten"], found
     assert {line for line, rule in found if rule not in FORGOTTEN} == MARKED["# wrong"], found

@@ -1,4 +1,4 @@
-"""Jobs in a running worker: whatever handlers do, the ledger says it, and their neighbours do not notice."""
+"""Jobs in a running worker: every outcome of a handler is recorded, and other jobs are not affected."""
 
 import json
 

@@ -1,1 +1,1 @@
-"""Random states for `explain`: what it calls takeable, a claim takes, and nothing else."""
+"""Random states for `explain`: it says `due` of exactly what a claim returns."""

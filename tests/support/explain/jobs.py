@@ -5,8 +5,8 @@ from uuid import UUID
 
 from duly.db.pool import Pool
 from duly.jobs import repository, service
-from duly.jobs.explain import Reason, explain
-from duly.jobs.model import Kind
+from duly.jobs.explain import JobReason, explain
+from duly.jobs.model import TypeInQueue
 from duly.lease.operations import Lease
 from tests.support.explain.staff import NAMES, Hired, begin_anew, free_of, hire_some, locking_some
 from tests.support.jobs.actions import LEASE, ORG, OTHER_ORG, JobActions
@@ -14,16 +14,18 @@ from tests.support.jobs.actions import LEASE, ORG, OTHER_ORG, JobActions
 __all__ = ["check_jobs"]
 
 TYPES = ("work", "b/c")
-KINDS = [Kind(queue, name) for queue in ("default", "a/b") for name in TYPES]
+JOB_TYPES = [TypeInQueue(queue, name) for queue in ("default", "a/b") for name in TYPES]
 
 
-async def check_jobs(seed: int, jobs: JobActions, pool: Pool) -> set[Reason]:
-    """Compare what is said of every job of a state with what is so; which reasons there were."""
+async def check_jobs(seed: int, jobs: JobActions, pool: Pool) -> set[JobReason]:
+    """Compare the explanation of every job with the rows; return the reasons."""
     random = Random(seed)  # noqa: S311 (no secret)
     begin_anew(jobs.admin)
     jobs.set_clock("2026-11-16T10:00:00+00:00")
     await make_jobs(random, jobs, pool)
-    hired = hire_some(random, jobs.admin, "ledger", *(f"ledger:{kind.queue}/{kind.type}" for kind in KINDS))
+    hired = hire_some(
+        random, jobs.admin, "ledger", *(f"ledger:{job_type.queue}/{job_type.type}" for job_type in JOB_TYPES)
+    )
     if random.random() < 0.1:
         jobs.advance_clock(random.choice([-1, -20]))
     with locking_some(random, jobs.admin, "ledger.job") as locked:
@@ -33,23 +35,23 @@ async def check_jobs(seed: int, jobs: JobActions, pool: Pool) -> set[Reason]:
         found = {key: await explain(pool, org, key) for key, org in jobs.columns("id", "org_id")}
     for key, each in found.items():
         about = f"seed {seed}: {each.sentence}"
-        assert (each.reason is Reason.DUE) == (key in taken), about
+        assert (each.reason is JobReason.DUE) == (key in taken), about
         check(jobs, key, each.reason, hired, locked, about)
     return {each.reason for each in found.values()}
 
 
 async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
-    """Some jobs of some kinds, each brought some way along."""
+    """Create jobs of random types in random states."""
     for name in TYPES:
         if random.random() < 0.4:
             await repository.set_limit(jobs.worker, name, random.randint(1, 2))
     for _ in range(random.randint(1, 3)):
         for _ in range(random.randint(1, 3)):
-            kind = random.choice(KINDS)
+            job_type = random.choice(JOB_TYPES)
             jobs.enqueue(
-                kind.type,
+                job_type.type,
                 rows=random.randint(1, 2),
-                queue=kind.queue,
+                queue=job_type.queue,
                 org=random.choice([ORG, ORG, OTHER_ORG]),
                 priority=random.choice([0, 0, 1]),
                 delay_seconds=random.choice([0, 0, 0, 100]),
@@ -57,7 +59,9 @@ async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
             )
         owner, several = random.choice(NAMES), random.randint(0, 3)
         lease = random.choice([LEASE, 10_000.0])
-        held = await repository.claim(jobs.worker, owner, KINDS, lease_seconds=lease, limit=several) if several else []
+        held = (
+            await repository.claim(jobs.worker, owner, JOB_TYPES, lease_seconds=lease, limit=several) if several else []
+        )
         for one in held:
             await random.choice([finish, fail, snooze, keep, keep])(jobs, one)
         jobs.advance_clock(random.choice([0, 1, 70]))
@@ -68,48 +72,48 @@ async def make_jobs(random: Random, jobs: JobActions, pool: Pool) -> None:
 
 
 async def finish(jobs: JobActions, lease: Lease) -> None:
-    """It is done."""
-    await repository.done(jobs.worker, [lease], [None])
+    """Settle it as done."""
+    await repository.settle_done(jobs.worker, [lease], [None])
 
 
 async def fail(jobs: JobActions, lease: Lease) -> None:
-    """It failed."""
+    """Settle it as failed."""
     await jobs.fail(lease)
 
 
 async def snooze(jobs: JobActions, lease: Lease) -> None:
-    """It wants to be done later."""
-    await repository.later(jobs.worker, [lease], [30])
+    """Snooze it."""
+    await repository.snooze(jobs.worker, [lease], [30])
 
 
 async def keep(jobs: JobActions, lease: Lease) -> None:
-    """It runs on."""
+    """Leave it running."""
 
 
 async def take(jobs: JobActions, hired: list[Hired]) -> set[UUID]:
-    """What the next claim of each live worker with a free slot takes; nothing is moved."""
+    """Return what the next claim of each live worker with a free slot returns; it is rolled back."""
     owners = jobs.values(
         "select lease_owner from ledger.job where status = 'running' and lease_expires_at >= duly.clock()"
     )
     taken: set[UUID] = set()
     for each in free_of(hired, owners):
-        kinds = [kind for kind in KINDS if f"ledger:{kind.queue}/{kind.type}" in each.kinds]
-        if kinds:
+        job_types = [job_type for job_type in JOB_TYPES if f"ledger:{job_type.queue}/{job_type.type}" in each.job_types]
+        if job_types:
             async with jobs.worker.transaction(force_rollback=True):
-                leases = await repository.claim(jobs.worker, each.name, kinds, lease_seconds=LEASE, limit=1)
+                leases = await repository.claim(jobs.worker, each.name, job_types, lease_seconds=LEASE, limit=1)
             taken |= {lease.key for lease in leases}
     return taken
 
 
-def check(jobs: JobActions, key: UUID, reason: Reason, hired: list[Hired], locked: set[object], about: str) -> None:
-    """What a reason says of the state is so, by the rows themselves."""
+def check(jobs: JobActions, key: UUID, reason: JobReason, hired: list[Hired], locked: set[object], about: str) -> None:
+    """Check a reason against the rows."""
     ((status, queue, type_, is_early, is_expired, owner),) = jobs.rows(
         "select status::text, queue, type::text, run_at > duly.clock(), lease_expires_at < duly.clock(), lease_owner"
         " from ledger.job where id = %s",
         key,
     )
     live = [each for each in hired if each.is_live]
-    handlers = [each for each in live if f"ledger:{queue}/{type_}" in each.kinds]
+    handlers = [each for each in live if f"ledger:{queue}/{type_}" in each.job_types]
     limit, running = jobs.rows(
         "select (select most from ledger.job_limit where queue = '*' and type = %s),"
         " (select count(*) from ledger.job where status = 'running' and type = %s)",
@@ -117,25 +121,25 @@ def check(jobs: JobActions, key: UUID, reason: Reason, hired: list[Hired], locke
         type_,
     )[0]
     so = {
-        Reason.NO_WORKER: not [each for each in hired if each.is_live or is_elsewhere(jobs, each)],
-        Reason.NOT_HANDLED: not handlers,
-        Reason.LIMIT_REACHED: bool(handlers) and limit is not None and running >= limit,
-        Reason.EXPIRED: is_expired,
-        Reason.EXPIRED_NO_WORKER: is_expired and not live,
-        Reason.RUNNING: status == "running" and not is_expired,
-        Reason.HOLDER_GONE: status == "running" and not is_expired and is_gone(hired, owner),
-        Reason.SNOOZED: is_early,
-        Reason.DELAYED: is_early,
-        Reason.BACKING_OFF: is_early,
-        Reason.CLOCK_SET_BACK: is_early,
-        Reason.LOCKED: key in locked or limit is not None,
-        Reason.DUE: key not in locked and bool(handlers),
+        JobReason.NO_WORKER: not [each for each in hired if each.is_live or is_elsewhere(jobs, each)],
+        JobReason.NOT_HANDLED: not handlers,
+        JobReason.LIMIT_REACHED: bool(handlers) and limit is not None and running >= limit,
+        JobReason.EXPIRED: is_expired,
+        JobReason.EXPIRED_NO_WORKER: is_expired and not live,
+        JobReason.RUNNING: status == "running" and not is_expired,
+        JobReason.HOLDER_GONE: status == "running" and not is_expired and is_gone(hired, owner),
+        JobReason.SNOOZED: is_early,
+        JobReason.DELAYED: is_early,
+        JobReason.BACKING_OFF: is_early,
+        JobReason.CLOCK_SET_BACK: is_early,
+        JobReason.LOCKED: key in locked or limit is not None,
+        JobReason.DUE: key not in locked and bool(handlers),
     }
     assert so.get(reason, True), about
 
 
 def is_elsewhere(jobs: JobActions, hired: Hired) -> bool:
-    """Is this a worker that is alive, and does other work?"""
+    """Check whether a live worker of this name has another work type."""
     statement = (
         "select count(*) from duly.workers where worker_id = %s and stopped_at is null and stopping_at is null"
         " and seen_at > duly.clock() - interval '30 s'"
@@ -144,5 +148,5 @@ def is_elsewhere(jobs: JobActions, hired: Hired) -> bool:
 
 
 def is_gone(hired: list[Hired], owner: str) -> bool:
-    """Is the owner of a lease on the list of workers, and not live?"""
+    """Check whether the owner of a lease is a registered worker that is not live."""
     return any(owner.startswith(f"{each.name}/") and not each.is_live for each in hired)

@@ -3,8 +3,8 @@
 from random import Random
 
 from duly.apps.posts import POST
-from duly.apps.posts.explain import Reason, explain
-from duly.apps.posts.repository import ANYBODY
+from duly.apps.posts.explain import PostReason, explain
+from duly.apps.posts.repository import ADMIN_VIEWER
 from duly.db.pool import Pool
 from duly.lease.operations import claim
 from tests.support.explain.staff import NAMES, begin_anew, free_of, hire_some, locking_some
@@ -15,8 +15,8 @@ __all__ = ["check_posts"]
 RUNNING = "select lease_owner from posts.posts where status = 'PROCESSING' and lease_expires_at >= duly.clock()"
 
 
-async def check_posts(seed: int, posts: PostActions, pool: Pool) -> set[Reason]:
-    """Compare what is said of every post of a state with what a claim takes; which reasons there were."""
+async def check_posts(seed: int, posts: PostActions, pool: Pool) -> set[PostReason]:
+    """Compare the explanation of every post with what a claim returns; return the reasons."""
     random = Random(seed)  # noqa: S311 (no secret)
     begin_anew(posts.admin)
     posts.set_clock("2026-11-16T10:00:00+00:00")
@@ -37,10 +37,10 @@ async def check_posts(seed: int, posts: PostActions, pool: Pool) -> set[Reason]:
             async with posts.worker.transaction(force_rollback=True):
                 leases = await claim(posts.worker, POST, each.name, lease_seconds=LEASE)
             taken |= {lease.key for lease in leases}
-        found = {key: await explain(pool, ANYBODY, key) for key in posts.columns("id")}
+        found = {key: await explain(pool, ADMIN_VIEWER, key) for key in posts.columns("id")}
     for key, each in found.items():
         about = f"seed {seed}: {each.sentence}"
-        assert (each.reason is Reason.DUE) == (key in taken), about
-        assert each.reason is not Reason.LOCKED or key in locked, about
-        assert (each.reason is Reason.NO_WORKER) <= (not [one for one in hired if one.is_live]), about
+        assert (each.reason is PostReason.DUE) == (key in taken), about
+        assert each.reason is not PostReason.LOCKED or key in locked, about
+        assert (each.reason is PostReason.NO_WORKER) <= (not [one for one in hired if one.is_live]), about
     return {each.reason for each in found.values()}

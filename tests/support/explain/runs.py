@@ -4,7 +4,7 @@ from datetime import UTC, datetime, time
 from random import Random
 
 from duly.apps.scheduler import repository
-from duly.apps.scheduler.explain import Reason, explain
+from duly.apps.scheduler.explain import RunReason, explain
 from duly.outbox.repository import claim_messages
 from duly.outbox.states import OUTBOX
 from tests.support.explain.staff import NAMES, Hired, begin_anew, free_of, hire_some, locking_some
@@ -19,8 +19,8 @@ RUNNING = "select lease_owner from duly.outbox where status = 'sending' and leas
 RUNS_EXPLAINED = "select id, reminder_id from scheduler.job_runs order by scheduled_at, id limit 8"
 
 
-async def check_runs(seed: int, schedules: ScheduleActions) -> set[Reason]:
-    """Compare what is said of the first runs of a state with what workers and senders take; the reasons there were."""
+async def check_runs(seed: int, schedules: ScheduleActions) -> set[RunReason]:
+    """Compare the explanation of the first runs with what workers and senders claim; return the reasons."""
     random = Random(seed)  # noqa: S311 (no secret)
     begin_anew(schedules.admin)
     schedules.set_clock("2026-11-16T09:50:00+00:00")
@@ -30,7 +30,7 @@ async def check_runs(seed: int, schedules: ScheduleActions) -> set[Reason]:
         locking_some(random, schedules.admin, "scheduler.job_runs") as locked_runs,
         locking_some(random, schedules.admin, "duly.outbox") as locked,
     ):
-        reminds = any("scheduler" in each.kinds and is_up(schedules, each.name) for each in hired)
+        reminds = any("scheduler" in each.job_types and is_up(schedules, each.name) for each in hired)
         due = await due_runs(schedules) if reminds else {}
         sent = await next_messages(schedules, hired)
         found = {
@@ -38,17 +38,17 @@ async def check_runs(seed: int, schedules: ScheduleActions) -> set[Reason]:
         }
     for (run, message), each in found.items():
         about = f"seed {seed}: {each.sentence}"
-        assert (each.reason in (Reason.DUE, Reason.TO_BE_SKIPPED)) == (run in due), about
-        assert each.reason is not Reason.TO_BE_SKIPPED or due[run], about
-        assert each.reason is not Reason.DUE or not due[run], about
-        assert (each.reason is Reason.TO_BE_SENT) == (message in sent), about
-        assert each.reason is not Reason.LOCKED or run in locked_runs, about
-        assert each.reason is not Reason.MESSAGE_LOCKED or message in locked, about
+        assert (each.reason in (RunReason.DUE, RunReason.TO_BE_SKIPPED)) == (run in due), about
+        assert each.reason is not RunReason.TO_BE_SKIPPED or due[run], about
+        assert each.reason is not RunReason.DUE or not due[run], about
+        assert (each.reason is RunReason.TO_BE_SENT) == (message in sent), about
+        assert each.reason is not RunReason.LOCKED or run in locked_runs, about
+        assert each.reason is not RunReason.MESSAGE_LOCKED or message in locked, about
     return {each.reason for each in found.values()}
 
 
 async def make_runs(random: Random, schedules: ScheduleActions, seed: int) -> None:
-    """Some schedules of some people, some way along."""
+    """Create schedules of random people in random states."""
     for nth in range(random.randint(1, 4)):
         uid = f"{seed}-{random.randint(1, 3)}"
         if random.random() < 0.2:
@@ -76,7 +76,7 @@ async def make_runs(random: Random, schedules: ScheduleActions, seed: int) -> No
 
 
 async def answer(schedules: ScheduleActions, run: int, action: str) -> None:
-    """Answer for whoever's run it is."""
+    """Answer a run as its user."""
     uid = schedules.one(
         'select u.uid from scheduler.job_runs as r join scheduler.jobs as j on j.id = r.job_id join "user".users as u'
         " on u.id = j.user_id where r.id = %s",
@@ -86,7 +86,7 @@ async def answer(schedules: ScheduleActions, run: int, action: str) -> None:
 
 
 async def move_messages(random: Random, schedules: ScheduleActions) -> None:
-    """Send some, hold some, let some be tried again."""
+    """Send some messages, claim some, requeue some."""
     held = await claim_messages(
         schedules.worker,
         OUTBOX,
@@ -110,13 +110,13 @@ async def move_messages(random: Random, schedules: ScheduleActions) -> None:
 
 
 async def due_runs(schedules: ScheduleActions) -> dict[int, str | None]:
-    """The runs that the next reminders are written of, and why some are skipped; nothing is moved."""
+    """Return the runs that the next reminders are written for, and why some are skipped; it is rolled back."""
     async with schedules.worker.transaction(force_rollback=True):
-        return {run.id: run.skipped for run in await repository.find_due(schedules.worker, 500)}
+        return {run.id: run.skip_reason for run in await repository.find_due(schedules.worker, 500)}
 
 
 async def next_messages(schedules: ScheduleActions, hired: list[Hired]) -> set[object]:
-    """What the next claim of a live sender with a free slot takes; nothing is moved."""
+    """Return what the next claim of a live sender with a free slot returns; it is rolled back."""
     if not free_of(hired, schedules.values(RUNNING)):
         return set()
     async with schedules.worker.transaction(force_rollback=True):
@@ -125,7 +125,7 @@ async def next_messages(schedules: ScheduleActions, hired: list[Hired]) -> set[o
 
 
 def is_up(schedules: ScheduleActions, name: str) -> bool:
-    """Is a worker of this name there, and takes new work?"""
+    """Check whether a worker of this name is alive and claims new work."""
     return schedules.one(
         "select exists (select from duly.workers where worker_id = %s and stopped_at is null and stopping_at is null"
         " and seen_at > duly.clock() - interval '30 s')",

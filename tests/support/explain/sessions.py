@@ -4,7 +4,7 @@ from random import Random
 from uuid import uuid4
 
 from duly.apps.ingest import repository
-from duly.apps.ingest.explain import Reason, explain
+from duly.apps.ingest.explain import SessionReason, explain
 from duly.apps.ingest.states import capture_session
 from duly.db.pool import Pool
 from duly.lease.operations import claim
@@ -21,8 +21,8 @@ RUNNING = (
 )
 
 
-async def check_sessions(seed: int, captures: CaptureActions, pool: Pool) -> set[Reason]:
-    """Compare what is said of every session of a state with what a claim takes; which reasons there were."""
+async def check_sessions(seed: int, captures: CaptureActions, pool: Pool) -> set[SessionReason]:
+    """Compare the explanation of every session with what a claim returns; return the reasons."""
     random = Random(seed)  # noqa: S311 (no secret)
     begin_anew(captures.admin)
     captures.set_clock("2026-11-16T10:00:00+00:00")
@@ -49,14 +49,14 @@ async def check_sessions(seed: int, captures: CaptureActions, pool: Pool) -> set
         found = {key: await explain(pool, None, key) for key in captures.columns("id")}
     for key, each in found.items():
         about = f"seed {seed}: {each.sentence}"
-        assert (each.reason is Reason.DUE) == (key in taken), about
-        assert (each.reason is Reason.IDLE and key not in locked) == (key in closed), about
-        assert each.reason is not Reason.LOCKED or key in locked, about
+        assert (each.reason is SessionReason.DUE) == (key in taken), about
+        assert (each.reason is SessionReason.IDLE and key not in locked) == (key in closed), about
+        assert each.reason is not SessionReason.LOCKED or key in locked, about
     return {each.reason for each in found.values()}
 
 
 async def make_session(random: Random, captures: CaptureActions) -> None:
-    """A session of data, or one with images, closed or not."""
+    """Create a session with a payload or with images, closed or not."""
     if random.random() < 0.5:
         await captures.create({"schedule_date": "2026-02-10", "entries": []})
         return
@@ -70,7 +70,7 @@ async def make_session(random: Random, captures: CaptureActions) -> None:
 
 
 async def closed_as_idle(captures: CaptureActions) -> set[object]:
-    """The sessions that the next look of a worker closes; nothing is moved."""
+    """Return the sessions that the next poll of a worker closes; it is rolled back."""
     before = set(captures.values("select id from schedule_ingest.capture_session where closed_at is not null"))
     async with captures.worker.transaction(force_rollback=True):
         await repository.close_idle(captures.worker, SCHEMA, pending="pending", idle_seconds=IDLE_SECONDS, limit=100)

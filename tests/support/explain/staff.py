@@ -1,4 +1,4 @@
-"""Workers in every condition, locks, and a database that begins anew: what random states of all packages share."""
+"""Workers in every condition, locks, and an empty database: shared by the random states of all packages."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -27,10 +27,10 @@ LOCKS = ("for share", "for no key update", "for update", "for key share")
 
 
 class Hired(NamedTuple):
-    """A worker, as the list of workers has it."""
+    """A worker as registered in duly.workers."""
 
     name: str
-    kinds: Sequence[str]
+    job_types: Sequence[str]
     slots: int
     is_live: bool  # and takes new work
 
@@ -43,30 +43,30 @@ def begin_anew(admin: Admin) -> None:
 
 
 def hire_some(random: Random, admin: Admin, work: str, *more: str) -> list[Hired]:
-    """Up to two workers: live, stopping, gone in peace, silent, or of another kind of work."""
+    """Register up to two workers: live, stopping, stopped, silent, or of another work type."""
     hired: list[Hired] = []
     for name in random.sample(NAMES, random.choice([0, 1, 1, 2])):
         own = work if random.random() < 0.9 else "other"
-        kinds = [own, *(each for each in more if random.random() < 0.8)]
+        job_types = [own, *(each for each in more if random.random() < 0.8)]
         slots, condition = (
             random.randint(1, 3),
             random.choice(["live", "live", "live", "stopping", "stopped", "silent"]),
         )
         is_seen = condition != "silent"
-        given = [name, kinds, Jsonb({work: slots}), 0 if is_seen else 3600]
+        given = [name, job_types, Jsonb({work: slots}), 0 if is_seen else 3600]
         admin.execute(ADD, [*given, condition == "stopping", condition == "stopped"])
-        hired.append(Hired(name, kinds, slots, condition == "live" and own == work))
+        hired.append(Hired(name, job_types, slots, condition == "live" and own == work))
     return hired
 
 
 def free_of(hired: Sequence[Hired], owners: Sequence[str]) -> list[Hired]:
-    """The live workers that have a slot free, when these are the owners of leases that run."""
+    """Return the live workers with a free slot, given the owners of running leases."""
     return [each for each in hired if each.is_live and sum(o.startswith(f"{each.name}/") for o in owners) < each.slots]
 
 
 @contextmanager
 def locking_some(random: Random, admin: Admin, table: str, key: str = "id") -> Generator[set[object], None, None]:
-    """Have another transaction lock some rows, each in a way of its own; which of them claims pass over."""
+    """Lock some rows in another transaction, in different modes; return those that claims skip."""
     name = sql.Identifier(*table.split("."))
     keys = [row for (row,) in admin.execute(sql.SQL("select {} from {}").format(sql.Identifier(key), name)).fetchall()]
     locked: set[object] = set()

@@ -1,4 +1,4 @@
-"""What tests of jobs do: enqueue, claim, fail, sweep, read the events."""
+"""Actions of tests of jobs: enqueue, claim, fail, sweep, read events."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -8,15 +8,15 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from duly.jobs import repository
-from duly.jobs.model import DeadLetters, Kind
+from duly.jobs.model import DeadLetterFilter, TypeInQueue
 from duly.lease.operations import Lease
 from tests.support.actions import Actions, Admin, Connection
 
-__all__ = ["KIND", "LEASE", "ORG", "OTHER_ORG", "Admin", "Connection", "JobActions"]
+__all__ = ["JOB_TYPE", "LEASE", "ORG", "OTHER_ORG", "Admin", "Connection", "JobActions"]
 
 ORG = UUID("00000000-0000-0000-0000-00000000000a")
 OTHER_ORG = UUID("00000000-0000-0000-0000-00000000000b")
-KIND = Kind("default", "work")
+JOB_TYPE = TypeInQueue("default", "work")
 LEASE = 60.0
 T = TypeVar("T")
 
@@ -39,16 +39,16 @@ class JobActions(Actions):
         )
         return [key for _ in range(rows) for (key,) in self.admin.execute(call, given)]
 
-    async def claim(self, *kinds: Kind, limit: int = 1, lease_seconds: float = LEASE) -> list[Lease]:
+    async def claim(self, *job_types: TypeInQueue, limit: int = 1, lease_seconds: float = LEASE) -> list[Lease]:
         """Claim under the name that every container gives its worker."""
         return await repository.claim(
-            self.worker, "worker-1", kinds or (KIND,), lease_seconds=lease_seconds, limit=limit
+            self.worker, "worker-1", job_types or (JOB_TYPE,), lease_seconds=lease_seconds, limit=limit
         )
 
     async def fail(self, *leases: Lease, code: str = "OOPS", message: str = "because") -> frozenset[UUID]:
         """Fail jobs, in one transaction."""
         async with self.worker.transaction():
-            return await repository.failed(self.worker, leases, [code] * len(leases), [message] * len(leases))
+            return await repository.settle_failed(self.worker, leases, [code] * len(leases), [message] * len(leases))
 
     async def sweep(self, **options: Any) -> int:
         """Take back jobs whose leases expired, in one transaction."""
@@ -56,11 +56,11 @@ class JobActions(Actions):
             return await repository.sweep(self.worker, **options)
 
     async def steer(
-        self, act: Callable[..., Awaitable[T]], which: UUID | DeadLetters, *arguments: object, **options: object
+        self, act: Callable[..., Awaitable[T]], which: UUID | DeadLetterFilter, *arguments: object, **options: object
     ) -> T:
         """Cancel or retry, in one transaction that acts for the org of these jobs."""
         async with self.worker.transaction():
-            await repository.act_for(self.worker, which if isinstance(which, UUID) else which.org)
+            await repository.set_tenant(self.worker, which if isinstance(which, UUID) else which.org)
             return await act(self.worker, which, *arguments, **options)
 
     def events(self, key: UUID) -> list[tuple[str | None, str, Any]]:

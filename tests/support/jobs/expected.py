@@ -1,8 +1,7 @@
-"""What the ledger should do, in plain Python: jobs in a list, and each verb a few assignments.
+"""A model of the ledger in plain Python: jobs in a list, and each operation a few assignments.
 
-Time goes in ticks, of which every wait, lease and retention is a whole number: what happens between two ticks takes far
-less than one, so what is due and what has lapsed can be told without reading the database's clock. What happens at the
-same tick is ordered by the number of its step.
+Time advances in ticks, of which every delay, lease and retention is a multiple: operations take far less than a tick,
+so what is due or expired is known without reading the database's clock. Operations at one tick are ordered by step.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,196 +9,196 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from duly.backoff import BackoffPolicy
-from duly.jobs.model import ANY, TERMINAL, Kind, Status
+from duly.jobs.model import ANY, TERMINAL, JobStatus, TypeInQueue
 
-__all__ = ["DAY", "TICK_SECONDS", "Book", "Paper"]
+__all__ = ["DAY", "TICK_SECONDS", "ExpectedJob", "ExpectedJobs"]
 
 TICK_SECONDS = 600.0
 DAY = 144  # ticks
 
 
 @dataclass
-class Paper:
-    """A job, as we expect it."""
+class ExpectedJob:
+    """A job as the model expects it."""
 
     id: UUID
-    kind: Kind
-    asked: object  # what its key stands for
+    job_type: TypeInQueue
+    content: object  # which request its key identifies
     key: str | None
     priority: int
     max_attempts: int
     retain_ticks: int
     due: tuple[int, int]
-    path: list[Status] = field(default_factory=lambda: [Status.QUEUED])
+    path: list[JobStatus] = field(default_factory=lambda: [JobStatus.QUEUED])
     starts: int = 0
     snoozes: int = 0
     owner: str | None = None
-    lapses: int = 0  # the tick at which its lease is over
+    expires_tick: int = 0  # the tick at which its lease expires
     settled_by: str | None = None
     is_to_stop: bool = False
     finished: int | None = None
 
     @property
-    def status(self) -> Status:
-        """Where it is."""
+    def status(self) -> JobStatus:
+        """The current status."""
         return self.path[-1]
 
     @property
     def policy(self) -> BackoffPolicy:
-        """How it waits: its type says so."""
-        return BackoffPolicy(self.kind.type)
+        """The backoff policy, which its type names."""
+        return BackoffPolicy(self.job_type.type)
 
     def row(self) -> tuple[object, ...]:
-        """What the columns of its row should say."""
+        """Return the expected columns of its row."""
         attempt, revision, is_finished = max(self.starts - 1, 0), len(self.path), self.finished is not None
         counts = (self.starts, attempt, self.snoozes, revision)
         return (self.status.value, *counts, is_finished, self.owner, self.settled_by, self.is_to_stop)
 
     def events(self) -> list[tuple[int, str | None, str]]:
-        """What its log should say."""
+        """Return the expected events."""
         before = [None, *self.path]
         return [(seq, before[seq - 1], after.value) for seq, after in enumerate(self.path, start=1)]
 
 
-class Book:
-    """Every job of an org, and what rests."""
+class ExpectedJobs:
+    """All jobs of an org, and the pauses."""
 
     def __init__(self) -> None:
-        self.papers: list[Paper] = []  # in the order they were made
+        self.jobs: list[ExpectedJob] = []  # in the order of creation
         self.paused: set[tuple[str, str]] = set()
         self.tick = 0
         self.step = 0
 
-    # Looking ----------------------------------------------------------------------------------------------------------
+    # Read -------------------------------------------------------------------------------------------------------------
 
-    def find_key(self, key: str | None) -> Paper | None:
-        """The job that has this key."""
-        return next((paper for paper in self.papers if key is not None and paper.key == key), None)
+    def find_key(self, key: str | None) -> ExpectedJob | None:
+        """Find the job with this key."""
+        return next((job for job in self.jobs if key is not None and job.key == key), None)
 
-    def get(self, key: UUID) -> Paper:
-        """The job with this id."""
-        return next(paper for paper in self.papers if paper.id == key)
+    def get(self, key: UUID) -> ExpectedJob:
+        """Return the job with this id."""
+        return next(job for job in self.jobs if job.id == key)
 
     def holds(self, key: UUID, owner: str) -> bool:
-        """Does this owner hold this job?"""
-        return any(paper.id == key and paper.owner == owner for paper in self.papers)
+        """Check whether this owner holds the job's lease."""
+        return any(job.id == key and job.owner == owner for job in self.jobs)
 
     def has_settled(self, key: UUID, owner: str) -> bool:
-        """Was this owner the last to let go of it?"""
-        return any(paper.id == key and paper.settled_by == owner for paper in self.papers)
+        """Check whether this owner was the last to settle the job."""
+        return any(job.id == key and job.settled_by == owner for job in self.jobs)
 
-    def rests(self, kind: Kind) -> bool:
-        """Is this queue, this type, or both paused?"""
-        return any(queue in (kind.queue, ANY) and type_ in (kind.type, ANY) for queue, type_ in self.paused)
+    def is_paused(self, job_type: TypeInQueue) -> bool:
+        """Check whether this queue, this type, or both are paused."""
+        return any(queue in (job_type.queue, ANY) and type_ in (job_type.type, ANY) for queue, type_ in self.paused)
 
-    def due_of(self, kind: Kind) -> list[Paper]:
-        """What may be claimed of a kind, in the order it should be."""
-        waiting = (paper for paper in self.papers if paper.status is Status.QUEUED and paper.kind == kind)
-        due = [paper for paper in waiting if paper.due[0] <= self.tick]
-        return [] if self.rests(kind) else sorted(due, key=self.place_of)
+    def list_due(self, job_type: TypeInQueue) -> list[ExpectedJob]:
+        """List the jobs of a type that can be claimed, in claim order."""
+        waiting = (job for job in self.jobs if job.status is JobStatus.QUEUED and job.job_type == job_type)
+        due = [job for job in waiting if job.due[0] <= self.tick]
+        return [] if self.is_paused(job_type) else sorted(due, key=self.claim_order)
 
-    def place_of(self, paper: Paper) -> tuple[int, int, int]:
-        """Higher priority first, then what is due longest; after a random wait, and within a batch, nobody can tell."""
-        return (-paper.priority, 0, 0) if paper.policy is BackoffPolicy.EXP else (-paper.priority, *paper.due)
+    def claim_order(self, job: ExpectedJob) -> tuple[int, int, int]:
+        """Return the sort key of claims: priority, then due time, which is unknown after a random delay."""
+        return (-job.priority, 0, 0) if job.policy is BackoffPolicy.EXP else (-job.priority, *job.due)
 
-    def first_of(self, kind: Kind, limit: int) -> list[Paper]:
-        """The next so many of a kind, and those of which nobody can tell whether they come before the last of them."""
-        due = self.due_of(kind)
+    def list_next(self, job_type: TypeInQueue, limit: int) -> list[ExpectedJob]:
+        """List the next jobs of a type up to a limit, and those that tie with the last of them."""
+        due = self.list_due(job_type)
         taken = due[:limit]
-        return [*taken, *(paper for paper in due[limit:] if self.place_of(paper) == self.place_of(taken[-1]))]
+        return [*taken, *(job for job in due[limit:] if self.claim_order(job) == self.claim_order(taken[-1]))]
 
-    def expired(self) -> list[Paper]:
-        """Whose holders are gone."""
-        return [paper for paper in self.papers if paper.owner is not None and paper.lapses <= self.tick]
+    def expired(self) -> list[ExpectedJob]:
+        """List the jobs whose leases have expired."""
+        return [job for job in self.jobs if job.owner is not None and job.expires_tick <= self.tick]
 
-    def dead(self) -> list[Paper]:
-        """The dead letters, the oldest first."""
-        return [paper for paper in self.papers if paper.status is Status.DEAD_LETTER]
+    def dead(self) -> list[ExpectedJob]:
+        """List the dead letters, oldest first."""
+        return [job for job in self.jobs if job.status is JobStatus.DEAD_LETTER]
 
-    # Moving -----------------------------------------------------------------------------------------------------------
+    # Change -----------------------------------------------------------------------------------------------------------
 
-    def in_ticks(self, ticks: int = 0) -> tuple[int, int]:
-        """So far from now."""
+    def after_ticks(self, ticks: int = 0) -> tuple[int, int]:
+        """Return the due time after some ticks."""
         return (self.tick + ticks, self.step)
 
-    def move(self, paper: Paper, *to: Status) -> None:
-        """It goes there, one event for each."""
-        paper.path += to
-        paper.finished = self.tick if paper.status in TERMINAL else None
+    def move(self, job: ExpectedJob, *to: JobStatus) -> None:
+        """Make transitions, one event each."""
+        job.path += to
+        job.finished = self.tick if job.status in TERMINAL else None
 
-    def claim(self, papers: Iterable[Paper], owner: str, ticks: int) -> None:
-        """They are held, and each has started once more."""
-        for paper in papers:
-            self.move(paper, Status.RUNNING)
-            paper.owner, paper.lapses, paper.starts = owner, self.tick + ticks, paper.starts + 1
+    def claim(self, jobs: Iterable[ExpectedJob], owner: str, ticks: int) -> None:
+        """Claim jobs; each counts a start."""
+        for job in jobs:
+            self.move(job, JobStatus.RUNNING)
+            job.owner, job.expires_tick, job.starts = owner, self.tick + ticks, job.starts + 1
 
-    def let_go(self, paper: Paper, *to: Status) -> None:
-        """Its holder settles it; a wish to cancel turns every way back to the queue into an end."""
-        paper.settled_by, paper.owner = paper.owner, None
-        self.move(paper, *to)
+    def settle(self, job: ExpectedJob, *to: JobStatus) -> None:
+        """Settle a job by its owner."""
+        job.settled_by, job.owner = job.owner, None
+        self.move(job, *to)
 
-    def done(self, paper: Paper) -> None:
-        """Whoever asked to cancel was too late."""
-        self.let_go(paper, Status.SUCCEEDED)
+    def done(self, job: ExpectedJob) -> None:
+        """Settle a succeeded job; a cancel request was too late."""
+        self.settle(job, JobStatus.SUCCEEDED)
 
-    def cancelled(self, paper: Paper) -> None:
-        """It stopped."""
-        self.let_go(paper, Status.CANCELED)
+    def cancelled(self, job: ExpectedJob) -> None:
+        """Settle a job that stopped after a cancel request."""
+        self.settle(job, JobStatus.CANCELED)
 
-    def handed_back(self, paper: Paper) -> None:
-        """Unblamed, and due as it was."""
-        if paper.is_to_stop:
-            return self.let_go(paper, Status.CANCELED)
-        paper.starts -= 1
-        return self.let_go(paper, Status.QUEUED)
+    def release(self, job: ExpectedJob) -> None:
+        """Release a job without counting a start, due as before; with a cancel request it is canceled."""
+        if job.is_to_stop:
+            return self.settle(job, JobStatus.CANCELED)
+        job.starts -= 1
+        return self.settle(job, JobStatus.QUEUED)
 
-    def later(self, paper: Paper, ticks: int) -> None:
-        """Unblamed, and due later."""
-        paper.snoozes += 1
-        self.handed_back(paper)
-        if paper.status is Status.QUEUED:
-            paper.due = self.in_ticks(ticks)
+    def later(self, job: ExpectedJob, ticks: int) -> None:
+        """Requeue a job for later without counting a start."""
+        job.snoozes += 1
+        self.release(job)
+        if job.status is JobStatus.QUEUED:
+            job.due = self.after_ticks(ticks)
 
-    def failed(self, paper: Paper, *, give_up: bool = False) -> None:
-        """To the queue again, or to the dead letters."""
-        paper.settled_by = paper.owner
-        self.fail(paper, give_up=give_up)
+    def failed(self, job: ExpectedJob, *, give_up: bool = False) -> None:
+        """Settle a failed job: retry, or dead letter."""
+        job.settled_by = job.owner
+        self.fail(job, give_up=give_up)
 
-    def lapse(self, paper: Paper) -> None:
-        """A crash: as a failure, but nobody settled it."""
-        self.fail(paper, give_up=False)
+    def expire(self, job: ExpectedJob) -> None:
+        """Fail a job whose lease expired; `settled_by` stays."""
+        self.fail(job, give_up=False)
 
-    def fail(self, paper: Paper, *, give_up: bool) -> None:
-        """Two moves, or one to the end that somebody asked for."""
-        paper.owner = None
-        if paper.is_to_stop:
-            self.move(paper, Status.CANCELED)
-        elif give_up or paper.starts >= paper.max_attempts:
-            self.move(paper, Status.FAILED, Status.DEAD_LETTER)
+    def fail(self, job: ExpectedJob, *, give_up: bool) -> None:
+        """Make both transitions of a failure, or cancel after a cancel request."""
+        job.owner = None
+        if job.is_to_stop:
+            self.move(job, JobStatus.CANCELED)
+        elif give_up or job.starts >= job.max_attempts:
+            self.move(job, JobStatus.FAILED, JobStatus.DEAD_LETTER)
         else:
-            self.move(paper, Status.FAILED, Status.QUEUED)
-            paper.due = self.in_ticks(0 if paper.policy is BackoffPolicy.NONE else 1)
+            self.move(job, JobStatus.FAILED, JobStatus.QUEUED)
+            job.due = self.after_ticks(0 if job.policy is BackoffPolicy.NONE else 1)
 
-    def cancel(self, paper: Paper, *, now: bool) -> Status | None:
-        """At once when it waits or must, else when its holder hears of it."""
-        if paper.status not in (Status.QUEUED, Status.RUNNING):
+    def cancel(self, job: ExpectedJob, *, now: bool) -> JobStatus | None:
+        """Cancel at once when queued or with `now`, else request it."""
+        if job.status not in (JobStatus.QUEUED, JobStatus.RUNNING):
             return None
-        was_to_stop, paper.is_to_stop = paper.is_to_stop, True
-        if paper.status is Status.QUEUED or now:
-            paper.owner = None
-            self.move(paper, Status.CANCELED)
+        was_to_stop, job.is_to_stop = job.is_to_stop, True
+        if job.status is JobStatus.QUEUED or now:
+            job.owner = None
+            self.move(job, JobStatus.CANCELED)
         elif not was_to_stop:
-            self.move(paper, Status.RUNNING)
-        return paper.status
+            self.move(job, JobStatus.RUNNING)
+        return job.status
 
-    def redrive(self, papers: Sequence[Paper]) -> None:
-        """As though they were new."""
-        for paper in papers:
-            self.move(paper, Status.QUEUED)
-            paper.starts, paper.snoozes, paper.is_to_stop, paper.due = 0, 0, False, self.in_ticks()
+    def redrive(self, jobs: Sequence[ExpectedJob]) -> None:
+        """Put dead letters back in the queue with all their attempts."""
+        for job in jobs:
+            self.move(job, JobStatus.QUEUED)
+            job.starts, job.snoozes, job.is_to_stop, job.due = 0, 0, False, self.after_ticks()
 
-    def retain(self) -> list[Paper]:
-        """Those whose time is over leave."""
-        over = [p for p in self.papers if p.finished is not None and p.finished + p.retain_ticks <= self.tick]
-        self.papers = [paper for paper in self.papers if paper not in over]
+    def purge(self) -> list[ExpectedJob]:
+        """Delete the jobs whose retention is over."""
+        over = [p for p in self.jobs if p.finished is not None and p.finished + p.retain_ticks <= self.tick]
+        self.jobs = [job for job in self.jobs if job not in over]
         return over

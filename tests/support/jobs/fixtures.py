@@ -11,5 +11,5 @@ __all__ = ["admin", "api", "database", "dsn", "jobs", "other", "worker"]
 
 @pytest.fixture
 def jobs(admin: Admin, worker: Connection) -> JobActions:
-    """What tests of jobs do."""
+    """The actions of tests of jobs."""
     return JobActions(admin, worker)

@@ -1,4 +1,4 @@
-"""The operating-system account the server runs under: our own, or, since PostgreSQL refuses root, one that exists."""
+"""The operating-system account the server runs under: the current one or, for root, an unprivileged one."""
 
 import os
 import pwd
@@ -9,12 +9,12 @@ from typing import TypedDict
 
 from duly.errors import NoAccount
 
-__all__ = ["Account", "Identity", "server_account"]
+__all__ = ["Account", "SubprocessIdentity", "server_account"]
 
 UNPRIVILEGED = ("postgres", "nobody")
 
 
-class Identity(TypedDict, total=False):
+class SubprocessIdentity(TypedDict, total=False):
     """The keyword arguments that make `subprocess` start a program as another account."""
 
     user: int
@@ -24,25 +24,26 @@ class Identity(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Account:
-    """An account, and whether a process must change to it."""
+    """An operating-system account."""
 
     name: str
     uid: int
     gid: int
 
     @property
-    def is_ours(self) -> bool:
+    def is_current(self) -> bool:
+        """Check whether this process runs under the account."""
         return self.uid == os.geteuid()
 
-    def identity(self) -> Identity:
-        """How to start a program as this account; nothing to do when it is our own."""
-        return {} if self.is_ours else {"user": self.uid, "group": self.gid, "extra_groups": []}
+    def subprocess_identity(self) -> SubprocessIdentity:
+        """Return the arguments that start a program as this account; none when it is the current one."""
+        return {} if self.is_current else {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def can_enter(self, directory: Path) -> bool:
-        """Asked of the kernel, not computed: modes, ACLs and mounts all have a say."""
-        entering = ["/bin/sh", "-c", 'cd -- "$1"', "sh", str(directory)]
+        """Check whether the account can enter a directory, by trying: modes, ACLs and mounts all matter."""
+        command = ["/bin/sh", "-c", 'cd -- "$1"', "sh", str(directory)]
         try:
-            return subprocess.run(entering, cwd="/", capture_output=True, **self.identity()).returncode == 0
+            return subprocess.run(command, cwd="/", capture_output=True, **self.subprocess_identity()).returncode == 0
         except PermissionError:
             raise NoAccount(
                 f"running as root without the right to become '{self.name}' (CAP_SETUID), and PostgreSQL refuses root; "
@@ -50,23 +51,26 @@ class Account:
             ) from None
 
     def can_run(self, program: Path) -> bool:
-        """Does `program --version` start for this account?"""
+        """Check whether the account can run a program."""
         try:
-            return subprocess.run([program, "-V"], cwd="/", capture_output=True, **self.identity()).returncode == 0
+            return (
+                subprocess.run([program, "-V"], cwd="/", capture_output=True, **self.subprocess_identity()).returncode
+                == 0
+            )
         except PermissionError:
             return False
 
 
 def server_account(preferred: str | None = None, owner_uid: int | None = None) -> Account:
-    """Our own account; as root the preferred, else the owner of data that exists, else the first that exists."""
+    """Return the current account; as root the preferred, else the owner of existing data, else the first found."""
     if os.geteuid() != 0:
         return own_account()
-    owner = name_of(owner_uid)
+    owner = find_name(owner_uid)
     for name in [preferred] if preferred else [*([owner] if owner else []), *UNPRIVILEGED]:
         if account := find_account(name):
             return account
     if preferred:
-        raise NoAccount(f"DULY_PGUSER={preferred}: there is no such account; name one that exists, or unset it")
+        raise NoAccount(f"DULY_PGUSER={preferred}: no such account; set it to one that exists, or unset it")
     raise NoAccount(
         f"running as root, PostgreSQL needs another account, and there is none of {', '.join(UNPRIVILEGED)}; "
         "set DULY_PGUSER to an account that exists, or set DATABASE_URL to use a server you run"
@@ -74,7 +78,7 @@ def server_account(preferred: str | None = None, owner_uid: int | None = None) -
 
 
 def own_account() -> Account:
-    """The account of this process, which PostgreSQL insists on finding by name."""
+    """Return the account of this process, which must have a name for initdb."""
     uid = os.geteuid()
     try:
         entry = pwd.getpwuid(uid)
@@ -86,8 +90,8 @@ def own_account() -> Account:
     return Account(entry.pw_name, uid, os.getegid())
 
 
-def name_of(uid: int | None) -> str | None:
-    """The name behind a user id, if there is one."""
+def find_name(uid: int | None) -> str | None:
+    """Find the name of a user id."""
     try:
         return None if uid is None else pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -95,7 +99,7 @@ def name_of(uid: int | None) -> str | None:
 
 
 def find_account(name: str) -> Account | None:
-    """An unprivileged account by name."""
+    """Find an unprivileged account by name."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:

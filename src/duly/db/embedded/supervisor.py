@@ -1,9 +1,9 @@
-"""The process that owns the server: starts it, restarts it when it is killed, stops it when nobody uses it.
+"""The process that owns the server: starts it, restarts it when it is killed, stops it when it has no users.
 
     python -m duly.db.embedded.supervisor '<plan as JSON>'
 
-Takes the supervisor's lock or leaves it to whoever has it, goes into the background still holding it, and ends with the
-server. Standard library only; a few milliseconds of CPU per minute.
+Acquires the supervisor's lock or exits when another process has it, goes into the background with the lock, and ends
+with the server. Standard library only; a few milliseconds of CPU per minute.
 """
 
 import ctypes
@@ -22,34 +22,34 @@ from typing import IO
 from duly.db.embedded.locks import hold_exclusive
 from duly.db.embedded.plan import Plan, own_directory
 
-__all__ = ["MAX_LOG_BYTES", "POST_IS_TAKEN", "main"]
+__all__ = ["ALREADY_SUPERVISED", "MAX_LOG_BYTES", "main"]
 
-POST_IS_TAKEN = 75  # exit status: there is a supervisor already
+ALREADY_SUPERVISED = 75  # exit status: there is a supervisor already
 POLL_SECONDS = 0.1
 RESTART_SECONDS = 0.2
 FIRST_START_SECONDS = 5.0
 STOP_SECONDS = 60.0
 RECOVERY_SECONDS = 120.0
-MAX_LOG_BYTES = 8 * 1024 * 1024  # then it becomes the old one, of which there is one
+MAX_LOG_BYTES = 8 * 1024 * 1024  # a larger log is rotated; one old generation is kept
 
 
 def main() -> None:
-    """Become the supervisor of the plan's server, unless there is one."""
+    """Supervise the plan's server, unless another process does."""
     plan = Plan.from_json(sys.argv[1])
-    if not take_the_post(plan.supervisor_lock):
-        sys.exit(POST_IS_TAKEN)
+    if not acquire_supervision(plan.supervisor_lock):
+        sys.exit(ALREADY_SUPERVISED)
     go_into_background(plan.supervisor_log)
     try:
         initialise(plan)
         stop_stray_server(plan)
         Supervision(plan).run()
     except Exception as error:
-        note(f"gave up: {error}")
+        write_log(f"gave up: {error}")
         sys.exit(1)
 
 
-def take_the_post(lock: Path) -> bool:
-    """Hold the supervisor's lock for good; tried a few times, for users look at it for an instant."""
+def acquire_supervision(lock: Path) -> bool:
+    """Acquire the supervisor's lock; tried a few times, because users test it for an instant."""
     for _ in range(5):
         if hold_exclusive(lock) is not None:
             return True
@@ -58,7 +58,7 @@ def take_the_post(lock: Path) -> bool:
 
 
 def go_into_background(log: Path) -> None:
-    """Return in a child of its own session, with its words going to the log; the lock goes along."""
+    """Fork into a session of its own, with output to the log; the child inherits the lock."""
     rotate(log)
     if os.fork():
         os._exit(0)
@@ -71,7 +71,7 @@ def go_into_background(log: Path) -> None:
 
 
 def initialise(plan: Plan) -> None:
-    """Create the cluster under another name and rename it when complete: half of one is never found."""
+    """Create the cluster under a temporary name and rename it when complete."""
     if plan.data.exists():
         return
     for abandoned in plan.home.glob("data.new-*"):
@@ -85,31 +85,31 @@ def initialise(plan: Plan) -> None:
     )
     command = [plan.binaries.program("initdb"), "-D", draft, "-U", "postgres", "-E", "UTF8", *locale]
     command += ["--data-checksums", "--auth-local=trust", "--auth-host=reject", "--no-instructions"]
-    made = subprocess.run(
+    result = subprocess.run(
         command,
         env=environment(),
         cwd="/",
         capture_output=True,
         text=True,
         preexec_fn=end_with_parent(signal.SIGKILL),
-        **plan.account.identity(),
+        **plan.account.subprocess_identity(),
     )
-    if made.returncode:
-        raise RuntimeError(f"initdb failed: {made.stderr.strip() or made.stdout.strip()}")
+    if result.returncode:
+        raise RuntimeError(f"initdb failed: {result.stderr.strip() or result.stdout.strip()}")
     draft.rename(plan.data)
     sync_directory(plan.home)
-    note(f"created a PostgreSQL {plan.binaries.version} cluster in {plan.data}")
+    write_log(f"created a PostgreSQL {plan.binaries.version} cluster in {plan.data}")
 
 
 def sync_directory(path: Path) -> None:
-    """Make a rename in this directory survive a power cut."""
+    """Make a rename in this directory durable."""
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
 
 
 def stop_stray_server(plan: Plan) -> None:
-    """End a server whose supervisor was killed; forget the note of one that is not running."""
+    """Stop a server whose supervisor was killed; remove the pid file of one that is not running."""
     pid_file = plan.data / "postmaster.pid"
     try:
         pid = int(pid_file.read_text().splitlines()[0])
@@ -118,7 +118,7 @@ def stop_stray_server(plan: Plan) -> None:
     if str(plan.data) not in command_line(pid):
         pid_file.unlink(missing_ok=True)
         return
-    note(f"stopping the server {pid} that was left behind")
+    write_log(f"stopping the orphaned server {pid}")
     for number in (signal.SIGINT, signal.SIGQUIT):
         deadline = time.monotonic() + STOP_SECONDS
         with suppress(ProcessLookupError):
@@ -130,7 +130,7 @@ def stop_stray_server(plan: Plan) -> None:
 
 
 def command_line(pid: int) -> str:
-    """What a process was started with; empty when it is gone."""
+    """Return the command line of a process; empty when it has ended."""
     if sys.platform == "linux":
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -140,33 +140,33 @@ def command_line(pid: int) -> str:
 
 
 class Supervision:
-    """One server kept running until nobody uses it or we are told to stop."""
+    """Keeps one server running until it has no users or SIGTERM comes."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.told_to_stop = False
+        self.is_stopping = False
         self.unused_since: float | None = None
         signal.signal(signal.SIGTERM, self.stop_soon)
 
     def stop_soon(self, *_: object) -> None:
-        """SIGTERM: stop at the next look."""
-        self.told_to_stop = True
+        """Handle SIGTERM: stop at the next poll."""
+        self.is_stopping = True
 
     def run(self) -> None:
-        """Watch the server and its users; ends with the server stopped."""
+        """Watch the server and its users; return when the server has stopped."""
         server = start_server(self.plan)
-        last_well = time.monotonic()
-        patience = FIRST_START_SECONDS
-        while not self.told_to_stop and not self.nobody_is_left():
+        running_at = time.monotonic()
+        start_seconds = FIRST_START_SECONDS
+        while not self.is_stopping and not self.is_unused():
             time.sleep(POLL_SECONDS)
             rotate(self.plan.log)
             if server.poll() is None:
-                if time.monotonic() - last_well > 2:
-                    last_well, patience = time.monotonic(), RECOVERY_SECONDS
-            elif time.monotonic() - last_well > patience:
+                if time.monotonic() - running_at > 2:
+                    running_at, start_seconds = time.monotonic(), RECOVERY_SECONDS
+            elif time.monotonic() - running_at > start_seconds:
                 raise RuntimeError(f"the server does not start; see {self.plan.log}")
-            else:  # killed, or its predecessor's memory is still in use: starting again is crash recovery
-                note(f"the server ended with status {server.returncode}; starting it again")
+            else:  # killed, or its predecessor's shared memory is still in use: a restart does crash recovery
+                write_log(f"the server ended with status {server.returncode}; restarting it")
                 time.sleep(RESTART_SECONDS)
                 server = start_server(self.plan)
         server.send_signal(signal.SIGINT)
@@ -175,10 +175,10 @@ class Supervision:
         except subprocess.TimeoutExpired:
             server.send_signal(signal.SIGQUIT)
             server.wait()
-        note("stopped")
+        write_log("stopped")
 
-    def nobody_is_left(self) -> bool:
-        """True once the server was unused for the linger time; from then on no user can come in between."""
+    def is_unused(self) -> bool:
+        """Check whether the server was unused for the linger time; once it is, new users must wait."""
         descriptor = hold_exclusive(self.plan.users_lock)
         if descriptor is None:
             self.unused_since = None
@@ -186,62 +186,62 @@ class Supervision:
         now = time.monotonic()
         self.unused_since = self.unused_since or now
         if now - self.unused_since >= self.plan.linger_seconds:
-            return True  # keeps the lock to the end: newcomers wait, then start a supervisor of their own
+            return True  # keeps the lock to the end: new users wait, then start a supervisor of their own
         os.close(descriptor)
         return False
 
 
 def start_server(plan: Plan) -> subprocess.Popen[bytes]:
-    """Start postgres as our child, so that it ends when we do."""
+    """Start postgres as a child process, so that it ends with the supervisor."""
     rotate(plan.log)
-    preset = {"log_error_verbosity": "terse"}  # details hold keys and receipts
+    preset = {"log_error_verbosity": "terse"}  # details contain keys and receipts
     fixed = {"listen_addresses": "", "port": "5432", "unix_socket_permissions": "0700", "cluster_name": "duly"}
     options = [f"{name}={value}" for name, value in {**preset, **plan.settings, **fixed}.items()]
     command = [plan.binaries.program("postgres"), "-D", plan.data, "-k", plan.sockets]
     with open_private(plan.log) as log:
         return subprocess.Popen(
-            [*command, *(word for option in options for word in ("-c", option))],
+            [*command, *(argument for option in options for argument in ("-c", option))],
             env=environment(),
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             preexec_fn=end_with_parent(signal.SIGINT),
-            **plan.account.identity(),
+            **plan.account.subprocess_identity(),
         )
 
 
 def end_with_parent(number: signal.Signals) -> Callable[[], None] | None:
-    """On Linux: have the kernel send the child this signal when we die; to postgres SIGINT means a fast shutdown."""
+    """Build the hook that makes Linux signal the child when its parent dies; SIGINT is a fast shutdown of postgres."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
     set_parent_death_signal = 1
 
-    def ask_kernel() -> None:
+    def request_signal() -> None:
         prctl(set_parent_death_signal, int(number))
 
-    return ask_kernel
+    return request_signal
 
 
 def environment() -> dict[str, str]:
-    """The environment without what would bend the server: libpq's variables and the locale."""
-    bending = ("PG", "LC_", "LANG")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(bending)}
+    """Return the environment without variables that affect the server: libpq's and the locale."""
+    removed = ("PG", "LC_", "LANG")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(removed)}
     return {**kept, "LC_ALL": "C", "TZ": "UTC"}
 
 
 def open_private(path: Path) -> IO[bytes]:
-    """Open a file for appending, which nobody else can read."""
+    """Open a file for appending that only its owner can read."""
     file = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
     os.fchmod(file.fileno(), 0o600)
     return file
 
 
 def rotate(log: Path) -> None:
-    """Keep a log from growing for ever: the end of it becomes the one old generation.
+    """Rotate a log that is too large: its end becomes the old generation.
 
-    It is emptied where it stands, because the server goes on writing into the same file, at its end.
+    It is truncated in place, because the server keeps appending to the same file.
     """
     try:
         if log.stat().st_size <= MAX_LOG_BYTES:
@@ -257,8 +257,8 @@ def rotate(log: Path) -> None:
     os.truncate(log, 0)
 
 
-def note(message: str) -> None:
-    """One line for the supervisor's log."""
+def write_log(message: str) -> None:
+    """Write one line to the supervisor's log."""
     print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {message}", flush=True)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from duly.db.location import open_database
 from duly.db.metadata import tables_as_named
-from duly.db.migrate import connected, direct_dsn, list_tables
+from duly.db.migrate import direct_dsn, list_tables, migration_transaction
 from duly.db.migrations import Names, fill, names_of, prelude, run_script
 from duly.db.migrations.autogenerate import write_files
 from duly.settings import load_settings
@@ -80,5 +80,5 @@ elif waiting := attributes.get("connection"):
     run(waiting, roles)
 else:
     settings = load_settings()
-    with open_database(settings) as database, connected(direct_dsn(settings, database)) as connection:
+    with open_database(settings) as database, migration_transaction(direct_dsn(settings, database)) as connection:
         run(connection, roles)
