@@ -1,4 +1,4 @@
-"""Orgs, people and keys, as values."""
+"""Orgs, users and API keys, as values."""
 
 import hashlib
 import hmac
@@ -18,15 +18,15 @@ __all__ = [
     "ApiKey",
     "NewKey",
     "Org",
-    "Quiet",
+    "QuietHours",
     "User",
-    "Webhook",
-    "checked_scopes",
-    "matches",
+    "WebhookAddress",
+    "is_matching_secret",
     "new_secret",
     "new_webhook_secret",
-    "prefix_of",
-    "read_quiet",
+    "parse_key_prefix",
+    "parse_quiet_hours",
+    "validate_scopes",
 ]
 
 DOMAINS = ("ledger", "ingest", "scheduler", "posts")
@@ -50,7 +50,7 @@ class Org:
 
 @dataclass(frozen=True)
 class User:
-    """A person."""
+    """A user."""
 
     id: int
     uid: str
@@ -60,43 +60,43 @@ class User:
     currency: str
     created_at: datetime
     updated_at: datetime
-    quiet_from: time | None = None  # from then on, until quiet_until, nobody reminds them
+    quiet_from: time | None = None  # no reminders from this time of day until quiet_until
     quiet_until: time | None = None
 
 
 @dataclass(frozen=True)
-class Quiet:
-    """The hours of their day in which nobody reminds a person; they may lie around midnight."""
+class QuietHours:
+    """The hours of a user's day in which no reminders are sent; they may span midnight."""
 
-    begins: time
-    ends: time
+    start: time
+    end: time
 
     def __post_init__(self) -> None:
-        if self.begins == self.ends:
+        if self.start == self.end:
             raise InvalidArgument(
-                f"quiet hours begin and end at {self.begins:%H:%M}: give two times, as in 22:00-07:00"
+                f"quiet hours start and end at {self.start:%H:%M}: give two different times, for example 22:00-07:00"
             )
 
 
 @dataclass(frozen=True)
-class Webhook:
-    """Where messages to a person go, and the secret that signs them."""
+class WebhookAddress:
+    """Where messages to a user are posted, and the secret that signs them."""
 
     url: str
     secret: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        checked_url(self.url)
+        check_webhook_url(self.url)
         found = WEBHOOK_SECRET.fullmatch(self.secret)
         if not found or not is_base64(found[1]):
             raise InvalidArgument(
-                "a webhook's secret is whsec_ and 32 to 100 characters of base64; without one it is made"
+                "webhook secret: must be whsec_ and 32 to 100 characters of base64; leave it out to generate one"
             )
 
 
 @dataclass(frozen=True)
 class ApiKey:
-    """A key as it may be shown: everything but the secret."""
+    """An API key without its secret."""
 
     id: UUID
     name: str
@@ -107,79 +107,79 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
-    uid: str | None  # of the person it belongs to
+    uid: str | None  # of the user it belongs to
 
 
 @dataclass(frozen=True)
 class NewKey:
-    """A key just made, with the secret that will not be shown again."""
+    """A key just created, with the secret, which is not shown again."""
 
     key: ApiKey
     secret: str
 
 
 def new_secret() -> str:
-    """A fresh key: a prefix that may be shown, and 256 random bits that may not."""
+    """Generate a key: a prefix that may be shown, and 256 random bits that may not."""
     prefix = "".join(secrets.choice(PREFIX_ALPHABET) for _ in range(12))
     return f"duly_{prefix}_{secrets.token_urlsafe(SECRET_BYTES)}"
 
 
-def prefix_of(secret: str) -> str | None:
-    """The part of a key it is found by; None when this is no key of ours."""
+def parse_key_prefix(secret: str) -> str | None:
+    """Return the part of a key that it is found by; None when the text is not a key of duly."""
     found = KEY.fullmatch(secret)
     return found[1] if found else None
 
 
-def sha256_of(secret: str) -> bytes:
-    """What the database keeps. A key has 256 random bits, so a slow hash would protect nothing more."""
+def hash_secret(secret: str) -> bytes:
+    """Return the hash that the database stores. A key has 256 random bits, so a slow hash adds no protection."""
     return hashlib.sha256(secret.encode()).digest()
 
 
-def matches(secret: str, secret_sha256: bytes) -> bool:
-    """Is this the key that was hashed? Takes equally long either way."""
-    return hmac.compare_digest(sha256_of(secret), secret_sha256)
+def is_matching_secret(secret: str, secret_sha256: bytes) -> bool:
+    """Compare a secret with a stored hash, in constant time."""
+    return hmac.compare_digest(hash_secret(secret), secret_sha256)
 
 
-def checked_scopes(scopes: Iterable[str]) -> list[str]:
-    """The scopes in order, or a refusal that lists what there is."""
+def validate_scopes(scopes: Iterable[str]) -> list[str]:
+    """Return the scopes, sorted and without duplicates; InvalidArgument for an unknown one, or for none."""
     wanted = sorted(set(scopes))
     if unknown := [scope for scope in wanted if scope not in SCOPES]:
-        raise InvalidArgument(f"no such scope: {', '.join(unknown)}; there are {', '.join(sorted(SCOPES))}")
+        raise InvalidArgument(f"unknown scope: {', '.join(unknown)}; valid scopes: {', '.join(sorted(SCOPES))}")
     if not wanted:
-        raise InvalidArgument(f"a key needs at least one scope of: {', '.join(sorted(SCOPES))}")
+        raise InvalidArgument(f"a key needs at least one scope; valid scopes: {', '.join(sorted(SCOPES))}")
     return wanted
 
 
-def read_quiet(text: str) -> Quiet:
-    """Quiet hours as people write them: 22:00-07:00."""
+def parse_quiet_hours(text: str) -> QuietHours:
+    """Parse quiet hours, for example 22:00-07:00."""
     if not (found := QUIET.fullmatch(text)):
-        raise InvalidArgument(f"quiet hours are two times such as 22:00-07:00, or none; not {text[:40]!r}")
+        raise InvalidArgument(f"quiet hours: must be two times such as 22:00-07:00, or none; not {text[:40]!r}")
     hours = [int(part) for part in found.groups()]
-    return Quiet(time(hours[0], hours[1]), time(hours[2], hours[3]))
+    return QuietHours(time(hours[0], hours[1]), time(hours[2], hours[3]))
 
 
 def new_webhook_secret() -> str:
-    """A fresh secret as standardwebhooks.com writes it."""
+    """Generate a secret in the format of standardwebhooks.com."""
     return f"whsec_{b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}"
 
 
-def checked_url(url: str) -> None:
-    """Refuse what cannot be the address of a webhook."""
+def check_webhook_url(url: str) -> None:
+    """Raise InvalidArgument when the URL cannot be the address of a webhook."""
     try:
         parts = urlsplit(url)
         is_address = bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_address = False
-    written = url.isascii() and url.isprintable() and " " not in url and url.startswith(("https://", "http://"))
-    if not is_address or not written or len(url) > MAX_URL_LENGTH:
+    is_clean = url.isascii() and url.isprintable() and " " not in url and url.startswith(("https://", "http://"))
+    if not is_address or not is_clean or len(url) > MAX_URL_LENGTH:
         raise InvalidArgument(
-            f"a webhook's address begins with https:// or http:// and has at most {MAX_URL_LENGTH} characters, as in "
-            f"https://example.com/hooks; not {url[:80]!a}"
+            f"webhook URL: must start with https:// or http:// and have at most {MAX_URL_LENGTH} characters, "
+            f"for example https://example.com/hooks; not {url[:80]!a}"
         )
 
 
 def is_base64(text: str) -> bool:
-    """Can this be decoded?"""
+    """Return whether the text is valid, non-empty base64."""
     try:
         return bool(b64decode(text, validate=True))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The verbs that doors call: make orgs, people, keys and calendars, list them, revoke them, and say whose they are."""
+"""Create, list and revoke orgs, users, API keys and calendars. Each function is one short transaction."""
 
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -13,12 +13,12 @@ from duly.accounts.model import (
     ApiKey,
     NewKey,
     Org,
-    Quiet,
+    QuietHours,
     User,
-    Webhook,
-    checked_scopes,
+    WebhookAddress,
     new_secret,
-    prefix_of,
+    parse_key_prefix,
+    validate_scopes,
 )
 from duly.accounts.signed_links import rotate_link_keys
 from duly.db.idempotency import create_once
@@ -33,25 +33,25 @@ __all__ = [
     "create_key",
     "create_org",
     "create_user",
-    "find_by_telegram",
     "find_calendar",
-    "find_person",
+    "find_key_by_secret",
+    "find_user",
+    "find_user_by_telegram",
     "has_keys",
-    "identify",
     "link_telegram",
+    "list_apprise_services",
     "list_keys",
     "list_orgs",
-    "list_services",
     "list_users",
     "list_webhooks",
-    "meet_telegram",
+    "register_telegram_user",
     "revoke_calendar",
     "revoke_key",
-    "revoke_keys_of_org",
-    "revoke_keys_of_user",
+    "revoke_org_keys",
+    "revoke_user_keys",
     "rotate_links",
     "set_apprise",
-    "set_quiet",
+    "set_quiet_hours",
     "set_webhook",
     "unlink_telegram",
 ]
@@ -59,19 +59,19 @@ __all__ = [
 P = TypeVar("P")
 T = TypeVar("T")
 RULES = {
-    "ck_orgs__name": "an org's name has 1 to 200 characters, without control characters and no blanks at its ends",
-    "ck_users__uid": "a uid has 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and begins with a letter or digit",
-    "ck_users__zone": "a zone is an IANA name such as Europe/Stockholm",
-    "ck_users__language": "a language is a code such as en, sv or zh",
-    "ck_users__currency": "a currency is a code such as EUR or SEK",
-    "ck_api_keys__name": "a key's name has 1 to 200 characters, without control characters and no blanks at its ends",
-    "ck_api_keys__expires_at": "a key must live for some time: give more than 0 days",
+    "ck_orgs__name": "an org's name must have 1 to 200 characters, without control characters or surrounding spaces",
+    "ck_users__uid": "a uid must have 1 to 128 characters of A-Z a-z 0-9 . _ : @ - and start with a letter or digit",
+    "ck_users__zone": "a zone must be an IANA name such as Europe/Stockholm",
+    "ck_users__language": "a language must be a code such as en, sv or zh",
+    "ck_users__currency": "a currency must be a code such as EUR or SEK",
+    "ck_api_keys__name": "a key's name must have 1 to 200 characters, without control characters or surrounding spaces",
+    "ck_api_keys__expires_at": "a key's lifetime must be more than 0 days",
 }
 
 
 async def create_org(pool: Pool, name: str) -> Creation[Org]:
-    """Make an org, or find the one that has this name."""
-    async with pool.transaction() as connection, rules():
+    """Create an org, or return the one that has this name."""
+    async with pool.transaction() as connection, constraint_errors():
         return await create_once(
             insert=lambda: repository.create_org(connection, name),
             find=lambda: repository.find_org(connection, name),
@@ -81,10 +81,10 @@ async def create_org(pool: Pool, name: str) -> Creation[Org]:
 
 
 async def list_orgs(pool: Pool) -> Sequence[Org]:
-    """Every org, oldest first."""
+    """Return every org, the oldest first."""
     async with pool.transaction() as connection:
-        return await every(
-            lambda place: repository.list_orgs(connection, place),
+        return await fetch_all(
+            lambda cursor: repository.list_orgs(connection, cursor),
             repository.START,
             lambda org: (org.created_at, org.id),
         )
@@ -99,14 +99,14 @@ async def create_user(
     language: str = "en",
     currency: str = "EUR",
 ) -> Creation[User]:
-    """Make a person, or find the same one; a uid that stands for another description is refused."""
+    """Create a user, or return the same one; Conflict when the uid exists with other values."""
     wanted = (telegram_id, zone, language, currency)
-    async with pool.transaction() as connection, rules():
+    async with pool.transaction() as connection, constraint_errors():
         return await create_once(
             insert=lambda: repository.create_user(connection, uid, *wanted),
             find=lambda: repository.find_user(connection, uid),
             is_same=lambda user: (user.telegram_id, user.zone, user.language, user.currency) == wanted,
-            refusal=f"the uid {uid} belongs to a person described otherwise; nothing was changed",
+            refusal=f"the uid {uid} belongs to a user with other values; nothing was changed",
         )
 
 
@@ -119,63 +119,63 @@ async def change_user(
     language: str | None = None,
     currency: str | None = None,
 ) -> User:
-    """Describe a person anew; what is not given stays."""
-    async with pool.transaction() as connection, rules():
+    """Change what is given; NotFound when the uid is unknown."""
+    async with pool.transaction() as connection, constraint_errors():
         user = await repository.change_user(connection, uid, telegram_id, zone, language, currency)
     if user is None:
-        raise nobody(uid)
+        raise user_not_found(uid)
     return user
 
 
-async def find_person(pool: Pool, uid: str) -> User | None:
-    """The person of this uid."""
+async def find_user(pool: Pool, uid: str) -> User | None:
+    """Return the user of this uid."""
     async with pool.statement() as connection:
         return await repository.find_user(connection, uid)
 
 
-async def find_by_telegram(pool: Pool, telegram_id: int) -> User | None:
-    """The person of this Telegram id."""
+async def find_user_by_telegram(pool: Pool, telegram_id: int) -> User | None:
+    """Return the user of this Telegram id."""
     async with pool.statement() as connection:
-        return await repository.find_by_telegram(connection, telegram_id)
+        return await repository.find_user_by_telegram(connection, telegram_id)
 
 
-async def meet_telegram(pool: Pool, telegram_id: int, language: str) -> Creation[User]:
-    """Who writes to the bot for the first time becomes a person, called after their Telegram id."""
+async def register_telegram_user(pool: Pool, telegram_id: int, language: str) -> Creation[User]:
+    """Create a user named after a Telegram id, or return the one that has it."""
     async with pool.transaction() as connection:
-        is_new = await repository.meet(connection, telegram_id, language)
-        user = await repository.find_by_telegram(connection, telegram_id)
+        is_new = await repository.create_telegram_user(connection, telegram_id, language)
+        user = await repository.find_user_by_telegram(connection, telegram_id)
     if user is None:
-        raise Conflict(f"the uid telegram:{telegram_id} belongs to a person with another Telegram id")
+        raise Conflict(f"the uid telegram:{telegram_id} belongs to a user with another Telegram id")
     return Created(user) if is_new else Existing(user)
 
 
 async def link_telegram(pool: Pool, user_id: int, telegram_id: int) -> User:
-    """Bind a Telegram id to a person who has none; one Telegram id is one person."""
-    async with pool.transaction() as connection, rules():
-        if not await repository.link(connection, user_id, telegram_id):
-            raise Conflict("the person of this link has another Telegram id, or is gone; a link works once")
-        user = await repository.find_by_telegram(connection, telegram_id)
-        assert user, "it was just bound"
+    """Link a Telegram id to a user who has none; Conflict when either has another."""
+    async with pool.transaction() as connection, constraint_errors():
+        if not await repository.link_telegram(connection, user_id, telegram_id):
+            raise Conflict("the user of this link has another Telegram id or was deleted; a link works once")
+        user = await repository.find_user_by_telegram(connection, telegram_id)
+        assert user, "it was just linked"
         return user
 
 
 async def unlink_telegram(pool: Pool, uid: str) -> User:
-    """Take the Telegram id off a person; it can be bound to another then."""
+    """Remove the Telegram id of a user; it can then be linked to another."""
     async with pool.transaction() as connection:
-        user = await repository.unlink(connection, uid)
+        user = await repository.unlink_telegram(connection, uid)
     if user is None:
-        raise nobody(uid)
+        raise user_not_found(uid)
     return user
 
 
 async def list_users(pool: Pool) -> Sequence[User]:
-    """Everybody, in the order they came."""
+    """Return every user, in the order of their ids."""
     async with pool.transaction() as connection:
-        return await every(lambda place: repository.list_users(connection, place), 0, lambda user: user.id)
+        return await fetch_all(lambda cursor: repository.list_users(connection, cursor), 0, lambda user: user.id)
 
 
 async def create_calendar(pool: Pool, user_id: int) -> str:
-    """Give somebody's calendar a new address in the place of the old one; its token is in the answer, nowhere else."""
+    """Replace the calendar token of a user; the new one is returned and only its hash stored."""
     token = secrets.token_urlsafe(SECRET_BYTES)
     async with pool.transaction() as connection:
         await repository.create_calendar(connection, user_id, token)
@@ -183,13 +183,13 @@ async def create_calendar(pool: Pool, user_id: int) -> str:
 
 
 async def revoke_calendar(pool: Pool, user_id: int) -> bool:
-    """Take the address of somebody's calendar back; whether there was one."""
+    """Delete the calendar token of a user; return whether there was one."""
     async with pool.transaction() as connection:
         return await repository.revoke_calendar(connection, user_id)
 
 
 async def find_calendar(pool: Pool, token: str) -> User | None:
-    """Whose calendar a token opens; None when it opens none."""
+    """Return the owner of the calendar that a token opens; None when it opens none."""
     async with pool.statement() as connection:
         return await repository.find_calendar(connection, token)
 
@@ -203,14 +203,14 @@ async def create_key(
     uid: str | None = None,
     lifetime_seconds: float | None = None,
 ) -> NewKey:
-    """Make a key for an org, a person, or a person within an org; the secret is in the answer and nowhere else."""
-    wanted = checked_scopes(scopes)
+    """Create a key for an org, a user, or a user within an org; its secret is returned and only its hash stored."""
+    wanted = validate_scopes(scopes)
     if org is None and uid is None:
-        raise InvalidArgument("a key belongs to an org, a person or both: give --org or --user")
+        raise InvalidArgument("a key belongs to an org, a user or both: give --org or --user")
     secret = new_secret()
-    prefix = prefix_of(secret)
-    assert prefix, "a key we made has a prefix"
-    async with pool.transaction() as connection, rules():
+    prefix = parse_key_prefix(secret)
+    assert prefix, "a generated key has a prefix"
+    async with pool.transaction() as connection, constraint_errors():
         org_id = (await get_org(connection, org)).id if org else None
         user_id = (await get_user(connection, uid)).id if uid else None
         key = await repository.create_key(connection, name, prefix, secret, wanted, org_id, user_id, lifetime_seconds)
@@ -218,17 +218,17 @@ async def create_key(
 
 
 async def list_keys(pool: Pool) -> Sequence[ApiKey]:
-    """Every key, oldest first, without their secrets."""
+    """Return every key, the oldest first, without their secrets."""
     async with pool.transaction() as connection:
-        return await every(
-            lambda place: repository.list_keys(connection, place),
+        return await fetch_all(
+            lambda cursor: repository.list_keys(connection, cursor),
             repository.START,
             lambda key: (key.created_at, key.id),
         )
 
 
 async def revoke_key(pool: Pool, prefix: str) -> ApiKey:
-    """Revoke one key; doing it twice is doing it once."""
+    """Revoke one key; repeatable."""
     async with pool.transaction() as connection:
         await repository.revoke_keys(connection, prefix=prefix)
         key = await repository.find_key(connection, prefix)
@@ -237,21 +237,21 @@ async def revoke_key(pool: Pool, prefix: str) -> ApiKey:
     return key
 
 
-async def revoke_keys_of_org(pool: Pool, name: str) -> Sequence[ApiKey]:
-    """Revoke every key of an org; returns those that were still alive."""
+async def revoke_org_keys(pool: Pool, name: str) -> Sequence[ApiKey]:
+    """Revoke every key of an org; return those that were not revoked before."""
     async with pool.transaction() as connection:
         return await repository.revoke_keys(connection, org_id=(await get_org(connection, name)).id)
 
 
-async def revoke_keys_of_user(pool: Pool, uid: str) -> Sequence[ApiKey]:
-    """Revoke every key of a person; returns those that were still alive."""
+async def revoke_user_keys(pool: Pool, uid: str) -> Sequence[ApiKey]:
+    """Revoke every key of a user; return those that were not revoked before."""
     async with pool.transaction() as connection:
         return await repository.revoke_keys(connection, user_id=(await get_user(connection, uid)).id)
 
 
-async def identify(pool: Pool, secret: str) -> ApiKey | None:
-    """Whose key is this? None for anything but a key that is right and alive."""
-    prefix = prefix_of(secret)
+async def find_key_by_secret(pool: Pool, secret: str) -> ApiKey | None:
+    """Return the key of a secret; None when it is unknown, revoked or expired."""
+    prefix = parse_key_prefix(secret)
     if prefix is None:
         return None
     async with pool.statement() as connection:
@@ -259,41 +259,43 @@ async def identify(pool: Pool, secret: str) -> ApiKey | None:
 
 
 async def has_keys(pool: Pool) -> bool:
-    """Was a key ever made? Revoking the last one does not undo that."""
+    """Return whether a key was ever created, revoked ones included."""
     async with pool.transaction() as connection:
         return await repository.has_keys(connection)
 
 
-async def every(page: Callable[[P], Awaitable[Sequence[T]]], start: P, place_of: Callable[[T], P]) -> Sequence[T]:
-    """A whole list, read a page at a time: each begins behind the last of the one before."""
+async def fetch_all(
+    fetch_page: Callable[[P], Awaitable[Sequence[T]]], start: P, cursor_from: Callable[[T], P]
+) -> Sequence[T]:
+    """Fetch every page of a list; each page starts after the last item of the previous one."""
     found: list[T] = []
-    while rows := await page(place_of(found[-1]) if found else start):
+    while rows := await fetch_page(cursor_from(found[-1]) if found else start):
         found += rows
     return found
 
 
 async def get_org(connection: Connection, name: str) -> Org:
-    """The org of this name or id, or NotFound."""
+    """Return the org of this name or id; NotFound when there is none."""
     if org := await repository.find_org(connection, name):
         return org
-    raise NotFound(f"there is no org '{name}'; make it with: duly orgs create '{name}'")
+    raise NotFound(f"there is no org '{name}'; create it with: duly orgs create '{name}'")
 
 
 async def get_user(connection: Connection, uid: str) -> User:
-    """The person of this uid, or NotFound."""
+    """Return the user of this uid; NotFound when there is none."""
     if user := await repository.find_user(connection, uid):
         return user
-    raise nobody(uid)
+    raise user_not_found(uid)
 
 
-def nobody(uid: str) -> NotFound:
-    """The refusal of a uid that is nobody's."""
-    return NotFound(f"there is no person with the uid '{uid}'; make it with: duly users create '{uid}'")
+def user_not_found(uid: str) -> NotFound:
+    """Return the error for an unknown uid."""
+    return NotFound(f"there is no person with the uid '{uid}'; create one with: duly users create '{uid}'")
 
 
 @asynccontextmanager
-async def rules() -> AsyncGenerator[None, None]:
-    """A rule the database enforces becomes an error that states the rule."""
+async def constraint_errors() -> AsyncGenerator[None, None]:
+    """Turn a violated database constraint into an error that states the rule."""
     try:
         yield
     except database_errors.CheckViolation as error:
@@ -301,21 +303,21 @@ async def rules() -> AsyncGenerator[None, None]:
         raise InvalidArgument(rule or str(error)) from None
     except database_errors.UniqueViolation as error:
         if error.diag.constraint_name == "uq_users__telegram_id":
-            raise Conflict("this Telegram id belongs to another person") from None
+            raise Conflict("this Telegram id belongs to another user") from None
         raise
 
 
-async def set_quiet(pool: Pool, uid: str, quiet: Quiet | None) -> User:
-    """Give a person hours in which nobody reminds them, or none."""
+async def set_quiet_hours(pool: Pool, uid: str, quiet_hours: QuietHours | None) -> User:
+    """Set the hours in which a user gets no reminders, or remove them."""
     async with pool.transaction() as connection:
-        user = await repository.set_quiet(connection, uid, quiet)
+        user = await repository.set_quiet_hours(connection, uid, quiet_hours)
     if user is None:
-        raise nobody(uid)
+        raise user_not_found(uid)
     return user
 
 
-async def set_webhook(pool: Pool, uid: str, webhook: Webhook | None) -> User:
-    """Say where messages to a person go by webhook, or that they go nowhere."""
+async def set_webhook(pool: Pool, uid: str, webhook: WebhookAddress | None) -> User:
+    """Set or remove the webhook of a user."""
     async with pool.transaction() as connection:
         user = await get_user(connection, uid)
         if webhook:
@@ -326,13 +328,13 @@ async def set_webhook(pool: Pool, uid: str, webhook: Webhook | None) -> User:
 
 
 async def list_webhooks(pool: Pool, user_ids: Sequence[int]) -> Mapping[int, str]:
-    """The addresses of those of these people who have one, without the secrets."""
+    """Return the webhook URLs of these users, without secrets."""
     async with pool.transaction() as connection:
         return await repository.list_webhooks(connection, user_ids)
 
 
 async def set_apprise(pool: Pool, uid: str, address: str | None) -> User:
-    """Say where messages to a person go by apprise, or that they go nowhere."""
+    """Set or remove the Apprise address of a user."""
     async with pool.transaction() as connection:
         user = await get_user(connection, uid)
         if address:
@@ -342,13 +344,13 @@ async def set_apprise(pool: Pool, uid: str, address: str | None) -> User:
         return user
 
 
-async def list_services(pool: Pool, user_ids: Sequence[int]) -> Mapping[int, str]:
-    """The services of those of these people who have an address for apprise, without what opens them."""
+async def list_apprise_services(pool: Pool, user_ids: Sequence[int]) -> Mapping[int, str]:
+    """Return the Apprise services of these users, without credentials."""
     async with pool.transaction() as connection:
-        return await repository.list_services(connection, user_ids)
+        return await repository.list_apprise_services(connection, user_ids)
 
 
 async def rotate_links(pool: Pool, *, at_once: bool) -> int:
-    """Have a new key sign the links in messages; how many older ones are forgotten, with every link they signed."""
+    """Add a key that signs links in messages; return how many older keys were deleted, with every link they signed."""
     async with pool.transaction() as connection:
         return await rotate_link_keys(connection, at_once=at_once)

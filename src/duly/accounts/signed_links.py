@@ -1,9 +1,10 @@
-"""Links that let whoever holds them do one thing, for a while: signed, so that nobody can make one up.
+"""Links in messages that answer one run for one user until they expire; signed, so that they cannot be forged.
 
-    https://example.com/c/<what it does, whose it is, until when>.<signature>
+    https://example.com/c/<claims>.<signature>
 
-What a link says is not secret, only unalterable. The keys lie in the database, where the worker that writes a link and
-the API that opens it both find them; the newest signs, all of them are honoured, so that keys can change under way.
+The claims are readable but cannot be altered. The signing keys are stored in the database, where the worker that
+creates a link and the API that opens it both read them. The newest key signs and all keys are accepted, so that keys
+can be rotated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,68 +13,76 @@ from datetime import datetime
 from typing import Any
 
 from duly.db.queries import load_queries
-from duly.db.rows import Connection, change, get_rows, get_value
+from duly.db.rows import Connection, execute, get_rows, get_value
 
-__all__ = ["MAX_TOKEN_LENGTH", "Link", "add_link_key", "list_link_keys", "read_link", "rotate_link_keys", "sign_link"]
+__all__ = [
+    "MAX_TOKEN_LENGTH",
+    "LinkClaims",
+    "add_link_key",
+    "list_link_keys",
+    "rotate_link_keys",
+    "sign_link",
+    "verify_link",
+]
 
 SQL = load_queries(__file__, "signed_links.sql")
-PURPOSE = "duly.answer"  # a signature made for something else is none here
+PURPOSE = "duly.answer"  # signatures made for other purposes are not valid here
 MAX_TOKEN_LENGTH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """One answer of one person to one run, until an instant."""
+class LinkClaims:
+    """What a link permits: one answer of one user to one run, until it expires."""
 
     uid: str
-    run: int
+    run_id: int
     action: str
     key: str
-    until: int  # seconds since 1970
-    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    expires_at: int  # Unix time in seconds
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def is_over(self, now: datetime) -> bool:
-        """Has its time passed?"""
-        return now.timestamp() >= self.until
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether the link has expired."""
+        return now.timestamp() >= self.expires_at
 
 
-def sign_link(keys: Sequence[bytes], link: Link) -> str:
-    """The token that stands for this, signed by the newest key; the same link is the same token every time."""
+def sign_link(keys: Sequence[bytes], claims: LinkClaims) -> str:
+    """Return the token of a link, signed by the newest key; the same claims always give the same token."""
     from itsdangerous import URLSafeSerializer
 
-    said = [link.uid, link.run, link.action, link.key, link.until, dict(link.given)]
-    return str(URLSafeSerializer(list(keys), salt=PURPOSE).dumps(said))
+    fields = [claims.uid, claims.run_id, claims.action, claims.key, claims.expires_at, dict(claims.payload)]
+    return str(URLSafeSerializer(list(keys), salt=PURPOSE).dumps(fields))
 
 
-def read_link(keys: Sequence[bytes], token: str) -> Link | None:
-    """What a token stands for; None for anything that we did not sign."""
+def verify_link(keys: Sequence[bytes], token: str) -> LinkClaims | None:
+    """Return the claims of a token; None when the signature is not ours."""
     from itsdangerous import BadData, URLSafeSerializer
 
     if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
         return None
     try:
-        uid, run, action, key, until, given = URLSafeSerializer(list(keys), salt=PURPOSE).loads(token)
+        uid, run_id, action, key, expires_at, payload = URLSafeSerializer(list(keys), salt=PURPOSE).loads(token)
     except BadData:
         return None
-    return Link(uid, run, action, key, until, given)
+    return LinkClaims(uid, run_id, action, key, expires_at, payload)
 
 
 async def list_link_keys(connection: Connection) -> list[bytes]:
-    """Every key that is honoured, the one that signs last."""
+    """Return every valid key; the last one signs."""
     return [bytes(row["secret"]) for row in await get_rows(connection, SQL.list_link_keys)]
 
 
 async def add_link_key(connection: Connection) -> int:
-    """Have a new key sign from now on; its number."""
+    """Add the key that signs from now on; return its id."""
     return await get_value(connection, SQL.add_link_key)
 
 
-async def drop_link_keys(connection: Connection, newest: int) -> int:
-    """Honour no key that is older than this; how many there were."""
-    return await change(connection, SQL.drop_link_keys, newest=newest)
+async def delete_link_keys(connection: Connection, newest: int) -> int:
+    """Delete the keys that are older than this one; return how many there were."""
+    return await execute(connection, SQL.delete_link_keys, newest=newest)
 
 
 async def rotate_link_keys(connection: Connection, *, at_once: bool) -> int:
-    """A new key signs; how many older ones are forgotten, which are none unless it is to be at once."""
+    """Add a signing key; return how many older ones were deleted, which is none unless `at_once`."""
     newest = await add_link_key(connection)
-    return await drop_link_keys(connection, newest) if at_once else 0
+    return await delete_link_keys(connection, newest) if at_once else 0

@@ -1,13 +1,13 @@
--- What signs the links in messages.
+-- The keys that sign links in messages.
 
 -- name: list_link_keys
--- Every key that is honoured, the one that signs last.
+-- Every valid key; the last one signs.
 select secret from duly.link_keys order by id;
 
 -- name: add_link_key
--- From now on this one signs.
+-- Add the key that signs from now on.
 insert into duly.link_keys default values returning id;
 
--- name: drop_link_keys
--- Links that older keys signed lead nowhere any more.
+-- name: delete_link_keys
+-- Invalidate the links that older keys signed.
 delete from duly.link_keys where id < %(newest)s;

@@ -1,4 +1,4 @@
-"""Orgs, people, keys and workers as SQLAlchemy sees them: for drift checks only."""
+"""Orgs, users and API keys as SQLAlchemy tables; used only to detect schema drift."""
 
 from sqlalchemy import (
     ARRAY,

@@ -1,38 +1,38 @@
-"""A link that binds a Telegram id to a person: whose it is, until when, and a seal, in characters that Telegram takes.
+"""Links that link a Telegram id to a user: user id, expiry and signature, in characters that Telegram accepts.
 
     https://t.me/<bot>?start=AAAAAAAAAAcAav…        /start AAAAAAAAAAcAav…
 
-It works once, because it binds only who has no Telegram id yet; and it says itself how long it lives.
+A link works once, because it only links a user who has no Telegram id yet.
 """
 
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import datetime, timedelta
 
-from duly.accounts.signature import SEAL_CHARACTERS, is_sealed, seal_of
+from duly.accounts.signature import SIGNATURE_LENGTH, is_signature_valid, signature_for
 from duly.errors import InvalidArgument
 
-__all__ = ["LINK_MINUTES", "new_link", "read_link"]
+__all__ = ["LINK_TTL_MINUTES", "create_telegram_link", "parse_telegram_link"]
 
-LINK_MINUTES = 60
+LINK_TTL_MINUTES = 60
 PURPOSE = "telegram.link"
-BODY = struct.Struct(">qI4x")  # whose, until when, and room
-BODY_CHARACTERS = 22
+BODY = struct.Struct(">qI4x")  # user id, expiry, padding
+BODY_LENGTH = 22
 
 
-def new_link(secret: str, user_id: int, now: datetime, minutes: float = LINK_MINUTES) -> str:
-    """A link for this person, from now on for so many minutes."""
-    until = int((now + timedelta(minutes=minutes)).timestamp())
-    body = urlsafe_b64encode(BODY.pack(user_id, until)).decode().rstrip("=")
-    return body + seal_of(secret, PURPOSE, body)
+def create_telegram_link(secret: str, user_id: int, now: datetime, minutes: float = LINK_TTL_MINUTES) -> str:
+    """Return a link for this user that is valid for a number of minutes."""
+    expires_at = int((now + timedelta(minutes=minutes)).timestamp())
+    body = urlsafe_b64encode(BODY.pack(user_id, expires_at)).decode().rstrip("=")
+    return body + signature_for(secret, PURPOSE, body)
 
 
-def read_link(secret: str, link: str, now: datetime) -> int:
-    """Whose link this is, while it lives."""
-    body, seal = link[:-SEAL_CHARACTERS], link[-SEAL_CHARACTERS:]
-    if len(body) != BODY_CHARACTERS or not link.isascii() or not is_sealed(seal, secret, PURPOSE, body):
-        raise InvalidArgument("this link is not one of ours; ask for a new one")
-    user_id, until = BODY.unpack(urlsafe_b64decode(body + "=="))
-    if now.timestamp() > until:
-        raise InvalidArgument("this link has expired; ask for a new one")
+def parse_telegram_link(secret: str, link: str, now: datetime) -> int:
+    """Return the id of the user of a link; InvalidArgument when it is forged or expired."""
+    body, signature = link[:-SIGNATURE_LENGTH], link[-SIGNATURE_LENGTH:]
+    if len(body) != BODY_LENGTH or not link.isascii() or not is_signature_valid(signature, secret, PURPOSE, body):
+        raise InvalidArgument("invalid link; request a new one")
+    user_id, expires_at = BODY.unpack(urlsafe_b64decode(body + "=="))
+    if now.timestamp() > expires_at:
+        raise InvalidArgument("the link has expired; request a new one")
     return user_id

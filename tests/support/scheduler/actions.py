@@ -1,4 +1,4 @@
-"""What tests of schedules do: create them, plan, remind, send, answer, read the runs."""
+"""Actions for tests of schedules: create, plan, remind, send, answer, read the runs."""
 
 from datetime import UTC
 from typing import Any
@@ -7,8 +7,8 @@ from duly.apps.scheduler import service
 from duly.apps.scheduler.model import Action, Answer, ExpenseTemplate, NewSchedule, Receipt, Schedule
 from duly.apps.scheduler.work import ScheduleWork, remind
 from duly.db.pool import Pool
-from duly.lease.work import Finished, StopSign, Tuning
-from duly.outcomes import Creation, Failed, failure_of
+from duly.lease.work import Finished, StopSignal, Tuning
+from duly.outcomes import Creation, Failed, failure_from_exception
 from tests.support.actions import Actions, Admin, Connection
 
 __all__ = ["MONTHLY", "Admin", "ScheduleActions"]
@@ -48,32 +48,32 @@ class ScheduleActions(Actions):
 
     async def plan(self) -> int:
         """Plan until nothing is due; return how many plans there were."""
-        several = 0
+        total = 0
         while leases := await self.work.claim(self.worker, "planner", 100):
             finished: list[Finished] = []
             for lease in leases:
-                call = self.work.call(lease, StopSign())
+                call = self.work.call(lease, StopSignal())
                 try:
                     outcome: object = await call.function(*call.arguments)
                 except Exception as error:
-                    outcome = failure_of(error)
+                    outcome = failure_from_exception(error)
                     assert isinstance(outcome, Failed)
                 finished.append(Finished(lease, outcome))
             async with self.worker.transaction():
                 settled = await self.work.settle(self.worker, finished)
             assert settled == {lease.key for lease in leases}
-            several += len(leases)
-        return several
+            total += len(leases)
+        return total
 
     async def remind(self) -> int:
         """Write the reminders that are due; return of how many runs."""
-        several = 0
+        total = 0
         while True:
             async with self.worker.transaction():
                 rows = await remind(self.worker)
             if not rows:
-                return several
-            several += rows
+                return total
+            total += rows
 
     def send(self) -> int:
         """Send every message that is due, as a sender does that never fails; return how many."""

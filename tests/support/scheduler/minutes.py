@@ -1,8 +1,8 @@
-"""When a rule fires, worked out from its words alone: minute by minute, with nothing of duly.
+"""An oracle for rules: when they fire, computed minute by minute from their text, without code of duly.
 
-A rule here is fields of crontab(5) or a periodic rule's JSON. Every real minute around a change of clocks has the time
-that the wall showed; a time of day is the first minute whose wall shows it, or the first after the gap that left it
-out; a rule with * or / in its minutes or hours fires at every real minute that its fields name.
+A rule is the fields of crontab(5) or the JSON of a periodic rule. Every real minute around a clock change has its local
+time; a time of day is the first minute with that local time, or the first after the gap that skips it; a rule with * or
+/ in its minutes or hours fires at every real minute whose local time matches its fields.
 """
 
 import calendar
@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-__all__ = ["RULES", "Window", "changes_of", "firings"]
+__all__ = ["RULES", "Window", "clock_changes", "firings"]
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NAMES = {
@@ -57,8 +57,8 @@ RULES = (*(f"cron: {fields}" for fields in CRON), *(json.dumps(each) for each in
 # Zones ----------------------------------------------------------------------------------------------------------------
 
 
-def changes_of(zone: ZoneInfo, first: datetime, last: datetime) -> Sequence[datetime]:
-    """Every instant between two at which the clocks of a zone are set."""
+def clock_changes(zone: ZoneInfo, first: datetime, last: datetime) -> Sequence[datetime]:
+    """Return every instant between two at which the UTC offset of a zone changes."""
     found: list[datetime] = []
     at, offset = first, first.astimezone(zone).utcoffset()
     while at < last:
@@ -80,7 +80,7 @@ def changes_of(zone: ZoneInfo, first: datetime, last: datetime) -> Sequence[date
 
 @dataclass(frozen=True)
 class Window:
-    """Every real minute of a few days in a zone, with what the wall shows."""
+    """Every real minute of a few days in a zone, with its local time."""
 
     zone: ZoneInfo
     first: datetime
@@ -88,36 +88,36 @@ class Window:
 
     @property
     def last(self) -> datetime:
-        """The first instant after it."""
+        """The first instant after the window."""
         return self.first + self.minutes * MINUTE
 
     @cached_property
     def walls(self) -> Sequence[datetime]:
-        """What the wall shows, minute by minute."""
+        """The local time of every minute."""
         return [
             (self.first + number * MINUTE).astimezone(self.zone).replace(tzinfo=None, fold=0)
             for number in range(self.minutes)
         ]
 
     @cached_property
-    def shown_at(self) -> Mapping[datetime, int]:
-        """The first minute at which the wall shows a time."""
-        shown: dict[datetime, int] = {}
+    def first_minute_of(self) -> Mapping[datetime, int]:
+        """The first minute of every local time."""
+        first_minutes: dict[datetime, int] = {}
         for number, wall in enumerate(self.walls):
-            shown.setdefault(wall, number)
-        return shown
+            first_minutes.setdefault(wall, number)
+        return first_minutes
 
     @cached_property
     def highest(self) -> Sequence[datetime]:
-        """The latest time that the wall has shown so far."""
+        """The latest local time up to every minute."""
         highest: list[datetime] = []
         for wall in self.walls:
             highest.append(max(wall, highest[-1]) if highest else wall)
         return highest
 
-    def instant_of(self, local: datetime) -> datetime | None:
-        """The first minute whose wall shows this, or the first that is past it; None outside of the window."""
-        number = self.shown_at.get(local)
+    def to_instant(self, local: datetime) -> datetime | None:
+        """Return the first minute with this local time, or the first after it; None outside of the window."""
+        number = self.first_minute_of.get(local)
         if number is None:
             number = bisect_left(self.highest, local)
         if number == self.minutes or (number == 0 and self.walls[0] != local):
@@ -129,7 +129,7 @@ class Window:
 
 
 def firings(text: str, window: Window, anchor: date) -> list[tuple[datetime, date | None]]:
-    """The instants of a window at which a rule fires, each with the day that it names; None of an elapsed one."""
+    """Return the instants of a window at which a rule fires, each with the day that it names; None for elapsed time."""
     if text.startswith("cron:"):
         fields = text.removeprefix("cron: ").split()
         if any(sign in fields[0] + fields[1] for sign in "*/"):
@@ -137,30 +137,30 @@ def firings(text: str, window: Window, anchor: date) -> list[tuple[datetime, dat
         clocks = [time(hour, minute) for hour in values(fields[1], 0, 23) for minute in values(fields[0], 0, 59)]
         return at_clocks(lambda day: is_cron_day(tuple(fields[2:]), day), clocks, window)
     rule = json.loads(text)
-    several = rule["at"] if isinstance(rule["at"], list) else [rule["at"]]
-    return at_clocks(lambda day: is_periodic_day(text, day, anchor), [time.fromisoformat(at) for at in several], window)
+    times = rule["at"] if isinstance(rule["at"], list) else [rule["at"]]
+    return at_clocks(lambda day: is_periodic_day(text, day, anchor), [time.fromisoformat(at) for at in times], window)
 
 
 def at_clocks(
     is_day: Callable[[date], bool], clocks: Sequence[time], window: Window
 ) -> list[tuple[datetime, date | None]]:
-    """The instants of times of day on the days of a window; what falls together is one, of the day that is there.
+    """Return the instants of times of day in a window; equal instants are one, of the day that exists.
 
-    A whole day that was skipped (Fakaofo, 30 December 2011) has its midnight where the next day has its own.
+    When a whole day is skipped (Fakaofo, 30 December 2011), its midnight is the midnight of the next day.
     """
     found: dict[datetime, date | None] = {}
     day = window.walls[0].date() - DAY
     while day <= window.walls[-1].date():
         for clock in sorted(clocks) if is_day(day) else ():
             local = datetime.combine(day, clock)
-            if instant := window.instant_of(local):
-                found[instant] = day if local in window.shown_at else found.get(instant, day)
+            if instant := window.to_instant(local):
+                found[instant] = day if local in window.first_minute_of else found.get(instant, day)
         day += DAY
     return sorted(found.items())
 
 
 def elapsed(fields: Sequence[str], window: Window) -> Iterator[tuple[datetime, None]]:
-    """Every real minute that the fields name."""
+    """Yield every real minute that matches the fields."""
     minutes, hours = set(values(fields[0], 0, 59)), set(values(fields[1], 0, 23))
     for number, wall in enumerate(window.walls):
         if wall.minute in minutes and wall.hour in hours and is_cron_day(tuple(fields[2:]), wall.date()):
@@ -169,7 +169,7 @@ def elapsed(fields: Sequence[str], window: Window) -> Iterator[tuple[datetime, N
 
 @lru_cache(maxsize=100_000)
 def is_cron_day(fields: tuple[str, ...], day: date) -> bool:
-    """Do day of month, month and day of week name this day? Either day will do, where neither has a star."""
+    """Do day of month, month and day of week match this day? Either day is enough when neither has a star."""
     days, months, weekdays = fields
     if day.month not in values(months, 1, 12):
         return False
@@ -179,7 +179,7 @@ def is_cron_day(fields: tuple[str, ...], day: date) -> bool:
 
 
 def is_day_of_month(word: str, day: date) -> bool:
-    """Is this the day of the month that a word means?"""
+    """Does a part of the field match the day of the month?"""
     last = calendar.monthrange(day.year, day.month)[1]
     if word == "L":
         return day.day == last
@@ -190,7 +190,7 @@ def is_day_of_month(word: str, day: date) -> bool:
 
 
 def is_day_of_week(word: str, day: date) -> bool:
-    """Is this the day of the week that a word means?"""
+    """Does a part of the field match the day of the week?"""
     number = day.isoweekday() % 7
     if word.endswith("L") and word != "L":
         last = calendar.monthrange(day.year, day.month)[1]
@@ -202,25 +202,25 @@ def is_day_of_week(word: str, day: date) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def values(field: str, least: int, limit: int) -> tuple[int, ...]:
-    """The numbers that a field names."""
+def values(field: str, minimum: int, maximum: int) -> tuple[int, ...]:
+    """Return the numbers of a field."""
     found = set[int]()
     for part in field.split(","):
         span, _, step = part.partition("/")
         first, _, last = span.partition("-")
-        low, high = (least, limit) if first == "*" else (number_of(first), number_of(last or first))
+        low, high = (minimum, maximum) if first == "*" else (parse_number(first), parse_number(last or first))
         found.update(range(low, high + 1, int(step or 1)))
     return tuple(sorted(found))
 
 
-def number_of(word: str) -> int:
-    """A number, or what a name stands for."""
+def parse_number(word: str) -> int:
+    """Parse a number, or a name of a month or weekday."""
     return NAMES[word] if word in NAMES else int(word)
 
 
 @lru_cache(maxsize=100_000)
 def is_periodic_day(text: str, day: date, anchor: date) -> bool:
-    """Does a periodic rule that begins on the anchor's day name this one?"""
+    """Does a periodic rule that starts on the anchor's day fire on this one?"""
     rule = json.loads(text)
     every, interval = rule["every"], rule.get("interval", 1)
     if day < anchor:

@@ -1,4 +1,4 @@
-"""An independent reading of rules: brute force over every minute, with the written rule for gap and overlap."""
+"""An independent oracle for rules: brute force over every minute, with the documented rules for gaps and overlaps."""
 
 import json
 from collections.abc import Callable
@@ -13,9 +13,9 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 def brute_force(text: str, zone: ZoneInfo, begin: datetime, end: datetime, anchor: date) -> list[datetime]:
-    """Every instant of a rule from `begin` until before `end`."""
+    """Return every instant of a rule from `begin` until before `end`."""
     minutes = [begin + MINUTE * nth for nth in range((end - begin) // MINUTE)]
-    fires, follows_elapsed = reading_of(text, anchor)
+    fires, follows_elapsed = parse_matcher(text, anchor)
     if follows_elapsed:
         return [at for at in minutes if fires(at.astimezone(zone).replace(tzinfo=None))]
     found = set[datetime]()
@@ -37,15 +37,15 @@ def brute_force(text: str, zone: ZoneInfo, begin: datetime, end: datetime, ancho
     return sorted(found)
 
 
-def reading_of(text: str, anchor: date) -> tuple[Callable[[datetime], bool], bool]:
-    """Does it fire at a minute of the wall clock? And does it follow elapsed time?"""
+def parse_matcher(text: str, anchor: date) -> tuple[Callable[[datetime], bool], bool]:
+    """Return a matcher for local times, and whether the rule follows elapsed time."""
     if text.startswith("cron:"):
-        return cron_reading(text.removeprefix("cron:").split())
-    return periodic_reading(json.loads(text), anchor), False
+        return cron_matcher(text.removeprefix("cron:").split())
+    return periodic_matcher(json.loads(text), anchor), False
 
 
-def cron_reading(fields: list[str]) -> tuple[Callable[[datetime], bool], bool]:
-    """Crontab(5): either day matches when both are named."""
+def cron_matcher(fields: list[str]) -> tuple[Callable[[datetime], bool], bool]:
+    """Return a matcher for crontab(5): either day matches when both are restricted."""
     minute, hour = numbers(fields[0], 0, 59), numbers(fields[1], 0, 23)
     month = numbers(fields[3], 1, 12)
     is_and = fields[2].startswith("*") or fields[4].startswith("*")
@@ -59,27 +59,27 @@ def cron_reading(fields: list[str]) -> tuple[Callable[[datetime], bool], bool]:
     return fires, any(sign in fields[0] + fields[1] for sign in "*/")
 
 
-def numbers(text: str, least: int, limit: int) -> set[int]:
-    """A field of numbers."""
+def numbers(text: str, minimum: int, maximum: int) -> set[int]:
+    """Return the numbers of a field."""
     found = set[int]()
     for part in text.split(","):
         span, _, step = part.partition("/")
         first, _, last = span.partition("-")
-        low = least if span == "*" else int(first)
-        high = limit if span == "*" or (step and not last) else int(last or first)
+        low = minimum if span == "*" else int(first)
+        high = maximum if span == "*" or (step and not last) else int(last or first)
         found |= set(range(low, high + 1, int(step or 1)))
     return found
 
 
 def day_matches(text: str, at: datetime) -> bool:
-    """The day of the month."""
+    """Match the day of the month."""
     if text == "L":
         return (at + timedelta(days=1)).day == 1
     return at.day in numbers(text, 1, 31)
 
 
 def weekday_matches(text: str, at: datetime) -> bool:
-    """The day of the week; 0 and 7 are Sunday."""
+    """Match the day of the week; 0 and 7 are Sunday."""
     sunday = (at.weekday() + 1) % 7
     if "#" in text:
         weekday, nth = text.split("#")
@@ -89,8 +89,8 @@ def weekday_matches(text: str, at: datetime) -> bool:
     return sunday in {number % 7 for number in numbers(text, 0, 7)}
 
 
-def periodic_reading(rule: dict[str, Any], anchor: date) -> Callable[[datetime], bool]:
-    """Days of every so many days, weeks, months or years, counted from the anchor's."""
+def periodic_matcher(rule: dict[str, Any], anchor: date) -> Callable[[datetime], bool]:
+    """Return a matcher for every n days, weeks, months or years, counted from the anchor."""
     at: Any = rule["at"]
     times: list[str] = [at] if isinstance(at, str) else at
     interval = int(str(rule.get("interval", 1)))

@@ -1,4 +1,4 @@
-"""The books for other programs: CSV for spreadsheets, and the plain text that beancount reads.
+"""Export expenses for other programs: CSV for spreadsheets, and the plain-text format of beancount.
 
     2026-11-01 * "YouTube" "YouTube 订阅"
       duly_id: "17"
@@ -6,9 +6,9 @@
       Expenses:Tv       9.99 EUR
       Assets:Unknown   -9.99 EUR
 
-The same entries give the same bytes: sorted by their id, in UTC unless another zone is asked for, of one snapshot. They
-are read page by page, so that their number costs no memory. What people wrote can break neither format: a category
-becomes a name that beancount takes for an account, and a cell of a spreadsheet never begins a formula.
+The same expenses give the same bytes: sorted by id, in UTC unless another zone is given, from one snapshot. They are
+read page by page, so that memory does not grow with their number. User input cannot break either format: a category
+becomes a valid beancount account name, and no spreadsheet cell starts a formula.
 """
 
 import csv
@@ -25,24 +25,24 @@ from duly.apps.scheduler.model import Expense
 from duly.apps.scheduler.repository import BEGINNING, END, Owner
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import Connection, change, get_row
+from duly.db.rows import Connection, execute, get_row
 
 __all__ = [
     "CSV_COLUMNS",
     "MONEY_ACCOUNT",
     "NO_CATEGORY",
-    "Format",
-    "account_of",
+    "ExportFormat",
+    "account_name",
     "export_expenses",
-    "survey",
-    "take_snapshot",
+    "summarize_export",
+    "use_snapshot",
 ]
 
 SQL = load_queries(__file__, "books.sql")
-PAGE = 1000
+PAGE_SIZE = 1000
 MONEY_ACCOUNT = "Assets:Unknown"
 NO_CATEGORY = "Uncategorised"
-WITHOUT_A_CAPITAL = "X-"  # goes before a category whose first character has none, such as a Chinese one
+UNCASED_PREFIX = "X-"  # precedes a category whose first character has no capital form, for example a Chinese one
 CSV_COLUMNS = (
     "id",
     "user_id",
@@ -60,16 +60,16 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-class Format(StrEnum):
-    """What other programs read."""
+class ExportFormat(StrEnum):
+    """The formats of an export."""
 
     CSV = "csv"
     BEANCOUNT = "beancount"
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What an export will hold."""
+class ExportSummary:
+    """What an export contains."""
 
     entries: int
     first_at: datetime | None
@@ -81,90 +81,92 @@ class Survey:
 async def export_expenses(
     pool: Pool,
     user_id: Owner,
-    form: Format,
+    export_format: ExportFormat,
     *,
     between: tuple[datetime, datetime] = (BEGINNING, END),
     zone: tzinfo = UTC,
 ) -> AsyncGenerator[tuple[bytes, int, int], None]:
-    """The books page by page, each with how many entries were told by then, and of how many."""
+    """Yield the export page by page, each with the number of expenses so far and in total."""
     done, after = 0, 0
     async with pool.transaction() as connection:
-        await take_snapshot(connection)
-        found = await survey(connection, user_id, between)
-        heading = csv_of([CSV_COLUMNS]) if form is Format.CSV else heading_of(found, zone)
-        yield heading.encode(), 0, found.entries
-        while page := await repository.list_expenses(connection, user_id, between=between, after=after, limit=PAGE):
+        await use_snapshot(connection)
+        summary = await summarize_export(connection, user_id, between)
+        heading = to_csv([CSV_COLUMNS]) if export_format is ExportFormat.CSV else beancount_header(summary, zone)
+        yield heading.encode(), 0, summary.entries
+        while page := await repository.list_expenses(
+            connection, user_id, between=between, after=after, limit=PAGE_SIZE
+        ):
             done, after = done + len(page), page[-1].id
-            yield text_of(page, form, zone).encode(), done, found.entries
+            yield format_page(page, export_format, zone).encode(), done, summary.entries
 
 
-async def take_snapshot(connection: Connection) -> None:
-    """See for the rest of this transaction what is there now."""
-    await change(connection, SQL.take_snapshot)
+async def use_snapshot(connection: Connection) -> None:
+    """Read from one snapshot for the rest of this transaction."""
+    await execute(connection, SQL.use_snapshot)
 
 
-async def survey(connection: Connection, user_id: Owner, between: tuple[datetime, datetime]) -> Survey:
-    """What there is to export."""
-    row = await get_row(connection, SQL.survey, user_id=user_id, from_at=between[0], to_at=between[1])
-    return Survey(**row)
+async def summarize_export(connection: Connection, user_id: Owner, between: tuple[datetime, datetime]) -> ExportSummary:
+    """Return the summary of an export."""
+    row = await get_row(connection, SQL.summarize_export, user_id=user_id, from_at=between[0], to_at=between[1])
+    return ExportSummary(**row)
 
 
-def text_of(page: Sequence[Expense], form: Format, zone: tzinfo) -> str:
-    """Some entries in the form that was asked for."""
-    if form is Format.CSV:
-        return csv_of(row_of(entry, zone) for entry in page)
-    return "".join(transaction_of(entry, zone) for entry in page)
+def format_page(page: Sequence[Expense], export_format: ExportFormat, zone: tzinfo) -> str:
+    """Format a page of expenses."""
+    if export_format is ExportFormat.CSV:
+        return to_csv(to_csv_row(entry, zone) for entry in page)
+    return "".join(to_transaction(entry, zone) for entry in page)
 
 
 # CSV ------------------------------------------------------------------------------------------------------------------
 
 
-def csv_of(rows: Iterable[Sequence[object]]) -> str:
-    """Lines as RFC 4180 has them."""
+def to_csv(rows: Iterable[Sequence[object]]) -> str:
+    """Format rows as CSV (RFC 4180)."""
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\r\n").writerows(rows)
     return text.getvalue()
 
 
-def row_of(entry: Expense, zone: tzinfo) -> Sequence[object]:
-    """An entry as a line of CSV."""
+def to_csv_row(entry: Expense, zone: tzinfo) -> Sequence[object]:
+    """Return an expense as a CSV row."""
     return (
         entry.id,
         entry.user_id,
         entry.occurred_at.astimezone(zone).isoformat(),
-        harmless(entry.name),
-        plain(entry.amount),
+        escape_formula(entry.name),
+        format_amount(entry.amount),
         entry.currency,
-        harmless(entry.category),
-        harmless(entry.merchant),
-        harmless(entry.note),
-        harmless(entry.source_ref),
+        escape_formula(entry.category),
+        escape_formula(entry.merchant),
+        escape_formula(entry.note),
+        escape_formula(entry.source_ref),
         entry.reverses,
     )
 
 
-def harmless(text: str | None) -> str | None:
-    """A cell that no spreadsheet takes for a formula."""
+def escape_formula(text: str | None) -> str | None:
+    """Return a cell that no spreadsheet evaluates as a formula."""
     return f"'{text}" if text and text.startswith(FORMULA) else text
 
 
 # Beancount ------------------------------------------------------------------------------------------------------------
 
 
-def heading_of(found: Survey, zone: tzinfo) -> str:
-    """What stands before the first entry: the currencies, and every account, opened on the day of the first entry."""
-    lines = [f'option "operating_currency" "{currency}"' for currency in sorted(found.currencies)]
-    if found.first_at:
-        accounts = {account_of(category) for category in found.categories} | {MONEY_ACCOUNT}
-        if found.has_uncategorised:
-            accounts.add(account_of(None))
-        lines += ["", *(f"{day_of(found.first_at, zone)} open {account}" for account in sorted(accounts))]
+def beancount_header(summary: ExportSummary, zone: tzinfo) -> str:
+    """Return the directives before the first transaction: currencies, and accounts opened on the first day."""
+    lines = [f'option "operating_currency" "{currency}"' for currency in sorted(summary.currencies)]
+    if summary.first_at:
+        accounts = {account_name(category) for category in summary.categories} | {MONEY_ACCOUNT}
+        if summary.has_uncategorised:
+            accounts.add(account_name(None))
+        lines += ["", *(f"{format_date(summary.first_at, zone)} open {account}" for account in sorted(accounts))]
     return "".join(f"{line}\n" for line in lines)
 
 
-def transaction_of(entry: Expense, zone: tzinfo) -> str:
-    """An entry as a transaction; a reversal is one with its amounts turned around."""
-    known = {
+def to_transaction(entry: Expense, zone: tzinfo) -> str:
+    """Return an expense as a beancount transaction; a reversal has the opposite amounts."""
+    metadata = {
         "duly_id": str(entry.id),
         "duly_user": str(entry.user_id),
         "occurred_at": entry.occurred_at.astimezone(UTC).isoformat(),
@@ -173,19 +175,19 @@ def transaction_of(entry: Expense, zone: tzinfo) -> str:
         "category": entry.category,
         "note": entry.note,
     }
-    payee = f"{quoted(entry.merchant)} " if entry.merchant else ""
+    payee = f"{quote(entry.merchant)} " if entry.merchant else ""
     lines = [
         "",
-        f"{day_of(entry.occurred_at, zone)} * {payee}{quoted(entry.name)}",
-        *(f"  {name}: {quoted(value)}" for name, value in known.items() if value is not None),
-        f"  {account_of(entry.category)}  {plain(entry.amount)} {entry.currency}",
-        f"  {MONEY_ACCOUNT}  {plain(-entry.amount)} {entry.currency}",
+        f"{format_date(entry.occurred_at, zone)} * {payee}{quote(entry.name)}",
+        *(f"  {name}: {quote(value)}" for name, value in metadata.items() if value is not None),
+        f"  {account_name(entry.category)}  {format_amount(entry.amount)} {entry.currency}",
+        f"  {MONEY_ACCOUNT}  {format_amount(-entry.amount)} {entry.currency}",
     ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def account_of(category: str | None) -> str:
-    """The account of a category: letters, digits and hyphens, of which the first is a capital or a digit."""
+def account_name(category: str | None) -> str:
+    """Return the account of a category: letters, digits and hyphens, starting with a capital letter or a digit."""
     composed = unicodedata.normalize("NFC", category or "")
     kept = "".join(each if is_letter_or_digit(each) else "-" for each in composed).strip("-")
     if not kept:
@@ -193,25 +195,25 @@ def account_of(category: str | None) -> str:
     first = kept[0].upper()
     if len(first) == 1 and unicodedata.category(first) in ("Lu", "Nd"):
         return f"Expenses:{first}{kept[1:]}"
-    return f"Expenses:{WITHOUT_A_CAPITAL}{kept}"
+    return f"Expenses:{UNCASED_PREFIX}{kept}"
 
 
 def is_letter_or_digit(character: str) -> bool:
-    """May this stand in the name of an account?"""
-    return (kind := unicodedata.category(character)).startswith("L") or kind == "Nd"
+    """May this character occur in an account name?"""
+    return (category := unicodedata.category(character)).startswith("L") or category == "Nd"
 
 
-def quoted(text: str) -> str:
-    """A text between quotation marks, with nothing in it that ends it."""
+def quote(text: str) -> str:
+    """Return the text as a quoted beancount string."""
     return f'"{text.translate(ESCAPES)}"'
 
 
-def day_of(at: datetime, zone: tzinfo) -> str:
-    """The day that an instant lies in."""
+def format_date(at: datetime, zone: tzinfo) -> str:
+    """Format the date of an instant in a zone."""
     return at.astimezone(zone).date().isoformat()
 
 
-def plain(amount: Decimal) -> str:
-    """An amount in digits, two of them after the point or as many as it needs."""
-    whole, _, rest = f"{amount:f}".partition(".")
-    return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"
+def format_amount(amount: Decimal) -> str:
+    """Format an amount with two decimal places, or as many as it needs."""
+    units, _, rest = f"{amount:f}".partition(".")
+    return f"{units}.{rest.rstrip('0').ljust(2, '0')}"

@@ -1,11 +1,11 @@
--- The books as others read them.
+-- Expenses for export.
 
--- name: take_snapshot
--- The pages of one export are of one moment: a reversal never comes without the entry that it takes back.
+-- name: use_snapshot
+-- All pages of one export come from one snapshot: a reversal never appears without the expense that it reverses.
 set transaction isolation level repeatable read, read only;
 
--- name: survey
--- What an export will hold, before its first line: how much, since when, and which categories and currencies.
+-- name: summarize_export
+-- Count, first date, categories and currencies of an export, needed before its first line.
 select
     count(*) as entries, min(occurred_at) as first_at,
     coalesce(array_agg(distinct category) filter (where category is not null), array[]::text[]) as categories,

@@ -1,4 +1,4 @@
-"""Five fields of crontab(5), and the instants they mean."""
+"""Rules in the five fields of crontab(5), and the instants at which they fire."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,13 +10,13 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from duly.apps.scheduler.wallclock import LAST_DAY, MINUTE, first_change, instant_of, parse_zone
+from duly.apps.scheduler.wallclock import LAST_DAY, MINUTE, find_clock_change, parse_zone, to_instant
 from duly.errors import InvalidArgument
 
 __all__ = ["Cron", "parse_cron"]
 
 DAY = timedelta(days=1)
-MAX_DAYS_KNOWN = 10_000
+MAX_CACHED_DAYS = 10_000
 NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -39,41 +39,41 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class Cron:
-    """Five fields of crontab(5)."""
+    """A rule of five crontab(5) fields."""
 
     fields: tuple[str, str, str, str, str]
 
     @cached_property
     def parsed(self) -> CronSim:
-        """The fields as the library reads them; it is asked for its sets, not for times."""
+        """The fields as parsed by cronsim; used for its sets of values, not for its times."""
         return CronSim(" ".join(self.fields), datetime(2000, 1, 1, tzinfo=UTC))
 
     @property
     def follows_elapsed_time(self) -> bool:
-        """Does it fire every so often, rather than at times of day?"""
+        """Does it fire at intervals, rather than at times of day?"""
         return any(sign in self.fields[0] + self.fields[1] for sign in "*/")
 
     @property
     def times_a_day(self) -> int | None:
-        """How often on a day it fires."""
+        """How often it fires on a day; None when that follows elapsed time."""
         return None if self.follows_elapsed_time else len(self.parsed.minutes) * len(self.parsed.hours)
 
     @property
     def clock(self) -> time | None:
-        """The time of day at which it fires, where that is one."""
+        """The time of day at which it fires, when it fires once a day."""
         return time(min(self.parsed.hours), min(self.parsed.minutes)) if self.times_a_day == 1 else None
 
     @property
     def counts_from_anchor(self) -> bool:
-        """Its days are named by the calendar."""
+        """Do its days depend on the day it starts? The calendar alone decides."""
         return False
 
     def days(self, first: date, last: date, anchor: date) -> Iterator[date]:  # noqa: ARG002
-        """The days on which it fires."""
+        """Yield the days on which it fires."""
         return filter(self.matches, (first + timedelta(days=number) for number in range((last - first).days + 1)))
 
     def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:  # noqa: ARG002
-        """The instants after one; two times that spring left out are one instant."""
+        """Yield the instants after one; two local times in the same gap of a clock change are one instant."""
         last = at
         start = self.shortly_before_next(at, zone)
         if start is None:
@@ -89,9 +89,9 @@ class Cron:
                 yield instant
 
     def elapsed(self, at: datetime, zone: ZoneInfo) -> Iterator[datetime]:
-        """The instants of a rule that follows elapsed time: every minute that the wall shows and the fields name.
+        """Yield the instants of a rule that follows elapsed time: real minutes whose local time matches the fields.
 
-        The library jumps by whole hours, over what it should see where clocks are set by half of one, or at midnight.
+        cronsim steps by whole hours, and would miss instants where clocks change by half an hour or at midnight.
         """
         cron = self.parsed
         moment = at.replace(second=0, microsecond=0) + MINUTE
@@ -113,29 +113,29 @@ class Cron:
                 yield moment
                 wait = 1
             later = moment + wait * MINUTE
-            moment = first_change(moment, later, zone) or later
+            moment = find_clock_change(moment, later, zone) or later
 
     def matches(self, day: date) -> bool:
-        """Does it fire on a day?"""
+        """Does it fire on this day?"""
         return day.month in self.parsed.months and self.parsed.match_day(day)
 
     def shortly_before_next(self, at: datetime, zone: ZoneInfo) -> datetime | None:
-        """An instant, or a later one before which nothing fires either; None when nothing ever does.
+        """Return the instant, or a later one with no firing in between; None when it never fires again.
 
-        It lies a day before the next on which it fires, where no setting of clocks can hide one.
+        The result is a day before the next day on which it fires, so that no clock change can hide a firing.
         """
         day = next_day(self, at.astimezone(zone).date())
         if day is None:
             return None
-        return max(at, instant_of(datetime.combine(day - DAY, time()), zone) - MINUTE)
+        return max(at, to_instant(datetime.combine(day - DAY, time()), zone) - MINUTE)
 
     def sentence(self, anchor: date) -> str:  # noqa: ARG002
-        """The rule in plain words."""
-        said = re.sub(r"\b([23]?)([123])th\b", lambda it: it[1] + it[2] + ENDINGS[it[2]], self.parsed.explain())
-        return said + self.exception()
+        """Describe the rule in English."""
+        sentence = re.sub(r"\b([23]?)([123])th\b", lambda it: it[1] + it[2] + ENDINGS[it[2]], self.parsed.explain())
+        return sentence + self.exception()
 
     def exception(self) -> str:
-        """When it does not fire although its words would make one think so: on days that not every month has."""
+        """Return the months that the description seems to include and in which it does not fire."""
         days, months, weekdays = self.fields[2:]
         if "#5" in weekdays:
             return " (only in months that have five)"
@@ -147,11 +147,11 @@ class Cron:
         return f" (day {' and '.join(map(str, rare))} only in months that have as many)"
 
 
-@lru_cache(maxsize=MAX_DAYS_KNOWN)
+@lru_cache(maxsize=MAX_CACHED_DAYS)
 def next_day(cron: Cron, first: date) -> date | None:
-    """The first day from one on on which a rule fires; looked for once, because it may be decades away."""
+    """Return the first day, from a given one on, on which a rule fires; cached, because it may be decades away."""
     day = first
-    while day <= LAST_DAY + DAY:  # whose first hours are the last of the day before, somewhere
+    while day <= LAST_DAY + DAY:  # its first hours are still LAST_DAY in some zones
         if cron.matches(day):
             return day
         day = day + DAY if day.month in cron.parsed.months else (day.replace(day=28) + 4 * DAY).replace(day=1)
@@ -159,36 +159,36 @@ def next_day(cron: Cron, first: date) -> date | None:
 
 
 def parse_cron(text: str) -> tuple[Cron, ZoneInfo | None]:
-    """Read `cron:` and five fields, with a zone before them if it has one."""
-    words = text.removeprefix("cron:").split()
+    """Parse `cron:` and five fields, optionally with a time zone in front."""
+    fields = text.removeprefix("cron:").split()
     zone = None
-    if words and (named := re.fullmatch(r"(?:CRON_)?TZ=(.*)", words[0])):
-        zone, words = parse_zone("rule: CRON_TZ", named[1]), words[1:]
-    if len(words) == 1 and words[0].lower() in NICKNAMES:
-        words = NICKNAMES[words[0].lower()].split()
-    if len(words) != 5:
+    if fields and (named := re.fullmatch(r"(?:CRON_)?TZ=(.*)", fields[0])):
+        zone, fields = parse_zone("rule: CRON_TZ", named[1]), fields[1:]
+    if len(fields) == 1 and fields[0].lower() in NICKNAMES:
+        fields = NICKNAMES[fields[0].lower()].split()
+    if len(fields) != 5:
         raise InvalidArgument(
-            f"rule: has {len(words)} fields after `cron:`, and needs five: minute, hour, day of month, month, day of "
+            f"rule: has {len(fields)} fields after `cron:`, needs five: minute, hour, day of month, month, day of "
             "week; for example cron: 0 10 1 * *"
         )
-    cron = Cron(cast("Any", tuple(words)))
+    cron = Cron(cast("Any", tuple(fields)))
     try:
-        next(CronSim(" ".join(words), datetime(2000, 1, 1, tzinfo=UTC)))
+        next(CronSim(" ".join(fields), datetime(2000, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
-        raise refusal_of(words, str(error)) from None
+        raise field_error(fields, str(error)) from None
     except StopIteration:
-        raise InvalidArgument(f"rule: `{' '.join(words)}` never fires: there is no such day") from None
+        raise InvalidArgument(f"rule: `{' '.join(fields)}` never fires: there is no such day") from None
     return cron, zone
 
 
-def refusal_of(words: Sequence[str], error: str) -> InvalidArgument:
-    """What the library says of a field, with the field and what would do."""
+def field_error(fields: Sequence[str], error: str) -> InvalidArgument:
+    """Return the error for a field that cronsim rejected, with the position and the valid values."""
     name = error.removeprefix("Bad ")
-    place, accepted = FIELDS.get(name, (0, ""))
+    index, accepted = FIELDS.get(name, (0, ""))
     if not accepted:
-        return InvalidArgument(f"rule: `{' '.join(words)}` is no cron rule: {error}")
-    before = sum(len(word) + 1 for word in words[:place])
+        return InvalidArgument(f"rule: `{' '.join(fields)}` is not a cron rule: {error}")
+    before = sum(len(word) + 1 for word in fields[:index])
     return InvalidArgument(
-        f"rule: the {name.replace('-', ' ')} of `{' '.join(words)}`, at character {before + 1}, is {words[place]!r}; "
-        f"write {accepted}"
+        f"rule: the {name.replace('-', ' ')} of `{' '.join(fields)}`, at character {before + 1}, is {fields[index]!r}; "
+        f"valid: {accepted}"
     )

@@ -1,8 +1,8 @@
-"""Why has nobody been reminded of this run, or answered it? One true sentence.
+"""Explain in one sentence why a run has not been reminded of, or not answered.
 
-Everything that could be the reason is looked at once, in one statement (`explain.sql`); the first cause that holds is
-told. What is due, reminders and this read from one view, `scheduler.due_runs`; which message goes next,
-`duly.find_next_message` says as senders claim.
+Everything that could be the reason is read in one statement (`explain.sql`); the first cause that applies is described.
+Workers and this module read due runs from the same view, `scheduler.due_runs`; `duly.find_next_message` returns the
+message that senders claim next.
 """
 
 from collections.abc import Sequence
@@ -20,41 +20,41 @@ from duly.errors import NotFound
 from duly.explain import (
     ALIVE_SECONDS,
     LOCKED,
-    MAX_COUNTED,
+    MAX_AHEAD,
     Cause,
     Explanation,
-    explained,
-    go_first,
-    holder_gone,
-    in_zone,
-    live_workers,
-    no_worker,
+    convert_times,
+    describe_missing_holder,
+    describe_no_worker,
+    find_explanation,
+    format_ahead,
+    format_live_workers,
 )
-from duly.formatting import counted, span, when
-from duly.lease.owner import worker_of
+from duly.formatting import format_duration, format_time, pluralize
+from duly.lease.owner import worker_from_owner
 
-__all__ = ["CAUSES", "Reason", "Situation", "explain"]
+__all__ = ["CAUSES", "RunReason", "RunSituation", "explain"]
 
 SQL = load_queries(__file__, "explain.sql")
-NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"  # what the sender writes on a message whose channel lacks a setting
-NOT_CONFIGURED_WAITS = timedelta(days=7)
-EIGHT_DAYS = timedelta(days=8)
-REMINDED_AT_ONCE = 500  # runs, of which a worker writes the reminders in one transaction
+NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"  # the prefix of last_error when a channel lacks a setting
+NOT_CONFIGURED_TIMEOUT = timedelta(days=7)
+MAX_REMINDER_LEAD = timedelta(days=8)
+REMINDER_BATCH_SIZE = 500  # runs per transaction of a worker
 SENDS = " that sends"
 REMINDS = " that writes reminders"
 START_SENDER = "start one: duly worker --only outbox"
 START_SCHEDULER = "start one: duly worker --only scheduler,outbox"
 
 
-class Reason(StrEnum):
-    """Why a run is where it is; each is one sentence."""
+class RunReason(StrEnum):
+    """Why a run is in its state; each reason has one sentence."""
 
     ANSWERED = "answered"
     CLOSED = "closed"
     WAITS_FOR_ANSWER = "waits_for_answer"
     MESSAGE_FAILED = "message_failed"
     MESSAGE_UNCERTAIN = "message_uncertain"
-    SENDER_EXPIRED = "sender_lapsed"
+    SENDER_EXPIRED = "sender_expired"
     SENDER_GONE = "sender_gone"
     BEING_SENT = "being_sent"
     NO_SENDER = "no_sender"
@@ -80,8 +80,8 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """A run, and what stands around it."""
+class RunSituation:
+    """A run, its schedule and message, and the workers."""
 
     id: int
     status: RunStatus
@@ -89,7 +89,7 @@ class Situation:
     remind_at: datetime | None
     sent_at: datetime | None
     reason: str | None
-    job_id: int
+    schedule_id: int
     schedule_status: str
     channel: str
     message_status: str | None
@@ -101,53 +101,57 @@ class Situation:
     message_created_at: datetime | None
     message_called_at: datetime | None
     message_owner: str | None
-    message_held_until: datetime | None
-    sender_gone_at: datetime | None  # when the holder of the message was last seen, if that is no worker that is there
-    message_is_behind: bool | None  # an earlier one to the same person
-    messages_ahead: int  # that are due
-    message_is_locked: bool  # waiting or expired, and somebody has the row locked
-    message_is_next: bool  # would a sender with one free slot take it?
-    answer: str | None  # the last
+    message_lease_expires_at: datetime | None
+    sender_gone_at: datetime | None  # when the lease owner was last seen, if it is not alive
+    message_is_behind: bool | None  # behind an earlier one to the same recipient
+    messages_ahead: int  # due messages that go first
+    message_is_locked: bool  # waiting or expired, and another transaction has the row locked
+    message_is_next: bool  # would a sender with one free slot claim it?
+    answer: str | None  # the latest one
     answered_at: datetime | None
-    undone_at: datetime | None  # when what was booked was taken back
-    told_at: datetime | None  # the last time
-    is_due: bool  # is its reminder written next?
-    will_be_skipped: str | None  # then, and why
-    is_closing: bool | None  # is its schedule archived, and cancelled bit by bit?
+    undone_at: datetime | None  # when the expense was reversed
+    reminded_at: datetime | None  # the latest time
+    is_due: bool  # is its reminder to be written?
+    skip_reason: str | None  # why it will be skipped instead
+    is_closing: bool | None  # is its schedule archived, with open runs to cancel?
     ahead: int  # due runs that go first
-    is_locked: bool  # due, and somebody has the row locked
-    looked_at: datetime
-    schedulers: int  # workers alive that plan and remind
-    senders: int  # workers alive that send
-    slots: int  # of these
-    held: int  # messages, by these
-    has_free_slot: bool  # one of these
-    stopping: Sequence[str]  # the names of workers who take nothing new
+    is_locked: bool  # due, and another transaction has the row locked
+    observed_at: datetime
+    schedulers: int  # live workers that plan and remind
+    senders: int  # live workers that send
+    slots: int  # of the senders
+    messages_sending: int  # by the senders
+    has_free_slot: bool  # has one of the senders
+    stopping: Sequence[str]  # names of workers that claim no more
 
     @property
     def is_closed(self) -> bool:
-        """Has it come to its end?"""
+        """Is its status final?"""
         return not self.status.is_open
 
     @property
     def is_being_sent(self) -> bool:
-        """Does somebody have its message, if only by the book?"""
+        """Does a sender have the lease on its message, expired or not?"""
         return self.remind_at is None and self.message_status == "sending"
 
     @property
     def is_sender_expired(self) -> bool:
-        """Is its message held by the book only?"""
-        return self.is_being_sent and self.message_held_until is not None and self.message_held_until < self.looked_at
+        """Has the lease on its message expired?"""
+        return (
+            self.is_being_sent
+            and self.message_lease_expires_at is not None
+            and self.message_lease_expires_at < self.observed_at
+        )
 
     @property
     def is_message_early(self) -> bool:
-        """Does its message wait for its time?"""
-        return self.is_written and self.message_due_at is not None and self.message_due_at > self.looked_at
+        """Is its message not due yet?"""
+        return self.is_written and self.message_due_at is not None and self.message_due_at > self.observed_at
 
     @property
     def sender(self) -> str:
-        """The worker that has its message, or had it until its lease ended."""
-        return worker_of(self.message_owner or "nobody")
+        """The worker that has, or had, the lease on its message."""
+        return worker_from_owner(self.message_owner or "unknown")
 
     @property
     def is_written(self) -> bool:
@@ -155,263 +159,283 @@ class Situation:
         return self.remind_at is None and self.message_status == "pending"
 
 
-async def explain(pool: Pool, user_id: Owner, run_id: int, *, zone: tzinfo | None = UTC) -> Explanation[Reason]:
-    """Why this run is where it is; NotFound when it is not this person's."""
+async def explain(pool: Pool, user_id: Owner, run_id: int, *, zone: tzinfo | None = UTC) -> Explanation[RunReason]:
+    """Explain why a run is in its state; NotFound when it is not this user's."""
     async with pool.transaction() as connection:
         situation = await find_situation(connection, user_id, run_id, zone)
     if situation is None:
         raise NotFound(f"there is no run {run_id}")
-    found = explained(CAUSES, run_id, situation.status, situation)
-    if situation.reason and found.reason is not Reason.CLOSED:  # which tells it already
+    found = find_explanation(CAUSES, run_id, situation.status, situation)
+    if situation.reason and found.reason is not RunReason.CLOSED:  # which includes it already
         return replace(found, sentence=f"{found.sentence} Note: {situation.reason}.")
     return found
 
 
-async def find_situation(connection: Connection, user_id: Owner, run_id: int, zone: tzinfo | None) -> Situation | None:
-    """A run and what stands around it, with times in the zone."""
+async def find_situation(
+    connection: Connection, user_id: Owner, run_id: int, zone: tzinfo | None
+) -> RunSituation | None:
+    """Return a run with everything that could be the reason, with times in the zone."""
     row = await find_row(
         connection,
         SQL.find_situation,
         user_id=user_id,
         run_id=run_id,
         alive_seconds=ALIVE_SECONDS,
-        most_counted=MAX_COUNTED + 1,
+        ahead_limit=MAX_AHEAD + 1,
     )
     if row is None:
         return None
-    told = in_zone(row, zone)
-    return replace(Situation(**told), status=RunStatus(told["status"]))
+    fields = convert_times(row, zone)
+    return replace(RunSituation(**fields), status=RunStatus(fields["status"]))
 
 
-# The causes, and how each is told -------------------------------------------------------------------------------------
+# Sentences ------------------------------------------------------------------------------------------------------------
 
 
-def tell_answered(run: Situation) -> str:
-    """The person answered, and may have taken back what that booked."""
-    undone = f"; what was booked was taken back at {when(run.undone_at)}" if run.undone_at else ""
-    return f"It was answered with {run.answer} at {when(run.answered_at)}, and is {run.status}{undone}."
+def describe_answered(run: RunSituation) -> str:
+    """Describe an answered run, and whether its expense was reversed."""
+    undone = f"; its expense was reversed at {format_time(run.undone_at)}" if run.undone_at else ""
+    return f"It was answered with {run.answer} at {format_time(run.answered_at)}, and is {run.status}{undone}."
 
 
-def tell_closed(run: Situation) -> str:
-    """It ended by itself."""
-    snoozed = f" since it was snoozed at {when(run.answered_at)}" if run.answer else ""
-    return f"It is {run.status} without an answer{snoozed}: {run.reason or 'somebody wrote so'}."
+def describe_closed(run: RunSituation) -> str:
+    """Describe a run that was closed without an answer."""
+    snoozed = f" since it was snoozed at {format_time(run.answered_at)}" if run.answer else ""
+    return f"It is {run.status} without an answer{snoozed}: {run.reason or 'it was closed by hand'}."
 
 
-def tell_waits_for_answer(run: Situation) -> str:
-    """The person was told, perhaps not for the first time."""
-    told_at = when(run.told_at or run.sent_at)
+def describe_waits_for_answer(run: RunSituation) -> str:
+    """Describe a run whose reminder was sent."""
+    reminded_at = format_time(run.reminded_at or run.sent_at)
     if run.answer:
-        before = f"after {run.answer} at {when(run.answered_at)}"
-        return f"The person was told again at {told_at}, {before}, and has not answered since."
-    return f"The person was told at {told_at} and has not answered."
+        before = f"after {run.answer} at {format_time(run.answered_at)}"
+        return f"The person was reminded again at {reminded_at}, {before}, and has not answered since."
+    return f"The person was reminded at {reminded_at} and has not answered."
 
 
-def tell_failed(run: Situation) -> str:
-    """Its message will not be sent."""
+def describe_failed(run: RunSituation) -> str:
+    """Describe a run whose message failed."""
     return (
-        f"Its message failed: {run.message_error}; when that is mended, send it again: "
+        f"Its message failed: {run.message_error}; when that is fixed, send it again: "
         f"duly notifications resend {run.message_id}."
     )
 
 
-def tell_uncertain(run: Situation) -> str:
-    """Nobody knows."""
+def describe_uncertain(run: RunSituation) -> str:
+    """Describe a run whose message may have arrived."""
     return (
-        f"Whether its message arrived nobody knows: {run.message_error}; send it again: duly notifications resend "
-        f"{run.message_id}, or say what you know: duly notifications resolve {run.message_id} --sent."
+        f"Its message may have arrived: {run.message_error}; send it again: duly notifications resend "
+        f"{run.message_id}, or record that it arrived: duly notifications resolve {run.message_id} --sent."
     )
 
 
-def tell_sender_expired(run: Situation) -> str:
-    """Whoever was sending it is gone."""
-    gone = f"{run.sender} was sending its message, and its lease ended at {when(run.message_held_until)} without a word"
+def describe_sender_expired(run: RunSituation) -> str:
+    """Describe a run whose message has an expired lease."""
+    expired_at = format_time(run.message_lease_expires_at)
+    gone = f"{run.sender} was sending its message, and its lease expired at {expired_at} without renewal"
     if not run.senders:
-        return f"{gone}; {no_worker(run.stopping, SENDS)}; {START_SENDER}."
+        return f"{gone}; {describe_no_worker(run.stopping, SENDS)}; {START_SENDER}."
     if run.message_is_locked:
         return f"{gone}: {LOCKED}."
-    called = "it is uncertain whether it arrived, for its transport had been called"
-    then = called if run.message_called_at else "it waits again, unless it was started too often"
+    uncertain = "it becomes uncertain whether it arrived, because its transport had been called"
+    then = uncertain if run.message_called_at else "it waits again, unless it was started too often"
     return f"{gone}: at the next sweep, one every DULY_SWEEP_SECONDS, {then}."
 
 
-def tell_sender_gone(run: Situation) -> str:
-    """Whoever has its message is not there."""
-    then = "the next sweep takes it back" if run.senders else f"{no_worker(run.stopping, SENDS)}; {START_SENDER}"
-    return f"Its message: {holder_gone(run.sender, run.message_held_until, run.sender_gone_at)} {then}."
+def describe_sender_gone(run: RunSituation) -> str:
+    """Describe a run whose message is leased by a worker that is gone."""
+    then = (
+        "the next sweep returns it to the queue"
+        if run.senders
+        else f"{describe_no_worker(run.stopping, SENDS)}; {START_SENDER}"
+    )
+    return (
+        f"Its message: {describe_missing_holder(run.sender, run.message_lease_expires_at, run.sender_gone_at)} {then}."
+    )
 
 
-def tell_no_sender(run: Situation) -> str:
-    """Nobody sends."""
-    return f"Its message waits in the outbox for {run.channel}, and {no_worker(run.stopping, SENDS)}; {START_SENDER}."
+def describe_no_sender(run: RunSituation) -> str:
+    """Describe a run whose message has no live sender."""
+    no_sender = describe_no_worker(run.stopping, SENDS)
+    return f"Its message waits in the outbox for {run.channel}, and {no_sender}; {START_SENDER}."
 
 
-def tell_not_configured(run: Situation) -> str:
-    """A setting is missing."""
-    assert run.message_error, "the sender wrote why"
+def describe_not_configured(run: RunSituation) -> str:
+    """Describe a run whose channel lacks a setting."""
+    assert run.message_error, "the sender wrote the reason"
     assert run.message_due_at, "what waits has a time"
     why = run.message_error.removeprefix(f"{NOT_CONFIGURED}: ")
     return (
         f"Its message waits for {run.channel}: {why}; it is sent when that is set, and fails at "
-        f"{when(run.message_due_at + NOT_CONFIGURED_WAITS)} otherwise. Or choose another channel: "
-        f"duly schedule edit {run.job_id} --channel console."
+        f"{format_time(run.message_due_at + NOT_CONFIGURED_TIMEOUT)} otherwise. Or choose another channel: "
+        f"duly schedule edit {run.schedule_id} --channel console."
     )
 
 
-def tell_tried_again(run: Situation) -> str:
-    """It was tried."""
-    tried = counted(run.message_starts or 0, "time", "times")
+def describe_tried_again(run: RunSituation) -> str:
+    """Describe a run whose message will be retried."""
+    tried = pluralize(run.message_starts or 0, "time", "times")
     return (
         f"Its message was tried {tried}, the last time: {run.message_error}; it is tried again at "
-        f"{when(run.message_due_at)}."
+        f"{format_time(run.message_due_at)}."
     )
 
 
-def tell_in_line(run: Situation) -> str:
-    """The person gets messages in order."""
+def describe_in_line(run: RunSituation) -> str:
+    """Describe a run whose message waits for an earlier one to the same recipient."""
     if run.message_is_behind:
         return "Its message waits behind an earlier one to the same person, which is not sent yet."
-    waited = "Its message waited behind an earlier one to the same person, which is out of the way"
-    return f"{waited}: it is sent at {when(run.message_due_at)}."
+    waited = "Its message waited behind an earlier one to the same person, which is done"
+    return f"{waited}: it is sent at {format_time(run.message_due_at)}."
 
 
-def tell_clock_set_back(run: Situation) -> str:
-    """It was to be sent at once."""
+def describe_clock_set_back(run: RunSituation) -> str:
+    """Describe a run whose message is early because the database's clock was set back."""
     return (
-        f"Its message was written at {when(run.message_created_at)}, to be sent at once: the clock of the database was "
-        f"set back, and senders take it at {when(run.message_due_at)}."
+        f"Its message was created at {format_time(run.message_created_at)}, to be sent at once: the clock of the "
+        f"database was set back, and senders claim it at {format_time(run.message_due_at)}."
     )
 
 
-def tell_slots_taken(run: Situation) -> str:
-    """All hands are full."""
+def describe_slots_taken(run: RunSituation) -> str:
+    """Describe a run whose message waits for a free slot."""
     return (
-        f"Its message waits: the {run.slots} slots of {live_workers(run.senders)} are taken, "
-        f"{counted(run.held, 'message is', 'messages are')} being sent."
+        f"Its message waits: the {run.slots} slots of {format_live_workers(run.senders)} are in use, "
+        f"{pluralize(run.messages_sending, 'message is', 'messages are')} being sent."
     )
 
 
-def tell_waits(run: Situation) -> str:
-    """Its time has not come."""
+def describe_waits(run: RunSituation) -> str:
+    """Describe a run whose reminder is not due yet."""
     assert run.remind_at, "what waits has a time"
     snoozed = "It was snoozed: the" if run.status is RunStatus.SNOOZED else "The"
-    left = span((run.remind_at - run.looked_at).total_seconds())
-    nobody = "" if run.schedulers else f"; so far {no_worker(run.stopping, REMINDS)}; {START_SCHEDULER}"
-    return f"{snoozed} person is reminded at {when(run.remind_at)}, in {left}{nobody}."
+    left = format_duration((run.remind_at - run.observed_at).total_seconds())
+    no_worker = "" if run.schedulers else f"; so far {describe_no_worker(run.stopping, REMINDS)}; {START_SCHEDULER}"
+    return f"{snoozed} person is reminded at {format_time(run.remind_at)}, in {left}{no_worker}."
 
 
-def tell_not_reminded(run: Situation) -> str:
-    """There is no time to remind at."""
+def describe_not_reminded(run: RunSituation) -> str:
+    """Describe a run that sends no reminder."""
     if run.schedule_status == "archived":
         return "Its schedule is archived: no reminder is sent."
     return "No reminder is sent: its remind_at was set to null."
 
 
-def is_due(run: Situation) -> str:
-    """Since when."""
-    return f"Its reminder is due since {when(run.remind_at)}"
+def is_due(run: RunSituation) -> str:
+    """Return the beginning of the sentence about a due reminder."""
+    return f"Its reminder is due since {format_time(run.remind_at)}"
 
 
-def tell_no_worker(run: Situation) -> str:
-    """Nobody reminds."""
-    return f"{is_due(run)}, and {no_worker(run.stopping, REMINDS)}; {START_SCHEDULER}."
+def describe_no_scheduler(run: RunSituation) -> str:
+    """Describe a due run for which no worker is alive."""
+    return f"{is_due(run)}, and {describe_no_worker(run.stopping, REMINDS)}; {START_SCHEDULER}."
 
 
-def tell_too_early(run: Situation) -> str:
-    """It is not of these days."""
-    return f"{is_due(run)}, but it is of {when(run.scheduled_at)}, and nobody is reminded more than 8 days before."
+def describe_too_early(run: RunSituation) -> str:
+    """Describe a run too far in the future."""
+    return (
+        f"{is_due(run)}, but it is of {format_time(run.scheduled_at)}, and no reminder is sent more than 8 days ahead."
+    )
 
 
-CAUSES: Sequence[Cause[Reason, Situation]] = (
-    # It has come to its end.
-    Cause(Reason.ANSWERED, lambda run: run.is_closed and run.answer not in (None, "snooze"), tell_answered),
-    Cause(Reason.CLOSED, lambda run: run.is_closed, tell_closed),
-    # The person was told.
-    Cause(Reason.WAITS_FOR_ANSWER, lambda run: run.status is RunStatus.SENT, tell_waits_for_answer),
-    # Its message is written.
-    Cause(Reason.MESSAGE_FAILED, lambda run: not run.remind_at and run.message_status == "failed", tell_failed),
+CAUSES: Sequence[Cause[RunReason, RunSituation]] = (
+    # The run is closed.
+    Cause(RunReason.ANSWERED, lambda run: run.is_closed and run.answer not in (None, "snooze"), describe_answered),
+    Cause(RunReason.CLOSED, lambda run: run.is_closed, describe_closed),
+    # The reminder was sent.
+    Cause(RunReason.WAITS_FOR_ANSWER, lambda run: run.status is RunStatus.SENT, describe_waits_for_answer),
+    # Its message is in the outbox.
+    Cause(RunReason.MESSAGE_FAILED, lambda run: not run.remind_at and run.message_status == "failed", describe_failed),
     Cause(
-        Reason.MESSAGE_UNCERTAIN, lambda run: not run.remind_at and run.message_status == "uncertain", tell_uncertain
+        RunReason.MESSAGE_UNCERTAIN,
+        lambda run: not run.remind_at and run.message_status == "uncertain",
+        describe_uncertain,
     ),
-    Cause(Reason.SENDER_EXPIRED, lambda run: run.is_sender_expired, tell_sender_expired),
-    Cause(Reason.SENDER_GONE, lambda run: run.is_being_sent and run.sender_gone_at is not None, tell_sender_gone),
+    Cause(RunReason.SENDER_EXPIRED, lambda run: run.is_sender_expired, describe_sender_expired),
     Cause(
-        Reason.BEING_SENT,
+        RunReason.SENDER_GONE, lambda run: run.is_being_sent and run.sender_gone_at is not None, describe_sender_gone
+    ),
+    Cause(
+        RunReason.BEING_SENT,
         lambda run: run.is_being_sent,
-        lambda run: f"{run.sender} is sending its message this moment.",
+        lambda run: f"{run.sender} is sending its message now.",
     ),
-    Cause(Reason.NO_SENDER, lambda run: run.is_written and not run.senders, tell_no_sender),
+    Cause(RunReason.NO_SENDER, lambda run: run.is_written and not run.senders, describe_no_sender),
     Cause(
-        Reason.NOT_CONFIGURED,
+        RunReason.NOT_CONFIGURED,
         lambda run: run.is_written and (run.message_error or "").startswith(f"{NOT_CONFIGURED}: "),
-        tell_not_configured,
+        describe_not_configured,
     ),
-    Cause(Reason.TRIED_AGAIN, lambda run: run.is_message_early and bool(run.message_starts), tell_tried_again),
+    Cause(RunReason.TRIED_AGAIN, lambda run: run.is_message_early and bool(run.message_starts), describe_tried_again),
     Cause(
-        Reason.IN_LINE,
+        RunReason.IN_LINE,
         lambda run: run.is_written and bool(run.message_is_behind or (run.message_is_in_line and run.is_message_early)),
-        tell_in_line,
+        describe_in_line,
     ),
     Cause(
-        Reason.CLOCK_SET_BACK,
+        RunReason.CLOCK_SET_BACK,
         lambda run: (
             run.is_message_early
             and run.message_due_at is not None
             and run.message_created_at is not None
             and run.message_due_at <= run.message_created_at
         ),
-        tell_clock_set_back,
+        describe_clock_set_back,
     ),
     Cause(
-        Reason.QUIET,
+        RunReason.QUIET,
         lambda run: run.is_message_early,
-        lambda run: f"It fell into the person's quiet hours, and is sent at {when(run.message_due_at)}.",
+        lambda run: f"It fell into the person's quiet hours, and is sent at {format_time(run.message_due_at)}.",
     ),
-    Cause(Reason.SLOTS_TAKEN, lambda run: run.is_written and not run.has_free_slot, tell_slots_taken),
+    Cause(RunReason.SLOTS_TAKEN, lambda run: run.is_written and not run.has_free_slot, describe_slots_taken),
     Cause(
-        Reason.MESSAGE_LOCKED,
+        RunReason.MESSAGE_LOCKED,
         lambda run: run.is_written and (run.message_is_locked or (not run.message_is_next and not run.messages_ahead)),
         lambda _: f"Its message is due, and {LOCKED}.",
     ),
     Cause(
-        Reason.BEHIND_MESSAGES,
+        RunReason.BEHIND_MESSAGES,
         lambda run: run.is_written and not run.message_is_next,
-        lambda run: f"Its message is due, and {go_first(run.messages_ahead, 'due message', 'due messages')}.",
+        lambda run: f"Its message is due, and {format_ahead(run.messages_ahead, 'due message', 'due messages')}.",
     ),
-    Cause(Reason.TO_BE_SENT, lambda run: run.is_written, lambda _: "Its message is sent any moment."),
-    # It waits: for its time, for somebody to come.
-    Cause(Reason.WAITS, lambda run: run.remind_at is not None and run.remind_at > run.looked_at, tell_waits),
-    Cause(Reason.NOT_REMINDED, lambda run: run.remind_at is None, tell_not_reminded),
-    Cause(Reason.NO_WORKER, lambda run: not run.schedulers, tell_no_worker),
-    # For its schedule.
+    Cause(RunReason.TO_BE_SENT, lambda run: run.is_written, lambda _: "Its message will be sent now."),
+    # It waits for its time, or for a worker.
+    Cause(RunReason.WAITS, lambda run: run.remind_at is not None and run.remind_at > run.observed_at, describe_waits),
+    Cause(RunReason.NOT_REMINDED, lambda run: run.remind_at is None, describe_not_reminded),
+    Cause(RunReason.NO_WORKER, lambda run: not run.schedulers, describe_no_scheduler),
+    # It waits for its schedule.
     Cause(
-        Reason.CLOSING,
+        RunReason.CLOSING,
         lambda run: bool(run.is_closing),
         lambda _: "Its schedule is archived: a worker is about to cancel it, and no reminder is sent.",
     ),
     Cause(
-        Reason.TOO_EARLY, lambda run: not run.is_due and run.scheduled_at >= run.looked_at + EIGHT_DAYS, tell_too_early
+        RunReason.TOO_EARLY,
+        lambda run: not run.is_due and run.scheduled_at >= run.observed_at + MAX_REMINDER_LEAD,
+        describe_too_early,
     ),
     Cause(
-        Reason.BEING_PLANNED,
+        RunReason.BEING_PLANNED,
         lambda run: not run.is_due,
         lambda run: (
             f"{is_due(run)}, and waits until its schedule is planned up to now: only then it is known whether a later "
-            "run has come."
+            "run is due."
         ),
     ),
-    # For others.
-    Cause(Reason.LOCKED, lambda run: run.is_locked, lambda run: f"{is_due(run)}, and {LOCKED}."),
+    # It waits for other rows.
+    Cause(RunReason.LOCKED, lambda run: run.is_locked, lambda run: f"{is_due(run)}, and {LOCKED}."),
     Cause(
-        Reason.BEHIND_OTHERS,
-        lambda run: run.ahead >= REMINDED_AT_ONCE,
-        lambda run: f"{is_due(run)}, and {go_first(run.ahead, 'due run', 'due runs')}, {REMINDED_AT_ONCE} at a time.",
+        RunReason.BEHIND_OTHERS,
+        lambda run: run.ahead >= REMINDER_BATCH_SIZE,
+        lambda run: (
+            f"{is_due(run)}, and {format_ahead(run.ahead, 'due run', 'due runs')}, {REMINDER_BATCH_SIZE} at a time."
+        ),
     ),
-    # For nothing.
+    # It waits for nothing.
     Cause(
-        Reason.TO_BE_SKIPPED,
-        lambda run: run.will_be_skipped is not None,
-        lambda run: f"{is_due(run)}; a worker skips it any moment: {run.will_be_skipped}.",
+        RunReason.TO_BE_SKIPPED,
+        lambda run: run.skip_reason is not None,
+        lambda run: f"{is_due(run)}; a worker is about to skip it: {run.skip_reason}.",
     ),
-    Cause(Reason.DUE, lambda _: True, lambda run: f"{is_due(run)}; a worker writes it any moment."),
+    Cause(RunReason.DUE, lambda _: True, lambda run: f"{is_due(run)}; a worker is about to write it."),
 )

@@ -1,4 +1,4 @@
-"""What one person, or one schedule, may make the database keep; `docs/limits.md` states these values.
+"""Limits of what one user, or one schedule, may store; `docs/limits.md` states these values.
 
 The database enforces the first three itself (`scheduler.limits()`); a test compares.
 """
@@ -11,9 +11,9 @@ __all__ = [
     "MAX_SCHEDULES_PER_PERSON",
 ]
 
-MAX_PENDING_RUNS = 2000  # of one schedule
-MAX_SCHEDULES_PER_PERSON = 200  # that are not archived
+MAX_PENDING_RUNS = 2000  # per schedule
+MAX_SCHEDULES_PER_PERSON = 200  # not archived
 MAX_PAST_YEARS = 10  # between first_run_at and now
 
-MAX_AHEAD_RUNS = 1000  # planned ahead of one schedule
-MAX_MISSED_RUNS = 100  # missed periods that get a row each; earlier ones are kept as ranges
+MAX_AHEAD_RUNS = 1000  # per schedule, planned ahead
+MAX_MISSED_RUNS = 100  # missed periods that get a run each; earlier ones are stored as ranges

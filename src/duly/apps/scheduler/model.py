@@ -1,4 +1,4 @@
-"""Schedules, runs, answers and entries, as values."""
+"""Schedules, runs, answers and expenses, as values."""
 
 import re
 from collections.abc import Mapping
@@ -21,19 +21,19 @@ __all__ = [
     "DueRun",
     "Expense",
     "ExpenseTemplate",
-    "Missed",
+    "MissedPeriod",
     "NewSchedule",
     "Receipt",
     "Reminder",
     "Run",
     "RunStatus",
     "Schedule",
-    "Status",
+    "ScheduleStatus",
     "Upcoming",
-    "checked_text",
+    "check_text",
 ]
 
-MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_KEY_LENGTH, LONGEST_NOTE = 120, 500, 120, 500
+MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_KEY_LENGTH, MAX_NOTE_LENGTH = 120, 500, 120, 500
 MAX_ADVANCE_MINUTES = 10_080
 MAX_SNOOZE_MINUTES = 10_080
 MAX_AMOUNT_LENGTH, MAX_DIGITS, MAX_PLACES = 64, 14, 6
@@ -41,8 +41,8 @@ AMOUNT = re.compile(rf"\d{{1,{MAX_DIGITS}}}(\.\d{{1,{MAX_PLACES}}})?")
 CHANNEL = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
-class Status(StrEnum):
-    """Where a schedule is."""
+class ScheduleStatus(StrEnum):
+    """The status of a schedule."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -50,7 +50,7 @@ class Status(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """Where a run is; the last three are ends."""
+    """The status of a run; the last three are final."""
 
     PENDING = "pending"
     SENT = "sent"
@@ -66,7 +66,7 @@ class RunStatus(StrEnum):
 
 
 class Action(StrEnum):
-    """What a person may answer."""
+    """The answers to a run."""
 
     COMPLETE = "complete"
     SKIP = "skip"
@@ -75,19 +75,19 @@ class Action(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """Of periods that were missed: which are reminded of after all."""
+    """Which of the missed periods send a reminder after all."""
 
     LATEST = "latest"
     ALL = "all"
     NONE = "none"
 
 
-# What is asked for ----------------------------------------------------------------------------------------------------
+# Requests -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ExpenseTemplate:
-    """What is booked when a run is confirmed."""
+    """The expense that confirming a run books."""
 
     amount: Decimal
     currency: str
@@ -96,16 +96,16 @@ class ExpenseTemplate:
     note: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "amount", checked_amount("expense.amount", self.amount))
-        checked_currency("expense.currency", self.currency)
-        checked_text("expense.category", self.category, MAX_NAME_LENGTH)
-        checked_text("expense.merchant", self.merchant, MAX_NAME_LENGTH)
-        checked_text("expense.note", self.note, LONGEST_NOTE)
+        object.__setattr__(self, "amount", to_amount("expense.amount", self.amount))
+        check_currency("expense.currency", self.currency)
+        check_text("expense.category", self.category, MAX_NAME_LENGTH)
+        check_text("expense.merchant", self.merchant, MAX_NAME_LENGTH)
+        check_text("expense.note", self.note, MAX_NOTE_LENGTH)
 
 
 @dataclass(frozen=True)
 class NewSchedule:
-    """A schedule that somebody wants; checked when it is made."""
+    """A schedule to create; validated on construction."""
 
     name: str
     rule: str
@@ -118,75 +118,75 @@ class NewSchedule:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise InvalidArgument(f"name: must be there, with at most {MAX_NAME_LENGTH} characters")
-        checked_text("name", self.name, MAX_NAME_LENGTH)
-        checked_text("description", self.description, MAX_DESCRIPTION_LENGTH)
+            raise InvalidArgument(f"name: is required, with at most {MAX_NAME_LENGTH} characters")
+        check_text("name", self.name, MAX_NAME_LENGTH)
+        check_text("description", self.description, MAX_DESCRIPTION_LENGTH)
         parse_rule(self.rule)
         if self.first_run_at.tzinfo is None:
-            raise InvalidArgument(f"first_run_at: must say its zone, for example {self.first_run_at.isoformat()}Z")
+            raise InvalidArgument(f"first_run_at: must have a UTC offset, for example {self.first_run_at.isoformat()}Z")
         if not 2000 <= self.first_run_at.astimezone(UTC).year < 2200:
-            raise InvalidArgument(f"first_run_at: must lie in the years 2000 to 2199, not {self.first_run_at}")
+            raise InvalidArgument(f"first_run_at: must be in the years 2000 to 2199, not {self.first_run_at}")
         if not 0 <= self.advance_minutes <= MAX_ADVANCE_MINUTES:
             raise InvalidArgument(
-                f"advance_minutes: must be between 0 and {MAX_ADVANCE_MINUTES}, which is a week; "
-                f"not {self.advance_minutes}"
+                f"advance_minutes: must be between 0 and {MAX_ADVANCE_MINUTES} (a week), not {self.advance_minutes}"
             )
         if not CHANNEL.fullmatch(self.channel):
             raise InvalidArgument(f"channel: must be a name such as telegram or console, not {self.channel!r}")
 
     @property
     def digest(self) -> bytes:
-        """What the request was, for telling the same from another under the same key."""
-        return digest({**asdict(self), "first_run_at": self.first_run_at.astimezone(UTC).isoformat()} | amounts(self))
+        """The digest of the request, to detect another request under the same idempotency key."""
+        first_run_at = self.first_run_at.astimezone(UTC).isoformat()
+        return digest({**asdict(self), "first_run_at": first_run_at} | expense_to_json(self))
 
 
-def amounts(wanted: NewSchedule) -> dict[str, Any]:
-    """The template as JSON can say it."""
-    return {"expense": {**asdict(wanted.expense), "amount": str(wanted.expense.amount)}} if wanted.expense else {}
+def expense_to_json(new: NewSchedule) -> dict[str, Any]:
+    """Return the expense template as JSON values; nothing without a template."""
+    return {"expense": {**asdict(new.expense), "amount": str(new.expense.amount)}} if new.expense else {}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What somebody answers, with the key that makes it one answer however often it comes."""
+    """An answer to a run, with the idempotency key that makes repeated requests one answer."""
 
     action: Action
     key: str
-    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         if not self.key:
-            raise InvalidArgument(f"idempotency_key: must be there, with at most {MAX_KEY_LENGTH} characters")
-        checked_text("idempotency_key", self.key, MAX_KEY_LENGTH)
-        allowed = GIVEN[self.action]
-        for name, value in self.given.items():
+            raise InvalidArgument(f"idempotency_key: is required, with at most {MAX_KEY_LENGTH} characters")
+        check_text("idempotency_key", self.key, MAX_KEY_LENGTH)
+        allowed = PAYLOAD_FIELDS[self.action]
+        for name, value in self.payload.items():
             if name not in allowed:
-                there = f"there are {', '.join(allowed)}" if allowed else "there is nothing to say besides"
-                raise InvalidArgument(f"payload.{name}: is not known for {self.action}; {there}")
+                valid = f"valid: {', '.join(allowed)}" if allowed else "it has no payload"
+                raise InvalidArgument(f"payload.{name}: unknown field for {self.action}; {valid}")
             allowed[name](f"payload.{name}", value)
 
 
-# What there is --------------------------------------------------------------------------------------------------------
+# Stored values --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule as it is."""
+    """A schedule."""
 
     id: int
     user_id: int
     uid: str
-    zone: str  # of the person
+    zone: str  # of the user
     name: str
     description: str | None
     rule: str
     first_run_at: datetime
     advance_minutes: int
     channel: str
-    status: Status
+    status: ScheduleStatus
     catch_up: CatchUp
     created_at: datetime
     updated_at: datetime
-    next_at: datetime | None  # the first firing without a run
+    next_at: datetime | None  # the first firing that has no run
     plan_error: str | None
     expense: Mapping[str, Any] | None
 
@@ -196,7 +196,7 @@ class Run:
     """One period of a schedule."""
 
     id: int
-    job_id: int
+    schedule_id: int
     name: str
     period_key: str
     scheduled_at: datetime
@@ -210,10 +210,10 @@ class Run:
 
 @dataclass(frozen=True)
 class DueRun:
-    """A run whose reminder is due, with all that it says."""
+    """A run whose reminder is due, with everything that the reminder says."""
 
     id: int
-    job_id: int
+    schedule_id: int
     scheduled_at: datetime
     remind_at: datetime
     period_key: str
@@ -223,16 +223,16 @@ class DueRun:
     uid: str
     zone: str
     language: str
-    tell_at: datetime  # when they may be written to
-    skipped: str | None  # why nobody is reminded of it
+    send_at: datetime  # after the user's quiet hours
+    skip_reason: str | None  # why no reminder is sent
     expense: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
-class Missed:
-    """A missed period that has no run of its own, because very many were missed."""
+class MissedPeriod:
+    """A missed period without a run, because more were missed than get runs."""
 
-    job_id: int
+    schedule_id: int
     period_key: str
     scheduled_at: datetime
     reason: str
@@ -240,10 +240,10 @@ class Missed:
 
 @dataclass(frozen=True)
 class Upcoming:
-    """What is coming: an open run, or a firing that has none yet."""
+    """An open run, or the next firing of a schedule that has no run yet."""
 
     user_id: int
-    job_id: int
+    schedule_id: int
     name: str
     channel: str
     job_run_id: int | None
@@ -259,7 +259,7 @@ class Receipt:
 
     confirmation_id: int
     job_run_id: int
-    job_id: int
+    schedule_id: int
     period_key: str
     action: Action
     idempotency_key: str
@@ -270,7 +270,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Expense:
-    """An entry of the books."""
+    """A booked expense."""
 
     id: int
     user_id: int
@@ -288,7 +288,7 @@ class Expense:
 
 @dataclass(frozen=True)
 class Reminder:
-    """A message that went out about a run."""
+    """A message that was sent about a run."""
 
     id: int
     job_run_id: int
@@ -299,40 +299,40 @@ class Reminder:
 # Checks ---------------------------------------------------------------------------------------------------------------
 
 
-def checked_text(place: str, text: object, max_length: int) -> None:
-    """A text that can be kept, or None; anything else is refused."""
+def check_text(field_name: str, text: object, max_length: int) -> None:
+    """Raise InvalidArgument unless the value is None or a text that the database can store."""
     if text is None:
         return
     if not isinstance(text, str) or not 1 <= len(text) <= max_length or UNSTORABLE.search(text):
-        raise InvalidArgument(f"{place}: must be a text of 1 to {max_length} characters, without NUL")
+        raise InvalidArgument(f"{field_name}: must be a text of 1 to {max_length} characters, without NUL")
 
 
-def checked_name(place: str, text: object) -> None:
-    """A short text, or None."""
-    checked_text(place, text, MAX_NAME_LENGTH)
+def check_name(field_name: str, text: object) -> None:
+    """Raise InvalidArgument unless the value is None or a short text."""
+    check_text(field_name, text, MAX_NAME_LENGTH)
 
 
-def checked_note(place: str, text: object) -> None:
-    """A longer text, or None."""
-    checked_text(place, text, LONGEST_NOTE)
+def check_note(field_name: str, text: object) -> None:
+    """Raise InvalidArgument unless the value is None or a text of the length of a note."""
+    check_text(field_name, text, MAX_NOTE_LENGTH)
 
 
-def checked_amount(place: str, amount: object) -> Decimal:
-    """An amount: not negative, six places after the point at most."""
+def to_amount(field_name: str, amount: object) -> Decimal:
+    """Return an amount, not negative and with at most six decimal places; InvalidArgument otherwise."""
     try:
         text = str(amount)
     except ValueError:
-        text = "a number of thousands of digits"  # Python writes no longer ones
-    number = None if isinstance(amount, bool) else find_amount(text)
+        text = "a number of thousands of digits"  # longer than Python converts
+    number = None if isinstance(amount, bool) else try_parse_amount(text)
     if number is None:
-        raise InvalidArgument(f"{place}: must be an amount such as 9.99, not {text[:40]!r}")
+        raise InvalidArgument(f"{field_name}: must be an amount such as 9.99, not {text[:40]!r}")
     return number
 
 
-def find_amount(text: str) -> Decimal | None:
-    """The amount that a text says; None when it is none.
+def try_parse_amount(text: str) -> Decimal | None:
+    """Parse an amount; None when the text is none.
 
-    Its size is looked at before it is written out: a dozen characters can name a number of gigabytes.
+    The magnitude is checked before the number is written out: a dozen characters can denote gigabytes of digits.
     """
     try:
         number = Decimal(text if len(text) <= MAX_AMOUNT_LENGTH else "NaN")
@@ -343,27 +343,29 @@ def find_amount(text: str) -> Decimal | None:
     return number if AMOUNT.fullmatch(format(number, "f")) else None
 
 
-def checked_currency(place: str, currency: object) -> None:
-    """Three capital letters."""
+def check_currency(field_name: str, currency: object) -> None:
+    """Raise InvalidArgument unless the value is three capital letters."""
     if not isinstance(currency, str) or not re.fullmatch(r"[A-Z]{3}", currency):
-        raise InvalidArgument(f"{place}: must be three capital letters such as EUR, not {str(currency)[:40]!r}")
+        raise InvalidArgument(f"{field_name}: must be three capital letters such as EUR, not {str(currency)[:40]!r}")
 
 
-def checked_minutes(place: str, minutes: object) -> None:
-    """How long to wait."""
+def check_minutes(field_name: str, minutes: object) -> None:
+    """Raise InvalidArgument unless the value is a valid snooze time."""
     if isinstance(minutes, bool) or not isinstance(minutes, int) or not 1 <= minutes <= MAX_SNOOZE_MINUTES:
-        raise InvalidArgument(f"{place}: must be a number of minutes from 1 to {MAX_SNOOZE_MINUTES}, not {minutes!r}")
+        raise InvalidArgument(
+            f"{field_name}: must be a number of minutes from 1 to {MAX_SNOOZE_MINUTES}, not {minutes!r}"
+        )
 
 
-GIVEN: Mapping[Action, Mapping[str, Any]] = {
+PAYLOAD_FIELDS: Mapping[Action, Mapping[str, Any]] = {
     Action.COMPLETE: {
-        "amount": checked_amount,
-        "currency": checked_currency,
-        "category": checked_name,
-        "merchant": checked_name,
-        "note": checked_note,
+        "amount": to_amount,
+        "currency": check_currency,
+        "category": check_name,
+        "merchant": check_name,
+        "note": check_note,
     },
     Action.SKIP: {},
-    Action.SNOOZE: {"minutes": checked_minutes},
+    Action.SNOOZE: {"minutes": check_minutes},
     Action.CANCEL: {},
 }

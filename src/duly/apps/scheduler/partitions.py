@@ -1,9 +1,9 @@
-"""Months: the partitions of the runs, made ahead, written to a file when they are over, and dropped.
+"""The monthly partitions of the runs: created ahead, archived to a file when they are over, and dropped.
 
-    create ----> month that comes ----> month that is ----> month that is over ----> archive ----> drop
+    create ----> future month ----> current month ----> past month ----> archive ----> drop
 
-A month can go when it is over and nothing in it is open. What is dropped are the runs; their keys stay, so that a
-period which had its run never gets another. Whoever changes the table waits three seconds for others, and no longer.
+A month can be archived and dropped when it is over and none of its runs is open. Dropping removes the runs; their keys
+stay, so that a period never gets a second run. Changes of the table give up after waiting three seconds for locks.
 """
 
 import asyncio
@@ -19,40 +19,40 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
-from duly.db.rows import Connection, Row, change, find_row, get_row, get_rows, get_value
+from duly.db.rows import Connection, Row, execute, find_row, get_row, get_rows, get_value
 from duly.errors import Conflict, InvalidArgument, Misconfigured, NotFound, Unavailable
 
 __all__ = [
     "MAX_AHEAD",
     "Month",
-    "Part",
+    "Partition",
     "archive_month",
     "create_ahead",
     "create_month",
-    "detach",
+    "create_partition",
+    "create_partitions_ahead",
+    "detach_partition",
     "drop_month",
-    "drop_part",
+    "drop_partition",
     "find_foreign_owner",
     "find_month",
-    "hold_part",
-    "hold_table",
     "list_months",
-    "list_parts",
+    "list_partitions",
     "list_runs",
-    "make_ahead",
-    "make_partition",
-    "measure_part",
-    "read_month",
-    "speak_utc",
-    "take_snapshot",
-    "wait_shortly",
+    "lock_partition",
+    "lock_table",
+    "measure_partition",
+    "parse_month",
+    "set_lock_timeout",
+    "set_utc_timezone",
+    "use_snapshot",
 ]
 
 SQL = load_queries(__file__, "partitions.sql")
 MAX_AHEAD = 120
-COUNTED = 1_000_000  # larger partitions are estimated
-PAGE = 1000
-PATIENCE_SECONDS, PAUSE_SECONDS = 3.0, 0.1
+MAX_COUNTED_RUNS = 1_000_000  # of larger partitions the number is estimated
+PAGE_SIZE = 1000
+LOCK_RETRY_SECONDS, LOCK_RETRY_PAUSE_SECONDS = 3.0, 0.1
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 MONTH = re.compile(r"(2[01][0-9]{2})-(0[1-9]|1[0-2])")
 BOUNDS = re.compile(r"FROM \('(.+?)'\) TO \('(.+?)'\)")
@@ -60,7 +60,7 @@ BOUNDS = re.compile(r"FROM \('(.+?)'\) TO \('(.+?)'\)")
 
 @dataclass(frozen=True)
 class Month:
-    """A month of UTC."""
+    """A calendar month in UTC."""
 
     year: int
     month: int
@@ -70,12 +70,12 @@ class Month:
 
     @property
     def first_at(self) -> datetime:
-        """Its first instant."""
+        """The first instant of the month."""
         return datetime(self.year, self.month, 1, tzinfo=UTC)
 
     @property
     def end_at(self) -> datetime:
-        """The first instant after it."""
+        """The first instant after the month."""
         return datetime(self.year + self.month // 12, self.month % 12 + 1, 1, tzinfo=UTC)
 
     @property
@@ -85,118 +85,120 @@ class Month:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A partition, and what lies in it."""
+class Partition:
+    """A partition, and how many runs it has."""
 
     part: str
-    first_at: datetime | None  # None: the default partition, for whatever has no month
+    first_at: datetime | None  # None for the default partition, which has the runs of all other months
     end_at: datetime | None
     runs: int
     is_estimate: bool
     open_runs: int
 
 
-def read_month(text: str) -> Month:
-    """A month as it is written: 2025-01."""
+def parse_month(text: str) -> Month:
+    """Parse a month, for example 2025-01."""
     if not (found := MONTH.fullmatch(text)):
-        raise InvalidArgument(f"a month is written as in 2025-01, in the years 2000 to 2199; not {text[:40]!r}")
+        raise InvalidArgument(f"month: must be written like 2025-01, in the years 2000 to 2199, not {text[:40]!r}")
     return Month(int(found[1]), int(found[2]))
 
 
-# The verbs ------------------------------------------------------------------------------------------------------------
+# Operations -----------------------------------------------------------------------------------------------------------
 
 
-async def list_months(pool: Pool) -> Sequence[Part]:
-    """Every partition with what lies in it, the earliest first."""
+async def list_months(pool: Pool) -> Sequence[Partition]:
+    """Return every partition with its number of runs, the earliest first."""
     async with pool.transaction() as connection:
-        await speak_utc(connection)
+        await set_utc_timezone(connection)
         return [
-            Part(row["part"], *bounds_of(row["bounds"]), **await measure_part(connection, row["part"]))
-            for row in await list_parts(connection)
+            Partition(row["part"], *parse_bounds(row["bounds"]), **await measure_partition(connection, row["part"]))
+            for row in await list_partitions(connection)
         ]
 
 
 async def create_ahead(pool: Pool, ahead: int) -> int:
-    """Make this month and so many to come; how many were not there."""
+    """Create the partitions of this month and of the next `ahead` months; return how many were missing."""
     if not 0 <= ahead <= MAX_AHEAD:
-        raise InvalidArgument(f"months are made 0 to {MAX_AHEAD} ahead, not {ahead}")
-    async with without_waiting(), pool.transaction() as connection:
-        await wait_shortly(connection)
-        return await make_ahead(connection, ahead)
+        raise InvalidArgument(f"ahead: must be 0 to {MAX_AHEAD} months, not {ahead}")
+    async with lock_errors_as_unavailable(), pool.transaction() as connection:
+        await set_lock_timeout(connection)
+        return await create_partitions_ahead(connection, ahead)
 
 
 async def create_month(pool: Pool, month: Month) -> bool:
-    """Make one month; False when it was there. One that was dropped stays so, for its keys have no runs any more."""
-    async with without_waiting(), pool.transaction() as connection:
-        await wait_shortly(connection)
+    """Create one month; False when it exists, Conflict when it was dropped: its keys have no runs any more."""
+    async with lock_errors_as_unavailable(), pool.transaction() as connection:
+        await set_lock_timeout(connection)
         if (await find_month(connection, month))["was_dropped"]:
-            raise Conflict(f"{month} was dropped: the keys of its runs are kept, and it is not made a second time")
-        return await make_partition(connection, month.first_at.date())
+            raise Conflict(f"{month} was dropped and cannot be created again: the keys of its runs still exist")
+        return await create_partition(connection, month.first_at.date())
 
 
 async def archive_month(pool: Pool, month: Month) -> AsyncGenerator[tuple[bytes, int, int], None]:
-    """The runs of a month that is done as lines of JSON, page by page, with how many so far and of how many."""
+    """Yield the runs of a finished month as JSON lines, page by page, with the number so far and in total."""
     done, after = 0, (BEGINNING, 0)
     async with pool.transaction() as connection:
-        await take_snapshot(connection)
-        await speak_utc(connection)
-        whole = (await get_done(connection, month, "archived"))["runs"]
+        await use_snapshot(connection)
+        await set_utc_timezone(connection)
+        total = (await get_finished_month(connection, month, "archived"))["runs"]
         while page := await list_runs(connection, month.part, after):
             done, after = done + len(page), (page[-1]["scheduled_at"], page[-1]["id"])
-            yield b"".join(orjson.dumps(row["run"], option=LINE) for row in page), done, whole
+            yield b"".join(orjson.dumps(row["run"], option=JSON_LINE) for row in page), done, total
 
 
 async def drop_month(pool: Pool, month: Month) -> int:
-    """Drop a month that is done; how many runs went with it."""
-    give_up_at = time.monotonic() + PATIENCE_SECONDS
-    async with without_waiting():
+    """Drop a finished month; return how many runs it had."""
+    give_up_at = time.monotonic() + LOCK_RETRY_SECONDS
+    async with lock_errors_as_unavailable():
         while True:
             try:
                 return await try_to_drop(pool, month)
             except LockNotAvailable:
                 if time.monotonic() > give_up_at:
                     raise
-                await asyncio.sleep(PAUSE_SECONDS)
+                await asyncio.sleep(LOCK_RETRY_PAUSE_SECONDS)
 
 
 async def try_to_drop(pool: Pool, month: Month) -> int:
-    """Drop it in one transaction, unless somebody is in the way."""
+    """Drop it in one transaction, unless a lock is not available."""
     async with pool.transaction() as connection:
-        await wait_shortly(connection)
-        await get_done(connection, month, "dropped")  # before anybody has to wait for us
-        await hold_table(connection)
-        await hold_part(connection, month.part)
-        runs = (await get_done(connection, month, "dropped"))["runs"]
-        await detach(connection, month.part)
-        await drop_part(connection, month.part)
+        await set_lock_timeout(connection)
+        await get_finished_month(connection, month, "dropped")  # before other sessions wait for our lock
+        await lock_table(connection)
+        await lock_partition(connection, month.part)
+        runs = (await get_finished_month(connection, month, "dropped"))["runs"]
+        await detach_partition(connection, month.part)
+        await drop_partition(connection, month.part)
         return runs
 
 
 # Statements -----------------------------------------------------------------------------------------------------------
 
 
-async def list_parts(connection: Connection) -> Sequence[Row]:
-    """The partitions there are, each with its name and bounds."""
-    return await get_rows(connection, SQL.list_parts)
+async def list_partitions(connection: Connection) -> Sequence[Row]:
+    """Return the partitions, each with its name and bounds."""
+    return await get_rows(connection, SQL.list_partitions)
 
 
-async def measure_part(connection: Connection, part: str) -> Row:
-    """How many runs lie in a partition, whether that is estimated, and how many are open."""
+async def measure_partition(connection: Connection, part: str) -> Row:
+    """Return how many runs a partition has, whether that is estimated, and how many are open."""
     if found := await find_foreign_owner(connection, part):
         raise Misconfigured(
-            f"scheduler.{part} belongs to {found['owner']}; give it to the owner of the other months: "
+            f"scheduler.{part} belongs to {found['owner']}; change its owner to that of the other months: "
             f"alter table scheduler.{part} owner to {found['ours']}"
         )
-    return await get_row(connection, SQL.using(part=part).measure_part, part=f"scheduler.{part}", limit=COUNTED)
+    return await get_row(
+        connection, SQL.using(part=part).measure_partition, part=f"scheduler.{part}", limit=MAX_COUNTED_RUNS
+    )
 
 
 async def find_foreign_owner(connection: Connection, part: str) -> Row | None:
-    """Who owns a partition that is none of ours, and who ours; None when it is ours, or not there."""
+    """Return the owner of a partition that is not ours, and our role; None when it is ours or does not exist."""
     return await find_row(connection, SQL.find_foreign_owner, part=f"scheduler.{part}")
 
 
 async def find_month(connection: Connection, month: Month) -> Row:
-    """Whether a month is over, is there, and was dropped."""
+    """Return whether a month is over, exists, and was dropped."""
     return await get_row(
         connection,
         SQL.find_month,
@@ -206,90 +208,92 @@ async def find_month(connection: Connection, month: Month) -> Row:
     )
 
 
-async def make_partition(connection: Connection, day: date) -> bool:
-    """Make the month of a day; False when it is there."""
-    return await get_value(connection, SQL.make_partition, day=day)
+async def create_partition(connection: Connection, day: date) -> bool:
+    """Create the month of a day; False when it exists."""
+    return await get_value(connection, SQL.create_partition, day=day)
 
 
-async def make_ahead(connection: Connection, ahead: int) -> int:
-    """Make the months to come; how many were missing."""
-    return await get_value(connection, SQL.make_ahead, ahead=ahead)
+async def create_partitions_ahead(connection: Connection, ahead: int) -> int:
+    """Create the partitions of the coming months; return how many were missing."""
+    return await get_value(connection, SQL.create_partitions_ahead, ahead=ahead)
 
 
-async def wait_shortly(connection: Connection) -> None:
-    """Wait three seconds for a lock, for the rest of this transaction."""
-    await get_value(connection, SQL.wait_shortly)
+async def set_lock_timeout(connection: Connection) -> None:
+    """Wait at most three seconds for a lock, for the rest of this transaction."""
+    await get_value(connection, SQL.set_lock_timeout)
 
 
-async def take_snapshot(connection: Connection) -> None:
-    """See for the rest of this transaction what is there now."""
-    await change(connection, SQL.take_snapshot)
+async def use_snapshot(connection: Connection) -> None:
+    """Read from one snapshot for the rest of this transaction."""
+    await execute(connection, SQL.use_snapshot)
 
 
-async def speak_utc(connection: Connection) -> None:
-    """Have times told in UTC, for the rest of this transaction."""
-    await get_value(connection, SQL.speak_utc)
+async def set_utc_timezone(connection: Connection) -> None:
+    """Return times in UTC for the rest of this transaction."""
+    await get_value(connection, SQL.set_utc_timezone)
 
 
-async def list_runs(connection: Connection, part: str, after: tuple[datetime, int], limit: int = PAGE) -> Sequence[Row]:
-    """A page of a month's runs, whole."""
+async def list_runs(
+    connection: Connection, part: str, after: tuple[datetime, int], limit: int = PAGE_SIZE
+) -> Sequence[Row]:
+    """Return a page of a month's runs, with all their columns."""
     return await get_rows(connection, SQL.using(part=part).list_runs, after_at=after[0], after_id=after[1], limit=limit)
 
 
-async def hold_table(connection: Connection) -> None:
-    """Keep everybody from the table."""
-    await change(connection, SQL.hold_table)
+async def lock_table(connection: Connection) -> None:
+    """Lock the table exclusively."""
+    await execute(connection, SQL.lock_table)
 
 
-async def hold_part(connection: Connection, part: str) -> None:
-    """Keep everybody from a partition and from the schedules it refers to, or be refused at once."""
-    await change(connection, SQL.using(part=part).hold_part)
+async def lock_partition(connection: Connection, part: str) -> None:
+    """Lock a partition and the table of schedules exclusively, or fail at once."""
+    await execute(connection, SQL.using(part=part).lock_partition)
 
 
-async def detach(connection: Connection, part: str) -> None:
-    """Take a partition out of the table."""
-    await change(connection, SQL.using(part=part).detach)
+async def detach_partition(connection: Connection, part: str) -> None:
+    """Detach a partition from the table."""
+    await execute(connection, SQL.using(part=part).detach_partition)
 
 
-async def drop_part(connection: Connection, part: str) -> None:
-    """Drop what was a partition."""
-    await change(connection, SQL.using(part=part).drop_part)
+async def drop_partition(connection: Connection, part: str) -> None:
+    """Drop a detached partition."""
+    await execute(connection, SQL.using(part=part).drop_partition)
 
 
-# Within ---------------------------------------------------------------------------------------------------------------
+# Helpers --------------------------------------------------------------------------------------------------------------
 
-LINE = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS
+JSON_LINE = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS
 
 
-async def get_done(connection: Connection, month: Month, what: str) -> Row:
-    """What lies in a month that can be archived or dropped, or a refusal that says why it cannot."""
+async def get_finished_month(connection: Connection, month: Month, operation: str) -> Row:
+    """Measure a month that can be archived or dropped; Conflict or NotFound, with the reason, when it cannot."""
     found = await find_month(connection, month)
-    if not found["is_here"]:
+    if not found["is_present"]:
         raise NotFound(f"there is no partition for {month}; see: duly partitions list")
     if not found["is_over"]:
-        raise Conflict(f"{month} is not over: it can be {what} from {month.end_at:%Y-%m-%dT%H:%MZ} on")
-    measured = await measure_part(connection, month.part)
-    if several := measured["open_runs"]:
+        raise Conflict(f"{month} is not over: it can be {operation} from {month.end_at:%Y-%m-%dT%H:%MZ} on")
+    measured = await measure_partition(connection, month.part)
+    if open_runs := measured["open_runs"]:
         raise Conflict(
-            f"{month} cannot be {what}: of its runs {several} {'is' if several == 1 else 'are'} open (pending, sent or "
-            "snoozed); answer them, or archive their schedules; see: duly schedule runs --status sent"
+            f"{month} cannot be {operation}: {open_runs} of its runs {'is' if open_runs == 1 else 'are'} open "
+            "(pending, sent or snoozed); answer them, or archive their schedules; see: duly schedule runs --status sent"
         )
     return measured
 
 
-def bounds_of(text: str) -> tuple[datetime | None, datetime | None]:
-    """The bounds of a partition, as the server tells them in UTC."""
+def parse_bounds(text: str) -> tuple[datetime | None, datetime | None]:
+    """Parse the bounds of a partition, which the server prints in UTC; None for the default partition."""
     found = BOUNDS.search(text)
     return (datetime.fromisoformat(found[1]), datetime.fromisoformat(found[2])) if found else (None, None)
 
 
 @asynccontextmanager
-async def without_waiting() -> AsyncGenerator[None, None]:
-    """Somebody who holds the table is left alone, and it is said so."""
+async def lock_errors_as_unavailable() -> AsyncGenerator[None, None]:
+    """Raise Unavailable when a lock was not granted in time."""
     try:
         yield
     except (LockNotAvailable, DeadlockDetected):
         raise Unavailable(
-            "somebody holds scheduler.job_runs or scheduler.jobs, and did not let go within 3 s, a dump perhaps; "
-            "nothing was changed: try again when it is over"
+            "could not lock scheduler.job_runs and scheduler.jobs within 3 s: another session, for example pg_dump, "
+            "has a lock on them; nothing was changed, retry when it has ended"
         ) from None

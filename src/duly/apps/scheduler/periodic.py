@@ -1,4 +1,4 @@
-"""Every so many days, weeks, months or years, on days that are named, at times of day."""
+"""Rules that fire every n days, weeks, months or years, on named days and at times of day."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from duly.apps.scheduler.wallclock import LAST_DAY, instant_of, parse_zone
+from duly.apps.scheduler.wallclock import LAST_DAY, parse_zone, to_instant
 from duly.errors import InvalidArgument
 
 __all__ = ["Periodic", "parse_periodic"]
@@ -24,7 +24,7 @@ CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
 @dataclass(frozen=True)
 class Periodic:
-    """Every so many days, weeks, months or years, on days that are named, at times of day."""
+    """A rule that fires every n days, weeks, months or years, on named days and at times of day."""
 
     every: str
     interval: int
@@ -36,21 +36,21 @@ class Periodic:
 
     @property
     def times_a_day(self) -> int:
-        """How often on a day it fires."""
+        """How often it fires on a day."""
         return len(self.at)
 
     @property
     def clock(self) -> time | None:
-        """The time of day at which it fires, where that is one."""
+        """The time of day at which it fires, when it fires once a day."""
         return self.at[0] if len(self.at) == 1 else None
 
     @property
     def counts_from_anchor(self) -> bool:
-        """An interval is counted from the day it begins; so is a day that is not named."""
+        """Do its days depend on the day it starts? Intervals are counted from it."""
         return True
 
     def days(self, first: date, last: date, anchor: date) -> Iterator[date]:
-        """The days on which it fires, counted from the anchor's day, week, month or year."""
+        """Yield the days on which it fires, counted from the anchor's day, week, month or year."""
         for days in self.blocks(max(first, anchor), anchor):
             for day in days:
                 if day > last:
@@ -59,7 +59,7 @@ class Periodic:
                     yield day
 
     def blocks(self, first: date, anchor: date) -> Iterator[list[date]]:
-        """The days of each block of the interval, from the one that holds `first` on, or an earlier one."""
+        """Yield the days of each block of the interval, from the block that contains `first`, or an earlier one, on."""
         match self.every:
             case "day":
                 begin = max(0, (first - anchor).days // self.interval)
@@ -84,7 +84,7 @@ class Periodic:
                 yield from self.months(anchor.year * 12 + month, first, self.interval * 12, anchor)
 
     def months(self, origin: int, first: date, step: int, anchor: date | None = None) -> Iterator[list[date]]:
-        """The days of every so many months, from the one that holds `first` on."""
+        """Yield the days of every nth month, starting with the one that contains `first`."""
         begin = max(0, (first.year * 12 + first.month - 1 - origin) // step)
         for nth in count(begin):
             number = origin + nth * step
@@ -93,7 +93,7 @@ class Periodic:
             yield self.days_of_month(number // 12, number % 12 + 1, anchor)
 
     def days_of_month(self, year: int, month: int, anchor: date | None) -> list[date]:
-        """The days of one month."""
+        """Return the days of one month."""
         last = (date(year + month // 12, month % 12 + 1, 1) - timedelta(days=1)).day
         if self.nth is not None:
             weekday = self.weekdays[0]
@@ -106,31 +106,31 @@ class Periodic:
         return [date(year, month, last if wanted == -1 else min(wanted, last))]
 
     def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:
-        """The instants after one."""
+        """Yield the instants after one."""
         last = at
         for day in self.days(at.astimezone(zone).date() - timedelta(days=1), LAST_DAY, anchor):
             for clock in self.at:
-                instant = instant_of(datetime.combine(day, clock), zone)
+                instant = to_instant(datetime.combine(day, clock), zone)
                 if instant > last:
                     last = instant
                     yield instant
 
     def sentence(self, anchor: date) -> str:
-        """The rule in plain words; a day that it does not name is that on which it begins."""
+        """Describe the rule in English; a day that it does not name is that on which it starts."""
         times = " and ".join(clock.strftime("%H:%M") for clock in self.at)
         unit = f"every {self.every}" if self.interval == 1 else f"every {self.interval} {self.every}s"
         return f"{unit.capitalize()}{self.on(anchor)} at {times}"
 
     def on(self, anchor: date) -> str:
-        """On which days of the unit."""
+        """Describe the days of the unit."""
         if self.every == "day":
             return ""
         if self.every == "week":
             return f" on {' and '.join(DAY_NAMES[each] for each in self.weekdays or (anchor.weekday(),))}"
         month = f" of {MONTHS[(self.month or anchor.month) - 1]}" if self.every == "year" else ""
         if self.nth is not None:
-            place = "last" if self.nth == -1 else ORDINALS[self.nth]
-            return f" on the {place} {DAY_NAMES[self.weekdays[0]]}{month}" + (
+            ordinal = "last" if self.nth == -1 else ORDINALS[self.nth]
+            return f" on the {ordinal} {DAY_NAMES[self.weekdays[0]]}{month}" + (
                 ", if it has one," if self.nth == 5 else ""
             )
         day = self.day or anchor.day
@@ -151,33 +151,33 @@ MONTHS = (
 
 
 def plus(day: date, days: int) -> date | None:
-    """So many days later; None beyond the years there are."""
+    """Return the day a number of days later; None after the last supported day."""
     return day + timedelta(days=days) if days <= (LAST_DAY - day).days else None
 
 
 def parse_periodic(text: str) -> tuple[Periodic, ZoneInfo | None]:
-    """Read a rule that is JSON."""
+    """Parse a rule written as JSON."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         at = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
         raise InvalidArgument(f"rule: is not JSON{at}") from None
-    reader = Fields(found)
-    every = reader.one_of("every", EVERY)
-    interval = reader.number("interval", 1, MAX_INTERVAL) or 1
-    at = reader.times("at")
+    fields = RuleFields(found)
+    every = fields.one_of("every", EVERY)
+    interval = fields.number("interval", 1, MAX_INTERVAL) or 1
+    at = fields.times("at")
     zone = parse_zone("rule.tz", found["tz"]) if "tz" in found else None
-    weekdays = reader.weekdays("weekdays" if every == "week" else "weekday")
-    day = reader.day("day") if every in ("month", "year") else None
-    nth = reader.nth("nth") if every in ("month", "year") else None
-    month = reader.number("month", 1, 12) if every == "year" else None
-    reader.refuse_others({"every", "interval", "at", "tz"} | ALLOWED[every])
+    weekdays = fields.weekdays("weekdays" if every == "week" else "weekday")
+    day = fields.day("day") if every in ("month", "year") else None
+    nth = fields.nth("nth") if every in ("month", "year") else None
+    month = fields.number("month", 1, 12) if every == "year" else None
+    fields.reject_unknown({"every", "interval", "at", "tz"} | ALLOWED[every])
     if (nth is not None) != (bool(weekdays) and every in ("month", "year")):
-        raise InvalidArgument('rule: `nth` and `weekday` go together, for example "nth": 1, "weekday": "mon"')
+        raise InvalidArgument('rule: `nth` needs `weekday` and the reverse, for example "nth": 1, "weekday": "mon"')
     if nth is not None and day is not None:
         raise InvalidArgument("rule: name either `day` or `nth` and `weekday`, not both")
     if every == "month" and nth is None and day is None:
-        raise InvalidArgument('rule.day: must be there: 1 to 31 or "last"; or `nth` and `weekday`')
+        raise InvalidArgument('rule.day: is required: 1 to 31 or "last"; or `nth` and `weekday`')
     return Periodic(every, interval, at, weekdays, day, nth, month), zone
 
 
@@ -190,35 +190,35 @@ ALLOWED = {
 
 
 @dataclass(frozen=True)
-class Fields:
-    """The fields of a periodic rule, each read or refused by its name."""
+class RuleFields:
+    """The fields of a periodic rule; every method validates one field and names it in the error."""
 
     found: Mapping[str, Any]
 
-    def one_of(self, name: str, words: Sequence[str]) -> str:
-        """One of these words."""
+    def one_of(self, name: str, choices: Sequence[str]) -> str:
+        """Return a field that must be one of these values."""
         value = self.found.get(name)
-        if not isinstance(value, str) or value not in words:
-            raise InvalidArgument(f"rule.{name}: must be {', '.join(words[:-1])} or {words[-1]}, not {value!r}")
+        if not isinstance(value, str) or value not in choices:
+            raise InvalidArgument(f"rule.{name}: must be {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
         return value
 
-    def number(self, name: str, least: int, limit: int) -> int | None:
-        """A whole number, or None when it is not there."""
+    def number(self, name: str, minimum: int, maximum: int) -> int | None:
+        """Return an integer field; None when it is missing."""
         value = self.found.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= limit:
-            raise InvalidArgument(f"rule.{name}: must be a whole number from {least} to {limit}, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise InvalidArgument(f"rule.{name}: must be an integer from {minimum} to {maximum}, not {value!r}")
         return value
 
     def times(self, name: str) -> tuple[time, ...]:
-        """Times of day, in order."""
+        """Return times of day, in order."""
         value = self.found.get(name)
-        several = cast("list[object]", value) if isinstance(value, list) else [cast("object", value)]
-        if not 1 <= len(several) <= MAX_TIMES:
-            raise InvalidArgument(f"rule.{name}: has {len(several)} times; 1 to {MAX_TIMES} will do")
+        values = cast("list[object]", value) if isinstance(value, list) else [cast("object", value)]
+        if not 1 <= len(values) <= MAX_TIMES:
+            raise InvalidArgument(f"rule.{name}: has {len(values)} times, must have 1 to {MAX_TIMES}")
         times = set[time]()
-        for each in several:
+        for each in values:
             clock = CLOCK.fullmatch(each) if isinstance(each, str) else None
             if clock is None:
                 raise InvalidArgument(f'rule.{name}: must be a time such as "10:00", or a list of them, not {each!r}')
@@ -226,27 +226,27 @@ class Fields:
         return tuple(sorted(times))
 
     def weekdays(self, name: str) -> tuple[int, ...]:
-        """Days of the week; none when they are not there."""
+        """Return days of the week; empty when they are missing."""
         value = self.found.get(name)
         if value is None:
             return ()
-        several = (
+        values = (
             cast("list[object]", value) if isinstance(value, list) and name == "weekdays" else [cast("object", value)]
         )
-        if not several or any(each not in WEEKDAYS for each in several):
+        if not values or any(each not in WEEKDAYS for each in values):
             raise InvalidArgument(f"rule.{name}: must be {', '.join(WEEKDAYS[:-1])} or {WEEKDAYS[-1]}, not {value!r}")
-        return tuple(sorted({WEEKDAYS.index(cast("str", each)) for each in several}))
+        return tuple(sorted({WEEKDAYS.index(cast("str", each)) for each in values}))
 
     def day(self, name: str) -> int | None:
-        """A day of the month; -1 is the last."""
+        """Return a day of the month; -1 is the last."""
         return -1 if self.found.get(name) == "last" else self.number(name, 1, 31)
 
     def nth(self, name: str) -> int | None:
-        """Which of the weekdays; -1 is the last."""
+        """Return which of the weekdays; -1 is the last."""
         return -1 if self.found.get(name) == "last" else self.number(name, 1, 5)
 
-    def refuse_others(self, names: set[str]) -> None:
-        """Nothing in it is overlooked."""
+    def reject_unknown(self, names: set[str]) -> None:
+        """Raise InvalidArgument for any other field."""
         others = sorted(set(self.found) - names)
         if others:
-            raise InvalidArgument(f"rule.{others[0]}: is not known here; there are {', '.join(sorted(names))}")
+            raise InvalidArgument(f"rule.{others[0]}: unknown field; valid: {', '.join(sorted(names))}")

@@ -1,9 +1,8 @@
-"""Which runs a schedule gets next: every firing up to a horizon, each in its period.
+"""Compute which runs a schedule gets next: every firing up to a horizon, each with its period.
 
-Runs are made so far ahead that a reminder which comes before its run finds it there. Of the firings that were missed
-the latest get their runs like everything else, and whether anybody is reminded of them is decided when they are due;
-the earlier ones are kept as ranges, from which each can be named. So the cost of a plan does not depend on how long a
-schedule was not looked at.
+Runs are created far enough ahead for reminders that are sent before their run. Of the firings that were missed, the
+latest get runs like any other, and whether a reminder is sent is decided when they are due; earlier ones are stored as
+ranges, from which each can be computed. So the cost of a plan does not depend on how long a schedule was not planned.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from duly.apps.scheduler.limits import MAX_AHEAD_RUNS, MAX_MISSED_RUNS, MAX_PENDING_RUNS
+from duly.apps.scheduler.reasons import ClosingReason
 from duly.apps.scheduler.rule import Grain, Rule, parse_rule
 from duly.apps.scheduler.wallclock import parse_zone
 
@@ -20,8 +20,8 @@ __all__ = [
     "HORIZON",
     "Firing",
     "MissedRange",
-    "Plan",
-    "Planning",
+    "PlanInput",
+    "SchedulePlan",
     "fires_at",
     "missed_periods",
     "next_firings",
@@ -29,62 +29,62 @@ __all__ = [
 ]
 
 HORIZON = timedelta(hours=1)
-RESERVED_RUNS = 100  # of the pending runs that the database allows: for runs made besides the rule
-REPLAN = timedelta(minutes=5)  # when there is no room for more runs now
-WAS_PAUSED = "missed: the schedule was paused"
-BEFORE_PAUSE = "missed: due before the pause"
+RESERVED_RUNS = 100  # of the allowed pending runs: for runs created outside of the rule
+REPLAN_DELAY = timedelta(minutes=5)  # when the limit of pending runs is reached
+WAS_PAUSED = ClosingReason.PAUSED.stored_text
+BEFORE_PAUSE = ClosingReason.DUE_BEFORE_PAUSE.stored_text
 TOO_MANY = f"missed: more than {MAX_MISSED_RUNS} later ones have come"
-INSTANT = timedelta(microseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class Planning:
-    """A schedule that is to be planned, as it was when it was held."""
+class PlanInput:
+    """A schedule to plan, as it was when its plan was claimed."""
 
-    job_id: int
+    schedule_id: int
     rule: str
-    zone: str  # of the person
+    zone: str  # of the user
     first_run_at: datetime
     advance_minutes: int
     planned_until: datetime | None
     paused_at: datetime | None
     skip_before: datetime | None
     now: datetime
-    pending: int = 0  # runs that it has and nobody was reminded of
+    pending_runs: int = 0
 
 
 @dataclass(frozen=True)
 class MissedRange:
-    """Every firing of a rule from an instant to before another, none of which has a run."""
+    """Every firing of a rule from an instant until another, none of which has a run."""
 
-    job_id: int
+    schedule_id: int
     from_at: datetime
     until_at: datetime
     rule: str
-    zone: str  # of the person, as it was
+    zone: str  # of the user, when they were missed
     first_run_at: datetime
     reason: str
 
 
 @dataclass(frozen=True)
 class Firing:
-    """A run to be made."""
+    """A run to create."""
 
-    job_id: int
+    schedule_id: int
     period_key: str
     scheduled_at: datetime
     remind_at: datetime | None
-    skipped: str | None = None  # why nobody is reminded, if nobody is
+    skip_reason: str | None = None  # why no reminder is sent, if none is
 
     @property
-    def own_key(self) -> str:
-        """A period key that no other firing has, for one whose period has the run of another."""
+    def unique_period_key(self) -> str:
+        """A period key that no other firing has, used when the run of another firing has its period key."""
         return Grain.INSTANT.key(self.scheduled_at, self.scheduled_at.date())
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The runs to be made, and when to look again."""
+class SchedulePlan:
+    """The runs to create, and when to plan again."""
 
     firings: Sequence[Firing]
     planned_until: datetime | None
@@ -93,126 +93,132 @@ class Plan:
     missed: Sequence[MissedRange] = ()
 
 
-def plan(asked: Planning, horizon: timedelta = HORIZON, max_missed: int = MAX_MISSED_RUNS) -> Plan:
-    """Every firing that comes within the horizon of its reminder, and when the one after them is to be planned."""
-    rule, zone = read_rule(asked.rule), parse_zone("user.zone", asked.zone)
-    advance = timedelta(minutes=asked.advance_minutes)
-    until = asked.now + advance + horizon
-    grain = grain_of(asked.rule, zone.key, first_day(asked.first_run_at, rule, zone))
-    room = max(0, MAX_PENDING_RUNS - RESERVED_RUNS - asked.pending)
-    missed, after = missed_ranges(asked, rule, zone, min(max_missed, room))
+def plan(schedule: PlanInput, horizon: timedelta = HORIZON, max_missed: int = MAX_MISSED_RUNS) -> SchedulePlan:
+    """Return every firing within the horizon of its reminder, and when to plan the next one."""
+    rule, zone = parse_rule_cached(schedule.rule), parse_zone("user.zone", schedule.zone)
+    advance = timedelta(minutes=schedule.advance_minutes)
+    until = schedule.now + advance + horizon
+    grain = period_grain(schedule.rule, zone.key, anchor_date(schedule.first_run_at, rule, zone))
+    capacity = max(0, MAX_PENDING_RUNS - RESERVED_RUNS - schedule.pending_runs)
+    missed, after = missed_ranges(schedule, rule, zone, min(max_missed, capacity))
     firings: list[Firing] = []
     planned_until, next_at, ahead = after, None, 0
-    for at in rule.occurrences(asked.first_run_at, zone, after=after):
-        is_coming = at > asked.now
-        if at > until or (is_coming and (ahead == MAX_AHEAD_RUNS or len(firings) >= room)):
+    for at in rule.occurrences(schedule.first_run_at, zone, after=after):
+        is_future = at > schedule.now
+        if at > until or (is_future and (ahead == MAX_AHEAD_RUNS or len(firings) >= capacity)):
             next_at = at
             break
-        skipped = reason_to_skip(asked, at)
+        skip_reason = find_skip_reason(schedule, at)
         period = rule.period(at, grain, zone)
-        firings.append(Firing(asked.job_id, period, at, None if skipped else at - advance, skipped))
+        firings.append(Firing(schedule.schedule_id, period, at, None if skip_reason else at - advance, skip_reason))
         planned_until = at
-        ahead += is_coming
+        ahead += is_future
     plan_at = (
-        max(next_at - advance - horizon, asked.now + (REPLAN if next_at <= until else timedelta())) if next_at else None
+        max(next_at - advance - horizon, schedule.now + (REPLAN_DELAY if next_at <= until else timedelta()))
+        if next_at
+        else None
     )
-    return Plan(firings, planned_until, next_at, plan_at, missed)
+    return SchedulePlan(firings, planned_until, next_at, plan_at, missed)
 
 
-def fires_at(asked: Planning, at: datetime) -> bool:
-    """Does the schedule, as it is, fire at this instant?"""
-    rule, zone = read_rule(asked.rule), parse_zone("user.zone", asked.zone)
-    return next(rule.occurrences(asked.first_run_at, zone, after=at - INSTANT), None) == at
+def fires_at(schedule: PlanInput, at: datetime) -> bool:
+    """Does the schedule, with its current rule, fire at this instant?"""
+    rule, zone = parse_rule_cached(schedule.rule), parse_zone("user.zone", schedule.zone)
+    return next(rule.occurrences(schedule.first_run_at, zone, after=at - MICROSECOND), None) == at
 
 
-def reason_to_skip(asked: Planning, at: datetime) -> str | None:
-    """Why nobody is reminded of a firing; None when somebody is."""
-    if asked.skip_before is None or at >= asked.skip_before:
+def find_skip_reason(schedule: PlanInput, at: datetime) -> str | None:
+    """Return why no reminder is sent for a firing; None when one is sent."""
+    if schedule.skip_before is None or at >= schedule.skip_before:
         return None
-    return BEFORE_PAUSE if asked.paused_at and at < asked.paused_at else WAS_PAUSED
+    return BEFORE_PAUSE if schedule.paused_at and at < schedule.paused_at else WAS_PAUSED
 
 
 def missed_ranges(
-    asked: Planning, rule: Rule, zone: ZoneInfo, max_missed: int
+    schedule: PlanInput, rule: Rule, zone: ZoneInfo, max_missed: int
 ) -> tuple[Sequence[MissedRange], datetime | None]:
-    """Missed firings except the latest, as ranges; and the instant after which firings get runs."""
-    after = asked.planned_until
-    cut = find_cut(asked, rule, zone, max_missed)
-    if cut is None:
+    """Return missed firings except the latest, as ranges; and the instant after which firings get runs."""
+    after = schedule.planned_until
+    cutoff = find_cutoff(schedule, rule, zone, max_missed)
+    if cutoff is None:
         return (), after
-    from_at = next(rule.occurrences(asked.first_run_at, zone, after=after))
-    until_at = next(rule.occurrences(asked.first_run_at, zone, after=cut), cut + INSTANT)
+    from_at = next(rule.occurrences(schedule.first_run_at, zone, after=after))
+    until_at = next(rule.occurrences(schedule.first_run_at, zone, after=cutoff), cutoff + MICROSECOND)
 
-    def first_from(limit: datetime | None) -> datetime:
-        """The first firing of the range that is not before a limit."""
-        least = max(limit or from_at, from_at) - INSTANT
-        return min(next(rule.occurrences(asked.first_run_at, zone, after=least), until_at), until_at)
+    def first_from(bound: datetime | None) -> datetime:
+        """Return the first firing of the range that is not before an instant."""
+        just_before = max(bound or from_at, from_at) - MICROSECOND
+        return min(next(rule.occurrences(schedule.first_run_at, zone, after=just_before), until_at), until_at)
 
-    again_at = first_from(asked.skip_before)
-    paused_at = min(first_from(asked.paused_at), again_at)
-    ranges = [(from_at, paused_at, BEFORE_PAUSE), (paused_at, again_at, WAS_PAUSED), (again_at, until_at, TOO_MANY)]
-    kept = (asked.rule, asked.zone, asked.first_run_at)
-    return [MissedRange(asked.job_id, begin, end, *kept, why) for begin, end, why in ranges if begin < end], cut
+    resumed_at = first_from(schedule.skip_before)
+    paused_at = min(first_from(schedule.paused_at), resumed_at)
+    ranges = [(from_at, paused_at, BEFORE_PAUSE), (paused_at, resumed_at, WAS_PAUSED), (resumed_at, until_at, TOO_MANY)]
+    rule_fields = (schedule.rule, schedule.zone, schedule.first_run_at)
+    return [
+        MissedRange(schedule.schedule_id, begin, end, *rule_fields, reason)
+        for begin, end, reason in ranges
+        if begin < end
+    ], cutoff
 
 
-def find_cut(asked: Planning, rule: Rule, zone: ZoneInfo, max_missed: int) -> datetime | None:
-    """The instant after which no more than so many firings were missed; None when that is so from the beginning.
+def find_cutoff(schedule: PlanInput, rule: Rule, zone: ZoneInfo, max_missed: int) -> datetime | None:
+    """Return the instant after which at most `max_missed` firings were missed; None when no more were missed at all.
 
-    Found by halving, so that the firings before it are never counted: there may be millions.
+    Found by bisection, so that the firings before it are never enumerated: there may be millions.
     """
 
     def fits(after: datetime | None) -> bool:
-        for number, at in enumerate(rule.occurrences(asked.first_run_at, zone, after=after)):
-            if at > asked.now:
+        for number, at in enumerate(rule.occurrences(schedule.first_run_at, zone, after=after)):
+            if at > schedule.now:
                 return True
             if number == max_missed:
                 return False
         return True
 
-    if fits(asked.planned_until):
+    if fits(schedule.planned_until):
         return None
-    low, high = asked.planned_until or asked.first_run_at, asked.now
-    while high - low > timedelta(seconds=1):  # firings lie on whole minutes
+    low, high = schedule.planned_until or schedule.first_run_at, schedule.now
+    while high - low > timedelta(seconds=1):  # firings are on whole minutes
         middle = low + (high - low) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high
 
 
 def missed_periods(missed: MissedRange, after: datetime | None = None) -> Iterator[Firing]:
-    """The firings of a range, or those after an instant, each in its period."""
-    rule, zone = read_rule(missed.rule), parse_zone("zone", missed.zone)
-    grain = grain_of(missed.rule, zone.key, first_day(missed.first_run_at, rule, zone))
-    begin = max(missed.from_at - INSTANT, after or missed.from_at - INSTANT)
+    """Yield the firings of a range, or those after an instant, each with its period."""
+    rule, zone = parse_rule_cached(missed.rule), parse_zone("zone", missed.zone)
+    grain = period_grain(missed.rule, zone.key, anchor_date(missed.first_run_at, rule, zone))
+    begin = max(missed.from_at - MICROSECOND, after or missed.from_at - MICROSECOND)
     for at in rule.occurrences(missed.first_run_at, zone, after=begin):
         if at >= missed.until_at:
             return
-        yield Firing(missed.job_id, rule.period(at, grain, zone), at, None)
+        yield Firing(missed.schedule_id, rule.period(at, grain, zone), at, None)
 
 
 def next_firings(rule: str, first_run_at: datetime, zone: str, after: datetime, limit: int) -> list[datetime]:
-    """The next firings after an instant."""
+    """Return the next firings after an instant."""
     found: list[datetime] = []
-    for at in read_rule(rule).occurrences(first_run_at, parse_zone("zone", zone), after=after):
+    for at in parse_rule_cached(rule).occurrences(first_run_at, parse_zone("zone", zone), after=after):
         if len(found) == limit:
             break
         found.append(at)
     return found
 
 
-def first_day(first_run_at: datetime, rule: Rule, zone: ZoneInfo) -> date:
-    """The day that a rule with an interval counts from."""
+def anchor_date(first_run_at: datetime, rule: Rule, zone: ZoneInfo) -> date:
+    """Return the day that the intervals of a rule count from."""
     return first_run_at.astimezone(rule.zone_for(zone)).date()
 
 
 @lru_cache(maxsize=10_000)
-def read_rule(text: str) -> Rule:
-    """A rule, read once."""
+def parse_rule_cached(text: str) -> Rule:
+    """Parse a rule, with a cache."""
     return parse_rule(text)
 
 
 @lru_cache(maxsize=10_000)
-def grain_of(text: str, zone: str, anchor: date) -> Grain:
-    """How long the periods of a rule are, found out once."""
-    rule = read_rule(text)
+def period_grain(text: str, zone: str, anchor: date) -> Grain:
+    """Return the length of the periods of a rule, with a cache."""
+    rule = parse_rule_cached(text)
     noon = datetime(anchor.year, anchor.month, anchor.day, 12, tzinfo=rule.zone_for(ZoneInfo(zone)))
     return rule.grain(noon.astimezone(UTC), ZoneInfo(zone))

@@ -1,9 +1,10 @@
--- The scheduler. Every statement is bounded by the person whose schedule it is; without one, an operator asks.
+-- The scheduler. Every statement is limited to the schedules of one user; with a null user_id, an operator sees all.
+-- The tables call a schedule's id job_id; the columns returned to Python call it schedule_id.
 
--- Schedules -------------------------------------------------------------------------------------------------------------
+-- Schedules -----------------------------------------------------------------------------------------------------------
 
 -- name: create_schedule
--- The unique key of its request decides who made it; nothing returned means it was there.
+-- The unique request key decides who created it; no row returned means that it existed.
 insert into scheduler.jobs
     (user_id, name, description, rule, first_run_at, advance_minutes, channel, catch_up, request_key, request_digest)
 values (
@@ -14,27 +15,27 @@ on conflict (user_id, request_key) do nothing
 returning id;
 
 -- name: put_template
--- What is booked when a run is confirmed, from now on.
+-- Set the expense that confirming a run books from now on.
 insert into scheduler.expense_templates as t (job_id, amount, currency, category, merchant, note)
 select j.id, %(amount)s, %(currency)s, %(category)s, %(merchant)s, %(note)s
 from scheduler.jobs as j
-where j.id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+where j.id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
 on conflict (job_id) do update
 set amount = excluded.amount, currency = excluded.currency, category = excluded.category, merchant = excluded.merchant,
     note = excluded.note;
 
 -- name: drop_template
--- Nothing is booked any more.
+-- Book no expense from now on.
 delete from scheduler.expense_templates as t
 using scheduler.jobs as j
-where t.job_id = %(job_id)s and j.id = t.job_id and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
+where t.job_id = %(schedule_id)s and j.id = t.job_id and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
 
 -- name: find_by_request
--- The schedule that a request made, and what the request was.
+-- The schedule that a request created, with the digest of that request.
 select id, request_digest from scheduler.jobs where user_id = %(user_id)s and request_key = %(key)s;
 
 -- name: change_schedule
--- What is not given stays; the triggers see to the runs.
+-- A null parameter leaves its column unchanged; triggers update the runs.
 update scheduler.jobs
 set name = coalesce(%(name)s::text, name),
     description = nullif(coalesce(%(description)s::text, description), ''),
@@ -43,19 +44,19 @@ set name = coalesce(%(name)s::text, name),
     advance_minutes = coalesce(%(advance_minutes)s::int, advance_minutes),
     channel = coalesce(%(channel)s::text, channel),
     catch_up = coalesce(%(catch_up)s::text, catch_up)
-where id = %(job_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s) and status <> 'archived'
+where id = %(schedule_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s) and status <> 'archived'
 returning id;
 
 -- name: move_schedule
--- Pause, resume, archive: the guard refuses what is not drawn, and who is there already moves nobody.
+-- Pause, resume or archive: the state machine rejects illegal transitions; a schedule in that state is not updated.
 update scheduler.jobs set status = %(to)s
-where id = %(job_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s) and status <> %(to)s
+where id = %(schedule_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s) and status <> %(to)s
 returning id;
 
 -- name: find_schedule
--- One of this person's, as it is now.
-select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes, j.channel, j.status,
-    j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
+-- One schedule of this user.
+select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes, j.channel,
+    j.status, j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
     (
         select jsonb_strip_nulls(jsonb_build_object(
             'amount', trim_scale(t.amount)::text, 'currency', t.currency, 'category', t.category,
@@ -67,12 +68,12 @@ select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_ru
 from scheduler.jobs as j
 join "user".users as u on u.id = j.user_id
 left join scheduler.job_plans as p on p.job_id = j.id
-where j.id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
+where j.id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
 
 -- name: list_schedules
--- This person's, the oldest first, from a place onwards.
-select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes, j.channel, j.status,
-    j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
+-- A page of this user's schedules after a cursor, the oldest first.
+select j.id, j.user_id, u.uid, u.zone, j.name, j.description, j.rule, j.first_run_at, j.advance_minutes, j.channel,
+    j.status, j.catch_up, j.created_at, j.updated_at, p.next_at, p.last_error as plan_error,
     (
         select jsonb_strip_nulls(jsonb_build_object(
             'amount', trim_scale(t.amount)::text, 'currency', t.currency, 'category', t.category,
@@ -89,12 +90,12 @@ where j.id > %(after)s and (%(user_id)s::bigint is null or j.user_id = %(user_id
 order by j.id
 limit %(limit)s;
 
--- name: add_fired
--- A run besides what the rule says, now; in one minute only one.
+-- name: add_manual_run
+-- A run outside of the rule, due now; at most one per minute.
 insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)
 select j.id, 'fired-' || to_char(duly.now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"'), duly.now(), duly.now()
 from scheduler.jobs as j
-where j.id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s) and j.status <> 'archived'
+where j.id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s) and j.status <> 'archived'
     and not exists (
         select from scheduler.job_run_keys as k
         where k.job_id = j.id
@@ -102,33 +103,33 @@ where j.id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_i
     )
 returning id;
 
--- name: find_fired
--- The run besides the rule that this minute has.
+-- name: find_manual_run
+-- The run outside of the rule of this minute.
 select k.job_run_id as id
 from scheduler.job_run_keys as k
 join scheduler.jobs as j on j.id = k.job_id
-where k.job_id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
+where k.job_id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
     and k.period_key = 'fired-' || to_char(duly.now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"');
 
--- Runs ------------------------------------------------------------------------------------------------------------------
+-- Runs ----------------------------------------------------------------------------------------------------------------
 
 -- name: find_run
--- One run of this person's; the table of keys says in which month it lies.
-select r.id, r.job_id, j.name, r.period_key, r.scheduled_at, r.status, r.remind_at, r.sent_at, r.reason, r.created_at,
-    r.updated_at
+-- One run of this user; job_run_keys tells in which monthly partition it is.
+select r.id, r.job_id as schedule_id, j.name, r.period_key, r.scheduled_at, r.status, r.remind_at, r.sent_at, r.reason,
+    r.created_at, r.updated_at
 from scheduler.job_run_keys as k
 join scheduler.jobs as j on j.id = k.job_id
 join scheduler.job_runs as r on r.id = k.job_run_id and r.scheduled_at = k.scheduled_at
 where k.job_run_id = %(run_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s);
 
 -- name: list_runs
--- Runs of this person's schedules, the latest first, from a place onwards; months outside of the bounds are not looked at.
-select r.id, r.job_id, j.name, r.period_key, r.scheduled_at, r.status, r.remind_at, r.sent_at, r.reason, r.created_at,
-    r.updated_at
+-- A page of runs of this user's schedules before a cursor, the latest first; the bounds prune monthly partitions.
+select r.id, r.job_id as schedule_id, j.name, r.period_key, r.scheduled_at, r.status, r.remind_at, r.sent_at, r.reason,
+    r.created_at, r.updated_at
 from scheduler.job_runs as r
 join scheduler.jobs as j on j.id = r.job_id
 where (%(user_id)s::bigint is null or j.user_id = %(user_id)s)
-    and (%(job_id)s::bigint is null or r.job_id = %(job_id)s)
+    and (%(schedule_id)s::bigint is null or r.job_id = %(schedule_id)s)
     and (%(status)s::text is null or r.status = %(status)s)
     and r.scheduled_at >= %(from_at)s and r.scheduled_at < %(to_at)s
     and (r.scheduled_at, r.id) < (%(before_at)s, %(before_id)s)
@@ -136,15 +137,15 @@ order by r.scheduled_at desc, r.id desc
 limit %(limit)s;
 
 -- name: list_upcoming
--- What is coming for this person, the soonest first.
-select user_id, job_id, name, channel, job_run_id, period_key, scheduled_at, remind_at, status
+-- Open runs and next firings of this user, the soonest first.
+select user_id, job_id as schedule_id, name, channel, job_run_id, period_key, scheduled_at, remind_at, status
 from scheduler.upcoming
 where (%(user_id)s::bigint is null or user_id = %(user_id)s)
 order by scheduled_at, job_id
 limit %(limit)s;
 
 -- name: list_reminders
--- The messages that went out about a run.
+-- The messages that were sent about a run.
 select m.id, m.job_run_id, m.sent_at, m.payload
 from scheduler.reminders as m
 join scheduler.job_run_keys as k on k.job_run_id = m.job_run_id
@@ -153,14 +154,14 @@ where m.job_run_id = %(run_id)s and (%(user_id)s::bigint is null or j.user_id = 
 order by m.sent_at, m.id
 limit %(limit)s;
 
--- Answers ---------------------------------------------------------------------------------------------------------------
+-- Answers -------------------------------------------------------------------------------------------------------------
 
 -- name: answer
--- One answer per run, and what it does, in one transaction; refusals by SQLSTATE.
-select is_new, receipt from scheduler.answer(%(user_id)s, %(run_id)s, %(action)s, %(key)s, %(given)s);
+-- Accept one answer per run and apply its effects in one transaction; errors are reported by SQLSTATE.
+select is_new, receipt from scheduler.answer(%(user_id)s, %(run_id)s, %(action)s, %(key)s, %(payload)s);
 
 -- name: list_receipts
--- What was answered to a run, in order; of very many the latest, so that the one that ended it is among them.
+-- The answers to a run, in order; of more than the limit the latest, so that the final answer is among them.
 select scheduler.receipt_of(latest.id) as receipt
 from (
     select c.id
@@ -174,11 +175,11 @@ from (
 order by latest.id;
 
 -- name: undo
--- Take back what was booked, by an entry of its own.
+-- Reverse a booked expense by a second expense.
 select is_new, entry from scheduler.undo(%(user_id)s, %(run_id)s, make_interval(secs => %(seconds)s));
 
 -- name: list_expenses
--- This person's entries in the order they came in, from a place onwards.
+-- A page of this user's expenses after a cursor, in the order of their ids.
 select id, user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref, reverses, created_at
 from expense.expenses
 where id > %(after)s and (%(user_id)s::bigint is null or user_id = %(user_id)s)
@@ -187,16 +188,16 @@ order by id
 limit %(limit)s;
 
 -- name: find_expense
--- One entry.
+-- One expense of this user.
 select id, user_id, name, amount, currency, category, merchant, note, occurred_at, source_ref, reverses, created_at
 from expense.expenses
-where id = %(entry)s and (%(user_id)s::bigint is null or user_id = %(user_id)s);
+where id = %(expense_id)s and (%(user_id)s::bigint is null or user_id = %(user_id)s);
 
--- Planning --------------------------------------------------------------------------------------------------------------
+-- Planning ------------------------------------------------------------------------------------------------------------
 
--- name: find_plannings
--- What there is to know of schedules that are to be planned.
-select j.id as job_id, j.rule, u.zone, j.first_run_at, j.advance_minutes, p.planned_until, p.paused_at,
+-- name: find_plan_inputs
+-- The inputs for planning these schedules.
+select j.id as schedule_id, j.rule, u.zone, j.first_run_at, j.advance_minutes, p.planned_until, p.paused_at,
     p.skip_before, duly.now() as now,
     (
         select count(*)
@@ -206,14 +207,14 @@ select j.id as job_id, j.rule, u.zone, j.first_run_at, j.advance_minutes, p.plan
             where r.job_id = given.key and r.status = 'pending'
             limit (select l.max_pending_runs from scheduler.limits() as l)
         ) as bounded
-    ) as pending
+    ) as pending_runs
 from unnest((select %(keys)s::bigint[])) as given (key)
 cross join lateral (select * from scheduler.jobs as t where t.id = given.key limit 1) as j
 cross join lateral (select * from scheduler.job_plans as t where t.job_id = given.key limit 1) as p
 cross join lateral (select * from "user".users as t where t.id = j.user_id limit 1) as u;
 
 -- name: add_runs
--- Runs of periods that have none; in the order of their keys, so that planners never wait in a circle.
+-- Insert runs for periods that have none; ordered by key, so that concurrent planners cannot deadlock.
 insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at)
 select distinct on (g.job_id, g.period_key) g.job_id, g.period_key, g.scheduled_at, g.remind_at
 from unnest(
@@ -224,11 +225,11 @@ where not exists (
     select from scheduler.job_run_keys as k where k.job_id = g.job_id and k.period_key = g.period_key
 )
 order by g.job_id, g.period_key, g.scheduled_at
-returning id, job_id, period_key, scheduled_at;
+returning id, job_id as schedule_id, period_key, scheduled_at;
 
--- name: find_taken
--- The runs at other instants that have the periods of these firings.
-select g.job_id, g.period_key, g.scheduled_at, k.job_run_id as taken_by, k.scheduled_at as taken_at
+-- name: find_taken_periods
+-- The runs at other instants that already have the period keys of these firings.
+select g.job_id as schedule_id, g.period_key, g.scheduled_at, k.job_run_id as taken_by, k.scheduled_at as taken_at
 from unnest((select %(jobs)s::bigint[]), (select %(periods)s::text[]), (select %(scheduled)s::timestamptz[]))
     as g (job_id, period_key, scheduled_at)
 join scheduler.job_run_keys as k
@@ -236,14 +237,14 @@ join scheduler.job_run_keys as k
 order by g.job_id, g.scheduled_at;
 
 -- name: note_runs
--- Runs that nobody was reminded of get a note, which stays.
+-- Write a note on pending runs.
 update scheduler.job_runs as r set reason = g.note
 from unnest((select %(ids)s::bigint[]), (select %(scheduled)s::timestamptz[]), (select %(notes)s::text[]))
     as g (id, scheduled_at, note)
 where r.id = g.id and r.scheduled_at = g.scheduled_at and r.status = 'pending';
 
 -- name: add_missed
--- Missed firings that get no run of their own, as ranges.
+-- Store missed firings that get no run as ranges.
 insert into scheduler.missed_ranges (job_id, from_at, until_at, rule, zone, first_run_at, reason)
 select g.job_id, g.from_at, g.until_at, g.rule, g.zone, g.first_run_at, g.reason
 from unnest(
@@ -254,33 +255,34 @@ from unnest(
 order by g.job_id, g.from_at;
 
 -- name: list_missed
--- The missed ranges of a schedule of this person that end after an instant, the earliest first.
-select m.job_id, m.from_at, m.until_at, m.rule, m.zone, m.first_run_at, m.reason
+-- The missed ranges of this user's schedule that end after an instant, the earliest first.
+select m.job_id as schedule_id, m.from_at, m.until_at, m.rule, m.zone, m.first_run_at, m.reason
 from scheduler.missed_ranges as m
 join scheduler.jobs as j on j.id = m.job_id
-where m.job_id = %(job_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s) and m.until_at > %(after)s
+where m.job_id = %(schedule_id)s and (%(user_id)s::bigint is null or j.user_id = %(user_id)s) and m.until_at > %(after)s
 order by m.from_at
 limit %(limit)s;
 
 -- name: finish_archived
--- The next open runs of a schedule that was archived with very many.
+-- Cancel the next batch of open runs of an archived schedule.
 select scheduler.finish_archived();
 
 -- name: skip_runs
--- Periods that were missed are accounted for, each with its reason, before the note that the run may have.
+-- Skip missed runs, each with its reason in front of the note that the run may have.
 update scheduler.job_runs as r set status = 'skipped', reason = left(concat_ws('; ', g.reason, r.reason), 500)
 from unnest((select %(ids)s::bigint[]), (select %(scheduled)s::timestamptz[]), (select %(reasons)s::text[]))
     as g (id, scheduled_at, reason)
 where r.id = g.id and r.scheduled_at = g.scheduled_at and r.status = 'pending';
 
--- Reminding -------------------------------------------------------------------------------------------------------------
+-- Reminding -----------------------------------------------------------------------------------------------------------
 
 -- name: find_due
--- Runs whose reminder is due, as the view says, nobody else being at them.
+-- Lock runs whose reminder is due (view scheduler.due_runs), skipping those locked by other workers.
 select
-    r.id, r.job_id, r.scheduled_at, r.remind_at, r.period_key, j.name, j.description, j.channel, u.uid, u.zone, u.language,
-    "user".after_quiet(duly.now(), u.zone, u.quiet_from, u.quiet_until) as tell_at,
-    r.skipped,
+    r.id, r.job_id as schedule_id, r.scheduled_at, r.remind_at, r.period_key, j.name, j.description, j.channel, u.uid,
+    u.zone, u.language,
+    "user".after_quiet(duly.now(), u.zone, u.quiet_from, u.quiet_until) as send_at,
+    r.skipped as skip_reason,
     (
         select jsonb_build_object('amount', trim_scale(t.amount)::text, 'currency', t.currency)
         from scheduler.expense_templates as t
@@ -298,9 +300,9 @@ cross join lateral (select * from "user".users as t where t.id = j.user_id limit
 order by r.remind_at, r.id;
 
 -- name: supersede_reminders
--- Runs of these schedules are reminded of now. Where the message of an earlier one still waits for a channel that is
--- not configured, and a later run has come since, the message ends and its run is skipped. The sender wrote on the
--- message why it waits; the schedule may have got another channel since.
+-- These schedules send a reminder now. When the message of an earlier run still waits for a channel that is not
+-- configured, and a later run is due, fail that message and skip its run. The sender stored the reason for waiting in
+-- last_error; the schedule may have another channel by now.
 with superseded as (
     select o.id as message, r.id, r.scheduled_at
     from unnest((select %(jobs)s::bigint[]), (select %(channels)s::text[]), (select %(recipients)s::text[]))
@@ -330,7 +332,7 @@ from superseded as s
 where r.id = s.id and r.scheduled_at = s.scheduled_at;
 
 -- name: queue_reminders
--- The message and the note that it was written, together: a run is reminded of once for each time it is due.
+-- Insert the messages and mark their runs in one statement: one reminder for each time that a run is due.
 with given as (
     select g.run, g.scheduled_at, g.channel, g.recipient, g.payload, g.key, g.due_at, gen_random_uuid() as message
     from unnest(
@@ -350,5 +352,5 @@ from given as g
 where r.id = g.run and r.scheduled_at = g.scheduled_at;
 
 -- name: ensure_partitions
--- The months to come have their place.
+-- Create the partitions of the coming months.
 select scheduler.ensure_partitions();

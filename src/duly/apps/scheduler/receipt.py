@@ -1,103 +1,56 @@
-# ruff: noqa: RUF001 (the commas and colons of Chinese)
-"""What a reminder becomes when it was answered: what was done, when, and what was booked, in the person's language."""
+"""The text that replaces a reminder once its run is answered or closed, in the person's language."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from duly.apps.scheduler.messages import translate
 from duly.apps.scheduler.model import Action, Receipt, Run
-from duly.apps.scheduler.reminder import words_of
+from duly.apps.scheduler.reasons import find_reason
 
-__all__ = ["closed_text", "first_of", "reason_of", "receipt_line", "receipt_text"]
-
-WORDS: Mapping[str, Mapping[str, str]] = {
-    "en": {
-        "complete": "✅ Done, {at}",
-        "skip": "⏭ Skipped, {at}",
-        "snooze": "⏰ Later: I will remind you {until}",
-        "cancel": "✖️ Cancelled this time, {at}",
-        "booked": "Booked: {amount} {currency}",
-        "closed": "✖️ Over without an answer: {reason}",
-        "it was closed": "it was closed",
-        "the schedule was archived": "the schedule was archived",
-        "missed: the schedule was paused": "missed: the schedule was paused",
-        "missed: due before the pause": "missed: due before the pause",
-        "missed: nobody was there to remind of it": "missed: nobody was there to remind of it",
-        "missed: a later one has come": "missed: a later one has come",
-        "missed: a hundred later ones have come": "missed: a hundred later ones have come",
-    },
-    "sv": {
-        "complete": "✅ Klart, {at}",
-        "skip": "⏭ Överhoppad, {at}",
-        "snooze": "⏰ Senare: jag påminner {until}",
-        "cancel": "✖️ Avbruten denna gång, {at}",
-        "booked": "Bokfört: {amount} {currency}",
-        "closed": "✖️ Avslutad utan svar: {reason}",
-        "it was closed": "den stängdes",
-        "the schedule was archived": "schemat arkiverades",
-        "missed: the schedule was paused": "missad: schemat var pausat",
-        "missed: due before the pause": "missad: skulle ha kommit före pausen",
-        "missed: nobody was there to remind of it": "missad: ingen var där som kunde påminna",
-        "missed: a later one has come": "missad: en senare har kommit",
-        "missed: a hundred later ones have come": "missad: hundra senare har kommit",
-    },
-    "zh": {
-        "complete": "✅ 已完成，{at}",
-        "skip": "⏭ 已跳过，{at}",
-        "snooze": "⏰ 稍后提醒：{until}",
-        "cancel": "✖️ 本期已取消，{at}",
-        "booked": "已记账：{amount} {currency}",
-        "closed": "✖️ 未回复即结束：{reason}",
-        "it was closed": "已被关闭",
-        "the schedule was archived": "该计划已归档",
-        "missed: the schedule was paused": "已错过：计划当时已暂停",
-        "missed: due before the pause": "已错过：在暂停之前到期",
-        "missed: nobody was there to remind of it": "已错过：当时无法提醒",
-        "missed: a later one has come": "已错过：后一期已到",
-        "missed: a hundred later ones have come": "已错过：之后已有一百期",
-    },
-}
+__all__ = ["closed_text", "closing_reason", "find_closing_receipt", "receipt_line", "receipt_text"]
 
 
 def receipt_text(run: Run, receipt: Receipt, zone: str, language: str) -> str:
-    """The run, and what the answer did to it: the same words whenever they are asked for."""
-    words = WORDS.get(language, WORDS["en"])
-    lines = [*head_of(run, zone, language), receipt_line(receipt, zone, language)]
+    """Return the run and what the answer did to it; the same receipt always gives the same text."""
+    lines = [*heading_lines(run, zone, language), receipt_line(receipt, zone, language)]
     if receipt.expense:
-        lines.append(words["booked"].format(**receipt.expense))
+        lines.append(translate(language, "receipt.booked", **receipt.expense))
     return "\n".join(lines)
 
 
 def receipt_line(receipt: Receipt, zone: str, language: str) -> str:
-    """What the answer did, in one line."""
-    words = WORDS.get(language, WORDS["en"])
-    until = receipt.remind_at or receipt.confirmed_at
-    return words[receipt.action].format(at=told(receipt.confirmed_at, zone), until=told(until, zone))
+    """Return what the answer did, in one line."""
+    at = format_local_time(receipt.confirmed_at, zone)
+    until = format_local_time(receipt.remind_at or receipt.confirmed_at, zone)
+    return translate(language, f"receipt.{receipt.action}", at=at, until=until)
 
 
 def closed_text(run: Run, zone: str, language: str) -> str:
-    """A run that ended without an answer, and why."""
-    words = WORDS.get(language, WORDS["en"])
-    return "\n".join([*head_of(run, zone, language), words["closed"].format(reason=reason_of(run, language))])
+    """Return a run that ended without an answer, and why."""
+    closed = translate(language, "receipt.closed", reason=closing_reason(run, language))
+    return "\n".join([*heading_lines(run, zone, language), closed])
 
 
-def reason_of(run: Run, language: str) -> str:
-    """Why a run ended without an answer; what somebody wrote in words of their own is told in these."""
-    words = WORDS.get(language, WORDS["en"])
-    return "; ".join(words.get(part, part) for part in (run.reason or "it was closed").split("; "))
+def closing_reason(run: Run, language: str) -> str:
+    """Return why a run ended without an answer; a text that is not one of ours stays as it is."""
+    if not run.reason:
+        return translate(language, "reason.unknown")
+    parts = [(part, find_reason(part)) for part in run.reason.split("; ")]
+    return "; ".join(translate(language, f"reason.{reason}") if reason else part for part, reason in parts)
 
 
-def first_of(receipts: Sequence[Receipt]) -> Receipt | None:
-    """The receipt of the answer that ended a run."""
+def find_closing_receipt(receipts: Sequence[Receipt]) -> Receipt | None:
+    """Return the receipt of the answer that closed a run; a snooze closes none."""
     return next((each for each in receipts if each.action is not Action.SNOOZE), None)
 
 
-def head_of(run: Run, zone: str, language: str) -> list[str]:
-    """Which run it is."""
-    words = words_of(language)
-    return [run.name, words["when"].format(at=told(run.scheduled_at, zone), zone=zone), ""]
+def heading_lines(run: Run, zone: str, language: str) -> list[str]:
+    """Return which run it is: its name and time."""
+    at = format_local_time(run.scheduled_at, zone)
+    return [run.name, translate(language, "reminder.due", at=at, zone=zone), ""]
 
 
-def told(at: datetime, zone: str) -> str:
-    """An instant by the person's own clock."""
+def format_local_time(at: datetime, zone: str) -> str:
+    """Format an instant in a time zone."""
     return at.astimezone(ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M")

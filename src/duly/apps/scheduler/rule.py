@@ -1,17 +1,17 @@
-"""When something recurs: a rule as people write it, and the instants it means.
+"""Rules for recurring events: how they are written, and the instants at which they fire.
 
-    cron: 0 10 1 * *                                                    crontab(5); @daily and its kin are expanded
-    cron: CRON_TZ=Europe/Stockholm 0 10 * * MON-FRI                     with a zone of its own
+    cron: 0 10 1 * *                                                    crontab(5); @daily and the like are expanded
+    cron: CRON_TZ=Europe/Stockholm 0 10 * * MON-FRI                     with its own time zone
     {"every": "month", "day": 1, "at": "10:00", "tz": "Europe/Stockholm"}
     {"every": "week", "interval": 2, "weekdays": ["mon", "thu"], "at": ["08:00", "17:30"]}
 
-A rule that names times of day follows the clock on the wall of its zone: a time that spring leaves out is the first
-instant after it, and a time that autumn has twice is the first of the two. A cron rule with * or / in its hours or
-minutes follows elapsed time instead, and has every real hour once. Years are 2000 to 2199.
+A rule that names times of day follows the local time of its zone: a time that does not occur when clocks go forward is
+the first instant after the gap, and a time that occurs twice when clocks go back is the first of the two. A cron rule
+with * or / in its hours or minutes follows elapsed time instead, and has every real hour once. Years are 2000 to 2199.
 
-A period is the coarsest of year, month, ISO week and day, in the rule's zone, in which the rule never fires twice; of
-rules that fire more often than daily every instant is a period of its own. It is that of the day that the rule names,
-also where clocks are set over midnight and the instant lies on the next day.
+A period is the coarsest of year, month, ISO week and day, in the rule's zone, in which the rule never fires twice; for
+rules that fire more often than daily every instant is its own period. The period is that of the day that the rule
+names, even when a clock change at midnight moves the instant to the next day.
 """
 
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ __all__ = ["Grain", "Rule", "parse_rule"]
 
 MAX_RULE_LENGTH = 200
 DAY = timedelta(days=1)
-EVERY_KIND_OF_YEAR = (  # in these every kind of year follows every other that it can: 28 years, and those around 2100
+YEARS_OF_EVERY_SHAPE = (  # every pair of consecutive years by length and first weekday: 28 years, and around 2100
     (date(2000, 1, 1), date(2029, 12, 31)),
     (date(2096, 1, 1), date(2104, 12, 31)),
 )
 
 
 class Grain(StrEnum):
-    """How long a period is."""
+    """The length of a period."""
 
     YEAR = "year"
     MONTH = "month"
@@ -46,7 +46,7 @@ class Grain(StrEnum):
     INSTANT = "instant"
 
     def key(self, at: datetime, day: date) -> str:
-        """The name of the period of an instant that is meant for a day."""
+        """Return the key of the period of an instant that the rule names by this day."""
         match self:
             case Grain.YEAR:
                 return f"{day.year:04}"
@@ -62,53 +62,53 @@ class Grain(StrEnum):
 
 
 class Recurrence(Protocol):
-    """What a rule says, without its zone."""
+    """A rule without its time zone."""
 
     @property
     def times_a_day(self) -> int | None:
-        """How often on a day it fires; None when that follows elapsed time."""
+        """How often it fires on a day; None when that follows elapsed time."""
         ...
 
     @property
     def clock(self) -> time | None:
-        """The time of day at which it fires, where that is one."""
+        """The time of day at which it fires, when it fires once a day."""
         ...
 
     @property
     def counts_from_anchor(self) -> bool:
-        """Do its days depend on the day that it begins?"""
+        """Do its days depend on the day it starts?"""
         ...
 
     def days(self, first: date, last: date, anchor: date) -> Iterator[date]:
-        """The days on which it fires."""
+        """Yield the days on which it fires."""
         ...
 
     def after(self, at: datetime, zone: ZoneInfo, anchor: date) -> Iterator[datetime]:
-        """The instants after one, in UTC and in order."""
+        """Yield the instants after one, in UTC and in order."""
         ...
 
     def sentence(self, anchor: date) -> str:
-        """The rule in plain words, when it begins on this day."""
+        """Describe the rule in English, when it starts on this day."""
         ...
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule that was read: its text, its own zone if it names one, and what recurs."""
+    """A parsed rule: its text, its recurrence, and its own time zone if it names one."""
 
     text: str
     recurrence: Recurrence
     zone: ZoneInfo | None = None
 
-    def zone_for(self, users: ZoneInfo | None = None) -> ZoneInfo:
-        """The zone whose clock it follows: its own, else the person's, else UTC."""
-        return self.zone or users or ZoneInfo("UTC")
+    def zone_for(self, user_zone: ZoneInfo | None = None) -> ZoneInfo:
+        """Return the zone that it follows: its own, else the user's, else UTC."""
+        return self.zone or user_zone or ZoneInfo("UTC")
 
     def occurrences(
-        self, first_at: datetime, users: ZoneInfo | None = None, *, after: datetime | None = None
+        self, first_at: datetime, user_zone: ZoneInfo | None = None, *, after: datetime | None = None
     ) -> Iterator[datetime]:
-        """The instants from `first_at` on, or of these the ones after another instant; in UTC and in order."""
-        zone = self.zone_for(users)
+        """Yield the instants from `first_at` on, or only those after another instant; in UTC and in order."""
+        zone = self.zone_for(user_zone)
         anchor = first_at.astimezone(zone).date()
         just_before = first_at - timedelta(microseconds=1)
         for at in self.recurrence.after(max(just_before, after or just_before), zone, anchor):
@@ -116,48 +116,48 @@ class Rule:
                 return
             yield at
 
-    def grain(self, first_at: datetime, users: ZoneInfo | None = None) -> Grain:
-        """How long its periods are."""
+    def grain(self, first_at: datetime, user_zone: ZoneInfo | None = None) -> Grain:
+        """Return the length of its periods."""
         if self.recurrence.times_a_day != 1:
             return Grain.INSTANT
-        return grain_of(self.recurrence, first_at.astimezone(self.zone_for(users)).date())
+        return coarsest_grain(self.recurrence, first_at.astimezone(self.zone_for(user_zone)).date())
 
-    def period(self, at: datetime, grain: Grain, users: ZoneInfo | None = None) -> str:
-        """The key of the period that one of its instants belongs to."""
-        return grain.key(at, self.named_day(at, self.zone_for(users)))
+    def period(self, at: datetime, grain: Grain, user_zone: ZoneInfo | None = None) -> str:
+        """Return the key of the period of one of its instants."""
+        return grain.key(at, self.named_day(at, self.zone_for(user_zone)))
 
     def named_day(self, at: datetime, zone: ZoneInfo) -> date:
-        """The day that it names for one of its instants: the day before, where clocks were set over midnight."""
+        """Return the day that the rule names for an instant: the day before, where a clock change skipped midnight."""
         local, clock = at.astimezone(zone), self.recurrence.clock
         return local.date() - DAY if clock and clock > local.time() else local.date()
 
-    def sentence(self, first_at: datetime, users: ZoneInfo | None = None) -> str:
-        """The rule in plain words, with its zone; a day that it does not name is that of `first_at`."""
-        zone = self.zone_for(users)
+    def sentence(self, first_at: datetime, user_zone: ZoneInfo | None = None) -> str:
+        """Describe the rule in English, with its zone; a day that it does not name is that of `first_at`."""
+        zone = self.zone_for(user_zone)
         return f"{self.recurrence.sentence(first_at.astimezone(zone).date())}, {zone.key}"
 
 
-def grain_of(recurrence: Recurrence, anchor: date) -> Grain:
-    """The coarsest grain in which it never fires twice.
+def coarsest_grain(recurrence: Recurrence, anchor: date) -> Grain:
+    """Return the coarsest grain in which a rule never fires twice.
 
-    Of a rule that counts from the day it begins, every day is looked at to the last; of any other, a day depends only
-    on the kind of its year, so that every kind of year and of the next is enough.
+    For a rule that counts from its first day, every day until the last is checked. For any other, the days depend only
+    on the length and the first weekday of a year, so that every combination of a year and the next is enough.
     """
-    left = {Grain.YEAR: 0, Grain.MONTH: 0, Grain.WEEK: 0}
-    for first, last in ((anchor, LAST_DAY),) if recurrence.counts_from_anchor else EVERY_KIND_OF_YEAR:
+    candidates = {Grain.YEAR: 0, Grain.MONTH: 0, Grain.WEEK: 0}
+    for first, last in ((anchor, LAST_DAY),) if recurrence.counts_from_anchor else YEARS_OF_EVERY_SHAPE:
         for day in recurrence.days(first, last, anchor):
             year, week, _ = day.isocalendar()
             numbers = {Grain.YEAR: day.year, Grain.MONTH: day.year * 12 + day.month, Grain.WEEK: year * 54 + week}
-            left = {grain: numbers[grain] for grain, before in left.items() if before != numbers[grain]}
-            if not left:
+            candidates = {grain: numbers[grain] for grain, before in candidates.items() if before != numbers[grain]}
+            if not candidates:
                 return Grain.DAY
-    return next(iter(left))
+    return next(iter(candidates))
 
 
 def parse_rule(text: str) -> Rule:
-    """Read a rule; InvalidArgument, pointing at the place, when it is none."""
+    """Parse a rule; InvalidArgument, with the position of the mistake, when it is invalid."""
     if not 1 <= len(text) <= MAX_RULE_LENGTH:
-        raise InvalidArgument(f"rule: has {len(text)} characters; between 1 and {MAX_RULE_LENGTH} make a rule")
+        raise InvalidArgument(f"rule: has {len(text)} characters, must have 1 to {MAX_RULE_LENGTH}")
     if text.lstrip().startswith("{"):
         return Rule(text, *parse_periodic(text))
     if text.startswith("cron:"):

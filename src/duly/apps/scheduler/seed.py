@@ -1,6 +1,6 @@
-"""The contract's sample: one schedule, made once however often it is asked for.
+"""The contract's sample schedule, created once.
 
-Its first run is this month's, as in the contract; the planner makes it and the reminder follows by itself.
+Its first run is this month's, as in the contract; the planner creates it and the reminder follows.
 """
 
 from datetime import UTC, datetime
@@ -20,20 +20,20 @@ SAMPLE_RULE = "cron: 0 10 1 * *"
 
 
 async def seed(pool: Pool, user_id: int, now: datetime) -> Creation[Schedule]:
-    """The sample of this person, made or found; what was changed in it since stays changed."""
+    """Return the sample schedule of this user, created if it does not exist; later changes to it are kept."""
     if found := await find_sample(pool, user_id):
         return Existing(found)
     month = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     try:
         return await service.add_schedule(pool, user_id, NewSchedule(SAMPLE_NAME, SAMPLE_RULE, month), SAMPLE_KEY)
-    except KeyReused:  # somebody else did meanwhile, in another month
+    except KeyReused:  # created concurrently, in another month
         found = await find_sample(pool, user_id)
-        assert found, "its key is taken by it"
+        assert found, "the sample has the key"
         return Existing(found)
 
 
 async def find_sample(pool: Pool, user_id: int) -> Schedule | None:
-    """The sample, if it was made before."""
+    """Return the sample schedule, if it exists."""
     async with pool.transaction() as connection:
         row = await repository.find_by_request(connection, user_id, SAMPLE_KEY)
         return await repository.find_schedule(connection, user_id, row["id"]) if row else None

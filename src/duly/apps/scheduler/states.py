@@ -1,25 +1,23 @@
-"""How schedules and their runs may move, and how the planning of a schedule is held.
+"""The state machines of schedules and their runs, and the lease on the plan of a schedule.
 
-    active <---> paused             a schedule; archived is the end
+    active <---> paused             a schedule; archived is final
         \\          \\
          +----------+---> archived
 
-    pending ---> sent <---> snoozed         a run; each of the three may be confirmed, skipped or cancelled,
-        \\        |          /               and then nothing moves any more
+    pending ---> sent <---> snoozed         a run; each of the three may become confirmed, skipped or cancelled,
+        \\        |          /               which are final
          +-------+---------+---> confirmed, skipped, cancelled
 
-A run of a schedule is made ahead of its time by whoever holds the schedule's plan. What a person does to a schedule
-takes its plan out of a planner's hands: the runs of a rule that was changed meanwhile are never written.
+A worker creates the runs of a schedule ahead of their time while it holds the lease on the schedule's plan. Changing a
+schedule takes that lease away, so that runs of a former rule are never written.
 """
 
 from duly.lease.operations import LeaseTable
-from duly.lease.state_machine import Machine
+from duly.lease.state_machine import StateMachine
 
 __all__ = ["PLAN", "RUN_MACHINE", "SCHEDULE_MACHINE", "UNPLANNABLE"]
 
-UNPLANNABLE = (
-    "The planner ended each time it looked at this schedule. Look at the workers' logs, then edit or resume it."
-)
+UNPLANNABLE = "The worker died each time it planned this schedule. Check the worker logs, then edit or resume it."
 
 PLAN = LeaseTable(
     qualified_name=("scheduler", "job_plans"),
@@ -32,11 +30,11 @@ PLAN = LeaseTable(
     expired="reclaimed",
     key="job_id",
     key_type="bigint",
-    poisoned="stuck",
-    verdict=(("last_error", UNPLANNABLE),),
+    quarantine_state="stuck",
+    quarantine_columns=(("last_error", UNPLANNABLE),),
 )
 
-SCHEDULE_MACHINE = Machine(
+SCHEDULE_MACHINE = StateMachine(
     name="schedule",
     table=("scheduler", "jobs"),
     state="status",
@@ -47,7 +45,7 @@ SCHEDULE_MACHINE = Machine(
     detail="jsonb_build_object('rule', rule)",
 )
 
-RUN_MACHINE = Machine(
+RUN_MACHINE = StateMachine(
     name="run",
     table=("scheduler", "job_runs"),
     state="status",

@@ -1,4 +1,4 @@
-"""Schedules, their runs and the books as SQLAlchemy sees them: for drift checks only."""
+"""Schedules, runs and expenses as SQLAlchemy tables; used only to detect schema drift."""
 
 from sqlalchemy import (
     BigInteger,

@@ -1,4 +1,4 @@
-"""Clocks on walls: which instant a local time is, and when the clocks of a zone are set."""
+"""Convert local times of a time zone to instants, and find when the zone's clocks change."""
 
 import re
 from datetime import UTC, date, datetime, timedelta
@@ -6,25 +6,25 @@ from zoneinfo import ZoneInfo
 
 from duly.errors import InvalidArgument
 
-__all__ = ["LAST_DAY", "MINUTE", "first_change", "instant_of", "parse_zone"]
+__all__ = ["LAST_DAY", "MINUTE", "find_clock_change", "parse_zone", "to_instant"]
 
 LAST_DAY = date(2199, 12, 31)
 MINUTE = timedelta(minutes=1)
 
 
-def instant_of(local: datetime, zone: ZoneInfo) -> datetime:
-    """The instant at which a wall clock shows this: the first of two, or the first after a gap."""
-    instant = local.replace(tzinfo=zone).astimezone(UTC)  # of two, fold=0 is the first
+def to_instant(local: datetime, zone: ZoneInfo) -> datetime:
+    """Return the instant of a local time: the first if it occurs twice, the end of the gap if it does not occur."""
+    instant = local.replace(tzinfo=zone).astimezone(UTC)  # fold=0 is the first of two
     if instant.astimezone(zone).replace(tzinfo=None) == local:
         return instant
-    before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)  # in a gap these lie before and after its instant
-    change = first_change(before, instant, zone)
+    before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)  # in a gap, the two folds are before and after it
+    change = find_clock_change(before, instant, zone)
     assert change, "a gap is where a clock was set"
     return change
 
 
-def first_change(before: datetime, after: datetime, zone: ZoneInfo) -> datetime | None:
-    """The instant between two at which the clocks of a zone are set; None when they go on as they were."""
+def find_clock_change(before: datetime, after: datetime, zone: ZoneInfo) -> datetime | None:
+    """Return the instant between two at which the UTC offset of a zone changes; None when it does not."""
     before, after = before.astimezone(UTC), after.astimezone(UTC)
     offset = before.astimezone(zone).utcoffset()
     if after.astimezone(zone).utcoffset() == offset:
@@ -38,11 +38,11 @@ def first_change(before: datetime, after: datetime, zone: ZoneInfo) -> datetime 
     return after.replace(microsecond=0) if after.microsecond else after
 
 
-def parse_zone(place: str, name: object) -> ZoneInfo:
-    """The zone of an IANA name."""
+def parse_zone(field_name: str, name: object) -> ZoneInfo:
+    """Return the zone of an IANA name; InvalidArgument when there is none."""
     try:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+_/-]{0,63}", name):
             raise ValueError
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):
-        raise InvalidArgument(f"{place}: must be an IANA zone such as Europe/Stockholm, not {name!r}") from None
+        raise InvalidArgument(f"{field_name}: must be an IANA zone such as Europe/Stockholm, not {name!r}") from None

@@ -1,4 +1,4 @@
-"""Answers: each counts once, and what it books is booked once."""
+"""Answers: each counts once, and books one expense."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,7 +10,7 @@ from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from duly.apps.scheduler import service
-from duly.apps.scheduler.model import Status
+from duly.apps.scheduler.model import ScheduleStatus
 from duly.errors import AlreadyAnswered, IllegalMove, InvalidArgument, NotFound, NothingToUndo, RunClosed
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import ScheduleActions
@@ -19,10 +19,10 @@ TEN = datetime(2026, 11, 16, 10, tzinfo=UTC)
 DAILY = "cron: 0 10 * * *"
 
 
-async def sent_run(schedules: ScheduleActions, **wanted: Any) -> int:
-    """A run that somebody was reminded of."""
+async def sent_run(schedules: ScheduleActions, **options: Any) -> int:
+    """Return the id of a run whose reminder was sent."""
     schedules.set_clock("2026-11-16T10:00:01+00:00")
-    await schedules.create_with_expense(rule=DAILY, first_run_at=TEN, **wanted)
+    await schedules.create_with_expense(rule=DAILY, first_run_at=TEN, **options)
     await schedules.run_cycle()
     return schedules.run_id()
 
@@ -33,7 +33,7 @@ def booked(schedules: ScheduleActions, columns: str = "amount, currency") -> lis
 
 
 @pytest.mark.parametrize(
-    ("action", "status", "books"),
+    ("action", "status", "expenses"),
     [
         ("complete", "confirmed", [(Decimal("9.99"), "EUR")]),
         ("skip", "skipped", []),
@@ -42,20 +42,20 @@ def booked(schedules: ScheduleActions, columns: str = "amount, currency") -> lis
     ],
 )
 async def test_an_answer_moves_the_run_and_books_what_it_should(
-    action: str, status: str, books: list[Any], schedules: ScheduleActions
+    action: str, status: str, expenses: list[Any], schedules: ScheduleActions
 ) -> None:
     run = await sent_run(schedules)
     made = await schedules.answer(run, action)
     assert isinstance(made, Created)
     assert schedules.runs("status") == [status]
-    assert booked(schedules) == books
+    assert booked(schedules) == expenses
     assert schedules.path(run) == ["pending", "sent", status]
     assert (made.row.expense is not None) == (action == "complete")
     assert (made.row.remind_at is not None) == (action == "snooze")
     assert schedules.rows("select action, idempotency_key from scheduler.confirmations") == [(action, "tap")]
 
 
-async def test_an_entry_has_everything_of_its_template_or_of_the_answer(schedules: ScheduleActions) -> None:
+async def test_an_expense_has_the_fields_of_its_template_or_of_the_answer(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     made = await schedules.answer(run, amount="12.50", currency="SEK", note="with a tip")
     columns = "name, amount, currency, category, merchant, note, source_ref"
@@ -83,16 +83,16 @@ async def test_another_key_after_an_answer_gets_the_first_receipt(schedules: Sch
     run = await sent_run(schedules)
     first = await schedules.answer(run, "complete", "one")
     for action in ("complete", "skip", "snooze", "cancel"):
-        with pytest.raises(AlreadyAnswered, match="was answered already: complete") as refusal:
+        with pytest.raises(AlreadyAnswered, match="was answered already: complete") as error:
             await schedules.answer(run, action, f"two {action}")
-        assert refusal.value.receipt
-        assert refusal.value.receipt["confirmation_id"] == first.row.confirmation_id
-        assert refusal.value.receipt["expense"] == first.row.expense
+        assert error.value.receipt
+        assert error.value.receipt["confirmation_id"] == first.row.confirmation_id
+        assert error.value.receipt["expense"] == first.row.expense
     assert len(booked(schedules)) == 1
     assert isinstance(await schedules.answer(run, "complete", "one"), Existing)
 
 
-async def test_an_answer_to_nothing_or_to_somebody_elses_is_told_the_same_way(schedules: ScheduleActions) -> None:
+async def test_an_answer_to_an_unknown_run_and_to_another_users_run_fail_alike(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     with pytest.raises(NotFound) as foreign:
         await schedules.answer(run, uid="bo")
@@ -102,16 +102,16 @@ async def test_an_answer_to_nothing_or_to_somebody_elses_is_told_the_same_way(sc
     assert schedules.runs("status") == ["sent"]
 
 
-async def test_an_answer_that_comes_too_late_is_told_why(schedules: ScheduleActions) -> None:
+async def test_an_answer_to_a_closed_run_is_refused_with_the_reason(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     (schedule,) = (await service.list_schedules(schedules.api, None)).items
-    await service.move_schedule(schedules.api, None, schedule.id, Status.ARCHIVED)
+    await service.move_schedule(schedules.api, None, schedule.id, ScheduleStatus.ARCHIVED)
     with pytest.raises(RunClosed, match="cancelled and takes no answer: the schedule was archived"):
         await schedules.answer(run)
     assert schedules.values("select 1 from scheduler.confirmations") == []
 
 
-async def test_what_was_not_sent_cannot_be_snoozed_but_can_be_done(schedules: ScheduleActions) -> None:
+async def test_a_run_that_is_not_sent_cannot_be_snoozed_but_confirmed(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     await schedules.create_with_expense(rule=DAILY)
     await schedules.plan()
@@ -133,7 +133,7 @@ async def test_snoozing_again_moves_the_reminder(schedules: ScheduleActions) -> 
     assert schedules.path(run) == ["pending", "sent", "snoozed"]
 
 
-async def test_when_booking_fails_nothing_of_the_answer_is_left(schedules: ScheduleActions) -> None:
+async def test_an_answer_is_rolled_back_when_booking_fails(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     schedules.admin.execute("alter table expense.expenses add constraint ck_none check (false) not valid")
     with pytest.raises(psycopg.errors.CheckViolation):
@@ -146,7 +146,7 @@ async def test_when_booking_fails_nothing_of_the_answer_is_left(schedules: Sched
 
 
 @pytest.mark.parametrize(
-    ("action", "given", "words"),
+    ("action", "payload", "message"),
     [
         ("complete", {"amount": "-1"}, "payload.amount: must be an amount"),
         ("complete", {"amount": "1.2345678"}, "payload.amount: must be an amount"),
@@ -154,25 +154,25 @@ async def test_when_booking_fails_nothing_of_the_answer_is_left(schedules: Sched
         ("complete", {"amount": "1e3000000000"}, "payload.amount: must be an amount"),
         ("complete", {"amount": "1e999999999999999999"}, "payload.amount: must be an amount"),
         ("complete", {"currency": "euro"}, "payload.currency: must be three capital letters"),
-        ("complete", {"minutes": 5}, "payload.minutes: is not known for complete"),
+        ("complete", {"minutes": 5}, "payload.minutes: unknown field for complete"),
         ("snooze", {"minutes": 0}, "payload.minutes: must be a number of minutes"),
         ("snooze", {"minutes": 10_081}, "payload.minutes: must be a number of minutes"),
-        ("skip", {"note": "x"}, "there is nothing to say besides"),
+        ("skip", {"note": "x"}, "payload.note: unknown field for skip; it has no payload"),
     ],
 )
-async def test_what_cannot_be_given_is_refused_by_name(
-    action: str, given: dict[str, Any], words: str, schedules: ScheduleActions
+async def test_an_invalid_payload_is_refused_with_the_name_of_the_field(
+    action: str, payload: dict[str, Any], message: str, schedules: ScheduleActions
 ) -> None:
     run = await sent_run(schedules)
-    with pytest.raises(InvalidArgument, match=words):
-        await schedules.answer(run, action, **given)
+    with pytest.raises(InvalidArgument, match=message):
+        await schedules.answer(run, action, **payload)
     assert schedules.runs("status") == ["sent"]
 
 
 # Undo -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_undo_books_a_reversal_and_leaves_the_rest(schedules: ScheduleActions) -> None:
+async def test_undo_books_a_reversal_and_changes_nothing_else(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     await schedules.answer(run)
     undone = await service.undo_answer(schedules.api, schedules.add_user(), run)
@@ -183,7 +183,7 @@ async def test_undo_books_a_reversal_and_leaves_the_rest(schedules: ScheduleActi
     assert schedules.runs("status") == ["confirmed"]
 
 
-async def test_undo_has_its_time(schedules: ScheduleActions) -> None:
+async def test_undo_is_limited_in_time(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     with pytest.raises(NothingToUndo, match="nothing was booked"):
         await service.undo_answer(schedules.api, schedules.add_user(), run)
@@ -197,13 +197,13 @@ async def test_undo_has_its_time(schedules: ScheduleActions) -> None:
 
 
 @pytest.mark.parametrize("statement", ["update expense.expenses set amount = 1", "delete from expense.expenses"])
-async def test_the_books_only_grow(statement: str, schedules: ScheduleActions) -> None:
+async def test_expenses_are_append_only(statement: str, schedules: ScheduleActions) -> None:
     await schedules.answer(await sent_run(schedules))
     with pytest.raises(errors.RestrictViolation):
         schedules.admin.execute(statement.encode())
 
 
-async def test_a_reversal_takes_back_the_whole_of_one_entry(schedules: ScheduleActions) -> None:
+async def test_a_reversal_reverses_one_expense_completely(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     await schedules.answer(run)
     ((entry,),) = booked(schedules, "id")
@@ -220,7 +220,7 @@ async def test_a_reversal_takes_back_the_whole_of_one_entry(schedules: ScheduleA
 # What the database refuses by itself ----------------------------------------------------------------------------------
 
 
-async def test_the_database_books_no_amount_that_is_no_number(schedules: ScheduleActions) -> None:
+async def test_the_database_rejects_an_amount_that_is_not_a_number(schedules: ScheduleActions) -> None:
     run = await sent_run(schedules)
     async with schedules.api.transaction() as connection:
         with pytest.raises(psycopg.errors.CheckViolation, match="ck_expenses__amount"):

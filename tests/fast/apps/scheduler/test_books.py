@@ -1,4 +1,4 @@
-"""The books for other programs: the same bytes every time, which beancount accepts and spreadsheets only show."""
+"""Export of expenses: reproducible bytes that beancount accepts and spreadsheets do not evaluate."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.apps.scheduler import books
-from duly.apps.scheduler.books import CSV_COLUMNS, MONEY_ACCOUNT, Format, account_of
+from duly.apps.scheduler.books import CSV_COLUMNS, MONEY_ACCOUNT, ExportFormat, account_name
 from duly.apps.scheduler.model import Expense
 from tests.support.scheduler.actions import ScheduleActions
 
@@ -37,7 +37,7 @@ NASTY = [
 
 
 def book(schedules: ScheduleActions, rows: int = 0) -> None:
-    """Fill the books: everything nasty, a reversal, nothing at all, more than a page."""
+    """Insert expenses: hostile texts, a reversal, no optional fields, more than a page."""
     user, other = schedules.add_user("anna"), schedules.add_user("bo")
     add = (
         "insert into expense.expenses"
@@ -63,42 +63,42 @@ def book(schedules: ScheduleActions, rows: int = 0) -> None:
     )
 
 
-async def export(schedules: ScheduleActions, form: Format, user: int | None = None, **more: Any) -> str:
-    """The whole of the books, as text."""
+async def export(schedules: ScheduleActions, export_format: ExportFormat, user: int | None = None, **more: Any) -> str:
+    """Return a complete export as text."""
     written = b""
-    async with aclosing(books.export_expenses(schedules.api, user, form, **more)) as pages:
-        async for page, done, whole in pages:
+    async with aclosing(books.export_expenses(schedules.api, user, export_format, **more)) as pages:
+        async for page, done, total in pages:
             written += page
-            assert done <= whole
+            assert done <= total
     return written.decode()
 
 
 def accepted(text: str) -> list[Any]:
-    """What beancount reads in it, which is without an error."""
+    """Parse with beancount, without errors."""
     entries, errors, _ = loader.load_string(text)  # pyright: ignore[reportUnknownMemberType]
     assert errors == []
     return entries
 
 
 def balances(entries: Sequence[Any]) -> dict[tuple[str, str], Decimal]:
-    """What lies on every account, by currency."""
-    found: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    """Return the balance of every account, by currency."""
+    totals: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     for entry in entries:
         if isinstance(entry, Transaction):
             for posting in entry.postings:
                 assert posting.units is not None
-                found[posting.account, posting.units.currency] += posting.units.number or 0
-    return dict(found)
+                totals[posting.account, posting.units.currency] += posting.units.number or 0
+    return dict(totals)
 
 
-async def test_beancount_accepts_the_books_and_finds_what_the_database_has(schedules: ScheduleActions) -> None:
+async def test_beancount_accepts_the_export_and_has_the_balances_of_the_database(schedules: ScheduleActions) -> None:
     book(schedules)
-    entries = accepted(await export(schedules, Format.BEANCOUNT))
-    wanted: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    entries = accepted(await export(schedules, ExportFormat.BEANCOUNT))
+    expected: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     for category, amount, currency in schedules.rows("select category, amount, currency from expense.expenses"):
-        wanted[account_of(category), currency] += amount
-        wanted[MONEY_ACCOUNT, currency] -= amount
-    assert balances(entries) == wanted
+        expected[account_name(category), currency] += amount
+        expected[MONEY_ACCOUNT, currency] -= amount
+    assert balances(entries) == expected
     spent = [entry for entry in entries if isinstance(entry, Transaction)]
     rows = schedules.rows(
         "select id, name, merchant, note, source_ref, reverses, category from expense.expenses order by id"
@@ -113,20 +113,20 @@ async def test_beancount_accepts_the_books_and_finds_what_the_database_has(sched
     assert {entry.date for entry in entries if isinstance(entry, Open)} == {datetime(2026, 1, 1).date()}  # noqa: DTZ001
 
 
-async def test_pages_are_of_one_moment(schedules: ScheduleActions) -> None:
+async def test_all_pages_are_from_one_snapshot(schedules: ScheduleActions) -> None:
     book(schedules, rows=1500)
-    several = schedules.one("select count(*) from expense.expenses")
-    async with aclosing(books.export_expenses(schedules.api, None, Format.CSV)) as pages:
+    total_before = schedules.one("select count(*) from expense.expenses")
+    async with aclosing(books.export_expenses(schedules.api, None, ExportFormat.CSV)) as pages:
         done = 0
-        async for _, done, whole in pages:
+        async for _, done, total in pages:
             note_one(schedules, done)
-            assert whole == several
-    assert done == several
-    assert schedules.one("select count(*) from expense.expenses") > several
+            assert total == total_before
+    assert done == total_before
+    assert schedules.one("select count(*) from expense.expenses") > total_before
 
 
 def note_one(schedules: ScheduleActions, nth: int) -> None:
-    """Somebody books something meanwhile."""
+    """Insert an expense during an export."""
     schedules.admin.execute(
         "insert into expense.expenses (user_id, name, amount, currency, occurred_at, source_ref)"
         " select id, 'meanwhile', 1, 'EUR', duly.clock(), 'meanwhile:' || %s from \"user\".users limit 1",
@@ -134,9 +134,9 @@ def note_one(schedules: ScheduleActions, nth: int) -> None:
     )
 
 
-async def test_csv_brings_every_field_back_and_no_formula(schedules: ScheduleActions) -> None:
+async def test_csv_round_trips_every_field_without_a_formula(schedules: ScheduleActions) -> None:
     book(schedules)
-    text = await export(schedules, Format.CSV)
+    text = await export(schedules, ExportFormat.CSV)
     assert text.count("\r\n") >= len(NASTY)
     head, *rows = csv.reader(io.StringIO(text, newline=""))
     assert tuple(head) == CSV_COLUMNS
@@ -144,33 +144,33 @@ async def test_csv_brings_every_field_back_and_no_formula(schedules: ScheduleAct
         "select id, name, amount, category, merchant, note, source_ref, reverses from expense.expenses order by id"
     )
     for row, (key, name, amount, category, merchant, note, source_ref, reverses) in zip(rows, known, strict=True):
-        told = dict(zip(head, row, strict=True))
-        assert (int(told["id"]), Decimal(told["amount"])) == (key, amount)
-        assert told["reverses"] == ("" if reverses is None else str(reverses))
+        fields = dict(zip(head, row, strict=True))
+        assert (int(fields["id"]), Decimal(fields["amount"])) == (key, amount)
+        assert fields["reverses"] == ("" if reverses is None else str(reverses))
         texts = {"name": name, "category": category, "merchant": merchant, "note": note, "source_ref": source_ref}
         for column, value in texts.items():
-            assert told[column].removeprefix("'") == (value or "")
-            assert not told[column].startswith(("=", "+", "-", "@"))
+            assert fields[column].removeprefix("'") == (value or "")
+            assert not fields[column].startswith(("=", "+", "-", "@"))
     assert "-9.99" in {row[head.index("amount")] for row in rows}  # numbers stay numbers
 
 
-async def test_books_are_narrowed_by_person_and_time_and_told_in_a_zone(schedules: ScheduleActions) -> None:
+async def test_an_export_is_filtered_by_user_and_time_and_formatted_in_a_zone(schedules: ScheduleActions) -> None:
     book(schedules)
     bo = schedules.add_user("bo")
-    rows = list(csv.DictReader(io.StringIO(await export(schedules, Format.CSV, bo), newline="")))
+    rows = list(csv.DictReader(io.StringIO(await export(schedules, ExportFormat.CSV, bo), newline="")))
     assert {row["user_id"] for row in rows} == {str(bo)}
     between = (datetime(2026, 1, 3, tzinfo=UTC), datetime(2026, 1, 4, tzinfo=UTC))
-    text = await export(schedules, Format.CSV, between=between, zone=ZoneInfo("Europe/Stockholm"))
+    text = await export(schedules, ExportFormat.CSV, between=between, zone=ZoneInfo("Europe/Stockholm"))
     (row,) = csv.DictReader(io.StringIO(text, newline=""))
     assert row["occurred_at"] == "2026-01-04T00:30:00+01:00"
-    text = await export(schedules, Format.BEANCOUNT, between=between, zone=ZoneInfo("Europe/Stockholm"))
+    text = await export(schedules, ExportFormat.BEANCOUNT, between=between, zone=ZoneInfo("Europe/Stockholm"))
     assert "\n2026-01-04 * " in text
     accepted(text)
 
 
-async def test_empty_books_are_books(schedules: ScheduleActions) -> None:
-    assert await export(schedules, Format.CSV) == ",".join(CSV_COLUMNS) + "\r\n"
-    assert accepted(await export(schedules, Format.BEANCOUNT)) == []
+async def test_an_export_without_expenses_is_valid(schedules: ScheduleActions) -> None:
+    assert await export(schedules, ExportFormat.CSV) == ",".join(CSV_COLUMNS) + "\r\n"
+    assert accepted(await export(schedules, ExportFormat.BEANCOUNT)) == []
 
 
 @pytest.mark.parametrize(
@@ -187,23 +187,23 @@ async def test_empty_books_are_books(schedules: ScheduleActions) -> None:
     ],
 )
 def test_a_category_becomes_an_account(category: str | None, account: str) -> None:
-    assert account_of(category) == account
+    assert account_name(category) == account
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40)
 
 
 @given(name=TEXT, category=st.none() | TEXT, merchant=st.none() | TEXT, note=st.none() | TEXT, micros=st.integers(0))
-def test_whatever_people_write_is_accepted_and_comes_back(
+def test_any_text_is_accepted_by_beancount_and_round_trips(
     name: str, category: str | None, merchant: str | None, note: str | None, micros: int
 ) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     amount = Decimal(micros % 10**20).scaleb(-6)
     entry = Expense(1, 2, name, amount, "EUR", category, merchant, note, at, "source", None, at)
-    found = books.Survey(1, at, [category] if category else [], not category, ["EUR"])
-    entries = accepted(books.heading_of(found, UTC) + books.transaction_of(entry, UTC))
+    totals = books.ExportSummary(1, at, [category] if category else [], not category, ["EUR"])
+    entries = accepted(books.beancount_header(totals, UTC) + books.to_transaction(entry, UTC))
     (spent,) = [each for each in entries if isinstance(each, Transaction)]
     assert (spent.narration, spent.payee, spent.meta.get("note")) == (name, merchant, note)
     assert balances(entries).get((MONEY_ACCOUNT, "EUR"), Decimal(0)) == -amount
-    (row,) = csv.reader(io.StringIO(books.csv_of([books.row_of(entry, UTC)]), newline=""))
+    (row,) = csv.reader(io.StringIO(books.to_csv([books.to_csv_row(entry, UTC)]), newline=""))
     assert row[CSV_COLUMNS.index("name")].removeprefix("'") in (name, name.removeprefix("'"))

@@ -1,4 +1,4 @@
-"""Two firings of one schedule whose periods have one name: the second has a run too, and explain says so."""
+"""Two firings of a schedule with the same period key: the second gets a run too, and explain says so."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ import pytest
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.explain import explain
-from duly.apps.scheduler.model import Status
+from duly.apps.scheduler.model import ScheduleStatus
 from duly.apps.scheduler.rule import Grain
 from tests.support.scheduler.actions import ScheduleActions
 
@@ -16,16 +16,16 @@ SIXTEENTH = datetime(2026, 11, 16, 10, tzinfo=UTC)
 
 @pytest.fixture
 def too_coarse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Periods are taken for longer than they are, as a mistake in the calendar would do."""
+    """Make periods longer than they are, like a bug in the calendar would."""
 
     def month(*_: object) -> Grain:
         return Grain.MONTH
 
-    monkeypatch.setattr("duly.apps.scheduler.plan.grain_of", month)
+    monkeypatch.setattr("duly.apps.scheduler.plan.period_grain", month)
 
 
 async def sentence_about(schedules: ScheduleActions, run: int) -> str:
-    """What explain says of a run."""
+    """Return the sentence of explain about a run."""
     return (await explain(schedules.api, None, run)).sentence
 
 
@@ -37,7 +37,7 @@ async def test_a_second_firing_of_a_period_has_a_run_with_the_reason(schedules: 
     schedules.advance_clock(days=1)
     await schedules.run_cycle()
     first, second = schedules.runs("id")
-    note = f"period key 2026-11 belongs to run {first} of 2026-11-16T10:00Z, so this run has a key of its own"
+    note = f"period key 2026-11 belongs to run {first} of 2026-11-16T10:00Z, so this run has its own key"
     assert schedules.runs("period_key", "reason") == [("2026-11", None), ("2026-11-17T10:00Z", note)]
     assert "Note" not in await sentence_about(schedules, first)
     assert (await sentence_about(schedules, second)).endswith(f". Note: {note}.")
@@ -56,7 +56,7 @@ async def test_firings_of_one_plan_that_share_a_period_have_a_run_each(schedules
 
 
 @pytest.mark.usefixtures("too_coarse")
-async def test_what_was_missed_says_so_and_keeps_the_reason(schedules: ScheduleActions) -> None:
+async def test_a_missed_run_has_its_reason_before_its_note(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-18T10:30:00+00:00")
     await schedules.create(rule=DAILY, first_run_at=SIXTEENTH, catch_up="latest")
     await schedules.run_cycle()
@@ -76,16 +76,16 @@ async def test_planned_again_it_is_the_same_run(schedules: ScheduleActions) -> N
     schedules.admin.execute("update scheduler.job_plans set planned_until = null, plan_at = duly.now()")
     await schedules.plan()
     assert schedules.runs("id", "period_key", "reason") == before
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     await schedules.plan()
     assert schedules.runs("id", "period_key", "reason") == before
 
 
-async def test_whoever_crosses_the_date_line_lives_a_day_twice_and_is_reminded_twice(
+async def test_crossing_the_date_line_repeats_a_day_and_its_reminder(
     schedules: ScheduleActions,
 ) -> None:
-    """Ten in the morning comes again a day later, and both mornings are the 17th."""
+    """10:00 occurs again a day later, and both days are the 17th."""
     schedules.set_clock("2026-11-16T20:30:00+00:00")
     schedules.add_user("anna", zone="Pacific/Apia")
     await schedules.create(rule=DAILY)
@@ -116,7 +116,7 @@ async def test_a_rule_that_is_changed_within_a_period_has_one_run_in_it(schedule
     assert schedules.runs("period_key", "reason") == [("2026-11", None), ("2026-12", None)]
 
 
-async def test_whoever_moves_to_another_zone_is_reminded_once_a_day(schedules: ScheduleActions) -> None:
+async def test_a_user_who_changes_zone_is_reminded_once_a_day(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T08:30:00+00:00")
     schedules.add_user("anna", zone="Europe/Stockholm")
     await schedules.create(rule=DAILY)

@@ -1,4 +1,4 @@
-"""The contract's section 10: what it asks to be tested, by name."""
+"""The tests that section 10 of the contract names."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from duly.apps.scheduler.model import Action, RunStatus
 from duly.apps.scheduler.states import RUN_MACHINE, SCHEDULE_MACHINE
 from duly.db.migrations import DIRECTORY
 from duly.errors import InvalidArgument, KeyReused
-from duly.lease.state_machine import ILLEGAL_MOVE, render_machine
+from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
@@ -25,7 +25,7 @@ WAYS: dict[str, list[str]] = {
 
 
 def create_run(schedules: ScheduleActions, period: str = "2026-11", at: str = "2026-11-01 10:00Z") -> int:
-    """A run of the only schedule, as anybody with rights could make it."""
+    """Insert a run of the only schedule."""
     return schedules.one(
         "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
         " select id, %s, %s from scheduler.jobs order by id limit 1 returning id",
@@ -38,9 +38,9 @@ async def test_period_key_unique_conflict(schedules: ScheduleActions) -> None:
     await schedules.create()
     create_run(schedules)
     for at in ("2026-11-01 10:00Z", "2026-12-24 18:00Z"):  # in its own month and in another
-        with pytest.raises(errors.UniqueViolation) as refusal:
+        with pytest.raises(errors.UniqueViolation) as error:
             create_run(schedules, at=at)
-        assert refusal.value.diag.constraint_name == "uq_job_runs__job_period"
+        assert error.value.diag.constraint_name == "uq_job_runs__job_period"
     assert schedules.one("select count(*) from scheduler.job_run_keys") == 1
 
 
@@ -55,11 +55,11 @@ async def test_confirmation_idempotency_key_conflict(schedules: ScheduleActions)
         await schedules.answer(run, "skip", "k1")
     with pytest.raises(KeyReused):
         await schedules.answer(run, "complete", "k1", amount="1.00")
-    with pytest.raises(errors.UniqueViolation) as refusal:
+    with pytest.raises(errors.UniqueViolation) as error:
         schedules.admin.execute(
             "insert into scheduler.confirmations (job_run_id, action, idempotency_key) values (%s, 'skip', 'k1')", [run]
         )
-    assert refusal.value.diag.constraint_name == "uq_confirmations__run_idem"
+    assert error.value.diag.constraint_name == "uq_confirmations__run_idem"
 
 
 @pytest.mark.lawless
@@ -73,9 +73,9 @@ async def test_status_transitions(before: str, after: str, schedules: ScheduleAc
         schedules.admin.execute("update scheduler.job_runs set status = %s", [after])
         assert schedules.path(run) == ["pending", *WAYS[before], after]
         return
-    with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as refusal:
+    with pytest.raises(psycopg.DatabaseError, match=f"cannot go from {before} to {after}") as error:
         schedules.admin.execute("update scheduler.job_runs set status = %s", [after])
-    assert refusal.value.sqlstate == ILLEGAL_MOVE
+    assert error.value.sqlstate == ILLEGAL_MOVE
 
 
 @pytest.mark.parametrize("status", [each for each in RunStatus if each is not RunStatus.PENDING])
@@ -93,25 +93,25 @@ async def test_action_legality(schedules: ScheduleActions) -> None:
     await schedules.create()
     run = create_run(schedules)
     assert {each.value for each in Action} == {"complete", "skip", "snooze", "cancel"}
-    with pytest.raises(errors.CheckViolation) as refusal:
+    with pytest.raises(errors.CheckViolation) as error:
         schedules.admin.execute(
             "insert into scheduler.confirmations (job_run_id, action, idempotency_key) values (%s, 'later', 'k')", [run]
         )
-    assert refusal.value.diag.constraint_name == "ck_confirmations__action"
+    assert error.value.diag.constraint_name == "ck_confirmations__action"
 
 
-@pytest.mark.parametrize(("minutes", "is_fine"), [(-1, False), (0, True), (10_080, True), (10_081, False)])
-async def test_advance_minutes_range(minutes: int, is_fine: bool, schedules: ScheduleActions) -> None:
+@pytest.mark.parametrize(("minutes", "is_valid"), [(-1, False), (0, True), (10_080, True), (10_081, False)])
+async def test_advance_minutes_range(minutes: int, is_valid: bool, schedules: ScheduleActions) -> None:
     columns = "user_id, name, rule, first_run_at, advance_minutes"
-    asked = f"insert into scheduler.jobs ({columns}) values (%s, 'x', %s, now(), %s)".encode()
+    query = f"insert into scheduler.jobs ({columns}) values (%s, 'x', %s, now(), %s)".encode()
     user = schedules.add_user()
-    if is_fine:
-        schedules.admin.execute(asked, [user, MONTHLY, minutes])
+    if is_valid:
+        schedules.admin.execute(query, [user, MONTHLY, minutes])
         await schedules.create(advance_minutes=minutes)
         return
-    with pytest.raises(errors.CheckViolation) as refusal:
-        schedules.admin.execute(asked, [user, MONTHLY, minutes])
-    assert refusal.value.diag.constraint_name == "ck_jobs__advance"
+    with pytest.raises(errors.CheckViolation) as error:
+        schedules.admin.execute(query, [user, MONTHLY, minutes])
+    assert error.value.diag.constraint_name == "ck_jobs__advance"
     with pytest.raises(InvalidArgument, match="advance_minutes: must be between 0 and 10080"):
         await schedules.create(advance_minutes=minutes)
 
@@ -134,8 +134,8 @@ async def test_the_contracts_seed_can_be_written_by_hand(schedules: ScheduleActi
     ]
 
 
-def test_the_migration_holds_the_triggers_of_the_machines() -> None:
-    """A migration is frozen text: whoever changes a machine writes another migration, and names it here."""
+def test_the_migration_contains_the_triggers_of_the_state_machines() -> None:
+    """A migration is frozen: a changed state machine needs another migration, which is named here."""
     text = (DIRECTORY / "sql" / "0006_scheduler.up.sql").read_text()
-    assert render_machine(SCHEDULE_MACHINE) in text
-    assert render_machine(RUN_MACHINE) in text
+    assert render_state_machine(SCHEDULE_MACHINE) in text
+    assert render_state_machine(RUN_MACHINE) in text

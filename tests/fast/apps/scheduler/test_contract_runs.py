@@ -1,4 +1,4 @@
-"""Runs that other programs write, as the contract's sections 3 and 4 do: reminded of, unique, and deleted whole."""
+"""Runs that other programs insert, as in sections 3 and 4 of the contract: reminded of, unique, deleted completely."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -8,8 +8,8 @@ import pytest
 from psycopg import errors
 
 from duly.apps.scheduler import service
-from duly.apps.scheduler.explain import Reason, explain
-from duly.apps.scheduler.model import Status
+from duly.apps.scheduler.explain import RunReason, explain
+from duly.apps.scheduler.model import ScheduleStatus
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
 SEED = (
@@ -51,7 +51,7 @@ async def test_a_run_inserted_by_sql_is_reminded_of_advance_minutes_before_its_t
     assert schedules.runs("status") == ["sent"]
 
 
-async def test_a_time_to_remind_at_that_was_given_stays(schedules: ScheduleActions) -> None:
+async def test_a_given_remind_at_is_kept(schedules: ScheduleActions) -> None:
     schedule = await schedules.create(advance_minutes=60)
     schedules.admin.execute(
         "insert into scheduler.job_runs (job_id, period_key, scheduled_at, remind_at) values (%s, 'x', %s, %s)",
@@ -62,20 +62,20 @@ async def test_a_time_to_remind_at_that_was_given_stays(schedules: ScheduleActio
 
 async def test_a_run_inserted_for_an_archived_schedule_is_not_reminded_of(schedules: ScheduleActions) -> None:
     schedule = await schedules.create()
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ARCHIVED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
     run = schedules.one(INSERT, schedule.id, "2026-11", NOON)
     assert schedules.runs("remind_at") == [None]
     explanation = await explain(schedules.api, schedule.user_id, run)
-    assert explanation.reason is Reason.NOT_REMINDED
+    assert explanation.reason is RunReason.NOT_REMINDED
     assert "archived" in explanation.sentence
 
 
 async def test_firings_missed_while_paused_are_still_skipped(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule="cron: 0 * * * *")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     schedules.set_clock("2026-11-16T12:30:00+00:00")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     await schedules.run_cycle()
     assert (
         schedules.runs("status", "reason", "remind_at is null")[:3]
@@ -86,7 +86,7 @@ async def test_firings_missed_while_paused_are_still_skipped(schedules: Schedule
 # job_runs 唯一键 (job_id, period_key) 确保每周期仅一实例: made, or found (R1) -------------------------------------
 
 
-async def test_ensure_run_makes_the_run_of_a_period_once_and_then_returns_it(schedules: ScheduleActions) -> None:
+async def test_ensure_run_creates_the_run_of_a_period_once_and_then_returns_it(schedules: ScheduleActions) -> None:
     schedule = await schedules.create(advance_minutes=30)
     ((made, is_new),) = schedules.rows(ENSURE, schedule.id, "2026-11", NOON)
     assert is_new
@@ -99,12 +99,12 @@ async def test_ensure_run_makes_the_run_of_a_period_once_and_then_returns_it(sch
     assert other != made
 
 
-async def test_ensure_run_names_a_schedule_that_is_not_there(schedules: ScheduleActions) -> None:
+async def test_ensure_run_fails_for_an_unknown_schedule(schedules: ScheduleActions) -> None:
     with pytest.raises(errors.ForeignKeyViolation, match="job_id"):
         schedules.rows(ENSURE, 4711, "2026-11", NOON)
 
 
-async def test_of_two_that_ensure_a_run_at_once_one_makes_it_and_both_get_it(
+async def test_of_two_concurrent_ensure_run_calls_one_creates_the_run_and_both_return_it(
     schedules: ScheduleActions, dsn: str
 ) -> None:
     schedule = await schedules.create()
@@ -176,9 +176,9 @@ async def test_deleting_a_schedule_deletes_its_runs_and_all_that_belongs_to_them
 
 async def test_a_person_who_has_schedules_cannot_be_deleted(schedules: ScheduleActions) -> None:
     await schedules.create(rule=MONTHLY)
-    with pytest.raises(psycopg.IntegrityError) as refusal:
+    with pytest.raises(psycopg.IntegrityError) as error:
         schedules.admin.execute('delete from "user".users')
-    assert refusal.value.diag.constraint_name == "fk_jobs_users_user_id"
+    assert error.value.diag.constraint_name == "fk_jobs_users_user_id"
 
 
 async def test_runs_that_move_into_their_month_keep_key_and_reminders(schedules: ScheduleActions) -> None:

@@ -1,4 +1,4 @@
-"""Random states: what explain calls takeable is what is taken next, and nothing else."""
+"""Random states: the rows that explain calls next are exactly those that are claimed next."""
 
 import pytest
 
@@ -9,6 +9,6 @@ SEEDS = range(5)
 
 
 @pytest.mark.lawless
-async def test_what_is_called_takeable_is_taken_and_nothing_else(schedules: ScheduleActions) -> None:
+async def test_rows_explained_as_next_are_exactly_the_rows_claimed_next(schedules: ScheduleActions) -> None:
     for seed in SEEDS:
         await check_runs(seed, schedules)

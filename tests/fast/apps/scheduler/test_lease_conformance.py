@@ -1,6 +1,6 @@
-"""The laws of holding a row, on plans: every statement that they share with the other lease tables.
+"""Lease conformance of plans: every statement that they share with the other lease tables.
 
-A plan has no timeline of its own: what becomes of it is its schedule's and its runs'.
+A plan has no timeline; its schedule and its runs have one.
 """
 
 import pytest
@@ -16,19 +16,19 @@ from tests.support.conformance.tables import Shape
 
 @pytest.fixture
 def shape() -> Shape:
-    """Plans."""
+    """The shape of plans."""
     return Shape(table=PLAN, machine=SCHEDULE_MACHINE, end="waiting", note="last_error", poison="x" * 2049)
 
 
 @pytest.fixture(autouse=True)
 def alone(admin: Admin) -> None:
-    """Plans get on without their schedules here, and number themselves."""
+    """Let plans exist without schedules, with ids of their own."""
     admin.execute("alter table scheduler.job_plans drop constraint fk_job_plans_jobs_job_id")
     admin.execute("create sequence numbers")
     admin.execute("alter table scheduler.job_plans alter job_id set default nextval('numbers')")
 
 
-async def test_a_plan_started_too_often_is_stuck_and_says_why(
+async def test_a_plan_started_too_often_is_stuck_with_a_reason(
     shape: Shape, connection: Connection, admin: Admin, clock: Clock
 ) -> None:
     put(admin, shape, 2)

@@ -1,4 +1,4 @@
-"""`duly partitions`: months are looked at, made, written to files and dropped; keys outlive them."""
+"""`duly partitions`: list, create, archive and drop months; keys outlive their runs."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,14 @@ from psycopg.errors import UniqueViolation
 
 from duly.errors import Conflict, InvalidArgument, Misconfigured, NotFound
 from duly.verify import check
-from duly.verify.invariants import invariants_of
+from duly.verify.invariants import select_invariants
 from tests.support.command_line import CommandLine
 from tests.support.scheduler.actions import ScheduleActions
 
 
 @pytest.fixture
 def cli(schedules: ScheduleActions, tmp_path: Path) -> CommandLine:
-    """The command line over a database where it is March 2030, with two months before."""
+    """The command line on a database where it is March 2030, with partitions for the two months before."""
     schedules.set_clock("2030-03-15T12:00+00:00")
     for month in ("2030-01-01", "2030-02-01", "2030-03-01"):
         schedules.admin.execute("select scheduler.make_partition(%s)", [month])
@@ -31,7 +31,7 @@ def cli(schedules: ScheduleActions, tmp_path: Path) -> CommandLine:
 
 
 def add_run(schedules: ScheduleActions, day: str, action: str | None = "complete") -> int:
-    """A run, answered or not."""
+    """Insert a run, answered or not; return its id."""
     run = schedules.one(
         "insert into scheduler.job_runs (job_id, period_key, scheduled_at)"
         " select id, %s, %s::timestamptz from scheduler.jobs returning id",
@@ -44,11 +44,11 @@ def add_run(schedules: ScheduleActions, day: str, action: str | None = "complete
 
 
 def parts(cli: CommandLine) -> dict[str, Any]:
-    """What there is, by name."""
+    """Return the partitions by name."""
     return {part["part"]: part for part in cli.json("partitions", "list")}
 
 
-def test_months_are_listed_with_what_lies_in_them(schedules: ScheduleActions, cli: CommandLine) -> None:
+def test_months_are_listed_with_their_runs(schedules: ScheduleActions, cli: CommandLine) -> None:
     add_run(schedules, "2030-01-05")
     add_run(schedules, "2030-01-06", "skip")
     add_run(schedules, "2030-02-05", None)
@@ -89,12 +89,10 @@ def test_more_runs_than_a_page_are_all_written(schedules: ScheduleActions, cli: 
     assert len(set(places)) == 2500
 
 
-def test_a_month_that_was_dropped_is_gone_and_its_periods_never_come_again(
-    schedules: ScheduleActions, cli: CommandLine
-) -> None:
+def test_the_periods_of_a_dropped_month_never_get_another_run(schedules: ScheduleActions, cli: CommandLine) -> None:
     run = add_run(schedules, "2030-01-05")
     add_run(schedules, "2030-02-05", "skip")
-    assert "then say --yes" in str(cli.error("partitions", "drop", "2030-01"))
+    assert "then add --yes" in str(cli.error("partitions", "drop", "2030-01"))
     assert cli.json("partitions", "drop", "2030-01", "--yes") == {"month": "2030-01", "runs": 1}
     assert "job_runs_2030_01" not in parts(cli)
     assert schedules.one("select to_regclass('scheduler.job_runs_2030_01') is null") is True
@@ -102,27 +100,27 @@ def test_a_month_that_was_dropped_is_gone_and_its_periods_never_come_again(
     assert schedules.one("select count(*) from scheduler.confirmations") == 2
     with pytest.raises(UniqueViolation, match="uq_job_runs__job_period"):
         add_run(schedules, "2030-01-05", None)
-    assert check(schedules.admin, ("duly", "scheduler", "expense"), invariants_of(["scheduler"])) == []
+    assert check(schedules.admin, ("duly", "scheduler", "expense"), select_invariants(["scheduler"])) == []
     assert schedules.one("select job_run_id from scheduler.job_run_keys where period_key = '2030-01-05'") == run
     assert isinstance(cli.error("partitions", "drop", "2030-01", "--yes"), NotFound)
     again = cli.error("partitions", "create", "2030-01")
     assert isinstance(again, Conflict)
     assert "2030-01 was dropped" in str(again)
-    assert check(schedules.admin, ("duly", "scheduler", "expense"), invariants_of(["scheduler"])) == []
+    assert check(schedules.admin, ("duly", "scheduler", "expense"), select_invariants(["scheduler"])) == []
 
 
 @pytest.mark.lawless
-@pytest.mark.parametrize("words", [["list"], ["drop", "2029-11", "--yes"]])
-def test_a_month_that_somebody_made_by_hand_is_told_with_what_to_do(
-    words: list[str], schedules: ScheduleActions, cli: CommandLine
+@pytest.mark.parametrize("arguments", [["list"], ["drop", "2029-11", "--yes"]])
+def test_a_partition_of_another_owner_is_reported_with_the_fix(
+    arguments: list[str], schedules: ScheduleActions, cli: CommandLine
 ) -> None:
     schedules.admin.execute(
         "create table scheduler.job_runs_2029_11 partition of scheduler.job_runs"
         " for values from ('2029-11-01 00:00Z') to ('2029-12-01 00:00Z')"
     )
-    refusal = cli.error("partitions", *words)
-    assert isinstance(refusal, Misconfigured)
-    assert "alter table scheduler.job_runs_2029_11 owner to duly_owner" in str(refusal)
+    error = cli.error("partitions", *arguments)
+    assert isinstance(error, Misconfigured)
+    assert "alter table scheduler.job_runs_2029_11 owner to duly_owner" in str(error)
 
 
 def test_an_api_role_cannot_drop_what_the_owner_can(schedules: ScheduleActions, cli: CommandLine) -> None:
@@ -134,7 +132,7 @@ def test_an_api_role_cannot_drop_what_the_owner_can(schedules: ScheduleActions, 
     assert cli.output("partitions", "drop", "2030-01", "--yes") == "dropped   2030-01 with 1 run; the keys stay\n"
 
 
-def test_months_are_made_ahead_or_one_by_one_and_fetch_their_runs(schedules: ScheduleActions, cli: CommandLine) -> None:
+def test_months_are_created_ahead_or_one_by_one_with_their_runs(schedules: ScheduleActions, cli: CommandLine) -> None:
     assert cli.json("partitions", "create") == {"created": 0}
     assert cli.output("partitions", "create", "--ahead", 5) == "created   2 partitions\n"
     add_run(schedules, "2031-05-05", None)
@@ -147,7 +145,7 @@ def test_months_are_made_ahead_or_one_by_one_and_fetch_their_runs(schedules: Sch
     assert cli.run("partitions", "create", "--ahead", 121).exit_code == 2
 
 
-def test_a_month_is_written_to_a_file_in_order(schedules: ScheduleActions, cli: CommandLine, tmp_path: Path) -> None:
+def test_a_month_is_archived_to_a_file_in_order(schedules: ScheduleActions, cli: CommandLine, tmp_path: Path) -> None:
     late, early = add_run(schedules, "2030-01-20"), add_run(schedules, "2030-01-05", "skip")
     add_run(schedules, "2030-02-01")
     file, again = tmp_path / "runs.jsonl", tmp_path / "again.jsonl"
@@ -164,29 +162,29 @@ def test_a_month_is_written_to_a_file_in_order(schedules: ScheduleActions, cli: 
         "file": str(again),
     }
     assert again.read_bytes() == file.read_bytes()
-    refusal = cli.error("partitions", "archive", "2030-01", "--out", file)
-    assert "is there already" in str(refusal)
+    error = cli.error("partitions", "archive", "2030-01", "--out", file)
+    assert "exists, and is not overwritten" in str(error)
     assert "cannot be written" in str(cli.error("partitions", "archive", "2030-01", "--out", tmp_path / "no" / "file"))
     assert {path.name for path in tmp_path.iterdir()} == {"runs.jsonl", "again.jsonl"}
     assert parts(cli)["job_runs_2030_01"]["runs"] == 2
 
 
 @pytest.mark.parametrize("verb", ["archive", "drop"])
-def test_a_month_that_is_not_done_stays(
+def test_a_month_that_is_not_over_or_has_open_runs_cannot_be_dropped(
     verb: str, schedules: ScheduleActions, cli: CommandLine, tmp_path: Path
 ) -> None:
     add_run(schedules, "2030-02-05", None)
     add_run(schedules, "2030-02-06", None)
-    words = ["--out", tmp_path / "runs"] if verb == "archive" else ["--yes"]
-    open_ones = cli.error("partitions", verb, "2030-02", *words)
-    assert isinstance(open_ones, Conflict)
-    assert "2030-02 cannot be" in str(open_ones)
-    assert "of its runs 2 are open" in str(open_ones)
-    running = cli.error("partitions", verb, "2030-03", *words)
-    assert isinstance(running, Conflict)
-    assert "2030-03 is not over" in str(running)
-    assert "2030-04-01T00:00Z" in str(running)
-    assert isinstance(cli.error("partitions", verb, "2029-11", *words), NotFound)
-    assert isinstance(cli.error("partitions", verb, "default", *words), InvalidArgument)
+    arguments = ["--out", tmp_path / "runs"] if verb == "archive" else ["--yes"]
+    open_error = cli.error("partitions", verb, "2030-02", *arguments)
+    assert isinstance(open_error, Conflict)
+    assert "2030-02 cannot be" in str(open_error)
+    assert "2 of its runs are open" in str(open_error)
+    current_error = cli.error("partitions", verb, "2030-03", *arguments)
+    assert isinstance(current_error, Conflict)
+    assert "2030-03 is not over" in str(current_error)
+    assert "2030-04-01T00:00Z" in str(current_error)
+    assert isinstance(cli.error("partitions", verb, "2029-11", *arguments), NotFound)
+    assert isinstance(cli.error("partitions", verb, "default", *arguments), InvalidArgument)
     assert list(tmp_path.iterdir()) == []
     assert parts(cli)["job_runs_2030_02"]["runs"] == 2

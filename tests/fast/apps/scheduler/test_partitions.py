@@ -1,4 +1,4 @@
-"""Months: made ahead, filled from the default partition, pruned by the contract's query, and watched like the whole."""
+"""Monthly partitions: created ahead, filled from the default partition, pruned by the contract's query, and guarded."""
 
 import psycopg
 import pytest
@@ -22,7 +22,7 @@ async def test_rows_that_came_before_their_month_move_into_it(schedules: Schedul
 
 
 @pytest.mark.lawless
-async def test_what_is_written_into_a_partition_directly_is_judged_and_logged_too(schedules: ScheduleActions) -> None:
+async def test_writes_into_a_partition_are_guarded_and_logged_too(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:00:00+00:00")
     await schedules.create()
     schedules.admin.execute(

@@ -1,4 +1,4 @@
-"""Runs are made ahead of time: one for every period, whoever plans, and whatever is done to the schedule meanwhile."""
+"""Runs are created ahead of time: one per period, with any number of planners and changes of the schedule."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -9,13 +9,13 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.scheduler import service
-from duly.apps.scheduler.model import NewSchedule, Status
-from duly.apps.scheduler.plan import Planning, plan
+from duly.apps.scheduler.model import NewSchedule, ScheduleStatus
+from duly.apps.scheduler.plan import PlanInput, plan
 from duly.apps.scheduler.work import ScheduleWork
 from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.errors import IllegalMove, InvalidArgument, KeyReused, NotFound
-from duly.lease.work import Finished, StopSign, Tuning
+from duly.lease.work import Finished, StopSignal, Tuning
 from duly.outcomes import Created, Existing
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
 
@@ -24,11 +24,11 @@ HOURLY = "cron: 0 * * * *"
 START = "2026-11-16T09:00:00+00:00"
 
 
-def planning(rule: str, **changes: object) -> Planning:
-    """A schedule as a planner sees it."""
+def make_input(rule: str, **changes: object) -> PlanInput:
+    """Return the input for planning a schedule."""
     at = datetime(2026, 11, 16, 9, tzinfo=UTC)
     given = {
-        "job_id": 1,
+        "schedule_id": 1,
         "rule": rule,
         "zone": "UTC",
         "first_run_at": at,
@@ -38,24 +38,24 @@ def planning(rule: str, **changes: object) -> Planning:
         "skip_before": None,
         "now": at,
     }
-    return Planning(**given | changes)  # type: ignore[arg-type]
+    return PlanInput(**given | changes)  # type: ignore[arg-type]
 
 
-def test_a_plan_has_what_comes_within_the_horizon_and_says_when_to_look_again() -> None:
-    made = plan(planning(DAILY, advance_minutes=1440))
-    assert [(each.period_key, str(each.scheduled_at)[:16]) for each in made.firings] == [
+def test_a_plan_has_the_firings_within_the_horizon_and_the_time_of_the_next_plan() -> None:
+    result = plan(make_input(DAILY, advance_minutes=1440))
+    assert [(each.period_key, str(each.scheduled_at)[:16]) for each in result.firings] == [
         ("2026-11-16", "2026-11-16 10:00"),
         ("2026-11-17", "2026-11-17 10:00"),
     ]
-    assert [str(each.remind_at)[:16] for each in made.firings] == ["2026-11-15 10:00", "2026-11-16 10:00"]
-    assert str(made.next_at)[:16] == "2026-11-18 10:00"
-    assert str(made.plan_at)[:16] == "2026-11-17 09:00"  # a day and an hour before
+    assert [str(each.remind_at)[:16] for each in result.firings] == ["2026-11-15 10:00", "2026-11-16 10:00"]
+    assert str(result.next_at)[:16] == "2026-11-18 10:00"
+    assert str(result.plan_at)[:16] == "2026-11-17 09:00"  # a day and an hour before
 
 
-def test_what_was_missed_while_paused_reminds_nobody() -> None:
-    asked = planning(HOURLY, now=datetime(2026, 11, 16, 12, 30, tzinfo=UTC))
-    made = plan(planning(HOURLY, now=asked.now, skip_before=asked.now))
-    assert [each.remind_at is None for each in made.firings] == [True, True, True, True, False]
+def test_runs_missed_during_a_pause_send_no_reminder() -> None:
+    schedule_input = make_input(HOURLY, now=datetime(2026, 11, 16, 12, 30, tzinfo=UTC))
+    result = plan(make_input(HOURLY, now=schedule_input.now, skip_before=schedule_input.now))
+    assert [each.remind_at is None for each in result.firings] == [True, True, True, True, False]
 
 
 async def test_the_first_run_is_the_rules_first_firing_at_or_after_its_beginning(schedules: ScheduleActions) -> None:
@@ -88,17 +88,17 @@ async def test_eight_planners_make_each_run_once(schedules: ScheduleActions) -> 
     schedules.advance_clock(hours=30)
 
     async def planner() -> int:
-        work, several = ScheduleWork(Tuning()), 0
+        work, settled = ScheduleWork(Tuning()), 0
         async with await connect(make_conninfo(schedules.admin.info.dsn, user=Names().worker)) as connection:
             while leases := await work.claim(connection, "planner", 3):
-                calls = [work.call(lease, StopSign()) for lease in leases]
+                calls = [work.call(lease, StopSignal()) for lease in leases]
                 finished = [
                     Finished(lease, await call.function(*call.arguments))
                     for lease, call in zip(leases, calls, strict=True)
                 ]
                 async with connection.transaction():
-                    several += len(await work.settle(connection, finished))
-        return several
+                    settled += len(await work.settle(connection, finished))
+        return settled
 
     assert sum(await asyncio.gather(*(planner() for _ in range(8)))) == 40
     assert schedules.one("select count(*) from scheduler.job_runs") == 40 * 31
@@ -109,7 +109,7 @@ async def test_a_planner_whose_schedule_was_changed_writes_nothing(schedules: Sc
     schedules.set_clock(START)
     schedule = await schedules.create(rule=DAILY)
     leases = await schedules.work.claim(schedules.worker, "planner", 10)
-    call = schedules.work.call(leases[0], StopSign())
+    call = schedules.work.call(leases[0], StopSignal())
     outcome = await call.function(*call.arguments)
     await service.change_schedule(schedules.api, schedule.user_id, schedule.id, {"rule": "cron: 0 11 * * *"})
     async with schedules.worker.transaction():
@@ -120,20 +120,20 @@ async def test_a_planner_whose_schedule_was_changed_writes_nothing(schedules: Sc
     assert schedules.run_times() == ["2026-11-16 11:00"]
 
 
-async def test_a_planner_that_dies_is_followed_by_another(schedules: ScheduleActions) -> None:
+async def test_the_plan_of_a_dead_planner_is_claimed_by_another(schedules: ScheduleActions) -> None:
     schedules.set_clock(START)
     await schedules.create(rule=DAILY)
     assert len(await schedules.work.claim(schedules.worker, "dead", 10)) == 1
     assert await schedules.plan() == 0
     schedules.advance_clock(seconds=61)
     (lease,) = await schedules.work.claim_expired(schedules.worker, "heir", 10)
-    call = schedules.work.call(lease, StopSign())
+    call = schedules.work.call(lease, StopSignal())
     async with schedules.worker.transaction():
         await schedules.work.settle(schedules.worker, [Finished(lease, await call.function(*call.arguments))])
     assert schedules.run_times() == ["2026-11-16 10:00"]
 
 
-async def test_a_rule_that_cannot_be_read_is_set_aside_and_told(schedules: ScheduleActions) -> None:
+async def test_a_schedule_with_an_invalid_rule_is_stuck_with_the_error(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
     schedules.admin.execute(
         "insert into scheduler.jobs (user_id, name, rule, first_run_at) values (%s, 'bad', 'whenever', duly.now())",
@@ -150,10 +150,10 @@ async def test_a_rule_that_cannot_be_read_is_set_aside_and_told(schedules: Sched
     assert (await service.get_schedule(schedules.api, user, schedule.id)).plan_error is None
 
 
-# What a person does to a schedule -------------------------------------------------------------------------------------
+# Changes of a schedule ------------------------------------------------------------------------------------------------
 
 
-async def test_a_changed_rule_holds_from_its_next_firing(schedules: ScheduleActions) -> None:
+async def test_a_changed_rule_applies_from_its_next_firing(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule=DAILY)
     await schedules.run_cycle()
@@ -161,7 +161,7 @@ async def test_a_changed_rule_holds_from_its_next_firing(schedules: ScheduleActi
     (first,) = schedules.runs("id")
     await service.change_schedule(schedules.api, schedule.user_id, schedule.id, {"rule": "cron: 15 10 * * *"})
     await schedules.run_cycle()
-    assert schedules.run_times() == ["2026-11-16 10:15"]  # nobody had been told of the other
+    assert schedules.run_times() == ["2026-11-16 10:15"]  # the other had no reminder yet
     assert schedules.path(first) == ["pending", "cancelled"]
     schedules.set_clock("2026-11-16T10:15:01+00:00")
     await schedules.run_cycle()
@@ -172,7 +172,7 @@ async def test_a_changed_rule_holds_from_its_next_firing(schedules: ScheduleActi
     assert schedules.run_times() == ["2026-11-16 10:15", "2026-11-17 10:30"]  # one in every period
 
 
-async def test_a_changed_advance_moves_reminders_that_nobody_has_had(schedules: ScheduleActions) -> None:
+async def test_a_changed_advance_moves_reminders_that_are_not_sent(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule=DAILY)
     await schedules.plan()
@@ -182,19 +182,19 @@ async def test_a_changed_advance_moves_reminders_that_nobody_has_had(schedules: 
     assert schedules.runs("status") == ["sent"]
 
 
-async def test_paused_takes_back_what_nobody_was_told_of_and_resumed_accounts_for_it(
+async def test_pausing_removes_runs_without_a_reminder_and_resuming_skips_the_missed(
     schedules: ScheduleActions,
 ) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule=HOURLY)
     await schedules.run_cycle()
     assert schedules.run_times() == ["2026-11-16 10:00"]
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     assert schedules.runs("status") == []
     schedules.set_clock("2026-11-16T12:30:00+00:00")
     await schedules.run_cycle()
     assert schedules.runs("status") == []
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     await schedules.run_cycle()
     assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "status", "reason") == [
         ("10:00", "skipped", "missed: the schedule was paused"),
@@ -204,13 +204,13 @@ async def test_paused_takes_back_what_nobody_was_told_of_and_resumed_accounts_fo
     ]
 
 
-async def test_what_was_due_before_the_pause_is_not_blamed_on_it(schedules: ScheduleActions) -> None:
+async def test_runs_due_before_a_pause_have_that_reason(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
-    schedule = await schedules.create(rule=HOURLY)  # and nobody plans it
+    schedule = await schedules.create(rule=HOURLY)  # not planned yet
     schedules.set_clock("2026-11-16T11:30:00+00:00")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     schedules.set_clock("2026-11-16T12:30:00+00:00")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     await schedules.run_cycle()
     assert schedules.runs("to_char(scheduled_at, 'HH24:MI')", "reason") == [
         ("10:00", "missed: due before the pause"),
@@ -220,17 +220,17 @@ async def test_what_was_due_before_the_pause_is_not_blamed_on_it(schedules: Sche
     ]
 
 
-async def test_paused_leaves_open_what_was_sent(schedules: ScheduleActions) -> None:
+async def test_pausing_leaves_sent_runs_open(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     schedule = await schedules.create(rule=HOURLY, first_run_at=datetime(2026, 11, 16, 10, tzinfo=UTC))
     await schedules.run_cycle()
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     assert schedules.runs("status") == ["sent"]
     await schedules.answer(schedules.run_id())
     assert schedules.runs("status") == ["confirmed"]
 
 
-async def test_archived_cancels_what_is_open_and_withdraws_its_messages(schedules: ScheduleActions) -> None:
+async def test_archiving_cancels_open_runs_and_withdraws_their_messages(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     schedule = await schedules.create(rule="cron: */30 * * * *", first_run_at=datetime(2026, 11, 16, 10, tzinfo=UTC))
     await schedules.run_cycle()
@@ -238,7 +238,7 @@ async def test_archived_cancels_what_is_open_and_withdraws_its_messages(schedule
     await schedules.plan()
     await schedules.remind()
     assert schedules.runs("status") == ["sent", "pending", "pending", "pending"]  # the second waits in the outbox
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ARCHIVED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
     assert set(schedules.runs("status || ': ' || reason")) == {"cancelled: the schedule was archived"}
     assert schedules.rows("select status, last_error from duly.outbox order by created_at") == [
         ("sent", None),
@@ -248,12 +248,12 @@ async def test_archived_cancels_what_is_open_and_withdraws_its_messages(schedule
     await schedules.run_cycle()
     assert len(schedules.runs("status")) == 4
     with pytest.raises(IllegalMove):
-        await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+        await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     with pytest.raises(IllegalMove):
         await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
 
 
-async def test_who_moves_to_another_zone_takes_their_schedules_along(schedules: ScheduleActions) -> None:
+async def test_schedules_follow_the_users_new_zone(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T12:00:00+00:00")
     schedule = await schedules.create(rule=DAILY)
     await schedules.plan()
@@ -264,7 +264,7 @@ async def test_who_moves_to_another_zone_takes_their_schedules_along(schedules: 
     assert schedule.zone == "UTC"
 
 
-async def test_a_run_besides_the_rule_comes_once_a_minute(schedules: ScheduleActions) -> None:
+async def test_a_manual_run_is_created_once_a_minute(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:00:10+00:00")
     schedule = await schedules.create(rule=MONTHLY)
     first = await service.fire_schedule(schedules.api, schedule.user_id, schedule.id)
@@ -283,24 +283,24 @@ async def test_a_run_besides_the_rule_comes_once_a_minute(schedules: ScheduleAct
 
 async def test_the_same_request_makes_one_schedule(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
-    wanted = NewSchedule(name="Rent", rule=MONTHLY, first_run_at=schedules.now())
-    first = await service.add_schedule(schedules.api, user, wanted, "key")
-    again = await service.add_schedule(schedules.api, user, wanted, "key")
+    options = NewSchedule(name="Rent", rule=MONTHLY, first_run_at=schedules.now())
+    first = await service.add_schedule(schedules.api, user, options, "key")
+    again = await service.add_schedule(schedules.api, user, options, "key")
     assert isinstance(first, Created)
     assert isinstance(again, Existing)
     assert again.row.id == first.row.id
-    other = NewSchedule(name="Gym", rule=MONTHLY, first_run_at=wanted.first_run_at)
+    other = NewSchedule(name="Gym", rule=MONTHLY, first_run_at=options.first_run_at)
     with pytest.raises(KeyReused):
         await service.add_schedule(schedules.api, user, other, "key")
     assert isinstance(await service.add_schedule(schedules.api, schedules.add_user("bo"), other, "key"), Created)
 
 
-async def test_somebody_elses_schedule_is_not_there(schedules: ScheduleActions) -> None:
+async def test_another_users_schedule_is_not_found(schedules: ScheduleActions) -> None:
     mine, other = await schedules.create(), schedules.add_user("bo")
     for question in (
         service.get_schedule(schedules.api, other, mine.id),
         service.change_schedule(schedules.api, other, mine.id, {"name": "x"}),
-        service.move_schedule(schedules.api, other, mine.id, Status.PAUSED),
+        service.move_schedule(schedules.api, other, mine.id, ScheduleStatus.PAUSED),
         service.fire_schedule(schedules.api, other, mine.id),
     ):
         with pytest.raises(NotFound):
@@ -310,23 +310,23 @@ async def test_somebody_elses_schedule_is_not_there(schedules: ScheduleActions) 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("options", "message"),
     [
         ({"rule": "cron: 61 * * * *"}, "rule"),
-        ({"name": ""}, "name: must be there"),
+        ({"name": ""}, "name: is required"),
         ({"name": "x" * 121}, "name: must be a text of 1 to 120"),
         ({"name": "a\0b"}, "name: must be a text"),
         ({"channel": "Tele gram"}, "channel: must be a name"),
         ({"advance_minutes": -5}, "advance_minutes: must be between"),
-        ({"first_run_at": datetime(2026, 1, 1)}, "first_run_at: must say its zone"),  # noqa: DTZ001
-        ({"first_run_at": datetime(1999, 1, 1, tzinfo=UTC)}, "first_run_at: must lie in the years"),
+        ({"first_run_at": datetime(2026, 1, 1)}, "first_run_at: must have a UTC offset"),  # noqa: DTZ001
+        ({"first_run_at": datetime(1999, 1, 1, tzinfo=UTC)}, "first_run_at: must be in the years"),
     ],
 )
-async def test_what_cannot_be_is_refused_by_name(
-    wanted: dict[str, Any], words: str, schedules: ScheduleActions
+async def test_an_invalid_schedule_is_refused_with_the_name_of_the_field(
+    options: dict[str, Any], message: str, schedules: ScheduleActions
 ) -> None:
-    with pytest.raises(InvalidArgument, match=words):
-        await schedules.create(**wanted)
+    with pytest.raises(InvalidArgument, match=message):
+        await schedules.create(**options)
 
 
 def test_runs_cannot_be_moved_to_another_time(admin: psycopg.Connection[tuple[object, ...]]) -> None:

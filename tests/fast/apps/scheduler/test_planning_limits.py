@@ -1,4 +1,4 @@
-"""One request cannot fill the disk: rows per schedule, schedules per person and the past are limited."""
+"""Limits: runs per schedule, schedules per user, and how far in the past a schedule may start."""
 
 import time
 from dataclasses import replace
@@ -16,8 +16,8 @@ from duly.apps.scheduler.limits import (
     MAX_PENDING_RUNS,
     MAX_SCHEDULES_PER_PERSON,
 )
-from duly.apps.scheduler.model import CatchUp, NewSchedule, RunStatus, Status
-from duly.apps.scheduler.plan import TOO_MANY, Planning, missed_periods, plan
+from duly.apps.scheduler.model import CatchUp, NewSchedule, RunStatus, ScheduleStatus
+from duly.apps.scheduler.plan import TOO_MANY, PlanInput, missed_periods, plan
 from duly.apps.scheduler.work import ScheduleWork, finish_archived
 from duly.errors import InvalidArgument, LimitReached, RunClosed
 from tests.support.scheduler.actions import MONTHLY, ScheduleActions
@@ -34,10 +34,10 @@ MANY_SCHEDULES: LiteralString = (
 )
 
 
-def planning(rule: str, now: datetime, first_run_at: datetime, **changes: object) -> Planning:
-    """A schedule as a planner sees it."""
+def make_input(rule: str, now: datetime, first_run_at: datetime, **changes: object) -> PlanInput:
+    """Return the input for planning a schedule."""
     given = {
-        "job_id": 1,
+        "schedule_id": 1,
         "rule": rule,
         "zone": "UTC",
         "first_run_at": first_run_at,
@@ -46,13 +46,13 @@ def planning(rule: str, now: datetime, first_run_at: datetime, **changes: object
         "paused_at": None,
         "skip_before": None,
         "now": now,
-        "pending": 0,
+        "pending_runs": 0,
     }
-    return Planning(**given | changes)  # type: ignore[arg-type]
+    return PlanInput(**given | changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("catch_up", list(CatchUp))
-async def test_a_rule_of_every_minute_since_long_ago_writes_no_more_rows_than_the_limit(
+async def test_a_rule_of_every_minute_that_starts_long_ago_writes_no_more_rows_than_the_limit(
     catch_up: CatchUp, schedules: ScheduleActions
 ) -> None:
     schedules.set_clock("2026-11-16T09:00:30+00:00")
@@ -63,14 +63,14 @@ async def test_a_rule_of_every_minute_since_long_ago_writes_no_more_rows_than_th
     assert rows == MAX_MISSED_RUNS + 60  # those within the horizon of an hour
     assert schedules.one("select count(*) from duly.transition where machine = 'run'") == rows
     ranges = schedules.rows("select job_id, from_at, until_at, reason from scheduler.missed_ranges")
-    cut = datetime(2026, 11, 16, 9, 1, tzinfo=UTC) - timedelta(minutes=MAX_MISSED_RUNS)
-    assert ranges == [(schedule.id, begin, cut, "missed: more than 100 later ones have come")]
+    cutoff = datetime(2026, 11, 16, 9, 1, tzinfo=UTC) - timedelta(minutes=MAX_MISSED_RUNS)
+    assert ranges == [(schedule.id, begin, cutoff, "missed: more than 100 later ones have come")]
     await schedules.run_cycle()
-    told = schedules.one("select count(*) from duly.outbox")
-    assert told == {CatchUp.ALL: MAX_MISSED_RUNS, CatchUp.LATEST: 1, CatchUp.NONE: 10}[catch_up]
+    messages = schedules.one("select count(*) from duly.outbox")
+    assert messages == {CatchUp.ALL: MAX_MISSED_RUNS, CatchUp.LATEST: 1, CatchUp.NONE: 10}[catch_up]
 
 
-async def test_each_missed_period_of_a_range_can_be_named(schedules: ScheduleActions) -> None:
+async def test_each_missed_period_of_a_range_is_listed(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:00:30+00:00")
     begin = datetime(2025, 11, 16, tzinfo=UTC)
     schedule = await schedules.create(rule=DAILY, first_run_at=begin)
@@ -92,13 +92,13 @@ async def test_each_missed_period_of_a_range_can_be_named(schedules: ScheduleAct
     )
 
 
-async def test_what_a_pause_of_months_missed_is_a_range_with_that_reason(schedules: ScheduleActions) -> None:
+async def test_periods_missed_during_a_long_pause_are_a_range_with_that_reason(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
     schedule = await schedules.create(rule="cron: 0 * * * *")
     await schedules.run_cycle()
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     schedules.set_clock("2027-02-16T09:30:00+00:00")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ACTIVE)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ACTIVE)
     await schedules.plan()
     assert len(schedules.runs("id")) <= MAX_MISSED_RUNS + 2
     assert schedules.rows("select distinct reason from scheduler.missed_ranges") == [
@@ -106,66 +106,66 @@ async def test_what_a_pause_of_months_missed_is_a_range_with_that_reason(schedul
     ]
 
 
-def test_a_range_before_the_pause_says_so() -> None:
+def test_a_range_before_the_pause_has_that_reason() -> None:
     now = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
-    asked = planning("cron: 0 * * * *", now, now - timedelta(days=100))
+    schedule_input = make_input("cron: 0 * * * *", now, now - timedelta(days=100))
     paused_at, resumed_at = now - timedelta(days=60), now - timedelta(days=20)
-    made = plan(replace(asked, paused_at=paused_at, skip_before=resumed_at))
+    made = plan(replace(schedule_input, paused_at=paused_at, skip_before=resumed_at))
     reasons = ["missed: due before the pause", "missed: the schedule was paused", TOO_MANY]
     assert [each.reason for each in made.missed] == reasons
     assert made.missed[0].until_at == made.missed[1].from_at == paused_at + timedelta(minutes=30)
     assert made.missed[1].until_at == made.missed[2].from_at == resumed_at + timedelta(minutes=30)
 
 
-def test_a_plan_of_decades_is_worked_out_at_once() -> None:
+def test_a_plan_over_decades_is_computed_quickly() -> None:
     now = datetime(2026, 11, 16, 9, tzinfo=UTC)
     for rule in (EVERY_MINUTE, "cron: * * * 1-6 *", "cron: 0 0 29 2 *", '{"every": "day", "at": ["08:00", "17:30"]}'):
-        asked = planning(rule, now, now - timedelta(days=3652))
+        schedule_input = make_input(rule, now, now - timedelta(days=3652))
         before = time.process_time()
-        made = plan(asked)
+        made = plan(schedule_input)
         assert time.process_time() - before < 0.5
         assert len([each for each in made.firings if each.scheduled_at <= now]) <= MAX_MISSED_RUNS
         assert made.next_at is not None
         assert made.next_at > now
 
 
-def test_rows_and_ranges_together_are_every_firing() -> None:
+def test_runs_and_ranges_together_cover_every_firing() -> None:
     now = datetime(2026, 11, 16, 9, 0, 30, tzinfo=UTC)
     for rule in (
         "cron: 0 */7 * * *",
         "cron: 15 3 * * MON-FRI",
         '{"every": "week", "weekdays": ["mon", "thu"], "at": "09:00"}',
     ):
-        asked = planning(rule, now, now - timedelta(days=1200))
-        made = plan(asked)
+        schedule_input = make_input(rule, now, now - timedelta(days=1200))
+        made = plan(schedule_input)
         named = [each.scheduled_at for one in made.missed for each in missed_periods(one)]
-        all_of_them = plan(replace(asked, pending=-(10**7)), max_missed=10**6).firings
+        all_of_them = plan(replace(schedule_input, pending_runs=-(10**7)), max_missed=10**6).firings
         assert named + [each.scheduled_at for each in made.firings] == [each.scheduled_at for each in all_of_them]
         assert len(named) > 0
 
 
 def test_a_week_ahead_of_every_minute_is_planned_in_parts() -> None:
     now = datetime(2026, 11, 16, 9, tzinfo=UTC)
-    made = plan(planning(EVERY_MINUTE, now, now + timedelta(seconds=1), advance_minutes=10_080))
+    made = plan(make_input(EVERY_MINUTE, now, now + timedelta(seconds=1), advance_minutes=10_080))
     assert len(made.firings) == MAX_AHEAD_RUNS
     assert made.plan_at is not None
     assert made.plan_at > now  # not at once again
-    further = planning(EVERY_MINUTE, now, now, advance_minutes=10_080, planned_until=made.planned_until)
+    further = make_input(EVERY_MINUTE, now, now, advance_minutes=10_080, planned_until=made.planned_until)
     assert len(plan(further).firings) == MAX_AHEAD_RUNS
-    assert plan(replace(further, pending=MAX_PENDING_RUNS)).firings == []
-    nearly_full = replace(further, pending=MAX_PENDING_RUNS - 300)
+    assert plan(replace(further, pending_runs=MAX_PENDING_RUNS)).firings == []
+    nearly_full = replace(further, pending_runs=MAX_PENDING_RUNS - 300)
     assert len(plan(nearly_full).firings) == 200  # a hundred are left for runs made besides the rule
 
 
-def test_a_schedule_that_has_no_room_gets_no_rows_of_what_it_missed_either() -> None:
+def test_a_schedule_at_its_limit_gets_no_runs_for_missed_periods_either() -> None:
     now = datetime(2026, 11, 16, 9, tzinfo=UTC)
-    made = plan(planning(EVERY_MINUTE, now, now - timedelta(days=1), pending=MAX_PENDING_RUNS))
+    made = plan(make_input(EVERY_MINUTE, now, now - timedelta(days=1), pending_runs=MAX_PENDING_RUNS))
     assert made.firings == []
     (missed,) = made.missed
     assert len(list(missed_periods(missed))) == 24 * 60 + 1
 
 
-async def test_a_schedule_that_has_no_room_is_planned_on_later_and_not_stuck(schedules: ScheduleActions) -> None:
+async def test_a_schedule_at_its_limit_is_planned_later_and_not_stuck(schedules: ScheduleActions) -> None:
     schedule = await schedules.create(rule=EVERY_MINUTE, advance_minutes=10_080)
     schedules.admin.execute(MANY_RUNS, [schedule.id, 1, MAX_PENDING_RUNS - 50])
     await schedules.plan()
@@ -195,11 +195,11 @@ async def test_a_person_has_no_more_schedules_than_the_limit(schedules: Schedule
         await schedules.create()
     await schedules.create(uid="bo")
     (first, *_) = (await service.list_schedules(schedules.api, user)).items
-    await service.move_schedule(schedules.api, user, first.id, Status.ARCHIVED)
+    await service.move_schedule(schedules.api, user, first.id, ScheduleStatus.ARCHIVED)
     await schedules.create()
 
 
-def test_two_requests_of_one_person_do_not_both_take_the_last_place(schedules: ScheduleActions) -> None:
+def test_two_concurrent_requests_do_not_both_pass_the_limit(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
     schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON - 1])
     address = schedules.admin.info.dsn
@@ -215,7 +215,7 @@ def test_two_requests_of_one_person_do_not_both_take_the_last_place(schedules: S
         second.rollback()
 
 
-async def test_a_beginning_further_back_than_the_limit_is_refused_at_the_door_and_by_the_database(
+async def test_a_first_run_before_the_limit_is_refused_by_the_service_and_by_the_database(
     schedules: ScheduleActions,
 ) -> None:
     schedules.set_clock("2026-11-16T09:00:00+00:00")
@@ -243,7 +243,7 @@ async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(s
             " from generate_series(1, 1300) as n",
             [job],
         )
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.ARCHIVED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.ARCHIVED)
     left = "select count(*) from scheduler.job_runs where status = 'pending' and job_id = %s"
     assert schedules.one(left, schedule.id) == 1300 - 500
     # What is left is neither reminded of nor answered any more.
@@ -261,7 +261,7 @@ async def test_archiving_returns_after_one_batch_and_a_worker_cancels_the_rest(s
     more = 1
     while more:
         async with schedules.worker.transaction():
-            more = await schedules.work.tend(schedules.worker)
+            more = await schedules.work.run_unleased(schedules.worker)
     assert schedules.one(left, schedule.id) == 0
     reasons = schedules.rows("select distinct status, reason from scheduler.job_runs where job_id = %s", schedule.id)
     assert reasons == [(RunStatus.CANCELLED, "the schedule was archived")]
@@ -273,12 +273,12 @@ def test_the_limits_of_the_database_are_those_of_the_code(schedules: ScheduleAct
     ]
 
 
-async def test_a_request_for_more_is_told_which_limit_it_met(schedules: ScheduleActions) -> None:
+async def test_a_request_over_a_limit_names_the_limit(schedules: ScheduleActions) -> None:
     user = schedules.add_user()
-    wanted = NewSchedule(name="x", rule=MONTHLY, first_run_at=schedules.now())
+    new = NewSchedule(name="x", rule=MONTHLY, first_run_at=schedules.now())
     schedules.admin.execute(MANY_SCHEDULES, [user, MONTHLY, MAX_SCHEDULES_PER_PERSON - 1])
-    made = (await service.add_schedule(schedules.api, user, wanted, "key")).row
-    again = (await service.add_schedule(schedules.api, user, wanted, "key")).row
+    made = (await service.add_schedule(schedules.api, user, new, "key")).row
+    again = (await service.add_schedule(schedules.api, user, new, "key")).row
     assert again.id == made.id  # the same request is still answered at the limit
     with pytest.raises(LimitReached, match=f"has {MAX_SCHEDULES_PER_PERSON} schedules, .*; archive one"):
-        await service.add_schedule(schedules.api, user, wanted, "another key")
+        await service.add_schedule(schedules.api, user, new, "another key")

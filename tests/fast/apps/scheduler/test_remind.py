@@ -1,4 +1,4 @@
-"""Reminders: when they are due, what they say, what is missed, and when nobody is written to."""
+"""Reminders: when they are due, their text, missed runs, quiet hours and unconfigured channels."""
 
 from datetime import UTC, datetime, time
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from duly.apps.scheduler import service
-from duly.apps.scheduler.model import CatchUp, DueRun, Status
-from duly.apps.scheduler.reminder import payload_of
+from duly.apps.scheduler.model import CatchUp, DueRun, ScheduleStatus
+from duly.apps.scheduler.reminder import reminder_payload
 from duly.lease.work import Tuning
 from duly.outbox.sender import SendWork
 from duly.outbox.states import OUTBOX
@@ -43,7 +43,7 @@ async def test_a_reminder_comes_when_it_is_due_and_not_before(schedules: Schedul
     assert reminders(schedules, "channel", "recipient") == [("telegram", "anna")]
 
 
-async def test_what_was_sent_is_noted_with_its_run(schedules: ScheduleActions) -> None:
+async def test_a_sent_reminder_is_recorded_with_its_run(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
     await schedules.plan()
@@ -71,7 +71,7 @@ async def test_what_was_sent_is_noted_with_its_run(schedules: ScheduleActions) -
     ],
 )
 @pytest.mark.parametrize("was_planned", [True, False])
-async def test_what_was_missed_is_caught_up_or_accounted_for(
+async def test_missed_runs_are_caught_up_or_skipped(
     catch_up: CatchUp, statuses: list[str], was_planned: bool, schedules: ScheduleActions
 ) -> None:
     schedules.set_clock("2026-11-16T09:30:00+00:00")
@@ -98,7 +98,7 @@ async def test_missed_periods_of_a_year_are_accounted_for_one_by_one(schedules: 
     assert len(reminders(schedules, "status")) == 1
 
 
-async def test_catching_up_with_all_has_an_end(schedules: ScheduleActions) -> None:
+async def test_catching_up_on_all_is_limited(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:59:30+00:00")
     schedule = await schedules.create(rule="cron: * * * * *", catch_up=CatchUp.ALL)
     schedules.set_clock("2026-11-16T12:59:30+00:00")
@@ -109,7 +109,7 @@ async def test_catching_up_with_all_has_an_end(schedules: ScheduleActions) -> No
     assert len(page.items) == 80
 
 
-async def test_nobody_is_written_to_in_their_quiet_hours(schedules: ScheduleActions) -> None:
+async def test_no_reminder_is_sent_in_quiet_hours(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T22:00:01+00:00")
     schedules.add_user("anna", zone="Europe/Stockholm", quiet_from=time(22), quiet_until=time(7))
     await schedules.create(rule="cron: CRON_TZ=UTC 0 22 * * *", first_run_at=datetime(2026, 11, 16, 22, tzinfo=UTC))
@@ -137,12 +137,12 @@ async def test_nobody_is_written_to_in_their_quiet_hours(schedules: ScheduleActi
 def test_quiet_hours_end_in_the_persons_own_time(
     quiet: tuple[str, str], at: str, until: str | None, schedules: ScheduleActions
 ) -> None:
-    asked = """select "user".after_quiet(%s::timestamptz, 'Europe/Stockholm', %s, %s)"""
-    told = schedules.one(asked, at, *quiet)
-    assert told == schedules.one("select %s::timestamptz", until or at)
+    query = """select "user".after_quiet(%s::timestamptz, 'Europe/Stockholm', %s, %s)"""
+    found = schedules.one(query, at, *quiet)
+    assert found == schedules.one("select %s::timestamptz", until or at)
 
 
-async def test_a_snoozed_run_comes_back(schedules: ScheduleActions) -> None:
+async def test_a_snoozed_run_is_reminded_of_again(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     await schedules.create(rule=MONTHLY.replace(" 1 ", " 16 "), first_run_at=TEN)
     await schedules.run_cycle()
@@ -175,7 +175,7 @@ async def test_an_answer_withdraws_the_message_that_waits(schedules: ScheduleAct
     assert (schedules.send(), schedules.runs("status")) == (0, ["confirmed"])
 
 
-async def test_a_message_that_goes_out_after_the_answer_moves_nothing(schedules: ScheduleActions) -> None:
+async def test_a_message_sent_after_the_answer_changes_nothing(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     await schedules.create(rule=DAILY, first_run_at=TEN)
     await schedules.plan()
@@ -191,24 +191,24 @@ async def test_a_message_that_goes_out_after_the_answer_moves_nothing(schedules:
     assert schedules.one("select count(*) from scheduler.reminders") == 1
 
 
-async def test_a_paused_schedules_snoozed_run_still_comes_back(schedules: ScheduleActions) -> None:
+async def test_a_snoozed_run_of_a_paused_schedule_is_reminded_of(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
     await schedules.run_cycle()
     await schedules.answer(schedules.run_id(), "snooze")
-    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, Status.PAUSED)
+    await service.move_schedule(schedules.api, schedule.user_id, schedule.id, ScheduleStatus.PAUSED)
     schedules.advance_clock(hours=1, seconds=1)
     await schedules.run_cycle()
     assert schedules.runs("status") == ["sent"]
 
 
 @pytest.mark.parametrize(
-    ("language", "words"), [("en", "Due "), ("zh", "计划时间"), ("sv", "Ska göras"), ("xx", "Due ")]
+    ("language", "expected"), [("en", "Due "), ("zh", "计划时间"), ("sv", "Ska göras"), ("xx", "Due ")]
 )
-def test_a_reminder_speaks_the_persons_language(language: str, words: str) -> None:
+def test_a_reminder_is_in_the_persons_language(language: str, expected: str) -> None:
     run = DueRun(
         id=7,
-        job_id=3,
+        schedule_id=3,
         scheduled_at=TEN,
         remind_at=TEN,
         period_key="2026-11",
@@ -218,12 +218,12 @@ def test_a_reminder_speaks_the_persons_language(language: str, words: str) -> No
         uid="anna",
         zone="Asia/Shanghai",
         language=language,
-        tell_at=TEN,
-        skipped=None,
+        send_at=TEN,
+        skip_reason=None,
         expense={"amount": "9.99", "currency": "EUR"},
     )
-    payload = payload_of(run)
-    assert words in payload["text"]
+    payload = reminder_payload(run)
+    assert expected in payload["text"]
     assert "2026-11-16 18:00 (Asia/Shanghai)" in payload["text"]
     assert "9.99 EUR" in payload["text"]
     assert payload["buttons"][2] == {
@@ -234,20 +234,20 @@ def test_a_reminder_speaks_the_persons_language(language: str, words: str) -> No
     }
 
 
-# A channel that is not configured ----------------------------------------------------------------------------------
+# A channel that is not configured -------------------------------------------------------------------------------------
 
 
 async def remind_without_token(schedules: ScheduleActions) -> None:
-    """Plan, remind, and let a sender look that has no bot token."""
+    """Plan, remind, and sweep with a sender that has no bot token."""
     await schedules.plan()
     await schedules.remind()
-    sender = SendWork("outbox", OUTBOX, {}, Tuning(), missing={"telegram": "TELEGRAM_BOT_TOKEN is not set"})
+    sender = SendWork("outbox", OUTBOX, {}, Tuning(), unconfigured={"telegram": "TELEGRAM_BOT_TOKEN is not set"})
     async with schedules.worker.transaction():
         await sender.sweep(schedules.worker)
 
 
 @pytest.mark.parametrize("other", [None, "console"])
-async def test_a_waiting_message_ends_when_a_later_run_has_come(other: str | None, schedules: ScheduleActions) -> None:
+async def test_a_waiting_message_fails_when_a_later_run_is_due(other: str | None, schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     schedule = await schedules.create(rule=DAILY, first_run_at=TEN)
     await remind_without_token(schedules)
@@ -262,10 +262,10 @@ async def test_a_waiting_message_ends_when_a_later_run_has_come(other: str | Non
     first, second = reminders(schedules, "status", "last_error")
     assert first == ("failed", "superseded: a later run of its schedule has come")
     assert second[0] == "pending"
-    assert (await service.get_schedule(schedules.api, schedule.user_id, schedule.id)).status is Status.ACTIVE
+    assert (await service.get_schedule(schedules.api, schedule.user_id, schedule.id)).status is ScheduleStatus.ACTIVE
 
 
-async def test_a_waiting_message_ends_when_its_run_is_answered(schedules: ScheduleActions) -> None:
+async def test_a_waiting_message_fails_when_its_run_is_answered(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T10:00:01+00:00")
     await schedules.create(rule=DAILY, first_run_at=TEN)
     await remind_without_token(schedules)

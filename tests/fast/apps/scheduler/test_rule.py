@@ -1,4 +1,4 @@
-"""When rules fire: what people write, zones, the two nights on which clocks are set, and what periods are called."""
+"""When rules fire: their syntax, zones, clock changes, and the keys of periods."""
 
 import json
 from collections.abc import Iterator
@@ -37,13 +37,13 @@ RULES_EACH = 1
 
 
 def fires(text: str, count: int = 3, zone: ZoneInfo | None = None, start: datetime = START) -> list[str]:
-    """The first instants of a rule, in the zone's own words."""
+    """Return the first instants of a rule, in the local time of a zone."""
     found = islice(parse_rule(text).occurrences(start, zone), count)
     return [at.astimezone(parse_rule(text).zone_for(zone)).isoformat(timespec="minutes") for at in found]
 
 
 def periodic(**fields: Any) -> str:
-    """A rule in JSON."""
+    """Return a rule as JSON."""
     return json.dumps({"at": "10:00", **fields})
 
 
@@ -83,14 +83,14 @@ def test_nothing_fires_before_the_first_run_and_the_first_may_be_that_very_insta
     assert fires("cron: 0 10 * * *", 1, start=start + timedelta(seconds=1)) == ["2026-01-02T10:00+00:00"]
 
 
-def test_what_is_asked_for_after_an_instant_is_after_it() -> None:
+def test_occurrences_after_an_instant_are_after_it() -> None:
     rule = parse_rule("cron: */5 * * * *")
     at = datetime(2026, 5, 1, tzinfo=UTC)
     assert next(rule.occurrences(START, after=at)) == at + timedelta(minutes=5)
 
 
 @pytest.mark.parametrize("text", ["cron: 30 2 * * *", periodic(every="day", at="02:30")])
-def test_a_time_that_spring_leaves_out_is_the_first_instant_after_it(text: str) -> None:
+def test_a_local_time_in_a_gap_is_the_first_instant_after_it(text: str) -> None:
     start = datetime(2026, 3, 28, tzinfo=UTC)
     assert fires(text, 3, STOCKHOLM, start) == [
         "2026-03-28T02:30+01:00",
@@ -100,7 +100,7 @@ def test_a_time_that_spring_leaves_out_is_the_first_instant_after_it(text: str) 
 
 
 @pytest.mark.parametrize("text", ["cron: 30 2 * * *", periodic(every="day", at="02:30")])
-def test_a_time_that_autumn_has_twice_is_the_first(text: str) -> None:
+def test_a_local_time_that_occurs_twice_is_the_first(text: str) -> None:
     start = datetime(2026, 10, 24, tzinfo=UTC)
     assert fires(text, 3, STOCKHOLM, start) == [
         "2026-10-24T02:30+02:00",
@@ -119,30 +119,32 @@ def test_an_hourly_rule_has_every_real_hour_once() -> None:
 
 
 @cache
-def changes_of(zone: str, year: int) -> tuple[datetime, ...]:
-    """When the clocks of a zone are set in a year."""
-    place, found = ZoneInfo(zone), list[datetime]()
+def clock_changes(zone: str, year: int) -> tuple[datetime, ...]:
+    """Return the clock changes of a zone in a year."""
+    zone_info, found = ZoneInfo(zone), list[datetime]()
     at = datetime(year, 1, 1, tzinfo=UTC)
     while at.year == year:
         later = at + timedelta(hours=1)
-        if later.astimezone(place).utcoffset() != at.astimezone(place).utcoffset():
+        if later.astimezone(zone_info).utcoffset() != at.astimezone(zone_info).utcoffset():
             found.append(later)
         at = later
     return tuple(found)
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_an_independent_reading_agrees_on_the_nights_when_clocks_are_set(zone: str, request: Any) -> None:
+def test_an_independent_oracle_agrees_on_nights_with_a_clock_change(zone: str, request: Any) -> None:
     chance = Random(f"{request.config.getoption('randomly_seed', default=0)}-{zone}")  # noqa: S311
-    place = ZoneInfo(zone)
+    zone_info = ZoneInfo(zone)
     for year in YEARS:
-        for change in changes_of(zone, year):
+        for change in clock_changes(zone, year):
             begin = change.replace(minute=0) - timedelta(days=1, hours=6)
             for text, rule in islice(random_rules(chance), RULES_EACH):
                 start = datetime(year, 1, chance.randint(1, 28), 12, tzinfo=UTC)
-                expected = brute_force(text, place, begin, begin + timedelta(days=3), start.astimezone(place).date())
+                expected = brute_force(
+                    text, zone_info, begin, begin + timedelta(days=3), start.astimezone(zone_info).date()
+                )
                 found = list[datetime]()
-                for at in rule.occurrences(start, place, after=begin - timedelta(minutes=1)):
+                for at in rule.occurrences(start, zone_info, after=begin - timedelta(minutes=1)):
                     if at >= begin + timedelta(days=3):
                         break
                     found.append(at)
@@ -150,7 +152,7 @@ def test_an_independent_reading_agrees_on_the_nights_when_clocks_are_set(zone: s
 
 
 def random_rules(chance: Random) -> Iterator[tuple[str, Rule]]:
-    """Rules that are ones, cron or periodic."""
+    """Yield random valid rules, cron or periodic."""
     while True:
         text = chance.choice((random_cron, random_periodic))(chance)
         try:
@@ -160,7 +162,7 @@ def random_rules(chance: Random) -> Iterator[tuple[str, Rule]]:
 
 
 def random_cron(chance: Random) -> str:
-    """Five fields that like the hours at night."""
+    """Return random cron fields, often at night."""
     day = chance.choice(("*", "*", "*", "L", str(chance.randint(1, 31)), "1,15", "25-31"))
     weekday = chance.choice(("*", "*", "*", str(chance.randint(0, 7)), "1-5", "2#1", "5L"))
     hour = chance.choice(("0", "1", "2", "3", random_field(chance, 23)))
@@ -168,16 +170,16 @@ def random_cron(chance: Random) -> str:
 
 
 def random_field(chance: Random, limit: int) -> str:
-    """Minutes or hours."""
+    """Return a random field of minutes or hours."""
     first = chance.randint(0, limit)
-    several = ",".join(str(chance.randint(0, limit)) for _ in range(3))
+    numbers = ",".join(str(chance.randint(0, limit)) for _ in range(3))
     return chance.choice(
-        ("*", "*/2", "*/15", f"{first}-{chance.randint(first, limit)}", f"{first % 4}/7", str(first), several)
+        ("*", "*/2", "*/15", f"{first}-{chance.randint(first, limit)}", f"{first % 4}/7", str(first), numbers)
     )
 
 
 def random_periodic(chance: Random) -> str:
-    """A rule in JSON that likes the hours at night."""
+    """Return a random periodic rule, often at night."""
     every = chance.choice(("day", "week", "month", "year"))
     rule: dict[str, Any] = {"every": every, "at": chance.choice(("02:30", "00:15", ["02:00", "02:45", "23:59"]))}
     if chance.random() < 0.5:
@@ -198,7 +200,7 @@ def random_periodic(chance: Random) -> str:
 
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[date]:
-    """The days that somebody compared with a cron rule."""
+    """Record the days that are compared with a cron rule."""
     matches, days = CronSim.match_day, list[date]()
 
     def noted(cron: CronSim, day: date) -> bool:
@@ -210,7 +212,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[date]:
 
 
 @pytest.mark.parametrize("text", ["cron: * 0 */28 2 1#5", "cron: 0 0 */28 2 1#5", "cron: * 0 * 2 1#5"])
-def test_the_days_until_a_rule_fires_again_are_looked_through_once(text: str, looked_at: list[date]) -> None:
+def test_the_search_for_the_next_day_is_cached(text: str, looked_at: list[date]) -> None:
     rule = parse_rule(text)
     for minute in range(3):
         looked_at.clear()
@@ -246,9 +248,9 @@ def test_so_are_the_days_between_its_firings(looked_at: list[date]) -> None:
     ],
 )
 def test_no_firing_is_lost_in_the_days_that_are_passed_over(fields: str, zone: str, days: str, begin: datetime) -> None:
-    text, place, end = f"cron: {fields} {days}", ZoneInfo(zone), begin + timedelta(days=30)
-    found = takewhile(lambda at: at < end, parse_rule(text).occurrences(begin, place))
-    assert list(found) == brute_force(text, place, begin, end, begin.date())
+    text, zone_info, end = f"cron: {fields} {days}", ZoneInfo(zone), begin + timedelta(days=30)
+    found = takewhile(lambda at: at < end, parse_rule(text).occurrences(begin, zone_info))
+    assert list(found) == brute_force(text, zone_info, begin, end, begin.date())
 
 
 # Periods --------------------------------------------------------------------------------------------------------------
@@ -286,7 +288,7 @@ def test_a_period_is_the_coarsest_in_which_a_rule_fires_once(text: str, grain: G
     assert rule.period(at, grain, STOCKHOLM) == key
 
 
-def test_periods_of_one_rule_are_never_called_alike() -> None:
+def test_the_periods_of_a_rule_have_distinct_keys() -> None:
     chance = Random(5)  # noqa: S311
     for text, rule in islice(random_rules(chance), 60):
         zone = ZoneInfo(chance.choice(ZONES))
@@ -306,16 +308,16 @@ def test_periods_of_one_rule_are_never_called_alike() -> None:
     ],
 )
 def test_a_period_is_that_of_the_day_that_the_rule_names(zone: str, begin: str, text: str, keys: list[str]) -> None:
-    place, rule = ZoneInfo(zone), parse_rule(text)
-    start = datetime.fromisoformat(begin).replace(tzinfo=place).astimezone(UTC)
-    instants = list(islice(rule.occurrences(start, place), len(keys)))
-    assert [rule.period(at, rule.grain(start, place), place) for at in instants] == keys
+    zone_info, rule = ZoneInfo(zone), parse_rule(text)
+    start = datetime.fromisoformat(begin).replace(tzinfo=zone_info).astimezone(UTC)
+    instants = list(islice(rule.occurrences(start, zone_info), len(keys)))
+    assert [rule.period(at, rule.grain(start, zone_info), zone_info) for at in instants] == keys
     assert len(set(instants)) == len(keys)
 
 
 @pytest.mark.parametrize("every", ["day", "week"])
 def test_no_interval_fires_twice_in_one_of_its_periods_whenever_it_begins(every: str) -> None:
-    """Each interval from days within a year, to 2100: days of the month and leap years meet each in every way."""
+    """Every interval from days within a year until 2100: every combination of day of month and leap year."""
     intervals = {"day": [*range(27, 33), *range(360, 370), 730, 731, 1000], "week": [4, 5, 51, 52, 53, 104, 105]}
     for interval in intervals[every]:
         rule = parse_rule(periodic(every=every, interval=interval))
@@ -326,7 +328,7 @@ def test_no_interval_fires_twice_in_one_of_its_periods_whenever_it_begins(every:
             assert len(set(keys)) == len(keys), (every, interval, begin, grain)
 
 
-# Words ----------------------------------------------------------------------------------------------------------------
+# Texts ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -355,21 +357,21 @@ def test_no_interval_fires_twice_in_one_of_its_periods_whenever_it_begins(every:
         (periodic(every="month", day=1, tz="Asia/Tokyo"), "Every month on day 1 at 10:00, Asia/Tokyo"),
     ],
 )
-def test_a_rule_can_be_said(text: str, sentence: str) -> None:
+def test_a_rule_is_described_in_english(text: str, sentence: str) -> None:
     tuesday = datetime(2026, 3, 31, 12, tzinfo=UTC)
     assert parse_rule(text).sentence(tuesday, STOCKHOLM).removesuffix(", Europe/Stockholm") == sentence
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("", "rule: has 0 characters"),
         ("x" * 201, "rule: has 201 characters"),
         ("every day", "rule: must begin with `cron:`"),
-        ("cron: 0 10 1 *", "rule: has 4 fields after `cron:`, and needs five"),
+        ("cron: 0 10 1 *", "rule: has 4 fields after `cron:`, needs five"),
         ("cron: 0 0 10 1 * *", "rule: has 6 fields"),
-        ("cron: 61 10 1 * *", "rule: the minute of `61 10 1 * *`, at character 1, is '61'; write 0 to 59"),
-        ("cron: 0 10 1 13 *", "rule: the month of `0 10 1 13 *`, at character 8, is '13'; write 1 to 12 or JAN"),
+        ("cron: 61 10 1 * *", "rule: the minute of `61 10 1 * *`, at character 1, is '61'; valid: 0 to 59"),
+        ("cron: 0 10 1 13 *", "rule: the month of `0 10 1 13 *`, at character 8, is '13'; valid: 1 to 12 or JAN"),
         ("cron: 0 10 15W * *", "rule: the day of month of `0 10 15W * *`, at character 6, is '15W'"),
         ("cron: 0 10 31 2 *", "rule: the day of month of `0 10 31 2 *`"),
         ("cron: CRON_TZ=Europe/Nowhere 0 10 * * *", "rule: CRON_TZ: must be an IANA zone"),
@@ -380,19 +382,19 @@ def test_a_rule_can_be_said(text: str, sentence: str) -> None:
         (periodic(every="day", at="25:00"), "rule.at: must be a time such as"),
         (periodic(every="day", at=None), "rule.at: must be a time such as"),
         (periodic(every="day", at=[]), "rule.at: has 0 times"),
-        (periodic(every="day", interval=0), "rule.interval: must be a whole number from 1 to 1000, not 0"),
-        (periodic(every="day", interval=True), "rule.interval: must be a whole number"),
-        (periodic(every="day", day=3), "rule.day: is not known here; there are at, every, interval, tz"),
+        (periodic(every="day", interval=0), "rule.interval: must be an integer from 1 to 1000, not 0"),
+        (periodic(every="day", interval=True), "rule.interval: must be an integer"),
+        (periodic(every="day", day=3), "rule.day: unknown field; valid: at, every, interval, tz"),
         (periodic(every="week", weekdays=["monday"]), "rule.weekdays: must be mon, tue"),
         (periodic(every="week", weekdays=[]), "rule.weekdays: must be mon, tue"),
-        (periodic(every="month"), "rule.day: must be there"),
-        (periodic(every="month", day=32), "rule.day: must be a whole number from 1 to 31, not 32"),
-        (periodic(every="month", nth=1), "rule: `nth` and `weekday` go together"),
+        (periodic(every="month"), "rule.day: is required"),
+        (periodic(every="month", day=32), "rule.day: must be an integer from 1 to 31, not 32"),
+        (periodic(every="month", nth=1), "rule: `nth` needs `weekday`"),
         (periodic(every="month", nth=1, weekday="mon", day=1), "rule: name either `day` or"),
         (periodic(every="day", tz="Mars/Base"), "rule.tz: must be an IANA zone"),
     ],
 )
-def test_what_is_no_rule_is_refused_at_its_place(text: str, words: str) -> None:
-    with pytest.raises(InvalidArgument) as refused:
+def test_an_invalid_rule_is_refused_with_the_position(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgument) as error:
         parse_rule(text)
-    assert str(refused.value).startswith(words)
+    assert str(error.value).startswith(message)

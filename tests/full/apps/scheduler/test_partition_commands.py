@@ -1,4 +1,4 @@
-"""`duly partitions`: months are looked at, made, written to files and dropped; keys outlive them."""
+"""`duly partitions`: list, create, archive and drop months; keys outlive their runs."""
 
 import json
 
@@ -12,13 +12,13 @@ from tests.support.scheduler.actions import ScheduleActions
 __all__ = ["cli"]
 
 
-def test_who_holds_the_table_is_not_waited_for(schedules: ScheduleActions, cli: CommandLine) -> None:
+def test_a_locked_table_is_not_waited_for(schedules: ScheduleActions, cli: CommandLine) -> None:
     add_run(schedules, "2030-01-05")
     with psycopg.connect(schedules.admin.info.dsn) as other:
         other.execute("select count(*) from scheduler.job_runs")  # a dump, say
-        refusal = cli.error("partitions", "drop", "2030-01", "--yes")
-        assert isinstance(refusal, Unavailable)
-        assert "did not let go within 3 s, a dump perhaps; nothing was changed" in str(refusal)
+        error = cli.error("partitions", "drop", "2030-01", "--yes")
+        assert isinstance(error, Unavailable)
+        assert "within 3 s: another session, for example pg_dump, has a lock on them; nothing was changed" in str(error)
         other.execute("lock table scheduler.job_runs in access exclusive mode")
         with cli.start("partitions", "create", "2033-01", "--json") as program:
             assert json.loads(program.line())["error"]["code"] == "UNAVAILABLE"
@@ -26,7 +26,7 @@ def test_who_holds_the_table_is_not_waited_for(schedules: ScheduleActions, cli: 
     assert cli.json("partitions", "drop", "2030-01", "--yes")["runs"] == 1
 
 
-def test_who_changes_a_schedule_meanwhile_is_not_harmed(schedules: ScheduleActions, cli: CommandLine) -> None:
+def test_concurrent_changes_of_schedules_succeed(schedules: ScheduleActions, cli: CommandLine) -> None:
     add_run(schedules, "2030-01-05")
     with psycopg.connect(schedules.admin.info.dsn) as other:
         other.execute("update scheduler.jobs set description = 'changed'")

@@ -1,4 +1,4 @@
-"""Months: made ahead, filled from the default partition, pruned by the contract's query, and watched like the whole."""
+"""Monthly partitions: created ahead, filled from the default partition, pruned by the contract's query, and guarded."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ limit 100
 
 
 def months(admin: Admin) -> list[str]:
-    """The partitions there are."""
-    asked = "select relid::text from pg_partition_tree('scheduler.job_runs') where isleaf order by 1"
-    return [name.removeprefix("scheduler.job_runs_") for (name,) in admin.execute(asked).fetchall()]
+    """Return the months that have a partition."""
+    query = "select relid::text from pg_partition_tree('scheduler.job_runs') where isleaf order by 1"
+    return [name.removeprefix("scheduler.job_runs_") for (name,) in admin.execute(query).fetchall()]
 
 
-async def test_months_are_made_three_ahead_and_roll_over_a_year(schedules: ScheduleActions) -> None:
+async def test_months_are_created_three_ahead_across_a_year(schedules: ScheduleActions) -> None:
     schedules.set_clock("2026-11-16T09:00:00+00:00")
     before = set(months(schedules.admin))
     assert {"2026_11", "2026_12", "2027_01", "2027_02", "default"} <= before
@@ -46,7 +46,7 @@ async def test_months_are_made_three_ahead_and_roll_over_a_year(schedules: Sched
 
 
 def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every node of a plan."""
+    """Return every node of a query plan."""
     return [plan, *(node for part in plan.get("Plans", []) for node in nodes(part))]
 
 

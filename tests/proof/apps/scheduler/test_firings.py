@@ -1,4 +1,4 @@
-"""Rules against an oracle that shares nothing with them: every zone, every change of its clocks from 2005 to 2100."""
+"""Rules against an independent oracle: every zone, every clock change from 2005 to 2100."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import pytest
 
 from duly.apps.scheduler.rule import Grain, Rule, parse_rule
-from tests.support.scheduler.minutes import RULES, Window, changes_of, firings
+from tests.support.scheduler.minutes import RULES, Window, clock_changes, firings
 
 FIRST, LAST = datetime(2005, 1, 1, tzinfo=UTC), datetime(2101, 1, 1, tzinfo=UTC)
 BEGIN = datetime(2003, 1, 1, 12, tzinfo=UTC)
@@ -21,47 +21,49 @@ AROUND_OF_ELAPSED = timedelta(hours=14)
 
 @cache
 def changes_of_clocks() -> Sequence[tuple[ZoneInfo, datetime]]:
-    """Every change of clocks in these years, once for all zones that have the same ones."""
+    """Return every clock change of these years, once for all zones that share them."""
     found: dict[object, list[tuple[ZoneInfo, datetime]]] = {}
     for name in sorted(available_timezones() - {"localtime"}):
         zone = ZoneInfo(name)
-        changes = changes_of(zone, FIRST, LAST)
+        changes = clock_changes(zone, FIRST, LAST)
         offsets = [at.astimezone(zone).utcoffset() for at in (FIRST, *changes)]
         found.setdefault((*changes, *offsets), [(zone, at) for at in changes or (FIRST,)])
-    return [each for several in found.values() for each in several]
+    return [each for each_zone in found.values() for each in each_zone]
 
 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_firing_around_every_change_of_clocks_is_there_and_no_period_has_two(part: int) -> None:
+def test_every_firing_around_every_clock_change_exists_and_no_period_has_two(part: int) -> None:
     offenders: list[object] = []
     for zone, change in changes_of_clocks()[part::PARTS]:
         wide, narrow = (around(zone, change, half) for half in (AROUND, AROUND_OF_ELAPSED))
         begin = BEGIN + timedelta(days=4 * (change.toordinal() % 97))  # counted from one of many days
         for text in RULES:
-            window = narrow if rule_of(text).recurrence.times_a_day is None else wide
-            expected = expected_of(text, window, begin)
-            if (found := found_of(text, window, begin)) != expected or len({key for _, key in found}) != len(found):
+            window = narrow if parse_cached(text).recurrence.times_a_day is None else wide
+            expected = expected_firings(text, window, begin)
+            if (found := actual_firings(text, window, begin)) != expected or len({key for _, key in found}) != len(
+                found
+            ):
                 offenders.append((zone.key, change, text, found, expected))
     assert not offenders, (len(offenders), offenders[:5])
 
 
-def found_of(text: str, window: Window, begin: datetime) -> list[tuple[datetime, str]]:
-    """The firings of a window as the rule has them, with the keys of their periods."""
-    rule, grain = rule_of(text), grain_of(text, begin, window.zone)
+def actual_firings(text: str, window: Window, begin: datetime) -> list[tuple[datetime, str]]:
+    """Return the firings of the rule in a window, with their period keys."""
+    rule, grain = parse_cached(text), grain_of(text, begin, window.zone)
     instants = takewhile(lambda at: at < window.last, rule.occurrences(begin, window.zone, after=window.first))
     return [(at, rule.period(at, grain, window.zone)) for at in instants]
 
 
 @cache
-def rule_of(text: str) -> Rule:
-    """A rule, read once."""
+def parse_cached(text: str) -> Rule:
+    """Parse a rule, with a cache."""
     return parse_rule(text)
 
 
 def grain_of(text: str, begin: datetime, zone: ZoneInfo) -> Grain:
     """How long the periods of a rule are, which depends on the day it begins, if on anything."""
-    counts = rule_of(text).recurrence.counts_from_anchor
+    counts = parse_cached(text).recurrence.counts_from_anchor
     return grain_from(text, begin.astimezone(zone).date() if counts else BEGIN.date())
 
 
@@ -69,25 +71,25 @@ def grain_of(text: str, begin: datetime, zone: ZoneInfo) -> Grain:
 def grain_from(text: str, day: date) -> Grain:
     """How long the periods of a rule are that begins on a day."""
     noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
-    return rule_of(text).grain(noon, ZoneInfo("UTC"))
+    return parse_cached(text).grain(noon, ZoneInfo("UTC"))
 
 
-def expected_of(text: str, window: Window, begin: datetime) -> list[tuple[datetime, str]]:
-    """The same as the oracle has them: the key is that of the day that the rule names."""
+def expected_firings(text: str, window: Window, begin: datetime) -> list[tuple[datetime, str]]:
+    """Return the firings of the oracle in a window; the key is that of the day that the rule names."""
     grain = grain_of(text, begin, window.zone)
     found = firings(text, window, begin.astimezone(window.zone).date())
     return [(at, grain.key(at, day or at.date())) for at, day in found if at > window.first]
 
 
 def around(zone: ZoneInfo, change: datetime, half: timedelta) -> Window:
-    """The minutes around a change of clocks, from a whole minute on."""
+    """Return the minutes around a clock change."""
     return Window(zone, (change - half).replace(second=0), 2 * half // timedelta(minutes=1))
 
 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("every", ["day", "week", "month"])
 def test_no_interval_has_two_firings_in_one_period_to_the_last_year(every: str) -> None:
-    """Every interval there can be, begun on days all over four years."""
+    """Every valid interval, starting on days across four years."""
     offenders: list[object] = []
     named = {"day": 1} if every == "month" else {}
     for interval in range(1, 1001):

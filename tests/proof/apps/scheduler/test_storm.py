@@ -1,4 +1,4 @@
-"""Many taps at once, from two processes, one of them killed: one effect for every run."""
+"""Many concurrent taps from two processes, one of them killed: one effect per run."""
 
 import os
 from collections import Counter
@@ -27,27 +27,27 @@ async def test_a_storm_of_taps_has_one_effect_for_every_run(schedules: ScheduleA
     def tapper(seed: int) -> Program:
         return Program([*PYTHON, "-m", "tests.support.tapper", dsn, str(seed), *runs], environment=environment)
 
-    told: list[str] = []
+    lines: list[str] = []
     with tapper(1) as first, tapper(2) as second:
         assert (first.line(), second.line()) == ("ready", "ready")
-        told += [first.line() for _ in range(60)]
+        lines += [first.line() for _ in range(60)]
         first.kill()
         while (line := second.line()) != "end":
-            told.append(line)
+            lines.append(line)
     with tapper(1) as again:  # everything is tried again, as a device does that got no answer
         assert again.line() == "ready"
         while (line := again.line()) != "end":
-            told.append(line)
-    kinds = Counter(line.split()[0] for line in told)
-    assert kinds["Created"] >= RUNS
-    assert kinds["ALREADY_ANSWERED"] > 0
-    assert set(kinds) <= {"Created", "Existing", "ALREADY_ANSWERED", "KEY_REUSED"}, kinds
+            lines.append(line)
+    outcomes = Counter(line.split()[0] for line in lines)
+    assert outcomes["Created"] >= RUNS
+    assert outcomes["ALREADY_ANSWERED"] > 0
+    assert set(outcomes) <= {"Created", "Existing", "ALREADY_ANSWERED", "KEY_REUSED"}, outcomes
     finals = schedules.rows(
         "select job_run_id, count(*) from scheduler.confirmations where action <> 'snooze' group by 1 order by 1"
     )
-    assert [several for _, several in finals] == [1] * RUNS
+    assert [number for _, number in finals] == [1] * RUNS
     booked = schedules.rows("select source_ref, count(*) from expense.expenses group by 1")
     completed = schedules.one("select count(*) from scheduler.confirmations where action = 'complete'")
-    assert [several for _, several in booked] == [1] * completed
+    assert [number for _, number in booked] == [1] * completed
     assert Counter(schedules.runs("status"))["confirmed"] == completed
     assert all(status in ("confirmed", "skipped", "cancelled") for status in schedules.runs("status"))

@@ -1,0 +1,54 @@
+"""The catalogue of texts: every language has every key with the same placeholders, and every reason has a text."""
+
+import re
+from importlib.resources import files
+from string import Formatter
+
+import pytest
+
+from duly.apps.scheduler.messages import DEFAULT_LANGUAGE, MESSAGES, translate
+from duly.apps.scheduler.model import Action
+from duly.apps.scheduler.reasons import ClosingReason, find_reason
+from duly.apps.scheduler.reminder import CHOICES
+
+LANGUAGES = {"en", "sv", "zh"}
+STORED_BY_SQL = re.compile(
+    r"then '(missed: [^']+)'|cancel_open\(new\.id, '([^']+)', 500\)|'(missed: [^']+)', r\.reason"
+)
+
+
+def placeholders(text: str) -> set[str]:
+    """Return the names that a text is formatted with."""
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+def test_every_language_has_every_key_with_the_same_placeholders() -> None:
+    assert set(MESSAGES) == LANGUAGES
+    expected = {key: placeholders(text) for key, text in MESSAGES[DEFAULT_LANGUAGE].items()}
+    for language, texts in MESSAGES.items():
+        assert {key: placeholders(text) for key, text in texts.items()} == expected, language
+
+
+def test_every_answer_and_every_reason_has_its_texts() -> None:
+    expected = {
+        f"{part}.{action}" for part in ("receipt", "page.button", "page.confirm", "page.result") for action in Action
+    }
+    expected |= {f"reason.{reason}" for reason in ClosingReason}
+    expected |= {f"button.{action}" + (f"_{minutes}" if minutes else "") for action, minutes in CHOICES}
+    assert expected <= MESSAGES[DEFAULT_LANGUAGE].keys()
+
+
+def test_every_reason_that_sql_stores_has_a_code() -> None:
+    paths = ("db/migrations/sql/0006_scheduler.up.sql", "apps/scheduler/queries.sql")
+    found = [STORED_BY_SQL.findall(files("duly").joinpath(path).read_text("utf-8")) for path in paths]
+    assert [len(each) for each in found] == [4, 1]
+    stored = {"".join(groups) for each in found for groups in each}
+    assert [text for text in stored if find_reason(text) is None] == []
+    by_python = {ClosingReason.PAUSED.stored_text, ClosingReason.DUE_BEFORE_PAUSE.stored_text}
+    assert {reason.stored_text for reason in ClosingReason} == stored | by_python
+
+
+def test_an_unsupported_language_is_english_and_an_unknown_key_an_error() -> None:
+    assert translate("de", "reminder.due", at="10:00", zone="UTC") == "Due 10:00 (UTC)"
+    with pytest.raises(KeyError):
+        translate("en", "no.such.key")
