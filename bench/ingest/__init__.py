@@ -6,7 +6,7 @@
     ...                                     whoever was first is last now
 
 The server is private and durable (fsync and synchronous_commit on). We run as an installation does: `duly_worker`, with
-keeper, sweeps, canonical form, diff and messages. What we are held against, `bare_worker`, claims and writes the same
+heartbeat, sweeps, canonical form, diff and messages. The baseline, `bare_worker`, claims and writes the same
 rows by the same statements over the same tables and triggers, in batches of the same size; but it knows from the
 beginning what it will write, down to the last event.
 

@@ -1,7 +1,7 @@
 """The barest worker: `python -m bench.ingest.bare_worker <address> <sessions> <stored>`. Claim, write, again.
 
 The same statements, tables, triggers, transactions and batches as ours. Nothing is read, compared or worked out: what
-each session will write is prepared before the first is claimed. No runtime, keeper, sweep, handlers, retries or stop:
+each session will write is prepared before the first is claimed. No runtime, heartbeat, sweep, handler, retry or stop:
 one connection, one loop.
 """
 
@@ -18,12 +18,13 @@ from psycopg.conninfo import make_conninfo
 
 from bench.ingest.content import Known, shown
 from bench.ingest.worker import BATCH
-from duly.apps.ingest import repository
-from duly.apps.ingest.canonical import CANONICALIZER, observe
-from duly.apps.ingest.day import Day, take
-from duly.apps.ingest.reading import Input, Observed
+from duly.apps.ingest import settlement
+from duly.apps.ingest.canonical import CANONICALIZER, canonicalize
+from duly.apps.ingest.day import Day, apply_snapshot
+from duly.apps.ingest.reading import CaptureResult, Input
+from duly.apps.ingest.recording import build_result
+from duly.apps.ingest.repository import to_json
 from duly.apps.ingest.states import capture_session
-from duly.apps.ingest.work import result_of
 from duly.db.advisory import advisory_key
 from duly.lease.operations import render, render_settle
 from duly.lease.owner import new_owner
@@ -34,7 +35,7 @@ __all__ = ["main"]
 REST_SECONDS = 0.05
 SCHEMA = "schedule_ingest"
 OF = capture_session()
-STATEMENTS = repository.SQL.using(schema=SCHEMA)
+STATEMENTS = settlement.SQL.using(schema=SCHEMA)
 CLAIM = render(OF, "claim")
 FENCE = render(OF, "fence_many")
 COLUMNS = (("result", "jsonb"),)
@@ -45,7 +46,7 @@ BESIDE = (
     ("payload", "jsonb"),
     ("payload_hash", "text"),
 )
-SETTLE = render_settle(OF, "done", COLUMNS, BESIDE, STATEMENTS.settle_observed.as_string(None))
+SETTLE = render_settle(OF, "done", COLUMNS, BESIDE, STATEMENTS.settle_captures.as_string(None))
 OF_SETTLE = [f"column_{name}" for name, _ in (*COLUMNS, *BESIDE)]
 OF_SNAPSHOT = ["user_ids", "schedule_dates", "snapshots", "session_ids", "canonicalizers", "events"]
 OF_EVENTS = [
@@ -81,7 +82,7 @@ def drain_some(connection: Connection[Any], prepared: Mapping[UUID, Prepared]) -
     """Finish a batch, if there is one."""
     owner = new_owner("bare")
     with connection.transaction():
-        given = {"owner": owner, "lease_seconds": load_settings().lease_timeout_seconds, "most": BATCH, "keys": None}
+        given = {"owner": owner, "lease_seconds": load_settings().lease_timeout_seconds, "limit": BATCH, "keys": None}
         keys = [row[0] for row in connection.execute(CLAIM, given).fetchall()]
     if not keys:
         return False
@@ -98,8 +99,10 @@ def drain_some(connection: Connection[Any], prepared: Mapping[UUID, Prepared]) -
         ).fetchall()
         connection.execute(SETTLE, {**held, **settled, "canonicalizer": CANONICALIZER}).fetchall()
         connection.execute(STATEMENTS.add_events, turned(OF_EVENTS, [each for row in rows for each in row.events]))
-        connection.execute(STATEMENTS.put_snapshots, turned(OF_SNAPSHOT, [row.snapshot for row in rows]))
-        connection.execute(STATEMENTS.add_notices, turned(OF_NOTICES, [each for row in rows for each in row.notices]))
+        connection.execute(STATEMENTS.put_day_snapshots, turned(OF_SNAPSHOT, [row.snapshot for row in rows]))
+        connection.execute(
+            STATEMENTS.add_notifications, turned(OF_NOTICES, [each for row in rows for each in row.notices])
+        )
     return True
 
 
@@ -117,37 +120,37 @@ def prepare(sessions: int, stored: int) -> dict[UUID, Prepared]:
     prepared: dict[UUID, Prepared] = {}
     for number in range(sessions):
         session = shown(number, stored)
-        seen = Observed(observe(session.payload), Input.GIVEN)
-        place = session.user_id, seen.seen.schedule_date
-        before = days.get(place) or day_of(session.user_id, seen, session.known)
-        step = take(before, session.key, seen.seen, threshold=load_settings().summary_threshold)
+        result = CaptureResult(canonicalize(session.payload), Input.GIVEN)
+        place = session.user_id, result.snapshot.schedule_date
+        before = days.get(place) or day_of(session.user_id, result, session.known)
+        step = apply_snapshot(before, session.key, result.snapshot, summary_threshold=load_settings().summary_threshold)
         days[place] = step.after
-        prepared[session.key] = prepared_of(session.key, step, seen)
+        prepared[session.key] = prepared_of(session.key, step, result)
     return prepared
 
 
-def day_of(user_id: int, seen: Observed, known: Known | None) -> Day:
+def day_of(user_id: int, result: CaptureResult, known: Known | None) -> Day:
     """A day before the first session of this run."""
-    day = seen.seen.schedule_date
+    day = result.snapshot.schedule_date
     if known is None:
         return Day(user_id, day)
     return Day(user_id, day, 1, known.seen.payload_hash, known.seen.shifts, len(known.seen.shifts))
 
 
-def prepared_of(key: UUID, step: Any, seen: Observed) -> Prepared:
+def prepared_of(key: UUID, step: Any, result: CaptureResult) -> Prepared:
     """A session's rows."""
     day, whose = step.after, (step.after.user_id, step.after.schedule_date)
-    payload = repository.as_json(seen.seen.payload)
-    version = (day.version, payload) if step.is_change else (None, None)
-    shifts = "[" + ",".join(shift.text for shift in day.shifts) + "]"
+    payload = to_json(result.snapshot.payload)
+    version = (day.version, payload) if step.has_new_version else (None, None)
+    shifts = "[" + ",".join(shift.json_text for shift in day.shifts) + "]"
     return Prepared(
         lock=advisory_key("ingest.day", SCHEMA, *whose),
-        settle=(repository.as_json(result_of(key, step, seen, 0)), *whose, *version, day.payload_hash),
+        settle=(to_json(build_result(key, step, result, 0)), *whose, *version, day.payload_hash),
         snapshot=(*whose, shifts, key, day.canonicalizer, day.events),
         events=[event_row(key, whose, step.before.events + nth, event) for nth, event in enumerate(step.events, 1)],
         notices=[
-            (each.id, *whose, key, each.type.value, each.message, repository.as_json(list(map(str, each.event_ids))))
-            for each in step.notices
+            (each.id, *whose, key, each.type.value, each.text(), to_json(list(map(str, each.event_ids))))
+            for each in step.notifications
         ],
     )
 
@@ -155,7 +158,7 @@ def prepared_of(key: UUID, step: Any, seen: Observed) -> Prepared:
 def event_row(key: UUID, whose: Values, seq: int, event: Any) -> Values:
     """One event's values."""
     change = event.change
-    values = (change.old.text if change.old else None, change.new.text if change.new else None)
+    values = (change.old.json_text if change.old else None, change.new.json_text if change.new else None)
     prints = (change.shift.location_fingerprint, change.shift.customer_fingerprint)
     hashes = (event.old_value_hash, event.new_value_hash)
     return (event.id, *whose, change.type.value, *prints, *hashes, *values, key, seq)

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest.canonical import Observation, observe
+from duly.apps.ingest.canonical import Snapshot, canonicalize
 
 __all__ = ["DAYS", "SEED", "SHIFTS", "Kind", "Known", "Shown", "known_days", "known_user", "shown"]
 
@@ -52,7 +52,7 @@ class Known:
 
     schedule_date: date
     raw: dict[str, Any]
-    seen: Observation
+    seen: Snapshot
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def known_day(nth: int) -> Known:
     """A day of long ago."""
     day = FIRST_DAY + timedelta(days=nth)
     raw = {"schedule_date": day.isoformat(), "entries": entries_of(nth)}
-    return Known(day, raw, observe(raw))
+    return Known(day, raw, canonicalize(raw))
 
 
 def known_user(place: int) -> int:

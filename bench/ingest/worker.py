@@ -6,8 +6,9 @@ from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 
+from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import FixtureReader
-from duly.apps.ingest.work import CaptureWork, Rules
+from duly.apps.ingest.work import CaptureWork
 from duly.lease.work import Tuning
 from duly.logging import configure_logs
 from duly.settings import Settings, load_settings
@@ -16,7 +17,7 @@ from duly.worker.runner import run_worker
 __all__ = ["BATCH", "SLOTS", "main"]
 
 BATCH = 200  # sessions in one statement, for both sides
-SLOTS = 2 * BATCH  # two lanes, and each may hold a whole batch
+SLOTS = 2 * BATCH  # two cycles, each of which may hold a full batch
 
 
 def main() -> None:
@@ -38,7 +39,9 @@ def work_of(settings: Settings) -> CaptureWork:
         slots=SLOTS,
         batch=BATCH,
     )
-    return CaptureWork(FixtureReader(Path("none")), tuning, Rules(threshold=settings.summary_threshold))
+    return CaptureWork(
+        FixtureReader(Path("none")), tuning, CaptureOptions(summary_threshold=settings.summary_threshold)
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What tests of captures do: create sessions, claim them, finish them, replay their events."""
+"""Actions of capture tests: create sessions, claim them, finish them, replay their events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,17 +6,18 @@ from uuid import UUID
 
 from duly.apps.ingest import repository
 from duly.apps.ingest.diff import replay
-from duly.apps.ingest.reading import Captured, FixtureReader, Reader, observed
-from duly.apps.ingest.shift import Shift, read_shift
-from duly.apps.ingest.work import CaptureWork, Rules
+from duly.apps.ingest.options import CaptureOptions
+from duly.apps.ingest.reading import CaptureInput, FixtureReader, Reader, read_capture
+from duly.apps.ingest.shift import Shift, shift_from_json
+from duly.apps.ingest.work import CaptureWork
 from duly.canonical_json import Json
 from duly.launcher import ROOT
 from duly.lease.operations import Lease
 from duly.lease.work import Finished, Tuning
-from duly.outcomes import failure_of
+from duly.outcomes import failure_from_exception
 from tests.support.actions import Actions, Admin, Connection
 
-__all__ = ["ANNA", "LEASE", "SCHEMA", "Admin", "CaptureActions", "Connection", "observe"]
+__all__ = ["ANNA", "LEASE", "SCHEMA", "Admin", "CaptureActions", "Connection", "read_session"]
 
 SCHEMA = "schedule_ingest"
 LEASE = 60.0
@@ -41,7 +42,9 @@ class CaptureActions(Actions):
         """Return a worker's work, which claims any pending session."""
         rules.setdefault("due", "created_at")
         return CaptureWork(
-            reader or FixtureReader(SAMPLE), Tuning(lease_seconds=LEASE, heartbeat_seconds=LEASE / 4), Rules(**rules)
+            reader or FixtureReader(SAMPLE),
+            Tuning(lease_seconds=LEASE, heartbeat_seconds=LEASE / 4),
+            CaptureOptions(**rules),
         )
 
     async def create(self, *days: Mapping[str, Json], user: int = ANNA) -> list[UUID]:
@@ -57,9 +60,9 @@ class CaptureActions(Actions):
         return await (work or self.work()).claim(self.worker, owner, limit)
 
     async def finish(self, leases: Sequence[Lease], work: CaptureWork | None = None) -> frozenset[UUID]:
-        """Observe what these sessions show and settle them, in one transaction."""
+        """Read these sessions and settle them, in one transaction."""
         mine = work or self.work()
-        finished = [Finished(lease, await observe(mine, lease)) for lease in leases]
+        finished = [Finished(lease, await read_session(mine, lease)) for lease in leases]
         async with self.worker.transaction():
             return await mine.settle(self.worker, finished)
 
@@ -82,12 +85,14 @@ class CaptureActions(Actions):
             "select old_value, new_value from schedule_ingest.schedule_event where user_id = %s order by seq", user
         )
         snapshot = self.one("select snapshot_payload from schedule_ingest.day_snapshot where user_id = %s", user)
-        return replay((old, new) for old, new in events), sorted(map(read_shift, snapshot), key=lambda each: each.order)
+        return replay((old, new) for old, new in events), sorted(
+            map(shift_from_json, snapshot), key=lambda each: each.sort_key
+        )
 
 
-async def observe(work: CaptureWork, lease: Lease) -> object:
+async def read_session(work: CaptureWork, lease: Lease) -> object:
     """Return what a handler makes of a session: what it shows, or the failure."""
     try:
-        return await observed(work.reader, Captured(lease.key, lease.row["user_id"]), lease.row["payload"])
+        return await read_capture(work.reader, CaptureInput(lease.key, lease.row["user_id"]), lease.row["payload"])
     except Exception as error:
-        return failure_of(error)
+        return failure_from_exception(error)

@@ -22,5 +22,5 @@ async def api(admin: Admin) -> AsyncGenerator[Connection, None]:
 
 @pytest.fixture
 def captures(admin: Admin, worker: Connection, api: Connection) -> CaptureActions:
-    """What tests of captures do."""
+    """The actions of capture tests."""
     return CaptureActions(admin, worker, api)

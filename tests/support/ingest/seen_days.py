@@ -1,4 +1,4 @@
-"""Days of which it is known what a person sees in them: random ones, changed ones, and the same spelled otherwise."""
+"""Schedules as a person sees them, line by line: random ones, changed ones, and the same in another spelling."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-__all__ = ["Seen", "changed_day", "day_of_seen", "entry_of", "random_day", "respelled"]
+__all__ = ["Seen", "change_day", "entry_from_line", "payload_from_lines", "random_day", "respell"]
 
 WHO = (
     "Anna Svensson", "Bo Berg", "Skolan Eken", "Office Depot", "Café Paus", "Förskolan 3 Eken", "Förskolan 4 Eken",
@@ -40,14 +40,14 @@ MORE_TIMES = (*TIMES, ("22:00", "06:00"), ("09:00", "10:00"))
 
 @dataclass(frozen=True, order=True)
 class Seen:
-    """One line of a schedule as a person sees it."""
+    """One line of a schedule, by its visible parts."""
 
     start: str
     end: str
     who: str
     what: str
-    form: str  # how both are put: bullet, hos, or only one of them
-    mark: str = ""  # that it is cancelled
+    form: str  # how customer and work are combined: bullet, hos, or only one of them
+    mark: str = ""  # the word for cancelled, if it is
     is_marked_first: bool = False
     street: str = ""
     number: str = ""
@@ -69,9 +69,9 @@ class Seen:
 
 
 def random_line(chance: Random) -> Seen:
-    """Any line."""
+    """Return a random line."""
     who, (start, end), place = chance.choice(WHO), chance.choice(TIMES), chance.choice(PLACES)
-    return sound(chance, Seen(start, end, who, chance.choice(WHAT), "", *_mark(chance), *place))
+    return with_valid_form(chance, Seen(start, end, who, chance.choice(WHAT), "", *_mark(chance), *place))
 
 
 def _mark(chance: Random) -> tuple[str, bool]:
@@ -79,8 +79,8 @@ def _mark(chance: Random) -> tuple[str, bool]:
     return mark, bool(mark) and chance.random() < 0.5
 
 
-def sound(chance: Random, line: Seen) -> Seen:
-    """The line with a form that its words allow."""
+def with_valid_form(chance: Random, line: Seen) -> Seen:
+    """Return the line with a form that is valid for its customer and work."""
     if line.who and line.what in WORK and chance.random() < 0.3:
         return replace(line, form="hos", is_marked_first=False)
     if line.who and (line.what or line.mark):
@@ -94,12 +94,12 @@ def sound(chance: Random, line: Seen) -> Seen:
 
 
 def random_day(chance: Random) -> list[Seen]:
-    """A day of a few lines."""
+    """Return a day of a few random lines."""
     return sorted({random_line(chance) for _ in range(chance.randrange(6))})
 
 
-def changed_day(chance: Random, day: Sequence[Seen]) -> list[Seen]:
-    """The same day later: some lines changed in one thing or in several, came or went, or all is another."""
+def change_day(chance: Random, day: Sequence[Seen]) -> list[Seen]:
+    """Return the day after a random change: lines changed, added or removed, or all replaced."""
     if chance.random() < 0.2:
         return random_day(chance)
     lines = list(day)
@@ -117,14 +117,14 @@ def changed_day(chance: Random, day: Sequence[Seen]) -> list[Seen]:
             case _ if lines:
                 at = chance.randrange(len(lines))
                 for _ in range(chance.choice((1, 1, 2))):
-                    lines[at] = changed_line(chance, lines[at])
+                    lines[at] = change_line(chance, lines[at])
             case _:
                 pass
     return sorted(set(lines))
 
 
-def changed_line(chance: Random, line: Seen) -> Seen:
-    """A line that differs in one thing."""
+def change_line(chance: Random, line: Seen) -> Seen:
+    """Return the line with one part changed."""
     match chance.randrange(6):
         case 0:
             start, end = chance.choice(MORE_TIMES)
@@ -134,11 +134,11 @@ def changed_line(chance: Random, line: Seen) -> Seen:
             return replace(line, street=street, number=number, detail=detail, code=code, city=city)
         case 2:
             mark, is_first = _mark(chance)
-            return sound(chance, replace(line, mark=mark, is_marked_first=is_first))
+            return with_valid_form(chance, replace(line, mark=mark, is_marked_first=is_first))
         case 3:
-            return sound(chance, replace(line, what=chance.choice((*WHAT, ""))))
+            return with_valid_form(chance, replace(line, what=chance.choice((*WHAT, ""))))
         case 4:
-            return sound(chance, replace(line, who=chance.choice(WHO)))
+            return with_valid_form(chance, replace(line, who=chance.choice(WHO)))
         case _:
             return replace(line, end=chance.choice(MORE_TIMES)[1])
 
@@ -146,8 +146,8 @@ def changed_line(chance: Random, line: Seen) -> Seen:
 # As entries -----------------------------------------------------------------------------------------------------------
 
 
-def entry_of(line: Seen, chance: Random | None = None) -> dict[str, Any]:
-    """The line as an entry of a payload."""
+def entry_from_line(line: Seen, chance: Random | None = None) -> dict[str, Any]:
+    """Return the line as an entry of a payload."""
     entry = {"start": line.start, "end": line.end, "title": line.title}
     if not line.street:
         return entry | ({"location": line.city} if line.city else {})
@@ -159,16 +159,16 @@ def entry_of(line: Seen, chance: Random | None = None) -> dict[str, Any]:
     return entry
 
 
-def day_of_seen(lines: Sequence[Seen], chance: Random | None = None) -> dict[str, Any]:
-    """The lines as a payload; by chance spelled otherwise."""
-    entries = [respelled(chance, entry_of(line, chance)) if chance else entry_of(line) for line in lines]
+def payload_from_lines(lines: Sequence[Seen], chance: Random | None = None) -> dict[str, Any]:
+    """Return the lines as a payload; with `chance` in another spelling."""
+    entries = [respell(chance, entry_from_line(line, chance)) if chance else entry_from_line(line) for line in lines]
     if chance:
         chance.shuffle(entries)
     return {"schedule_date": "2026-02-10", "entries": entries}
 
 
-def respelled(chance: Random, entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry as another camera reads it: cases, blanks, Unicode forms, lost accents, invisible letters."""
+def respell(chance: Random, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry in another spelling: case, blanks, Unicode forms, lost accents, invisible letters."""
     ways: tuple[Callable[[str], str], ...] = (
         str.upper,
         str.lower,

@@ -1,12 +1,12 @@
 # ruff: noqa: RUF001 (the commas and colons of Chinese)
-"""Judges what a person is told of a day by what the person sees of it, and by nothing of the code that tells it.
+"""Check notifications against the visible lines of two days, sharing no code with what writes them.
 
-The rules. A sentence is about one line of the schedule. It names everything that changed in that line and nothing that
-did not: times, cancellation, customer, what for, address; who and what for may also be told as the whole title. What
-was never there is not spoken of. A line that became a mere cancellation need not say what it no longer is for. Where
-another line, before or after, begins when this one began or begins, the sentence says who and where. What no sentence
-is about stayed as it was, and no two sentences are the same: so whoever knows the day before and hears them knows the
-day after.
+The rules. A sentence is about one line of the schedule. It names everything that changed in that line and nothing else:
+times, cancellation, customer, work, address; customer and work may also be named as the full title. Parts that a line
+never had are not named. A line that became a mere cancellation need not name the work that it no longer has. Where
+another line, before or after, starts at the old or new start of this one, the sentence names title and address. Lines
+without a sentence are unchanged, and no two sentences are equal: from the day before and the sentences follows the day
+after.
 """
 
 import re
@@ -16,7 +16,7 @@ from itertools import permutations
 
 from tests.support.ingest.seen_days import Seen
 
-__all__ = ["PHRASES", "faults_of"]
+__all__ = ["PHRASES", "find_faults"]
 
 DAY = "2026-02-10"
 TIMES = r"(?P<from>\d\d:\d\d)–(?P<to>\d\d:\d\d)"
@@ -78,8 +78,8 @@ CLAIMS = (
 )  # fmt: skip
 
 
-def faults_of(before: Sequence[Seen], after: Sequence[Seen], sentences: Sequence[str], language: str) -> list[str]:
-    """What is wrong with what is told of the way from one day to the next; nothing when all of it is true and told."""
+def find_faults(before: Sequence[Seen], after: Sequence[Seen], sentences: Sequence[str], language: str) -> list[str]:
+    """Return what is wrong with the sentences about the change from one day to the next."""
     if len({*sentences}) < len(sentences):
         return [f"one sentence is told twice: {sentences}"]
     if any(not any(readings(before, after, each, language)) for each in sentences):
@@ -92,7 +92,7 @@ def faults_of(before: Sequence[Seen], after: Sequence[Seen], sentences: Sequence
 def is_explained(
     before: Sequence[Seen], after: Sequence[Seen], sentences: list[str], language: str, old: list[Seen], new: list[Seen]
 ) -> bool:
-    """Is there a way to read every sentence as about a line of its own, so that all other lines stayed?"""
+    """Check whether every sentence can be assigned a line of its own so that all other lines are unchanged."""
     if not sentences:
         return {*old} == {*new}
     for one, other in readings(before, after, sentences[0], language):
@@ -106,7 +106,7 @@ def is_explained(
 def readings(
     before: Sequence[Seen], after: Sequence[Seen], sentence: str, language: str
 ) -> Iterator[tuple[Seen | None, Seen | None]]:
-    """The changes of a line, before and after, that a sentence tells in full and truthfully."""
+    """Yield the changes of a line that a sentence describes completely and correctly."""
     phrases = PHRASES[language]
     if found := re.fullmatch(phrases["new"], sentence):
         yield from ((None, line) for line in after if line not in before and is_line(line, found))
@@ -114,27 +114,27 @@ def readings(
         yield from ((line, None) for line in before if line not in after and is_line(line, found))
     elif found := re.fullmatch(phrases["of several"], sentence) or re.fullmatch(phrases["one"], sentence):
         named = "line" in found.groupdict()
-        claims = claims_in(found["claims"], phrases)
+        claims = parse_claims(found["claims"], phrases)
         for one in before:
             if one.start == found["from"] and (not named or is_line(one, found)):
                 for other in after:
-                    if (named or not others_begin_with(one, other, before, after)) and is_told(one, other, claims):
+                    if (named or not others_begin_with(one, other, before, after)) and is_described(one, other, claims):
                         yield one, other
 
 
 def is_line(line: Seen, found: re.Match[str]) -> bool:
-    """Does a sentence name this line, by times, title and address?"""
-    names = {bare(f"{line.title} {address}") for address in addresses_of(line)}
+    """Check whether a sentence names this line, by times, title and address."""
+    names = {bare(f"{line.title} {address}") for address in possible_addresses(line)}
     return (line.start, line.end) == (found["from"], found["to"]) and bare(found["line"]) in names
 
 
 def others_begin_with(one: Seen, other: Seen, before: Sequence[Seen], after: Sequence[Seen]) -> bool:
-    """Does a line that is neither of these begin when they do?"""
+    """Check whether another line starts when one of these does."""
     return any(line.start in (one.start, other.start) for line in (*before, *after) if line not in (one, other))
 
 
-def claims_in(text: str, phrases: Mapping[str, str]) -> list[tuple[str, str]] | None:
-    """What a sentence claims, each with its value; None when some of it is nothing that we know."""
+def parse_claims(text: str, phrases: Mapping[str, str]) -> list[tuple[str, str]] | None:
+    """Return the claims of a sentence with their values; None when a part of it is unknown."""
     claims: list[tuple[str, str]] = []
     for part in text.split(phrases["and"]):
         found = next(((name, match) for name in CLAIMS if (match := re.fullmatch(phrases[name], part))), None)
@@ -144,13 +144,13 @@ def claims_in(text: str, phrases: Mapping[str, str]) -> list[tuple[str, str]] | 
     return claims
 
 
-def is_told(one: Seen, other: Seen, claims: list[tuple[str, str]] | None) -> bool:
-    """Is every claim true and about a difference, and is every difference claimed?"""
+def is_described(one: Seen, other: Seen, claims: list[tuple[str, str]] | None) -> bool:
+    """Check that every claim is true and about a difference, and that every difference is claimed."""
     if not claims or len(claims) != len(dict(claims)):
         return False
     covered: set[str] = set()
     for name, value in claims:
-        what = told_by(one, other, name, value)
+        what = described_by(one, other, name, value)
         if not what:
             return False
         covered |= what
@@ -158,11 +158,11 @@ def is_told(one: Seen, other: Seen, claims: list[tuple[str, str]] | None) -> boo
 
 
 def differences(one: Seen, other: Seen) -> set[str]:
-    """What is different in two lines for a person, and must be told."""
+    """Return the visible differences of two lines."""
     found = {name for name in ("who", "what") if bare(getattr(one, name)) != bare(getattr(other, name))}
     found |= {"time"} if (one.start, one.end) != (other.start, other.end) else set()
     found |= {"mark"} if bool(one.mark) != bool(other.mark) else set()
-    found |= {"place"} if place_of(one) != place_of(other) else set()
+    found |= {"place"} if location_key(one) != location_key(other) else set()
     if "mark" in found and other.mark and not other.what:
         found.discard("what")
     if not found & {"who", "what", "mark"} and bare(one.title) != bare(other.title):
@@ -170,8 +170,8 @@ def differences(one: Seen, other: Seen) -> set[str]:
     return found
 
 
-def told_by(one: Seen, other: Seen, name: str, value: str) -> set[str]:
-    """Which differences a claim tells; none when it is untrue, or about what did not change."""
+def described_by(one: Seen, other: Seen, name: str, value: str) -> set[str]:
+    """Return the differences that a claim covers; empty when it is untrue, or about an unchanged part."""
     is_true = {
         "cancelled": not one.mark and bool(other.mark),
         "not cancelled": bool(one.mark) and not other.mark,
@@ -180,8 +180,10 @@ def told_by(one: Seen, other: Seen, name: str, value: str) -> set[str]:
         "times": one.start != other.start and one.end != other.end and value == f"{other.start}–{other.end}",
         "customer": bool(other.who) and bare(value) == bare(other.who) != bare(one.who),
         "no customer": not other.who and bool(one.who) and bare(value) == bare(one.who),
-        "address": place_of(one) != place_of(other) and bare(value) in set(map(bare, addresses_of(other))) - {""},
-        "no address": place_of(one) != place_of(other) == ("",) * 5 and bare(value) in map(bare, addresses_of(one)),
+        "address": location_key(one) != location_key(other)
+        and bare(value) in set(map(bare, possible_addresses(other))) - {""},
+        "no address": location_key(one) != location_key(other) == ("",) * 5
+        and bare(value) in map(bare, possible_addresses(one)),
     }
     if name == "title":
         if bare(value) == bare(other.title) != bare(one.title):
@@ -192,18 +194,18 @@ def told_by(one: Seen, other: Seen, name: str, value: str) -> set[str]:
     return {told.get(name, "time")} if is_true[name] else set()
 
 
-def place_of(line: Seen) -> tuple[str, ...]:
-    """Where a line is."""
+def location_key(line: Seen) -> tuple[str, ...]:
+    """Return the parts of the address."""
     return line.street, line.number, line.detail, line.code, line.city
 
 
-def addresses_of(line: Seen) -> list[str]:
-    """An address in every order of its parts."""
+def possible_addresses(line: Seen) -> list[str]:
+    """Return the address in every order of its parts."""
     parts = (f"{line.street} {line.number}", line.detail, f"{line.code} {line.city}")
     return [" ".join(each) for each in permutations(parts)]
 
 
 def bare(text: str) -> str:
-    """Letters and digits alone, small and without marks."""
+    """Return only letters and digits, in lower case and without accents."""
     plain = unicodedata.normalize("NFKD", text).casefold()
     return "".join(letter for letter in plain if letter.isalnum())

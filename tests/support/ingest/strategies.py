@@ -1,4 +1,4 @@
-"""Days as hypothesis makes them: few customers, places and times, so that shifts meet, move and come back."""
+"""Hypothesis strategies for days: few customers, locations and times, so that shifts collide, move and return."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,22 +9,22 @@ __all__ = ["days", "entries", "histories", "payload", "wild_days"]
 
 CUSTOMERS = ("Anna Svensson", "Anders Svensson", "Åsa Öberg", "Svensson Anna", "")
 LABELS = ("Städning", "Fönsterputs", "Lunch", "Restid", "")
-PLACES = ("Billdal", "Mölndal", "Göteborg", "")
+LOCATIONS = ("Billdal", "Mölndal", "Göteborg", "")
 ADDRESSES = ("", "Storgatan 1, 412 58 Göteborg", "Göteborg, Storgatan 1", "Storgatan 10", "Lillgatan 3 B, Mölndal")
 TIMES = ("00:00", "08:00", "10:00", "12:00", "14:30", "22:00", "23:50")
 
 
 def payload(*several: Mapping[str, Any], date: str = "2026-02-10", **extra: Any) -> dict[str, Any]:
-    """A day with these entries."""
+    """Return the payload of a day with these entries."""
     return {"schedule_date": date, "entries": list(several), **extra}
 
 
 @st.composite
 def entries(draw: st.DrawFn) -> dict[str, Any]:
-    """One entry."""
+    """Generate one entry."""
     title = " • ".join(filter(None, (draw(st.sampled_from(CUSTOMERS)), draw(st.sampled_from(LABELS)))))
     entry = {"start": draw(st.sampled_from(TIMES)), "end": draw(st.sampled_from(TIMES)), "title": title or "Pass"}
-    for name, choices in (("location", PLACES), ("address", ADDRESSES)):
+    for name, choices in (("location", LOCATIONS), ("address", ADDRESSES)):
         if value := draw(st.sampled_from(choices)):
             entry[name] = value
     return entry

@@ -1,20 +1,20 @@
-"""Ingest: photographed day schedules become versions, semantic events and messages, in one transaction.
+"""Ingest: photographed day schedules become versions, semantic events and notifications, in one transaction.
 
-    pending ---> processing ---> done        the day is written down, or it is as it was
+    pending ---> processing ---> done        the day is recorded, or unchanged
        |            |    ^ \
-       |            |    +-- lapsed: another worker takes it over
-       +------------+------> failed          with a sentence for its person; of no day anything is written
+       |            |    +-- lease expired: another worker claims it
+       +------------+------> failed          with an error text for its person; no day is changed
 
-    photographs --eyes----> payload --canonical form--> hash, version
-                                            |
-                                            +--> shifts --diff with the snapshot--> events --> messages
+    photographs --OCR----> payload --canonicalize--> hash, version
+                                           |
+                                           +--> shifts --diff with the known day--> events --> notifications
 
-A day has one canonical form, which feeds the hash, the snapshot and the diff. A new version is written exactly when it
-changed; replaying a day's events over nothing rebuilds its snapshot. One worker writes about a person's day at a time.
+Hash, stored snapshot and diff all use the canonical form of a day. A new version is written exactly when it changed;
+replaying a day's events over an empty day rebuilds its snapshot. Only one worker writes a person's day at a time.
 """
 
-from duly.apps.ingest.canonical import CANONICALIZER, Observation, observe
-from duly.apps.ingest.diff import Change, EventType, diff, replay
+from duly.apps.ingest.canonical import CANONICALIZER, Snapshot, canonicalize
+from duly.apps.ingest.diff import EventType, ShiftChange, diff, replay
 from duly.apps.ingest.reading import Reader
 from duly.apps.ingest.shift import Shift
 from duly.apps.ingest.states import CAPTURE_MACHINE, States, capture_machine, capture_session
@@ -22,15 +22,15 @@ from duly.apps.ingest.states import CAPTURE_MACHINE, States, capture_machine, ca
 __all__ = [
     "CANONICALIZER",
     "CAPTURE_MACHINE",
-    "Change",
     "EventType",
-    "Observation",
     "Reader",
     "Shift",
+    "ShiftChange",
+    "Snapshot",
     "States",
+    "canonicalize",
     "capture_machine",
     "capture_session",
     "diff",
-    "observe",
     "replay",
 ]

@@ -1,9 +1,9 @@
-"""One canonical form of a day, which feeds the hash, the snapshot and the diff.
+"""Canonicalize the payload of a day; hash, snapshot and diff all use this form.
 
-Times are HH:MM, texts have one spelling, names one casing, entries one order; entries that are equal are one. Keys that
-we do not know are kept, tidied and hashed: they can make a new version, never an event. What is canonical already stays
-as it is, so that a stored payload can be read again: when a later canonicaliser finds a stored day equal under its own
-rules, the day has not changed.
+Times are HH:MM, texts have one spelling, names one casing, entries one order, and equal entries are merged. Unknown
+keys are kept, normalized and hashed: they can lead to a new version, never to an event. Canonicalizing is idempotent,
+so a stored payload can be canonicalized again: when a later canonicalizer finds a stored day equal under its own rules,
+the day has not changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, cast
 
-from duly.apps.ingest.shift import Shift, shifts_of
-from duly.apps.ingest.spelling import as_name, read_date, read_time, shown, tidied
-from duly.canonical_json import Json, bytes_of_checked, checked_json, digest_of_checked
+from duly.apps.ingest.shift import Shift, shifts_from_entries
+from duly.apps.ingest.spelling import as_name, format_value, normalize_texts, parse_date, parse_time
+from duly.canonical_json import Json, checked_json, checked_json_bytes, checked_json_digest
 from duly.errors import InvalidArgument
 
-__all__ = ["CANONICALIZER", "MAX_ENTRIES", "MAX_NAME_LENGTH", "Entry", "Observation", "canonical_entry", "observe"]
+__all__ = ["CANONICALIZER", "MAX_ENTRIES", "MAX_NAME_LENGTH", "Entry", "Snapshot", "canonical_entry", "canonicalize"]
 
-CANONICALIZER = 2  # goes up when the same words would get another form
+CANONICALIZER = 2  # incremented when the same payload would get another form
 MAX_ENTRIES = 500
-MAX_NAME_LENGTH = 500  # characters; a message to a person holds two of them
+MAX_NAME_LENGTH = 500  # characters; a notification contains up to two names
 NAMES = ("title", "location", "address")
 
 Entry = Mapping[str, Json]
 
 
 @dataclass(frozen=True)
-class Observation:
-    """What was seen of a day, in its canonical form."""
+class Snapshot:
+    """What a capture shows of a day, in canonical form."""
 
     schedule_date: date
     payload: Mapping[str, Json]
@@ -36,57 +36,57 @@ class Observation:
     shifts: tuple[Shift, ...]
 
 
-def observe(payload: object) -> Observation:
-    """The canonical form of a payload; InvalidArgument, naming the place in it, when it has none."""
+def canonicalize(payload: object) -> Snapshot:
+    """Return the canonical form of a payload; InvalidArgument names the path of an invalid value."""
     found = checked_json(payload)
-    schedule_date = read_date("schedule_date", found.get("schedule_date"))
+    schedule_date = parse_date("schedule_date", found.get("schedule_date"))
     entries = canonical_entries(found.get("entries"))
-    rest = {key: tidied(value) for key, value in found.items() if key not in ("schedule_date", "entries")}
+    rest = {key: normalize_texts(value) for key, value in found.items() if key not in ("schedule_date", "entries")}
     canonical: dict[str, Json] = {**rest, "schedule_date": schedule_date.isoformat(), "entries": entries}
-    return Observation(
-        schedule_date, canonical, digest_of_checked(canonical), shifts_of(cast("Sequence[Entry]", entries))
+    return Snapshot(
+        schedule_date, canonical, checked_json_digest(canonical), shifts_from_entries(cast("Sequence[Entry]", entries))
     )
 
 
 def canonical_entries(value: Json) -> list[Json]:
-    """Every entry in its form, in one order, equal ones once."""
+    """Return the entries in canonical form and order, equal ones once."""
     if value is None:
         return []
     if not isinstance(value, list):
-        raise InvalidArgument(f"entries: must be a list, not {shown(value)}")
+        raise InvalidArgument(f"entries: must be a list, not {format_value(value)}")
     if len(value) > MAX_ENTRIES:
         raise InvalidArgument(f"entries: has {len(value)} entries; at most {MAX_ENTRIES} make a day")
     entries = [canonical_entry(f"entries[{nth}]", each) for nth, each in enumerate(value)]
-    found = {bytes_of_checked(entry): entry for entry in entries}
-    return [entry for _, entry in sorted(found.items(), key=lambda each: (*_order_of(each[1]), each[0]))]
+    found = {checked_json_bytes(entry): entry for entry in entries}
+    return [entry for _, entry in sorted(found.items(), key=lambda each: (*_entry_sort_key(each[1]), each[0]))]
 
 
-def canonical_entry(place: str, value: Json) -> dict[str, Json]:
-    """One entry in its form: its times, its title, where it is, and whatever else it holds."""
+def canonical_entry(path: str, value: Json) -> dict[str, Json]:
+    """Return one entry in canonical form: times, title, location, address, and its other keys."""
     if not isinstance(value, dict):
-        raise InvalidArgument(f"{place}: must be an object, not {shown(value)}")
-    entry = {key: tidied(each) for key, each in value.items() if key not in NAMES}
-    entry["start"] = read_time(f"{place}.start", value.get("start"))
-    entry["end"] = read_time(f"{place}.end", value.get("end"))
+        raise InvalidArgument(f"{path}: must be an object, not {format_value(value)}")
+    entry = {key: normalize_texts(each) for key, each in value.items() if key not in NAMES}
+    entry["start"] = parse_time(f"{path}.start", value.get("start"))
+    entry["end"] = parse_time(f"{path}.end", value.get("end"))
     for name in NAMES:
-        if found := canonical_name(f"{place}.{name}", value.get(name)):
+        if found := canonical_name(f"{path}.{name}", value.get(name)):
             entry[name] = found
         elif name == "title":
-            raise InvalidArgument(f"{place}.title: must be there, and not empty")
+            raise InvalidArgument(f"{path}.title: must be there, and not empty")
     return entry
 
 
-def canonical_name(place: str, value: Json) -> str:
-    """A text that names somebody or some place; empty when it is missing."""
+def canonical_name(path: str, value: Json) -> str:
+    """Return a title, location or address in canonical form; empty when it is missing."""
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidArgument(f"{place}: must be text, not {shown(value)}")
+        raise InvalidArgument(f"{path}: must be text, not {format_value(value)}")
     name = as_name(value)
     if len(name) > MAX_NAME_LENGTH:
-        raise InvalidArgument(f"{place}: has {len(name)} characters; at most {MAX_NAME_LENGTH} make a name")
+        raise InvalidArgument(f"{path}: has {len(name)} characters; at most {MAX_NAME_LENGTH} make a name")
     return name
 
 
-def _order_of(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _entry_sort_key(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return entry["start"], entry["end"], entry["title"].casefold(), entry.get("location", "").casefold()

@@ -1,8 +1,8 @@
-"""What whoever sent screenshots hears where no message about a day says it: why they could not be read, that they show
-several days, or no change.
+"""Notifications about a capture itself, for the person who sent its screenshots.
 
-These words go to the outbox, in the transaction that ends the session: one message for a session, in the person's
-language. Why something could not be read is told as the session has it, in English.
+They say what no notification about a day says: why the screenshots could not be read, that they show several days, or
+that nothing changed. They go to the outbox in the transaction that settles the session, at most one per session, in the
+person's language. The reason of a failure is the session's error text, which is in English.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,39 +10,46 @@ from dataclasses import dataclass
 from datetime import date
 from uuid import UUID
 
-from duly.apps.ingest.words import LANGUAGES, WORDS, say
+from duly.apps.ingest.messages import LANGUAGES, translate
 
-__all__ = ["News", "failed", "several", "unchanged"]
+__all__ = ["CaptureNotification", "capture_failed", "capture_unchanged", "several_days_captured"]
 
-MAX_WHY_LENGTH = 1000  # characters: the session has the rest
+MAX_REASON_LENGTH = 1000  # characters; the full text is in the session's error
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What came of a session, in every language there is; whether only those who sent it by a bot want to hear it."""
+class CaptureNotification:
+    """An outbox message about a session, in every language."""
 
     session_id: UUID
-    kind: str
+    type: str
     texts: Mapping[str, str]
-    is_for_bots: bool = False
+    is_for_bot_only: bool = False  # sent only when a bot uploaded the images
 
 
-def failed(session_id: UUID, why: str) -> News:
-    """It could not be read."""
-    told = why if len(why) <= MAX_WHY_LENGTH else f"{why[:MAX_WHY_LENGTH]}…"
-    return News(session_id, "capture.failed", {name: say(name, "failed", why=told) for name in LANGUAGES})
+def capture_failed(session_id: UUID, reason: str) -> CaptureNotification:
+    """Build the notification that a session could not be read."""
+    short = reason if len(reason) <= MAX_REASON_LENGTH else f"{reason[:MAX_REASON_LENGTH]}…"
+    texts = {language: translate(language, "capture_failed", reason=short) for language in LANGUAGES}
+    return CaptureNotification(session_id, "capture.failed", texts)
 
 
-def unchanged(session_id: UUID, day: date) -> News:
-    """It was read, and there is nothing to tell of its day: a bot has promised to say even that."""
-    texts = {name: say(name, "unchanged", day=day.isoformat()) for name in LANGUAGES}
-    return News(session_id, "capture.unchanged", texts, is_for_bots=True)
+def capture_unchanged(session_id: UUID, schedule_date: date) -> CaptureNotification:
+    """Build the notification that a session was read and changed nothing."""
+    day = schedule_date.isoformat()
+    texts = {language: translate(language, "capture_unchanged", day=day) for language in LANGUAGES}
+    return CaptureNotification(session_id, "capture.unchanged", texts, is_for_bot_only=True)
 
 
-def several(session_id: UUID, days: Sequence[date]) -> News:
-    """It shows several days, each of which is compared by itself: a day that is as it was gets no message."""
+def several_days_captured(session_id: UUID, dates: Sequence[date]) -> CaptureNotification:
+    """Build the notification that a session shows several days; days without a change get no other message."""
     texts = {
-        name: say(name, "several days", count=len(days), days=WORDS[name]["comma"].join(map(str, days)))
-        for name in LANGUAGES
+        language: translate(
+            language,
+            "capture_several_days",
+            count=len(dates),
+            days=translate(language, "list_separator").join(map(str, dates)),
+        )
+        for language in LANGUAGES
     }
-    return News(session_id, "capture.several", texts, is_for_bots=True)
+    return CaptureNotification(session_id, "capture.several", texts, is_for_bot_only=True)

@@ -1,37 +1,35 @@
-"""What photographs did not show stays as it is known.
+"""Keep the shifts that the photographs of a day could not show.
 
-A photograph shows what fits on a screen. A shift that it does not show may be gone, or further down: only one that
-begins within the part of the day that was covered is gone. The others are kept in the day, as the version before had
-them, so that a glance at the morning never removes the evening.
+A photograph shows what fits on a screen. A known shift that is not on it may have been removed, or may be further down:
+only one that starts within the covered part of the day was removed. The others stay in the day as the previous version
+has them, so a photograph of the morning never removes the evening.
 """
 
 from collections.abc import Mapping
 from typing import Any, cast
 
-from duly.apps.ingest.canonical import Observation, observe
+from duly.apps.ingest.canonical import Snapshot, canonicalize
 from duly.apps.ingest.reading import Coverage
-from duly.apps.ingest.spelling import minutes
+from duly.apps.ingest.spelling import minutes_since_midnight
 from duly.canonical_json import Json
 
-__all__ = ["with_unseen"]
+__all__ = ["keep_uncovered_entries"]
 
 
-def with_unseen(
-    known: Mapping[str, Json] | None, seen: Observation, covers: Coverage | None
-) -> tuple[Observation, int]:
-    """What was seen together with what is known and could not be seen, and how much that is."""
-    if covers is None or known is None:
-        return seen, 0
-    shown = cast("list[Json]", seen.payload["entries"])
-    unseen = [entry for entry in entries_of(known) if not is_covered(entry, covers) and entry not in shown]
-    return (observe({**seen.payload, "entries": [*shown, *unseen]}), len(unseen)) if unseen else (seen, 0)
+def keep_uncovered_entries(
+    known_payload: Mapping[str, Json] | None, snapshot: Snapshot, coverage: Coverage | None
+) -> tuple[Snapshot, int]:
+    """Return the snapshot with the known entries that its photographs did not cover, and how many those are."""
+    if coverage is None or known_payload is None:
+        return snapshot, 0
+    entries = cast("list[Json]", snapshot.payload["entries"])
+    known_entries = cast("list[dict[str, Any]]", known_payload["entries"])
+    uncovered = [entry for entry in known_entries if not is_covered(entry, coverage) and entry not in entries]
+    if not uncovered:
+        return snapshot, 0
+    return canonicalize({**snapshot.payload, "entries": [*entries, *uncovered]}), len(uncovered)
 
 
-def entries_of(payload: Mapping[str, Json]) -> list[dict[str, Any]]:
-    """The entries of a canonical payload."""
-    return cast("list[dict[str, Any]]", payload["entries"])
-
-
-def is_covered(entry: Mapping[str, Any], covers: Coverage) -> bool:
-    """Does an entry begin in a part of the day that was seen?"""
-    return any(span.first <= minutes(entry["start"]) <= span.last for span in covers)
+def is_covered(entry: Mapping[str, Any], coverage: Coverage) -> bool:
+    """Check whether an entry starts in a covered part of the day."""
+    return any(part.first <= minutes_since_midnight(entry["start"]) <= part.last for part in coverage)

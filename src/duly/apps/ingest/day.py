@@ -1,4 +1,4 @@
-"""What a capture makes of a day: perhaps a version, the events that lead to it, and what its person is told."""
+"""What a capture changes in a day: a new version or none, its events, and the notifications about them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,118 +6,128 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest.canonical import CANONICALIZER, Observation, observe
-from duly.apps.ingest.diff import carried, diff
-from duly.apps.ingest.notices import Event, Notice, events_of, notices_of
-from duly.apps.ingest.shift import Reading, Shift, read_shift
-from duly.apps.ingest.spelling import read_words
+from duly.apps.ingest.canonical import CANONICALIZER, Snapshot, canonicalize
+from duly.apps.ingest.diff import diff, keep_equivalent_shifts
+from duly.apps.ingest.notifications import Event, Notification, build_events, build_notifications
+from duly.apps.ingest.shift import ComparisonKey, Shift, shift_from_json
+from duly.apps.ingest.spelling import comparable_words
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
 
-__all__ = ["Day", "Step", "day_of", "take"]
+__all__ = ["Day", "DayChange", "apply_snapshot", "day_from_row"]
 
 
 @dataclass(frozen=True)
 class Day:
-    """A day as it is known: its version, the hash of that, and its shifts."""
+    """A day as it is known: its version, the hash of the version's payload, and its shifts."""
 
     user_id: int
     schedule_date: date
     version: int = 0
     payload_hash: str | None = None
-    shifts: tuple[Shift, ...] | None = None  # None: nobody has looked at them yet
-    events: int = 0  # how many there were
-    canonicalizer: int | None = CANONICALIZER  # that gave the oldest of its stored shifts their form
-    stored: Mapping[Shift, Shift] = field(default_factory=dict[Shift, Shift])  # shifts written down in another form
-    known: frozenset[Reading] = frozenset()  # where another canonicaliser wrote it: what its version shows
-    payload: Mapping[str, Json] | None = None  # of its version, where somebody asked for it
+    shifts: tuple[Shift, ...] | None = None  # None: there is no snapshot of them yet
+    events: int = 0  # how many were written so far
+    canonicalizer: int | None = CANONICALIZER  # the oldest that wrote one of the stored shifts
+    stored_forms: Mapping[Shift, Shift] = field(default_factory=dict[Shift, Shift])  # where an earlier form is stored
+    version_keys: frozenset[ComparisonKey] = frozenset()  # shifts of a version that another canonicalizer wrote
+    payload: Mapping[str, Json] | None = None  # of its version, where it was asked for
 
     @property
-    def snapshot(self) -> tuple[Shift, ...]:
-        """The shifts in the form in which they are written down."""
-        return tuple(self.stored.get(shift, shift) for shift in self.shifts or ())
+    def stored_shifts(self) -> tuple[Shift, ...]:
+        """The shifts in the form in which they are stored."""
+        return tuple(self.stored_forms.get(shift, shift) for shift in self.shifts or ())
 
 
 @dataclass(frozen=True)
-class Step:
-    """A session's part in a day."""
+class DayChange:
+    """What a session changes in a day."""
 
     before: Day
     after: Day
     events: list[Event]
-    notices: list[Notice]
+    notifications: list[Notification]
 
     @property
-    def is_change(self) -> bool:
-        """Is there a new version?"""
+    def has_new_version(self) -> bool:
+        """Whether there is a new version."""
         return self.after.version > self.before.version
 
 
-def take(
+def apply_snapshot(
     day: Day,
     session_id: UUID,
-    seen: Observation,
+    snapshot: Snapshot,
     *,
-    threshold: int,
-    refused: Collection[UUID] = (),
-    only_versions: bool = False,
-    is_told: bool = True,
-) -> Step:
-    """The step from what was known to what was seen; seeing the same again changes nothing.
+    summary_threshold: int,
+    existing_events: Collection[UUID] = (),
+    has_events: bool = True,
+    has_notifications: bool = True,
+) -> DayChange:
+    """Return the change from what is known to a snapshot; the same snapshot again changes nothing.
 
-    `refused` are events that the owner's key would not take: they are neither written nor told. `only_versions` is for
-    a backend without tables for events; where it has no table for messages, nobody is told.
+    `existing_events` would be rejected by the contract's unique key: they are neither written nor notified.
+    `has_events` and `has_notifications` say whether the installation has tables for them.
     """
-    is_same = day.payload_hash == seen.payload_hash
-    if is_same and (day.shifts is not None or only_versions):
-        return Step(day, day, [], [])
+    is_same = day.payload_hash == snapshot.payload_hash
+    if is_same and (day.shifts is not None or not has_events):
+        return DayChange(day, day, [], [])
     known = day.shifts or ()
-    shifts = carried(known, seen.shifts)
-    changes = [] if only_versions else events_of(session_id, diff(known, shifts), day.stored)
-    events = [event for event in changes if event.id not in refused]
-    told = [event for event in events if is_told and not _is_known(day, event)]
-    stored = {shift: day.stored[shift] for shift in shifts if shift in day.stored}
+    shifts = keep_equivalent_shifts(known, snapshot.shifts)
+    changes = build_events(session_id, diff(known, shifts), day.stored_forms) if has_events else []
+    events = [event for event in changes if event.id not in existing_events]
+    notified = [event for event in events if has_notifications and not _is_in_version(day, event)]
+    stored_forms = {shift: day.stored_forms[shift] for shift in shifts if shift in day.stored_forms}
     after = replace(
         day,
         version=day.version if is_same else day.version + 1,
-        payload_hash=seen.payload_hash,
+        payload_hash=snapshot.payload_hash,
         shifts=shifts,
         events=day.events + len(events),
-        canonicalizer=day.canonicalizer if stored else CANONICALIZER,
-        stored=stored,
-        known=frozenset(),
-        payload=seen.payload,
+        canonicalizer=day.canonicalizer if stored_forms else CANONICALIZER,
+        stored_forms=stored_forms,
+        version_keys=frozenset(),
+        payload=snapshot.payload,
     )
-    notices = notices_of(day.user_id, day.schedule_date, session_id, told, threshold=threshold, among={*known, *shifts})
-    return Step(day, after, events, notices)
+    notifications = build_notifications(
+        day.user_id,
+        day.schedule_date,
+        session_id,
+        notified,
+        summary_threshold=summary_threshold,
+        day_shifts={*known, *shifts},
+    )
+    return DayChange(day, after, events, notifications)
 
 
-def _is_known(day: Day, event: Event) -> bool:
-    """Did its person see it before, though another canonicaliser did not?"""
-    return event.change.new is not None and event.change.new.reading in day.known
+def _is_in_version(day: Day, event: Event) -> bool:
+    """Check whether the current version shows the new shift already, in the form of another canonicalizer."""
+    return event.change.new is not None and event.change.new.comparison_key in day.version_keys
 
 
-def day_of(row: Mapping[str, Any]) -> Day:
-    """A day from what the database has of it.
+def day_from_row(row: Mapping[str, Any]) -> Day:
+    """Build a day from its row.
 
-    What another canonicaliser wrote is read again with ours: a day that only gets another form has not changed, and
-    each shift of its snapshot is compared as what ours makes of the words that it came from.
+    What another canonicalizer wrote is canonicalized again: a day that only gets another form has not changed, and each
+    shift of its snapshot is compared in the form that our canonicalizer gives it.
     """
     payload_hash, shifts, payload = row["payload_hash"], None, None
-    known, stored = frozenset[Reading](), dict[Shift, Shift]()
+    version_keys, stored_forms = frozenset[ComparisonKey](), dict[Shift, Shift]()
     if row["snapshot_payload"] is not None:
-        shifts = tuple(dict.fromkeys(map(read_shift, row["snapshot_payload"])))
+        shifts = tuple(dict.fromkeys(map(shift_from_json, row["snapshot_payload"])))
     if row["payload"] is not None:
         try:
-            again = observe(row["payload"])
+            again = canonicalize(row["payload"])
         except InvalidArgument:
-            payload_hash = None  # somebody else's words: whatever we see is new
+            payload_hash = None  # another program's payload, which cannot be compared: any snapshot is new
         else:
             payload = again.payload
             if row["is_foreign"]:
-                payload_hash, known = again.payload_hash, frozenset(shift.reading for shift in again.shifts)
-                stored = _read_again(shifts or (), again.shifts)
-    forms = {old: new for new, old in stored.items()}
+                payload_hash, version_keys = (
+                    again.payload_hash,
+                    frozenset(shift.comparison_key for shift in again.shifts),
+                )
+                stored_forms = _match_forms(shifts or (), again.shifts)
+    forms = {old: new for new, old in stored_forms.items()}
     return Day(
         user_id=row["user_id"],
         schedule_date=row["schedule_date"],
@@ -126,28 +136,28 @@ def day_of(row: Mapping[str, Any]) -> Day:
         shifts=None if shifts is None else tuple(forms.get(shift, shift) for shift in shifts),
         events=row["events"] or 0,
         canonicalizer=row["canonicalizer"],
-        stored=stored,
-        known=known,
+        stored_forms=stored_forms,
+        version_keys=version_keys,
         payload=payload,
     )
 
 
-def _read_again(snapshot: Sequence[Shift], again: Sequence[Shift]) -> dict[Shift, Shift]:
-    """The shifts of a snapshot by what ours makes of their words, where that is another form.
+def _match_forms(stored: Sequence[Shift], again: Sequence[Shift]) -> dict[Shift, Shift]:
+    """Map shifts in our form to the stored shifts that they correspond to, where the forms differ.
 
-    Of one time the likest are one: first those of one place, then those with the most words in common.
+    Of shifts at the same time the most similar ones correspond: first by location, then by words in common.
     """
-    olds = [shift for shift in snapshot if shift not in again]
-    news = [shift for shift in again if shift not in snapshot]
+    olds = [shift for shift in stored if shift not in again]
+    news = [shift for shift in again if shift not in stored]
     pairs = [(old, new) for old in olds for new in news if (old.start, old.end) == (new.start, new.end)]
     found: dict[Shift, Shift] = {}
-    for old, new in sorted(pairs, key=lambda pair: (*_unlikeness(*pair), pair[0].order, pair[1].order)):
+    for old, new in sorted(pairs, key=lambda pair: (*_dissimilarity(*pair), pair[0].sort_key, pair[1].sort_key)):
         if new not in found and old not in found.values():
             found[new] = old
     return found
 
 
-def _unlikeness(old: Shift, new: Shift) -> tuple[bool, int]:
-    """How little two forms of one time look like one shift."""
-    common = {*read_words(old.shown_title)} & {*read_words(new.shown_title)}
+def _dissimilarity(old: Shift, new: Shift) -> tuple[bool, int]:
+    """Rank how different two forms at the same time are."""
+    common = {*comparable_words(old.display_title)} & {*comparable_words(new.display_title)}
     return old.location_fingerprint != new.location_fingerprint, -len(common)

@@ -1,18 +1,18 @@
-"""What changed between two states of a day, told as events that rebuild it.
+"""Find what changed between two states of a day, as events from which the day can be rebuilt.
 
-What a reader sees alike in both states has not changed, and stays as it is known: `carried`. The rest is paired in
-stages; what is left over was removed, or is new:
+Shifts that look the same in both states are unchanged and keep their known form: `keep_equivalent_shifts`. The others
+are paired in stages; those left over were removed or added:
 
-    1. same place and same customer       the nearest in time are one shift: `shift_time_changed`, or, at the same time,
+    1. same location and customer         the nearest in time are one shift: `shift_time_changed`, or, at the same time,
                                           another name or title `shift_retitled`, another type or label
-                                          `shift_reclassified`, another address of the same place `shift_relocated`
+                                          `shift_reclassified`, another address of the same location `shift_relocated`
     2. same customer, same time           `shift_relocated`
-    3. same place, same time              `shift_retitled`
+    3. same location, same time           `shift_retitled`
     4. the rest                           `shift_removed`, `shift_added`; so a shift that changed both its time and its
-                                          place is told as one that went and one that came
+                                          location is one removed and one added
 
-An event carries the whole shift before and after, so only the first difference names it and none is lost. Every change
-of a shift is an event: replaying them all over an empty day rebuilds the last state exactly.
+An event has the full shift before and after, so it is named after the first difference and loses none. Every change of
+a shift is an event: replaying them over an empty day rebuilds the last state exactly.
 """
 
 from collections import Counter, defaultdict
@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from duly.apps.ingest.shift import Shift, distance, read_shift, title_words
-from duly.apps.ingest.spelling import read_words
+from duly.apps.ingest.shift import Shift, distance, shift_from_json, title_words
+from duly.apps.ingest.spelling import comparable_words
 
-__all__ = ["Change", "EventType", "carried", "diff", "replay"]
+__all__ = ["EventType", "ShiftChange", "diff", "keep_equivalent_shifts", "replay"]
 
 
 class EventType(StrEnum):
@@ -39,7 +39,7 @@ class EventType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ShiftChange:
     """One shift before and after."""
 
     type: EventType
@@ -48,58 +48,57 @@ class Change:
 
     @property
     def shift(self) -> Shift:
-        """The shift it is about: as it is now, or as it was last."""
+        """The shift as it is now, or as it was before it was removed."""
         shift = self.new or self.old
         assert shift, "a change has at least one side"
         return shift
 
 
-def diff(old: Sequence[Shift], new: Sequence[Shift]) -> list[Change]:
-    """The changes that lead from one state of a day to the next: changed, then removed, then added, each in order."""
+def diff(old: Sequence[Shift], new: Sequence[Shift]) -> list[ShiftChange]:
+    """Return the changes from one state of a day to another: changed, then removed, then added, each in order."""
     before, after = _without_common(old, new)
-    changes: list[Change] = []
-    for kind, key in STAGES if before and after else ():
+    changes: list[ShiftChange] = []
+    for event_type, key in STAGES if before and after else ():
         for one, other in _pairs(before, after, key):
             before.remove(one)
             after.remove(other)
-            changes.append(Change(kind or _difference(one, other), one, other))
-    changes.sort(key=lambda change: (*change.shift.order, change.old.order if change.old else ()))
-    removed = [Change(EventType.REMOVED, shift, None) for shift in sorted(before, key=_order)]
-    added = [Change(EventType.ADDED, None, shift) for shift in sorted(after, key=_order)]
+            changes.append(ShiftChange(event_type or _first_difference(one, other), one, other))
+    changes.sort(key=lambda change: (*change.shift.sort_key, change.old.sort_key if change.old else ()))
+    removed = [ShiftChange(EventType.REMOVED, shift, None) for shift in sorted(before, key=_order)]
+    added = [ShiftChange(EventType.ADDED, None, shift) for shift in sorted(after, key=_order)]
     return changes + removed + added
 
 
 def _order(shift: Shift) -> tuple[str, ...]:
-    return shift.order
+    return shift.sort_key
 
 
-def carried(old: Sequence[Shift], new: Sequence[Shift]) -> tuple[Shift, ...]:
-    """The new state, in which whatever is only spelled otherwise stays as it was known."""
-    alike = dict(_alike(*_without_equal(old, new)))
-    kept = {other: one for one, other in alike.items()}
+def keep_equivalent_shifts(old: Sequence[Shift], new: Sequence[Shift]) -> tuple[Shift, ...]:
+    """Return the new state, in which shifts that differ only in spelling keep their old form."""
+    kept = {after: before for before, after in _equivalent_pairs(*_without_equal(old, new))}
     return tuple(sorted((kept.get(shift, shift) for shift in new), key=_order))
 
 
 def _without_common(old: Sequence[Shift], new: Sequence[Shift]) -> tuple[list[Shift], list[Shift]]:
-    """Both sides without the shifts that stayed as they were, for a reader."""
+    """Return both sides without the shifts that look the same."""
     before, after = _without_equal(old, new)
-    for one, other in _alike(before, after):
+    for one, other in _equivalent_pairs(before, after):
         before.remove(one)
         after.remove(other)
     return before, after
 
 
 def _without_equal(old: Sequence[Shift], new: Sequence[Shift]) -> tuple[list[Shift], list[Shift]]:
-    """Both sides without the shifts that are equal to the letter."""
+    """Return both sides without the shifts that are equal in every field."""
     if not old or not new:
         return list(old), list(new)
-    gone, come = Counter(old), Counter(new)
-    return list((gone - come).elements()), list((come - gone).elements())
+    before, after = Counter(old), Counter(new)
+    return list((before - after).elements()), list((after - before).elements())
 
 
-def _alike(old: Iterable[Shift], new: Iterable[Shift]) -> list[tuple[Shift, Shift]]:
-    """Shifts of both sides in which a reader sees the same."""
-    return _pairs(old, new, lambda shift: shift.reading)
+def _equivalent_pairs(old: Iterable[Shift], new: Iterable[Shift]) -> list[tuple[Shift, Shift]]:
+    """Return the pairs of shifts that look the same."""
+    return _pairs(old, new, lambda shift: shift.comparison_key)
 
 
 STAGES: tuple[tuple[EventType | None, Callable[[Shift], Hashable]], ...] = (
@@ -110,7 +109,7 @@ STAGES: tuple[tuple[EventType | None, Callable[[Shift], Hashable]], ...] = (
 
 
 def _pairs(old: Iterable[Shift], new: Iterable[Shift], key: Callable[[Shift], Hashable]) -> list[tuple[Shift, Shift]]:
-    """Shifts of both sides that agree in a key, each at most once, the nearest in time first."""
+    """Pair shifts of both sides that have the same key, each at most once, the nearest in time first."""
     groups: defaultdict[Hashable, tuple[list[Shift], list[Shift]]] = defaultdict(lambda: ([], []))
     for side, shifts in enumerate((old, new)):
         for shift in shifts:
@@ -122,40 +121,40 @@ def _nearest(olds: Sequence[Shift], news: Sequence[Shift]) -> list[tuple[Shift, 
     """Pair two lists greedily: the smallest distance first, ties by order."""
     if len(olds) == len(news) == 1:
         return [(olds[0], news[0])]
-    every = sorted(
-        ((distance(one, other), one.order, other.order, one, other) for one in olds for other in news),
+    candidates = sorted(
+        ((distance(one, other), one.sort_key, other.sort_key, one, other) for one in olds for other in news),
         key=lambda each: each[:3],
     )
-    taken_olds, taken_news = set[Shift](), set[Shift]()
+    used_olds, used_news = set[Shift](), set[Shift]()
     pairs: list[tuple[Shift, Shift]] = []
-    for *_, one, other in every:
-        if one not in taken_olds and other not in taken_news:
-            taken_olds.add(one)
-            taken_news.add(other)
+    for *_, one, other in candidates:
+        if one not in used_olds and other not in used_news:
+            used_olds.add(one)
+            used_news.add(other)
             pairs.append((one, other))
     return pairs
 
 
-def _difference(old: Shift, new: Shift) -> EventType:
-    """The first thing in which two states of one shift differ."""
+def _first_difference(old: Shift, new: Shift) -> EventType:
+    """Return the event type of the first difference between two states of a shift."""
     if (old.start, old.end) != (new.start, new.end):
         return EventType.TIME_CHANGED
-    if read_words(old.customer_name) != read_words(new.customer_name):
+    if comparable_words(old.customer_name) != comparable_words(new.customer_name):
         return EventType.RETITLED
     if title_words(old.raw_type_label) != title_words(new.raw_type_label):
         return EventType.RECLASSIFIED
-    return EventType.RETITLED if old.reading.title != new.reading.title else EventType.RELOCATED
+    return EventType.RETITLED if old.comparison_key.title != new.comparison_key.title else EventType.RELOCATED
 
 
 def replay(events: Iterable[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]) -> list[Shift]:
-    """The state that old and new values, in the order of their events, lead to from an empty day.
+    """Return the state that events, as pairs of old and new values in order, lead to from an empty day.
 
-    ValueError when one of them removes a shift that was not there.
+    ValueError when one of them removes a shift that is not there.
     """
     shifts: list[Shift] = []
     for old, new in events:
         if old is not None:
-            shifts.remove(read_shift(old))
+            shifts.remove(shift_from_json(old))
         if new is not None:
-            shifts.append(read_shift(new))
+            shifts.append(shift_from_json(new))
     return sorted(shifts, key=_order)

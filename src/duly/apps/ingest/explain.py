@@ -1,7 +1,7 @@
-"""Why does nothing happen to this session? One true sentence.
+"""Explain in one sentence why a session is not processed, or what came of it.
 
-Everything that could be the reason is looked at once, in one statement (`explain.sql`); the first cause that holds is
-told. That a worker takes it any moment is said only of the row that a claim would take: `takeable` of `lease.sql`.
+Everything that could be the reason is read in one statement (`explain.sql`); the first cause that applies is reported.
+The sentence that a worker takes it any moment is used only for the row that the next claim would return.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest.endings import other_days_in_words
-from duly.apps.ingest.model import Outcome
+from duly.apps.ingest.model import CaptureOutcome
 from duly.apps.ingest.reading import Input
+from duly.apps.ingest.session_results import format_other_days
 from duly.apps.ingest.states import DEFAULT_SCHEMA, States, capture_session
 from duly.db.pool import Pool
 from duly.db.queries import load_queries
@@ -22,25 +22,25 @@ from duly.errors import NotFound
 from duly.explain import (
     ALIVE_SECONDS,
     LOCKED,
-    MAX_COUNTED,
+    MAX_AHEAD,
     Cause,
     Explanation,
-    explained,
-    go_first,
-    holder_gone,
-    in_zone,
-    live_workers,
-    no_worker,
+    convert_times,
+    describe_missing_holder,
+    describe_no_worker,
+    find_explanation,
+    format_ahead,
+    format_live_workers,
 )
-from duly.formatting import counted, span, when
+from duly.formatting import format_duration, format_time, pluralize
 from duly.lease.operations import find_next
-from duly.lease.owner import worker_of
+from duly.lease.owner import worker_from_owner
 from duly.lease.work import Tuning
 
-__all__ = ["CAUSES", "INPUTS", "House", "Reason", "Situation", "explain", "result_in_words"]
+__all__ = ["CAUSES", "INPUTS", "SessionReason", "SessionSettings", "SessionSituation", "explain", "format_result"]
 
 START = "start one: duly worker --only ingest"
-TAKES = " that takes sessions"
+CLAIMS = " that takes sessions"
 INPUTS = {
     Input.FIXTURE: "the file of FIXTURE_PAYLOAD_PATH",
     Input.GIVEN: "the data that came with it",
@@ -50,12 +50,12 @@ INPUTS = {
 SQL = load_queries(__file__, "explain.sql")
 
 
-class Reason(StrEnum):
-    """Why a session is where it is; each is one sentence."""
+class SessionReason(StrEnum):
+    """Why a session is in its state; each has one sentence."""
 
     DONE = "done"
     FAILED = "failed"
-    EXPIRED_NO_WORKER = "lapsed_no_worker"
+    EXPIRED_NO_WORKER = "expired_no_worker"
     EXPIRED = "expired"
     HOLDER_GONE = "holder_gone"
     BEING_READ = "being_read"
@@ -71,21 +71,21 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class House:
-    """What an installation says of its sessions, as far as a reason can lie in it."""
+class SessionSettings:
+    """The settings that explanations depend on."""
 
     schema: str = DEFAULT_SCHEMA
     states: States = field(default_factory=States)
     idle_seconds: float = 25.0
-    lease_seconds: float = 300.0  # of a lease whose holder did not write one down
-    max_starts: int = Tuning.max_starts  # then it fails
+    lease_seconds: float = 300.0  # assumed when an external owner left lease_seconds null
+    max_starts: int = Tuning.max_starts  # a session that was started this often fails
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """A session, and what stands around it."""
+class SessionSituation:
+    """A session with everything that could delay it."""
 
-    house: House
+    settings: SessionSettings
     id: UUID
     state: str
     created_at: datetime
@@ -98,251 +98,259 @@ class Situation:
     locked_at: datetime | None
     lease_seconds: float | None
     images: int
-    last_at: datetime | None  # of the images
-    looked_at: datetime
-    holder_gone_at: datetime | None  # when its holder was last seen, if that is no worker that is there
-    workers: int  # alive, that take sessions
-    stopping: Sequence[str]  # the names of those who take nothing new
-    slots: int  # of the live
-    held: int  # sessions, by the live
-    has_free_slot: bool  # one of the live
-    ahead: int  # complete sessions that go first
-    is_locked: bool  # has somebody the row locked?
-    is_next: bool  # would a claim with one free slot take it?
+    last_at: datetime | None  # of the last image
+    observed_at: datetime
+    holder_gone_at: datetime | None  # when the lease owner was last seen, if it is not alive
+    workers: int  # alive, that claim sessions
+    stopping: Sequence[str]  # names of workers that claim nothing new
+    slots: int  # of live workers
+    held: int  # sessions held by live workers
+    has_free_slot: bool  # of a live worker
+    ahead: int  # closed sessions that are claimed first
+    is_locked: bool  # by another transaction
+    is_next: bool  # a claim of one row would return it
 
     @property
     def holder(self) -> str:
-        """The worker that has it, or had it until its lease ended."""
-        return worker_of(self.locked_by or "nobody")
+        """The worker that holds it, or held it until its lease expired."""
+        return worker_from_owner(self.locked_by or "an unknown worker")
 
     @property
     def held_until(self) -> datetime | None:
-        """When its lease ends."""
+        """When its lease expires."""
         if self.locked_at is None:
             return None
-        return self.locked_at + timedelta(seconds=self.lease_seconds or self.house.lease_seconds)
+        return self.locked_at + timedelta(seconds=self.lease_seconds or self.settings.lease_seconds)
 
     @property
     def is_held(self) -> bool:
-        """Does somebody have it, if only by the book?"""
-        return self.state == self.house.states.processing
+        """Whether it is claimed, even if the lease has expired."""
+        return self.state == self.settings.states.processing
 
     @property
     def is_expired(self) -> bool:
-        """Is it held by the book only?"""
-        return self.is_held and self.held_until is not None and self.held_until < self.looked_at
+        """Whether its lease has expired."""
+        return self.is_held and self.held_until is not None and self.held_until < self.observed_at
 
     @property
     def is_open(self) -> bool:
-        """May it still get images?"""
+        """Whether it accepts images."""
         return self.given_at is None and self.closed_at is None
 
     @property
     def idle_at(self) -> datetime | None:
-        """When its last image is old enough."""
-        return self.last_at + timedelta(seconds=self.house.idle_seconds) if self.last_at else None
+        """When its last image is old enough to close it."""
+        return self.last_at + timedelta(seconds=self.settings.idle_seconds) if self.last_at else None
 
     @property
     def is_idle(self) -> bool:
-        """Is its last image old enough?"""
-        return self.idle_at is not None and self.idle_at <= self.looked_at
+        """Whether its last image is old enough to close it."""
+        return self.idle_at is not None and self.idle_at <= self.observed_at
 
 
 async def explain(
     pool: Pool,
     user_id: int | None,
     key: UUID,
-    house: House = House(),  # noqa: B008 (frozen)
+    settings: SessionSettings = SessionSettings(),  # noqa: B008 (frozen)
     *,
     zone: tzinfo | None = UTC,
-) -> Explanation[Reason]:
-    """Why nothing happens to this session, or what came of it; NotFound when it is another person's."""
+) -> Explanation[SessionReason]:
+    """Explain the state of a session; NotFound when it is another person's."""
     async with pool.transaction() as connection:
-        situation = await find_situation(connection, key, user_id, house, zone)
+        situation = await find_situation(connection, key, user_id, settings, zone)
     if situation is None:
         raise NotFound(f"there is no session {key}")
-    return explained(CAUSES, key, situation.state, situation)
+    return find_explanation(CAUSES, key, situation.state, situation)
 
 
 async def find_situation(
-    connection: Connection, key: UUID, user_id: int | None, house: House, zone: tzinfo | None
-) -> Situation | None:
-    """A session and what stands around it, with times in the zone.
+    connection: Connection, key: UUID, user_id: int | None, settings: SessionSettings, zone: tzinfo | None
+) -> SessionSituation | None:
+    """Return a session with everything that could delay it, with times in the zone.
 
-    What would be taken next is asked first: that row stays locked, so that the rest is true of it, too.
+    The next row to claim is queried first and stays locked, so that the rest is consistent with it.
     """
-    sessions = capture_session(house.schema, house.states, lease_seconds=house.lease_seconds)
+    sessions = capture_session(settings.schema, settings.states, lease_seconds=settings.lease_seconds)
     is_next = await find_next(connection, sessions) == key
     row = await find_row(
         connection,
-        SQL.using(schema=house.schema).find_situation,
+        SQL.using(schema=settings.schema).find_situation,
         key=key,
         user_id=user_id,
-        pending=house.states.pending,
-        processing=house.states.processing,
-        lease_seconds=house.lease_seconds,
+        pending=settings.states.pending,
+        processing=settings.states.processing,
+        lease_seconds=settings.lease_seconds,
         alive_seconds=ALIVE_SECONDS,
-        most_counted=MAX_COUNTED + 1,
+        ahead_limit=MAX_AHEAD + 1,
     )
     if row is None:
         return None
-    return Situation(house, **in_zone(row, zone), is_next=is_next)
+    return SessionSituation(settings, **convert_times(row, zone), is_next=is_next)
 
 
-# The causes, and how each is told -------------------------------------------------------------------------------------
+# The causes and their sentences ---------------------------------------------------------------------------------------
 
 
-def result_in_words(result: Mapping[str, Any] | None) -> str:
-    """What came of a session, after a colon; another program's may not say."""
+def format_result(result: Mapping[str, Any] | None) -> str:
+    """Format the result of a session; a session that another program settled may have none."""
     if not result or "schedule_date" not in result:
-        return "what came of it, whoever finished it did not write down"
-    known = next((words for kind, words in INPUTS.items() if kind == result.get("input")), "an unknown source")
-    if result.get("outcome") != Outcome.CHANGED:
-        is_same = f"{result['schedule_date']} is as it was, version {result.get('version')}, says {known}"
-        return is_same + unseen_in_words(result) + other_days_in_words(result) + notes_in_words(result)
-    events = counted(int(result.get("events") or 0), "event", "events")
-    messages = counted(int(result.get("notifications") or 0), "message", "messages")
-    says = f"{result['schedule_date']} has version {result.get('version')}, {events} and {messages}, from {known}"
-    return says + unseen_in_words(result) + other_days_in_words(result) + notes_in_words(result)
+        return "the program that finished it recorded no result"
+    source = next((text for name, text in INPUTS.items() if name == result.get("input")), "an unknown source")
+    if result.get("outcome") != CaptureOutcome.CHANGED:
+        unchanged = f"{result['schedule_date']} is unchanged, version {result.get('version')}, according to {source}"
+        return unchanged + format_unseen(result) + format_other_days(result) + format_notes(result)
+    events = pluralize(int(result.get("events") or 0), "event", "events")
+    messages = pluralize(int(result.get("notifications") or 0), "message", "messages")
+    changed = f"{result['schedule_date']} has version {result.get('version')}, {events} and {messages}, from {source}"
+    return changed + format_unseen(result) + format_other_days(result) + format_notes(result)
 
 
-def notes_in_words(result: Mapping[str, Any]) -> str:
-    """What was odd in the photographs."""
+def format_notes(result: Mapping[str, Any]) -> str:
+    """Format the notes about the photographs."""
     return "".join(f"; note: {note}" for note in result.get("notes") or ())
 
 
-def unseen_in_words(result: Mapping[str, Any]) -> str:
-    """What photographs did not show, after a semicolon; nothing when they showed the day."""
+def format_unseen(result: Mapping[str, Any]) -> str:
+    """Format how many known shifts the photographs do not cover; empty when they cover the day."""
     unseen = int(result.get("unseen") or 0)
-    return f"; {counted(unseen, 'shift', 'shifts')} that they do not cover stayed as known" if unseen else ""
+    return f"; {pluralize(unseen, 'shift', 'shifts')} that they do not cover left unchanged" if unseen else ""
 
 
-def tell_being_read(session: Situation) -> str:
-    """Somebody has it."""
+def describe_being_read(session: SessionSituation) -> str:
+    """Describe a session that a worker is reading."""
     if session.locked_at is None:
-        return f"It is {session.state}, and whoever moved it there wrote down neither a name nor a time."
+        return f"It is {session.state}, and the program that set this state recorded neither its name nor a time."
     return (
-        f"{session.holder} has it since {when(session.locked_at)}, at start {session.starts}, and holds it until "
-        f"{when(session.held_until)} unless that is renewed."
+        f"{session.holder} has it since {format_time(session.locked_at)}, at start {session.starts}, and holds it "
+        f"until {format_time(session.held_until)} unless that is renewed."
     )
 
 
-def tell_expired(session: Situation) -> str:
-    """Somebody had it, and others will notice, or nobody is there to."""
-    gone = f"{session.holder} had it and was not heard of since its lease ended at {when(session.held_until)}"
+def describe_expired(session: SessionSituation) -> str:
+    """Describe a session whose lease has expired."""
+    gone = f"{session.holder} had it and was not heard of since its lease ended at {format_time(session.held_until)}"
     if not session.workers:
-        return f"{gone}, and {no_worker(session.stopping, ' that would take it over')}; {START}."
+        return f"{gone}, and {describe_no_worker(session.stopping, ' that would take it over')}; {START}."
     if session.is_locked:
         return f"{gone}: {LOCKED}."
-    if session.starts >= session.house.max_starts:
+    if session.starts >= session.settings.max_starts:
         return f"{gone}, and it was started {session.starts} times: the next sweep lets it fail."
-    return f"{gone}: {live_workers(session.workers)} will take it over at the next sweep."
+    return f"{gone}: {format_live_workers(session.workers)} will take it over at the next sweep."
 
 
-def tell_holder_gone(session: Situation) -> str:
-    """Whoever holds it is not there."""
-    then = "the next sweep takes it over" if session.workers else f"{no_worker(session.stopping)}; {START}"
-    return f"{holder_gone(session.holder, session.held_until, session.holder_gone_at)} {then}."
+def describe_holder_gone(session: SessionSituation) -> str:
+    """Describe a session whose lease owner is not alive."""
+    then = "the next sweep takes it over" if session.workers else f"{describe_no_worker(session.stopping)}; {START}"
+    return f"{describe_missing_holder(session.holder, session.held_until, session.holder_gone_at)} {then}."
 
 
-def tell_open(session: Situation) -> str:
-    """It could get more images."""
-    until = f"leave it until {when(session.idle_at)}, when a worker closes it"
+def describe_open(session: SessionSituation) -> str:
+    """Describe an open session."""
+    until = f"leave it until {format_time(session.idle_at)}, when a worker closes it"
     if not session.workers:
-        until += f", but so far {no_worker(session.stopping)}; {START}"
+        until += f", but so far {describe_no_worker(session.stopping)}; {START}"
     return (
-        f"It has {counted(session.images, 'image', 'images')}, the last of {when(session.last_at)}, and was not "
-        f"closed: close it, or {until}."
+        f"It has {pluralize(session.images, 'image', 'images')}, the last of {format_time(session.last_at)}, and was "
+        f"not closed: close it, or {until}."
     )
 
 
-def tell_idle(session: Situation) -> str:
-    """It got no more images, and nobody saw that."""
+def describe_idle(session: SessionSituation) -> str:
+    """Describe an idle session that is not closed yet."""
     if not session.workers:
-        then = f"{no_worker(session.stopping, ' to close it')}; {START}"
+        then = f"{describe_no_worker(session.stopping, ' to close it')}; {START}"
     else:
-        then = LOCKED if session.is_locked else "a worker closes it at its next look"
-    return f"It has {counted(session.images, 'image', 'images')} and is idle since {when(session.idle_at)}: {then}."
+        then = LOCKED if session.is_locked else "a worker closes it at its next poll"
+    images = pluralize(session.images, "image", "images")
+    return f"It has {images} and is idle since {format_time(session.idle_at)}: {then}."
 
 
-def tell_clock_set_back(session: Situation) -> str:
-    """It is complete, and that is still to come."""
-    assert session.closed_at, "what was closed has a time"
-    left = span((session.closed_at - session.looked_at).total_seconds())
+def describe_clock_set_back(session: SessionSituation) -> str:
+    """Describe a session that was closed in the future."""
+    assert session.closed_at, "a closed session has a time"
+    left = format_duration((session.closed_at - session.observed_at).total_seconds())
     return (
-        f"It was closed at {when(session.closed_at)}, {left} from now: the clock of the database was set back, and "
-        "workers take it when that time has come again."
+        f"It was closed at {format_time(session.closed_at)}, {left} from now: the clock of the database was set back, "
+        "and workers take it when that time has come again."
     )
 
 
-def is_due(session: Situation) -> str:
-    """Since when, how long that is, and how often it was tried."""
-    tried = f", was started {counted(session.starts, 'time', 'times')}" * bool(session.starts)
+def describe_due(session: SessionSituation) -> str:
+    """Describe since when a session is complete, and how often it was started."""
+    starts = f", was started {pluralize(session.starts, 'time', 'times')}" * bool(session.starts)
     since = session.closed_at or session.created_at
-    return f"It is complete since {when(since)} ({span((session.looked_at - since).total_seconds())}){tried}"
+    waited = format_duration((session.observed_at - since).total_seconds())
+    return f"It is complete since {format_time(since)} ({waited}){starts}"
 
 
-def tell_slots_taken(session: Situation) -> str:
-    """All hands are full."""
+def describe_slots_taken(session: SessionSituation) -> str:
+    """Describe a due session while all slots are in use."""
     return (
-        f"{is_due(session)}, and the {session.slots} slots of {live_workers(session.workers)}"
-        f" are taken: {counted(session.held, 'session is', 'sessions are')} being read."
+        f"{describe_due(session)}, and the {session.slots} slots of {format_live_workers(session.workers)}"
+        f" are taken: {pluralize(session.held, 'session is', 'sessions are')} being read."
     )
 
 
-def tell_locked(session: Situation) -> str:
-    """Somebody has their hand on it."""
-    return f"{is_due(session)}, and {LOCKED}."
+def describe_locked(session: SessionSituation) -> str:
+    """Describe a due session whose row is locked."""
+    return f"{describe_due(session)}, and {LOCKED}."
 
 
-def tell_behind(session: Situation) -> str:
-    """Others go first."""
-    return f"{is_due(session)}, and {go_first(session.ahead, 'session', 'sessions')}."
+def describe_behind(session: SessionSituation) -> str:
+    """Describe a due session behind others."""
+    return f"{describe_due(session)}, and {format_ahead(session.ahead, 'session', 'sessions')}."
 
 
-CAUSES: Sequence[Cause[Reason, Situation]] = (
-    # It has come to its end.
+CAUSES: Sequence[Cause[SessionReason, SessionSituation]] = (
+    # Done or failed.
     Cause(
-        Reason.DONE,
-        lambda session: session.state == session.house.states.done,
-        lambda session: f"It is done: {result_in_words(session.result)}.",
+        SessionReason.DONE,
+        lambda session: session.state == session.settings.states.done,
+        lambda session: f"It is done: {format_result(session.result)}.",
     ),
     Cause(
-        Reason.FAILED,
-        lambda session: session.state == session.house.states.failed,
+        SessionReason.FAILED,
+        lambda session: session.state == session.settings.states.failed,
         lambda session: f"It failed: {session.error}",
     ),
-    # Somebody has it.
-    Cause(Reason.EXPIRED_NO_WORKER, lambda session: session.is_expired and not session.workers, tell_expired),
-    Cause(Reason.EXPIRED, lambda session: session.is_expired, tell_expired),
+    # Claimed.
     Cause(
-        Reason.HOLDER_GONE,
-        lambda session: session.is_held and session.holder_gone_at is not None,
-        tell_holder_gone,
+        SessionReason.EXPIRED_NO_WORKER, lambda session: session.is_expired and not session.workers, describe_expired
     ),
-    Cause(Reason.BEING_READ, lambda session: session.is_held, tell_being_read),
-    # It waits for images.
+    Cause(SessionReason.EXPIRED, lambda session: session.is_expired, describe_expired),
     Cause(
-        Reason.NO_IMAGES,
+        SessionReason.HOLDER_GONE,
+        lambda session: session.is_held and session.holder_gone_at is not None,
+        describe_holder_gone,
+    ),
+    Cause(SessionReason.BEING_READ, lambda session: session.is_held, describe_being_read),
+    # Open.
+    Cause(
+        SessionReason.NO_IMAGES,
         lambda session: session.is_open and not session.images,
         lambda _: "It has no image yet and was not closed: it waits for images; add one, then close it.",
     ),
-    Cause(Reason.OPEN, lambda session: session.is_open and not session.is_idle, tell_open),
-    Cause(Reason.IDLE, lambda session: session.is_open, tell_idle),
-    # It is complete: it waits for somebody to come, or for others.
+    Cause(SessionReason.OPEN, lambda session: session.is_open and not session.is_idle, describe_open),
+    Cause(SessionReason.IDLE, lambda session: session.is_open, describe_idle),
+    # Closed, and blocked.
     Cause(
-        Reason.CLOCK_SET_BACK,
-        lambda session: session.closed_at is not None and session.closed_at > session.looked_at,
-        tell_clock_set_back,
+        SessionReason.CLOCK_SET_BACK,
+        lambda session: session.closed_at is not None and session.closed_at > session.observed_at,
+        describe_clock_set_back,
     ),
     Cause(
-        Reason.NO_WORKER,
+        SessionReason.NO_WORKER,
         lambda session: not session.workers,
-        lambda session: f"{is_due(session)}, and {no_worker(session.stopping, TAKES)}; {START}.",
+        lambda session: f"{describe_due(session)}, and {describe_no_worker(session.stopping, CLAIMS)}; {START}.",
     ),
-    Cause(Reason.SLOTS_TAKEN, lambda session: not session.has_free_slot, tell_slots_taken),
-    Cause(Reason.LOCKED, lambda session: session.is_locked or (not session.is_next and not session.ahead), tell_locked),
-    Cause(Reason.BEHIND_OTHERS, lambda session: not session.is_next, tell_behind),
-    # For nothing.
-    Cause(Reason.DUE, lambda _: True, lambda session: f"{is_due(session)}; a worker takes it any moment."),
+    Cause(SessionReason.SLOTS_TAKEN, lambda session: not session.has_free_slot, describe_slots_taken),
+    Cause(
+        SessionReason.LOCKED,
+        lambda session: session.is_locked or (not session.is_next and not session.ahead),
+        describe_locked,
+    ),
+    Cause(SessionReason.BEHIND_OTHERS, lambda session: not session.is_next, describe_behind),
+    # Closed, and next to be claimed.
+    Cause(SessionReason.DUE, lambda _: True, lambda session: f"{describe_due(session)}; a worker takes it any moment."),
 )

@@ -1,8 +1,8 @@
--- Why nothing happens to a session: everything that could be the reason, in one look. {schema} is DB_SCHEMA.
+-- Everything that could delay a session. {schema} is DB_SCHEMA.
 
 -- name: find_situation
--- One statement, one snapshot: nothing moves between two parts of the answer. A worker is alive when it was seen lately and
--- neither stops nor said goodbye. A lock is tried as claims try it.
+-- One statement, so that all parts of the answer are from one snapshot. A worker is alive when it was seen recently and is
+-- neither stopping nor stopped. Locks are probed as a claim does, with skip locked.
 with present as materialized (
     select w.worker_id, w.kinds, w.stopping_at, coalesce((w.slots ->> 'ingest')::bigint, 0) as slots
     from duly.workers as w
@@ -23,7 +23,7 @@ alive as (
 select
     s.id, s.state::text, s.created_at, s.closed_at, s.given_at, s.error, s.result, s.starts, s.locked_by, s.locked_at,
     s.lease_seconds, image.images, image.last_at,
-    duly.now() as looked_at,
+    duly.now() as observed_at,
     (
         select max(w.seen_at)
         from duly.workers as w
@@ -46,7 +46,7 @@ select
             select
             from {schema}.capture_session as o
             where o.state = %(pending)s and o.closed_at <= duly.now() and (o.closed_at, o.id) < (s.closed_at, s.id)
-            limit %(most_counted)s
+            limit %(ahead_limit)s
         ) as earlier
     ) as ahead,
     case when s.state in (%(pending)s, %(processing)s) then not exists (

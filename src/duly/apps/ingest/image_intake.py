@@ -1,12 +1,12 @@
-"""Photographs that a bot brings one by one: each is taken once, whatever is repeated, and in whatever order.
+"""Accept photographs that a bot uploads one by one: each exactly once, whatever is repeated and in whatever order.
 
-    /start_session ---> a session is open ---> photographs go into it ---> /done ---> it is closed
-    photographs sent together --------------> a session of their own, closed when no more of them come
-    a photograph alone ---------------------> a session of its own, closed at once
+    /start_session ---> an open session ---> photographs are added to it ---> /done ---> it is closed
+    photographs of a media group ----------> a session of their own, closed when no more of them come
+    a single photograph -------------------> a session of its own, closed at once
 
-A bot gets its messages at least once. So every name is made of the message: the session's id, and the name under which
-the image is kept. What came before is found by it; of one person one thing at a time is done. The name of a session
-that photographs began by being sent together is a UUID of version 3: by that it is known, and takes no others.
+A bot gets its messages at least once. So every id is derived from the message: the id of the session, and the object
+name of the image; what an earlier delivery of the message did is found by them. Uploads of one person are serialized.
+The session of a media group has a UUID of version 3: that marks it as accepting only photographs of its group.
 """
 
 from collections.abc import Sequence
@@ -14,41 +14,51 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from duly.apps.ingest import repository
-from duly.apps.ingest.model import Image
+from duly.apps.ingest.model import CaptureImage
 from duly.apps.ingest.service import MAX_IMAGES
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.lease.owner import new_id
 from duly.outcomes import Created, Creation, Existing
-from duly.storage import Objects
+from duly.storage import ObjectStore
 
-__all__ = ["Begun", "Photograph", "SessionFull", "Taken", "begin", "bring", "find_taken", "finish", "keep"]
+__all__ = [
+    "IntakeSession",
+    "Photograph",
+    "ReceivedImage",
+    "SessionFull",
+    "add_photograph",
+    "close_open_session",
+    "find_received",
+    "open_session",
+    "store_photograph",
+]
 
-KINDS = ("png", "jpg")
+EXTENSIONS = ("png", "jpg")
 
 
 class SessionFull(Exception):
-    """The session that a photograph belongs to takes no more."""
+    """The session of a photograph has the maximum number of images."""
 
 
 @dataclass(frozen=True)
 class Photograph:
-    """A cleaned photograph, and the message that brought it."""
+    """A cleaned photograph, and the message that contained it."""
 
-    name: str  # under which it is kept, without its ending
+    name: str  # object name without extension
     message_id: int
     data: bytes
-    kind: str
+    extension: str
 
     @property
     def r2_key(self) -> str:
-        """The whole name."""
-        return f"{self.name}.{self.kind}"
+        """The full object name."""
+        return f"{self.name}.{self.extension}"
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A session that takes photographs, or the one that this very command began and that was closed since."""
+class IntakeSession:
+    """A session that accepts photographs, or one that this command opened and that was closed since."""
 
     session_id: UUID
     images: int
@@ -56,111 +66,110 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A photograph that is ours, and whether its session waits for more."""
+class ReceivedImage:
+    """A photograph that was added, and whether its session accepts more."""
 
-    image: Image
+    image: CaptureImage
     is_open: bool
 
 
-async def begin(pool: Pool, schema: str, user_id: int, session_id: UUID) -> Creation[Begun]:
-    """Begin a session under this id; who has an open one goes on with that."""
+async def open_session(pool: Pool, schema: str, user_id: int, session_id: UUID) -> Creation[IntakeSession]:
+    """Open a session with this id, or return the one that is open."""
     async with pool.transaction() as connection:
-        await repository.lock_bringer(connection, user_id)
+        await repository.lock_intake(connection, user_id)
         if found := await repository.find_open_session(connection, schema, user_id, session_id):
-            return Existing(Begun(found.id, found.images, is_open=True))
+            return Existing(IntakeSession(found.id, found.images, is_open=True))
         if await repository.begin_session(connection, schema, user_id, session_id):
-            return Created(Begun(session_id, 0, is_open=True))
+            return Created(IntakeSession(session_id, 0, is_open=True))
         images = await repository.list_images(connection, schema, session_id, MAX_IMAGES)
-        return Existing(Begun(session_id, len(images), is_open=False))
+        return Existing(IntakeSession(session_id, len(images), is_open=False))
 
 
-async def find_taken(pool: Pool, schema: str, user_id: int, name: str, message_id: int) -> Taken | None:
-    """What this message brought before, if it did: then nothing needs to be fetched again."""
+async def find_received(pool: Pool, schema: str, user_id: int, name: str, message_id: int) -> ReceivedImage | None:
+    """Return the image that this message added before, so that it need not be downloaded again."""
     async with pool.transaction() as connection:
-        return await taken_before(connection, schema, user_id, name, message_id)
+        return await _find_received(connection, schema, user_id, name, message_id)
 
 
-async def keep(objects: Objects, photograph: Photograph) -> None:
-    """Keep a photograph where images are kept, before it is brought."""
+async def store_photograph(objects: ObjectStore, photograph: Photograph) -> None:
+    """Put a photograph into the object store, before it is added to a session."""
     await objects.put(photograph.r2_key, photograph.data)
 
 
-async def bring(
+async def add_photograph(
     pool: Pool,
     schema: str,
-    objects: Objects,
+    objects: ObjectStore,
     user_id: int,
     photograph: Photograph,
     session_id: UUID,
     *,
     stays_open: bool = False,
-) -> Creation[Taken]:
-    """Take a photograph that is kept into the open session, or into one of its own under this id, closed at once.
+) -> Creation[ReceivedImage]:
+    """Add a stored photograph to the open session, or to one of its own with this id, which is closed at once.
 
-    `stays_open` is for the first of several that come together: the others follow, and the session closes when none
+    `stays_open` is for the first photograph of a media group: the others follow, and the session is closed when none
     has come for a while.
     """
     try:
         async with pool.transaction() as connection:
-            await repository.lock_bringer(connection, user_id)
-            if found := await taken_before(connection, schema, user_id, photograph.name, photograph.message_id):
+            await repository.lock_intake(connection, user_id)
+            if found := await _find_received(connection, schema, user_id, photograph.name, photograph.message_id):
                 return Existing(found)
-            session, is_open = await session_for(connection, schema, user_id, session_id, stays_open=stays_open)
+            session, is_open = await _choose_session(connection, schema, user_id, session_id, stays_open=stays_open)
             image = await repository.add_image(connection, schema, session, photograph.r2_key, photograph.message_id)
-            assert image, "it was not there a moment ago, and nobody else brings it"
+            assert image, "it was not found above, and the lock keeps other uploads of this person out"
             if image.sequence > MAX_IMAGES:
                 raise SessionFull
             if not is_open:
                 await repository.close_session(connection, schema, user_id, session)
-    except SessionFull:  # and only then: after a lost answer the image may be there
+    except SessionFull:  # only then: after any other error the transaction may have committed
         await objects.remove([photograph.r2_key])
         raise
-    return Created(Taken(image, is_open))
+    return Created(ReceivedImage(image, is_open))
 
 
-async def finish(pool: Pool, schema: str, user_id: int, message_id: int) -> Begun | None:
-    """Close the open session, by this message; None when there is none.
+async def close_open_session(pool: Pool, schema: str, user_id: int, message_id: int) -> IntakeSession | None:
+    """Close the open session, as this message asks; None when there is none.
 
-    One without photographs stays open, and so does one that got a photograph after this message: the message was
-    about an earlier session, and comes again.
+    A session without photographs stays open, and so does one with a photograph that is newer than this message: then
+    the message was about an earlier session, and is delivered again.
     """
     async with pool.transaction() as connection:
-        await repository.lock_bringer(connection, user_id)
+        await repository.lock_intake(connection, user_id)
         found = await repository.find_open_session(connection, schema, user_id, None)
         if found is None:
             return None
         closes = found.images > 0 and (found.last_message_id or 0) < message_id
         if closes:
             await repository.close_session(connection, schema, user_id, found.id)
-        return Begun(found.id, found.images, is_open=not closes)
+        return IntakeSession(found.id, found.images, is_open=not closes)
 
 
-# Within ---------------------------------------------------------------------------------------------------------------
-
-
-async def session_for(
+async def _choose_session(
     connection: Connection, schema: str, user_id: int, session_id: UUID, *, stays_open: bool
 ) -> tuple[UUID, bool]:
-    """The session that a photograph goes into, and whether more may follow."""
+    """Return the session for a photograph, and whether it stays open."""
     if found := await repository.find_open_session(connection, schema, user_id, session_id):
         return found.id, True
     if await repository.begin_session(connection, schema, user_id, session_id):
         return session_id, stays_open
-    late = new_id()  # the others of its group are closed already
+    late = new_id()  # the session of its group is closed already
     await repository.begin_session(connection, schema, user_id, late)
     return late, False
 
 
-async def taken_before(connection: Connection, schema: str, user_id: int, name: str, message_id: int) -> Taken | None:
-    """What this message brought before."""
-    image = await repository.find_brought(connection, schema, user_id, message_id, names_of(name))
+async def _find_received(
+    connection: Connection, schema: str, user_id: int, name: str, message_id: int
+) -> ReceivedImage | None:
+    """Return the image that this message added before."""
+    image = await repository.find_image_by_message(connection, schema, user_id, message_id, _possible_names(name))
     if image is None:
         return None
     session = await repository.find_session(connection, schema, user_id, image.session_id)
-    return Taken(image, is_open=session is not None and session.closed_at is None)
+    return ReceivedImage(image, is_open=session is not None and session.closed_at is None)
 
 
-def names_of(name: str) -> Sequence[str]:
-    """The names that an image may have been kept under."""
-    return [f"{name}.{kind}" for kind in KINDS]
+def _possible_names(name: str) -> Sequence[str]:
+    """Return the object names that an image may have."""
+    return [f"{name}.{extension}" for extension in EXTENSIONS]

@@ -1,8 +1,8 @@
-"""What is no session's fault is waited out: a database or a store that is away, a key that opens nothing, no engine.
+"""Infrastructure errors never fail a session; it is retried.
 
-A session fails for what it shows, never for the house that it came to. Whoever meets such trouble tries again, for a
-while with the session in hand, and then lets it go unblamed: another worker may be better off, and this one comes back
-to it. The log says each time what is wrong.
+They are a database or object store that does not answer, rejected credentials, a missing OCR engine: any other session
+would meet the same error. The worker retries for a while under its lease and then releases the session without counting
+the start. Each error is logged.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ import psycopg
 
 from duly.backoff import Backoff
 from duly.errors import Misconfigured, Unavailable
-from duly.lease.bisect import is_the_databases_fault
+from duly.lease.bisect import is_server_error
 from duly.logging import get_log
 
-__all__ = ["NotNow", "patiently"]
+__all__ = ["InfrastructureRetriesExhausted", "is_infrastructure_error", "retry_infrastructure_errors"]
 
 RETRY = Backoff(base_seconds=0.5, cap_seconds=15.0)
 T = TypeVar("T")
@@ -25,37 +25,39 @@ T = TypeVar("T")
 log = get_log("duly.ingest")
 
 
-class NotNow(Exception):
-    """It was tried for as long as we wait, and the trouble lasts."""
+class InfrastructureRetriesExhausted(Exception):
+    """The error persisted for as long as we retry."""
 
 
-async def patiently(act: Callable[[], Awaitable[T]], seconds: float, **about: str) -> T:
-    """What comes of an act that may meet trouble on its way; NotNow when that outlasts so many seconds."""
+async def retry_infrastructure_errors(act: Callable[[], Awaitable[T]], seconds: float, **fields: str) -> T:
+    """Return the result of an action, repeated while it meets infrastructure errors; other errors pass through.
+
+    Raises InfrastructureRetriesExhausted after `seconds`. `fields` are added to the log lines.
+    """
     failures, deadline = 0, time.monotonic() + seconds
     while True:
         try:
             return await act()
         except Exception as error:
-            if not is_nobodys_fault(error):
+            if not is_infrastructure_error(error):
                 raise
-            tell(error, **about)
-            why = str(error)
+            _log_error(error, **fields)
+            detail = str(error)
         if time.monotonic() >= deadline:
-            raise NotNow(why)
+            raise InfrastructureRetriesExhausted(detail)
         await asyncio.sleep(RETRY.delay_seconds(min(failures, 10)))
         failures += 1
 
 
-def is_nobodys_fault(error: Exception) -> bool:
-    """Would any other session have met the same?"""
+def is_infrastructure_error(error: Exception) -> bool:
+    """Check whether any other session would have met the same error."""
     if isinstance(error, psycopg.Error):
-        return is_the_databases_fault(error)
+        return is_server_error(error)
     return isinstance(error, Unavailable | Misconfigured)
 
 
-def tell(error: Exception, **about: str) -> None:
-    """Say what is wrong: what passes by itself, and louder what somebody must mend."""
-    if isinstance(error, Misconfigured):
-        log.error("no session can be read until this is fixed; sessions wait", **about, why=str(error))
-    else:
-        log.warning("a session cannot be looked at now; trying again", **about, why=str(error))
+def _log_error(error: Exception, **fields: str) -> None:
+    """Log at error what an operator must fix, at warning what may pass by itself."""
+    log_line = log.error if isinstance(error, Misconfigured) else log.warning
+    event = "ingest.misconfigured" if isinstance(error, Misconfigured) else "ingest.unavailable"
+    log_line(event, **fields, reason=str(error))

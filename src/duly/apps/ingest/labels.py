@@ -1,17 +1,17 @@
-"""The words that say what kind of work a shift is, and how they are recognised."""
+"""The labels that name the type of a shift, and how they are recognized."""
 
 from enum import StrEnum
 from functools import lru_cache
 
 from duly.apps.ingest.spelling import folded
 
-__all__ = ["CANCELLED", "CUSTOMER_FOLLOWS", "PREPOSITIONS", "WEAK_LABELS", "ShiftType", "find_label", "meant_label"]
+__all__ = ["CANCELLED", "CUSTOMER_FOLLOWS", "PREPOSITIONS", "WEAK_LABELS", "ShiftType", "find_label", "match_label"]
 
-MIN_MISREAD_LENGTH = 8  # letters of a label that is recognised though one of them was misread
+MIN_MISREAD_LENGTH = 8  # letters of a label that is recognized with one misread letter
 
 
 class ShiftType(StrEnum):
-    """What kind of work it is; the first of two that are seen wins."""
+    """The type of a shift."""
 
     WORK = "WORK"
     TRAVEL = "TRAVEL"
@@ -39,7 +39,7 @@ LABELS = {
     ShiftType.UNAVAILABLE: ("Ej Disponibel", "Unavailable"),
 }  # fmt: skip
 
-# Words that also begin or end names (Office Depot, Café Paus): alone they are labels, or before a preposition.
+# Words that are also part of names (Office Depot, Café Paus): they are labels only alone or before a preposition.
 WEAK_LABELS = frozenset((
     "Skola", "Kontor", "School", "Office", "Hemservice", "Tvätt", "Resa", "Travel", "Training", "Meeting",
     "Administration", "Admin", "Lunch", "Rast", "Paus", "Break", "Leave",
@@ -54,34 +54,34 @@ CANCELLED = frozenset(map(folded, (
 )))  # fmt: skip
 
 
-def _known() -> dict[tuple[str, ...], tuple[str, ShiftType]]:
-    """Every label by its folded words."""
+def _index_labels() -> dict[tuple[str, ...], tuple[str, ShiftType]]:
+    """Return label and type by the folded words of the label."""
     return {
-        tuple(folded(word) for word in label.split()): (label, kind)
-        for kind, labels in LABELS.items()
+        tuple(folded(word) for word in label.split()): (label, shift_type)
+        for shift_type, labels in LABELS.items()
         for label in labels
     }
 
 
-KNOWN = _known()
+KNOWN = _index_labels()
 MAX_LENGTH = max(map(len, KNOWN))
 SINGLE = {words[0]: found for words, found in KNOWN.items() if len(words) == 1}
 
 
 def find_label(words: tuple[str, ...]) -> tuple[str, ShiftType, int] | None:
-    """The label that these words begin with, its type, and how many words it takes; None when they begin otherwise."""
+    """Return the label at the start of these words, its type, and its number of words; None when there is none."""
     parts = tuple(folded(word) for word in words[:MAX_LENGTH])
     for length in range(len(parts), 0, -1):
         if found := KNOWN.get(parts[:length]):
             return (*found, length)
-    if parts and (label := meant_label(words[0])):
+    if parts and (label := match_label(words[0])):
         return (*SINGLE[folded(label)], 1)
     return None
 
 
 @lru_cache(maxsize=4096)
-def meant_label(word: str) -> str | None:
-    """The label of one word that this is a reading of: with look-alikes or, where it is long, with one wrong letter."""
+def match_label(word: str) -> str | None:
+    """Return the one-word label that this word reads as, despite similar letters or, if long, one wrong letter."""
     found = folded(word)
     if found in SINGLE:
         return SINGLE[found][0]

@@ -1,4 +1,4 @@
-"""Captures as values: what doors show of sessions, images, days, versions, events and messages."""
+"""Captures as values: sessions, images, days, versions, events and notifications as the database stores them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,21 +7,30 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-__all__ = ["MAX_IMAGES", "DayVersion", "Image", "KnownDay", "Message", "Outcome", "PastEvent", "Session"]
+__all__ = [
+    "MAX_IMAGES",
+    "CaptureImage",
+    "CaptureOutcome",
+    "CaptureSession",
+    "DayVersion",
+    "KnownDay",
+    "ShiftEvent",
+    "StoredNotification",
+]
 
-MAX_IMAGES = 50  # of one session
+MAX_IMAGES = 50  # per session
 
 
-class Outcome(StrEnum):
-    """What a session made of its day."""
+class CaptureOutcome(StrEnum):
+    """Whether a session changed its day."""
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """A capture session; its result says what came of it."""
+class CaptureSession:
+    """A capture session; `result` is null until it is done."""
 
     id: UUID
     user_id: int
@@ -37,8 +46,8 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """One photograph of a session."""
+class CaptureImage:
+    """An image of a session."""
 
     id: UUID
     session_id: UUID
@@ -49,7 +58,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class KnownDay:
-    """A person's day as it is known now."""
+    """A person's day as it is known now: a row of day_snapshot."""
 
     user_id: int
     schedule_date: date
@@ -61,7 +70,7 @@ class KnownDay:
 
 @dataclass(frozen=True, slots=True)
 class DayVersion:
-    """A day as it once was."""
+    """A version of a day."""
 
     user_id: int
     schedule_date: date
@@ -69,12 +78,12 @@ class DayVersion:
     session_id: UUID
     payload_hash: str
     created_at: datetime
-    payload: Mapping[str, Any] | None = None  # which lists leave out
+    payload: Mapping[str, Any] | None = None  # None in lists
 
 
 @dataclass(frozen=True, slots=True)
-class PastEvent:
-    """A change of one shift."""
+class ShiftEvent:
+    """A change of one shift: a row of schedule_event."""
 
     event_id: UUID
     event_type: str
@@ -88,8 +97,8 @@ class PastEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """What a person is told."""
+class StoredNotification:
+    """A notification about a day: a row of schedule_notification."""
 
     notification_id: str
     source_session_id: UUID

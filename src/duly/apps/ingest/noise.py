@@ -1,22 +1,22 @@
-"""The noise of a camera, made by a seed: the same day, written differently, and never another day.
+"""Seeded OCR-like noise, for tests: the same day in another spelling, never another day.
 
-For every seed canonical(noise(x)) = canonical(x); that is what makes it a test of the canonical form.
+For every seed canonicalize(add_noise(x)) == canonicalize(x), which makes it a test of the canonical form.
 """
 
 from collections.abc import Mapping
 from random import Random
 
-from duly.apps.ingest.canonical import observe
+from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.spelling import has_two_cases
 from duly.canonical_json import Json
 
-__all__ = ["with_noise"]
+__all__ = ["add_noise"]
 
 
-def with_noise(payload: object, seed: int | str) -> dict[str, Json]:
-    """The payload with other blanks, capitals, spellings of times and order of entries."""
+def add_noise(payload: object, seed: int | str) -> dict[str, Json]:
+    """Return the payload with other blanks, capitals, formats of times and order of entries."""
     chance = Random(seed)  # noqa: S311 (noise, not a secret)
-    noisy = dict(observe(payload).payload)
+    noisy = dict(canonicalize(payload).payload)
     entries = noisy["entries"]
     assert isinstance(entries, list), "a canonical payload has a list of entries"
     noisy["entries"] = [_entry(chance, entry) for entry in entries if isinstance(entry, Mapping)]

@@ -1,9 +1,9 @@
-"""What a person is told: one sentence per change, or one for all when there are many.
+"""Notifications about the changes of a day: one sentence per change, or one summary when there are many.
 
-A sentence names everything that changed in a shift, and nothing else: times, cancellation, customer, title, address. A
-customer is spoken of only where both titles say who that is; else the title is told. Where several shifts begin at one
-time it says which one it is about. Ids and texts depend on nothing but what happened, never on the clock: writing them
-twice is writing them once.
+A sentence names everything that changed in a shift and nothing else: times, cancellation, customer, title, address. It
+names the customer only where both titles have one; otherwise it names the title. Where several shifts start at the same
+time, it says which one it means. Ids and texts depend only on the change, never on the clock, so writing them again
+changes nothing.
 """
 
 import hashlib
@@ -14,21 +14,29 @@ from datetime import date
 from enum import StrEnum
 from uuid import UUID, uuid5
 
-from duly.apps.ingest.diff import Change
-from duly.apps.ingest.shift import Shift, is_mark, title_words
-from duly.apps.ingest.words import LANGUAGES, say
+from duly.apps.ingest.diff import ShiftChange
+from duly.apps.ingest.messages import LANGUAGES, translate
+from duly.apps.ingest.shift import Shift, is_cancellation_word, title_words
 
-__all__ = ["NO_VALUE_HASH", "Event", "Notice", "NoticeType", "events_of", "notices_of", "sentence_of"]
+__all__ = [
+    "NO_VALUE_HASH",
+    "Event",
+    "Notification",
+    "NotificationType",
+    "build_events",
+    "build_notifications",
+    "format_change",
+]
 
-NAMESPACE = UUID("2c1d6f0e-9a0b-5b6e-8a51-7f3f1f3f6a10")  # of events
+EVENT_NAMESPACE = UUID("2c1d6f0e-9a0b-5b6e-8a51-7f3f1f3f6a10")
 NO_VALUE_HASH = hashlib.sha256(b"null").hexdigest()
 ENGLISH = LANGUAGES[0]
 
-Clause = tuple[str, Mapping[str, str]]  # a key of the catalogue, and its values
+Clause = tuple[str, Mapping[str, str]]  # a key of the catalogue and its values
 
 
-class NoticeType(StrEnum):
-    """Is a message about one change, or about all of a session?"""
+class NotificationType(StrEnum):
+    """Whether a notification is about one change or summarizes all changes of a session."""
 
     EVENT = "event"
     SUMMARY = "summary"
@@ -36,176 +44,191 @@ class NoticeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change with its name: the same session seeing the same change again is the same event.
+    """A change with an id derived from its content: the same change in the same session is the same event.
 
-    `old` is the shift before as the events of its day have it, which another canonicaliser may have written.
+    `old` is the shift before, in the form in which the day's events store it; an earlier canonicalizer may have
+    written it.
     """
 
     id: UUID
-    change: Change
+    change: ShiftChange
     old: Shift | None
     old_value_hash: str
     new_value_hash: str
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """A message to be delivered, in every language."""
+class Notification:
+    """A notification to deliver, in every language."""
 
     id: str
-    type: NoticeType
+    type: NotificationType
     texts: Mapping[str, str]
     event_ids: tuple[UUID, ...]
 
-    def message(self, language: str | None = None) -> str:
-        """The text in a language; in English where there is none in it."""
+    def text(self, language: str | None = None) -> str:
+        """Return the text in a language, or in English where there is no translation."""
         return self.texts.get(language or ENGLISH, self.texts[ENGLISH])
 
 
-def events_of(session_id: UUID, changes: Sequence[Change], stored: Mapping[Shift, Shift] | None = None) -> list[Event]:
-    """The changes of a session as events; `stored` has the shifts that are written down in another form."""
-    return [_event_of(session_id, change, stored or {}) for change in changes]
+def build_events(
+    session_id: UUID, changes: Sequence[ShiftChange], stored_forms: Mapping[Shift, Shift] | None = None
+) -> list[Event]:
+    """Return the changes of a session as events; `stored_forms` maps shifts to the form in which they are stored."""
+    return [_build_event(session_id, change, stored_forms or {}) for change in changes]
 
 
-def _event_of(session_id: UUID, change: Change, stored: Mapping[Shift, Shift]) -> Event:
-    before = stored.get(change.old, change.old) if change.old else None
+def _build_event(session_id: UUID, change: ShiftChange, stored_forms: Mapping[Shift, Shift]) -> Event:
+    before = stored_forms.get(change.old, change.old) if change.old else None
     old = before.value_hash if before else NO_VALUE_HASH
     new = change.new.value_hash if change.new else NO_VALUE_HASH
-    return Event(uuid5(NAMESPACE, f"{session_id}|{change.type}|{old}|{new}"), change, before, old, new)
+    return Event(uuid5(EVENT_NAMESPACE, f"{session_id}|{change.type}|{old}|{new}"), change, before, old, new)
 
 
-def notices_of(
+def build_notifications(
     user_id: int,
     schedule_date: date,
     session_id: UUID,
     events: Sequence[Event],
     *,
-    threshold: int,
-    among: Collection[Shift] | None = None,
-) -> list[Notice]:
-    """Messages in the order in which they are to arrive; from `threshold` changes on a single one.
+    summary_threshold: int,
+    day_shifts: Collection[Shift] | None = None,
+) -> list[Notification]:
+    """Return notifications in order of delivery; from `summary_threshold` events on a single summary.
 
-    `among` are the shifts of the day before and after.
+    `day_shifts` are the shifts of the day before and after the change.
     """
     ordered = sorted(
         events, key=lambda event: (event.change.shift.start, event.change.shift.address, event.change.type, event.id)
     )
     name = f"{user_id}|{schedule_date.isoformat()}|{session_id}"
-    if len(ordered) >= threshold and ordered:
+    if len(ordered) >= summary_threshold and ordered:
         ids = tuple(event.id for event in ordered)
-        return [
-            Notice(_sha256(name, "summary", *map(str, ids)), NoticeType.SUMMARY, _summary(schedule_date, len(ids)), ids)
-        ]
+        summary_id = _sha256(name, "summary", *map(str, ids))
+        return [Notification(summary_id, NotificationType.SUMMARY, _summary_texts(schedule_date, len(ids)), ids)]
     return [
-        Notice(
+        Notification(
             _sha256(name, str(event.id)),
-            NoticeType.EVENT,
-            {each: sentence_of(schedule_date, event.change, each, among=among) for each in LANGUAGES},
+            NotificationType.EVENT,
+            {
+                language: format_change(schedule_date, event.change, language, day_shifts=day_shifts)
+                for language in LANGUAGES
+            },
             (event.id,),
         )
         for event in ordered
     ]
 
 
-def _summary(schedule_date: date, count: int) -> dict[str, str]:
-    """So many changes, in every language."""
-    key = "one change" if count == 1 else "changes"
-    return {each: say(each, key, day=schedule_date.isoformat(), count=count) for each in LANGUAGES}
+def _summary_texts(schedule_date: date, count: int) -> dict[str, str]:
+    """Return the number of changes as a sentence in every language."""
+    key = "summary_one" if count == 1 else "summary_many"
+    return {language: translate(language, key, day=schedule_date.isoformat(), count=count) for language in LANGUAGES}
 
 
-def sentence_of(
-    schedule_date: date, change: Change, language: str = ENGLISH, *, among: Collection[Shift] | None = None
+def format_change(
+    schedule_date: date, change: ShiftChange, language: str = ENGLISH, *, day_shifts: Collection[Shift] | None = None
 ) -> str:
-    """One change in words; `among` are the shifts of its day, and where they are not known it says which one it is."""
+    """Format a change as a sentence; without `day_shifts`, the shifts of its day, it always identifies the shift."""
     day, old, new = schedule_date.isoformat(), change.old, change.new
     if old is None:
-        return say(language, "added", day=day, shift=f"{_times(change.shift)}, {_name(change.shift)}")
+        shift = f"{_format_times(change.shift)}, {_describe_shift(change.shift)}"
+        return translate(language, "shift_added", day=day, shift=shift)
     if new is None:
-        return say(language, "removed", day=day, shift=f"{_times(old)}, {_name(old)}")
+        return translate(language, "shift_removed", day=day, shift=f"{_format_times(old)}, {_describe_shift(old)}")
     clauses = _clauses(old, new)
-    changes = say(language, "and").join(say(language, key, **values) for key, values in clauses)
-    if among is None or _is_one_of_several(old, new, among):
-        return say(language, "changed, of several", day=day, when=_times(old), shift=_name(old), changes=changes)
-    return say(language, "changed", day=day, when=old.start, changes=changes)
+    changes = translate(language, "clause_separator").join(
+        translate(language, key, **values) for key, values in clauses
+    )
+    if day_shifts is None or _is_ambiguous(old, new, day_shifts):
+        return translate(
+            language,
+            "shift_changed_ambiguous",
+            day=day,
+            when=_format_times(old),
+            shift=_describe_shift(old),
+            changes=changes,
+        )
+    return translate(language, "shift_changed", day=day, when=old.start, changes=changes)
 
 
-def _is_one_of_several(old: Shift, new: Shift, among: Collection[Shift]) -> bool:
-    """Does another shift, before or after, begin when this one began or begins now?"""
-    return any(shift.start in (old.start, new.start) and shift not in (old, new) for shift in among)
+def _is_ambiguous(old: Shift, new: Shift, day_shifts: Collection[Shift]) -> bool:
+    """Check whether another shift, before or after, starts at the old or new start of this one."""
+    return any(shift.start in (old.start, new.start) and shift not in (old, new) for shift in day_shifts)
 
 
-def _times(shift: Shift) -> str:
+def _format_times(shift: Shift) -> str:
     return f"{shift.start}\N{EN DASH}{shift.end}"
 
 
-def _name(shift: Shift) -> str:
-    """Who or what for, and where."""
-    return ", ".join(filter(None, (shift.shown_title, shift.address)))
+def _describe_shift(shift: Shift) -> str:
+    """Return title and address."""
+    return ", ".join(filter(None, (shift.display_title, shift.address)))
 
 
 # What changed ---------------------------------------------------------------------------------------------------------
 
 
 def _clauses(old: Shift, new: Shift) -> list[Clause]:
-    """Everything in which two states of a shift differ for a reader."""
+    """Return a clause for every visible difference between two states of a shift."""
     clauses = [*_time_clauses(old, new), *_title_clauses(old, new), *_address_clauses(old, new)]
-    return clauses or [("title", {"title": new.shown_title})]
+    return clauses or [("new_title", {"title": new.display_title})]
 
 
 def _time_clauses(old: Shift, new: Shift) -> list[Clause]:
-    """The times that are others."""
+    """Return a clause for changed times."""
     if (old.start, old.end) == (new.start, new.end):
         return []
     if old.end == new.end:
-        return [("start", {"start": new.start})]
-    return [("end", {"end": new.end}) if old.start == new.start else ("times", {"times": _times(new)})]
+        return [("new_start", {"start": new.start})]
+    return [("new_end", {"end": new.end}) if old.start == new.start else ("new_times", {"times": _format_times(new)})]
 
 
 def _address_clauses(old: Shift, new: Shift) -> list[Clause]:
-    """The address that is another, or gone."""
-    if old.reading.address == new.reading.address:
+    """Return a clause for a changed or removed address."""
+    if old.comparison_key.address == new.comparison_key.address:
         return []
-    return [("address", {"address": new.address}) if new.address else ("no address", {"address": old.address})]
+    return [("new_address", {"address": new.address}) if new.address else ("no_address", {"address": old.address})]
 
 
 def _title_clauses(old: Shift, new: Shift) -> list[Clause]:
-    """What is new in a title: a cancellation, the customer, the label, or the whole of it."""
-    if title_words(old.shown_title) == title_words(new.shown_title):
+    """Return clauses for what changed in the title: cancellation, customer, label, or the title as such."""
+    if title_words(old.display_title) == title_words(new.display_title):
         return []
-    marked: list[Clause] = []
+    cancellation: list[Clause] = []
     if old.is_cancelled != new.is_cancelled:
-        marked = [("cancelled" if new.is_cancelled else "not cancelled", {})]
-    if _unmarked(old.shown_title) == _unmarked(new.shown_title) and marked:
-        return marked
-    return marked + _name_clauses(old, new)
+        cancellation = [("now_cancelled" if new.is_cancelled else "no_longer_cancelled", {})]
+    if _without_cancellation(old.display_title) == _without_cancellation(new.display_title) and cancellation:
+        return cancellation
+    return cancellation + _name_clauses(old, new)
 
 
 def _name_clauses(old: Shift, new: Shift) -> list[Clause]:
-    """Customer and label, where both titles have them and nothing else in the title is new; else the whole title."""
-    whole: list[Clause] = [("title", {"title": new.shown_title})]
-    if not old.raw_type_label or not new.raw_type_label or _rest(old) != _rest(new):
-        return whole
+    """Return clauses for customer and label where both titles have them and differ in nothing else; else the title."""
+    full_title: list[Clause] = [("new_title", {"title": new.display_title})]
+    if not old.raw_type_label or not new.raw_type_label or _other_words(old) != _other_words(new):
+        return full_title
     clauses: list[Clause] = []
     if title_words(old.customer_name) != title_words(new.customer_name):
-        gone, come = {"customer": old.customer_name}, {"customer": new.customer_name}
-        clauses.append(("customer", come) if new.customer_name else ("no customer", gone))
-    if _unmarked(old.raw_type_label) != _unmarked(new.raw_type_label):
-        if not _unmarked(new.raw_type_label):  # Städning has become Avbokad
-            return clauses if new.is_cancelled and not old.is_cancelled else whole
-        label = " ".join(word for word in new.raw_type_label.split() if not is_mark(word))
-        clauses.append(("title", {"title": label}))
-    return clauses or whole
+        before, after = {"customer": old.customer_name}, {"customer": new.customer_name}
+        clauses.append(("new_customer", after) if new.customer_name else ("no_customer", before))
+    if _without_cancellation(old.raw_type_label) != _without_cancellation(new.raw_type_label):
+        if not _without_cancellation(new.raw_type_label):  # Städning has become Avbokad
+            return clauses if new.is_cancelled and not old.is_cancelled else full_title
+        label = " ".join(word for word in new.raw_type_label.split() if not is_cancellation_word(word))
+        clauses.append(("new_title", {"title": label}))
+    return clauses or full_title
 
 
-def _unmarked(text: str) -> tuple[str, ...]:
-    """The words of a text without what says that a shift is cancelled."""
-    return tuple(word for word in title_words(text) if text and not is_mark(word))
+def _without_cancellation(text: str) -> tuple[str, ...]:
+    """Return the words of a text that do not mark a cancellation."""
+    return tuple(word for word in title_words(text) if text and not is_cancellation_word(word))
 
 
-def _rest(shift: Shift) -> Counter[str]:
-    """The words of a title that are neither of the customer nor of the label."""
-    known = Counter(_unmarked(shift.customer_name) + _unmarked(shift.raw_type_label))
-    return Counter(_unmarked(shift.shown_title)) - known
+def _other_words(shift: Shift) -> Counter[str]:
+    """Count the words of a title that belong neither to the customer nor to the label."""
+    known = Counter(_without_cancellation(shift.customer_name) + _without_cancellation(shift.raw_type_label))
+    return Counter(_without_cancellation(shift.display_title)) - known
 
 
 def _sha256(*parts: str) -> str:

@@ -1,8 +1,8 @@
-"""May we work here? A login that lacks a right claims nothing, names the grant in one line, and looks again later.
+"""Check the worker's privileges. Without one it claims nothing, logs the missing grant once, and checks again later.
 
-at the start           one cycle ends; so does a worker that may not even use the clock; another waits
-when a settle          its sessions are handed back by the next settle, in a transaction that is not spoiled; where
-is refused             not even that is allowed, their leases expire
+at the start           a one-cycle run ends; so does a worker that may not use the engine's functions; others wait
+when a settle          the sessions are released by the next settle, in a transaction that has not failed; where that is
+is refused             refused too, their leases expire
 """
 
 import time
@@ -11,118 +11,119 @@ from contextlib import contextmanager
 
 from psycopg.errors import InsufficientPrivilege
 
-from duly.apps.ingest import repository
-from duly.db.rights import Right, find_missing_rights, grants_of, rights_on
+from duly.apps.ingest import catalog
+from duly.db.rights import Right, find_missing_rights, format_grants, required_rights
 from duly.db.rows import Connection
 from duly.errors import Misconfigured
 from duly.lease.operations import Lease
 from duly.logging import get_log
 
-__all__ = ["Permission"]
+__all__ = ["TablePermission"]
 
-WAIT_SECONDS, MAX_WAIT_SECONDS = 30.0, 600.0  # before we look, or try, again
-MAX_CONTEXT = 300  # characters of where in a trigger we were refused
+RETRY_SECONDS, MAX_RETRY_SECONDS = 30.0, 600.0
+MAX_CONTEXT = 300  # characters of the trigger context in which we were refused
 
 log = get_log("duly.ingest")
 
 
-class Permission:
-    """What one worker knows of its rights on the ingest tables."""
+class TablePermission:
+    """What one worker knows of its privileges on the ingest tables."""
 
-    def __init__(self, schema: str, *, ends_at_once: bool) -> None:
+    def __init__(self, schema: str, *, is_one_cycle: bool) -> None:
         self.schema = schema
-        self.ends_at_once = ends_at_once
-        self.reads_events = False
-        self.refusal: str | None = None  # why we claim nothing
+        self.is_one_cycle = is_one_cycle
+        self.needs_event_reads = False
+        self.refusal: str | None = None  # why nothing is claimed
         self.is_logged = False
-        self.wait_seconds = WAIT_SECONDS
-        self.wait_until = 0.0  # our monotonic clock
-        self.refused: set[str] = set()  # owners whose settle was refused
-        self.left: set[str] = set()  # owners whose rows could not be handed back either
+        self.retry_seconds = RETRY_SECONDS
+        self.retry_at = 0.0  # monotonic clock
+        self.refused_owners: set[str] = set()  # lease owners whose settle was refused
+        self.unreleasable_owners: set[str] = set()  # lease owners whose release was refused too
 
     async def check(self, connection: Connection) -> bool:
-        """At the start: True when no right is missing; Misconfigured where nothing can be done without it."""
+        """Check at the start whether no privilege is missing; Misconfigured where the worker cannot wait for it."""
         missing, refusal = await self.find_missing(connection)
-        if (self.ends_at_once and missing) or any(right.is_engines for right in missing):
+        if (self.is_one_cycle and missing) or any(right.is_engines for right in missing):
             raise Misconfigured(refusal)
         if missing:
-            self.wait(refusal)
+            self.pause(refusal)
         return not missing
 
-    async def is_given(self, connection: Connection) -> bool:
-        """May sessions be claimed? While a right is missing, that is looked at now and then."""
-        if not self.is_refused() or self.is_waiting():
+    async def can_claim(self, connection: Connection) -> bool:
+        """Check whether sessions may be claimed; while a privilege is missing, the database is asked at intervals."""
+        if not self.is_refused() or self.is_pausing():
             return not self.is_refused()
         missing, refusal = await self.find_missing(connection)
-        if not self.is_refused() or self.is_waiting():  # the other lane looked meanwhile
+        if not self.is_refused() or self.is_pausing():  # the other cycle checked meanwhile
             return not self.is_refused()
         if missing or not self.is_logged:
-            self.wait(refusal if missing else self.refusal or "a right is missing")
+            self.pause(refusal if missing else self.refusal or "a privilege is missing")
             return False
-        log.info("trying again after a right was missing", was=self.refusal)
+        log.info("ingest.claims_resumed", reason=self.refusal)
         self.refusal = None
         return True
 
     async def find_missing(self, connection: Connection) -> tuple[Sequence[Right], str]:
-        """The rights that we lack, and a sentence with the grants that give them."""
-        tables = await repository.find_columns(connection, self.schema)
-        rights = rights_on(self.schema, tables.keys(), reads_events=self.reads_events)
+        """Return the missing privileges, and a sentence with the grants to run."""
+        tables = await catalog.find_columns(connection, self.schema)
+        rights = required_rights(self.schema, tables.keys(), reads_events=self.needs_event_reads)
         missing, login = await find_missing_rights(connection, rights)
-        grants = "; ".join(grants_of(missing, login))
-        return missing, f"{login} lacks rights that the ingest worker needs; run: {grants}"
+        grants = "; ".join(format_grants(missing, login))
+        return missing, f"{login} lacks privileges that the ingest worker needs; run: {grants}"
 
-    def wait(self, refusal: str, **about: int) -> None:
-        """Claim nothing for a while, each time for longer, and say why."""
-        log.error(
-            "no session is claimed until a right is granted", why=refusal, retry_seconds=self.wait_seconds, **about
-        )
+    def pause(self, refusal: str, **fields: int) -> None:
+        """Claim nothing for a while, each time twice as long, and log why."""
+        log.error("ingest.claims_paused", reason=refusal, retry_seconds=self.retry_seconds, **fields)
         self.refusal, self.is_logged = refusal, True
-        self.wait_until = time.monotonic() + self.wait_seconds
-        self.wait_seconds = min(self.wait_seconds * 2, MAX_WAIT_SECONDS)
+        self.retry_at = time.monotonic() + self.retry_seconds
+        self.retry_seconds = min(self.retry_seconds * 2, MAX_RETRY_SECONDS)
 
-    def note_settled(self) -> None:
-        """All was allowed."""
-        self.wait_seconds = WAIT_SECONDS
+    def reset_backoff(self) -> None:
+        """Start with the shortest pause again, after a settle that was not refused."""
+        self.retry_seconds = RETRY_SECONDS
 
     @contextmanager
-    def noting_refusals(self, leases: Iterable[Lease] = ()) -> Generator[None, None, None]:
-        """Remember that the database refused us a right, and which leases are to be handed back for it."""
+    def recording_refusals(self, leases: Iterable[Lease] = ()) -> Generator[None, None, None]:
+        """Record that the database refused a privilege, and which leases must be released because of it."""
         try:
             yield
         except InsufficientPrivilege as error:
             owners = {lease.owner for lease in leases}
-            self.left |= owners & self.refused
-            self.refused |= owners
-            self.refusal, self.is_logged, self.wait_until = said_of(error), False, 0.0
+            self.unreleasable_owners |= owners & self.refused_owners
+            self.refused_owners |= owners
+            self.refusal, self.is_logged, self.retry_at = describe_refusal(error), False, 0.0
             raise
 
     async def explain(self, connection: Connection, sessions: int) -> str:
-        """Why so many sessions go back, with the grants that are missing, if we can see them; said once for all."""
+        """Return why this many sessions are released, with the missing grants if they can be found; log it once."""
         missing, refusal = await self.find_missing(connection)
-        why = refusal if missing else self.refusal or "a right was missing"
-        if not self.is_waiting():
-            self.wait(why, handed_back=sessions)
-        return why
+        reason = refusal if missing else self.refusal or "a privilege was missing"
+        if not self.is_pausing():
+            self.pause(reason, released=sessions)
+        return reason
 
     def is_refused(self) -> bool:
-        """Was a right missing when we last looked?"""
+        """Check whether a privilege was missing at the last check."""
         return self.refusal is not None
 
-    def is_waiting(self) -> bool:
-        """Has the time to look again not come?"""
-        return time.monotonic() < self.wait_until
+    def is_pausing(self) -> bool:
+        """Check whether it is too early to ask the database again."""
+        return time.monotonic() < self.retry_at
 
     def forget(self, leases: Sequence[Lease]) -> None:
-        """These came to their end."""
+        """Forget leases that were released or left to expire."""
         owners = {lease.owner for lease in leases}
-        self.refused -= owners
-        self.left -= owners
+        self.refused_owners -= owners
+        self.unreleasable_owners -= owners
 
 
-def said_of(error: InsufficientPrivilege) -> str:
-    """The database's words, and where: the owner's triggers act with our rights unless they are SECURITY DEFINER."""
-    words = error.diag.message_primary or str(error)
+def describe_refusal(error: InsufficientPrivilege) -> str:
+    """Return the database's message and where it was raised.
+
+    Triggers of the tables' owner run with our privileges unless they are SECURITY DEFINER.
+    """
+    message = error.diag.message_primary or str(error)
     if not error.diag.context:
-        return f"{words}; grant what the lease migration prints"
-    where = " ".join(error.diag.context.split())[:MAX_CONTEXT]
-    return f"{words} ({where}); grant that right to the worker's login, or make the function SECURITY DEFINER"
+        return f"{message}; run the grants that the lease migration prints"
+    context = " ".join(error.diag.context.split())[:MAX_CONTEXT]
+    return f"{message} ({context}); grant that privilege to the worker's login, or make the function SECURITY DEFINER"

@@ -1,18 +1,18 @@
-"""The reader of photographs: fetches a session's images, has a child process look at each, and says what they show.
+"""The reader of photographs: fetches a session's images and runs OCR on each in a child process.
 
-    images --objects--> bytes --child--> pages --every one sound, some day, some shift--> entries
+    images --object store--> bytes --child process--> pages --checked--> entries
 
-A child may die, hang or want too much memory: that is the photograph's failure and nobody else's, told to its person
-in a sentence. What the store or the machine refuses is no photograph's fault, and left to whoever asked to try again.
+A child process may die, hang or exceed its memory limit: then that photograph, and no other, fails with a text for its
+person. Errors of the object store or the machine are infrastructure errors, which the caller retries.
 
-Sessions are read one after another, the one that came first to its end, so that a line of them is served from its
-front. Time is counted while a child looks, and never while a session waits.
+Sessions are read one after another, each to its end, so that a backlog is worked off in order. The timeout counts the
+time in the child process, never the time in the queue.
 
-Which part of the day was seen is told as well. A page covers the starts from its uppermost shift to its last one; from
-the beginning of the day when the head of the day stands above the first, and to the end of the day when there is room
-for another below the last. A list that goes on after midnight and is not seen as a whole covers its evening, and of the
-night what it shows; one in no order covers what it shows. A known shift that begins outside of what all pages cover was
-not seen, and stays as it is.
+A page also has the part of the day that it covers: the starts from its first shift to its last one; from the beginning
+of the day when the header of the day is above the first shift, and to the end of the day when there is room for another
+shift below the last. A list that continues after midnight and is not fully visible covers the evening, and the starts
+that it shows of the night; an unordered list covers the starts that it shows. Known shifts that start outside of what
+all pages cover were not visible, and stay as they are.
 """
 
 import asyncio
@@ -22,56 +22,55 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import cast
 
-from duly.apps.ingest.ocr.engine import Equipment, must_have_engine
-from duly.apps.ingest.ocr.layout import Card
-from duly.apps.ingest.ocr.looking import Glasses, look
-from duly.apps.ingest.ocr.page import Page as Seen
-from duly.apps.ingest.ocr.page import is_over_midnight
-from duly.apps.ingest.pages import NO_DATE, Coverage, Page, Span
-from duly.apps.ingest.reading import Captured, Input
-from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes
+from duly.apps.ingest.ocr.block_fields import RecognisedShift
+from duly.apps.ingest.ocr.child import RecognitionOptions, recognise
+from duly.apps.ingest.ocr.engine import EngineConfig, require_engine
+from duly.apps.ingest.ocr.reader import RecognisedDay, is_over_midnight
+from duly.apps.ingest.pages import NO_DATE, Coverage, DayPage, MinuteRange
+from duly.apps.ingest.reading import CaptureInput, Input
+from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes_since_midnight
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument, MissingExtra, NotFound, TooLarge, Unavailable
-from duly.executors.call import Call, Where
+from duly.executors.call import Call, Executor
 from duly.outcomes import Failed
-from duly.storage import MAX_PHOTO_BYTES, Objects
+from duly.storage import MAX_PHOTO_BYTES, ObjectStore
 
-__all__ = ["NO_DATE", "Eyes", "PhotographReader", "coverage_of", "entry_of", "page_of"]
+__all__ = ["NO_DATE", "OcrRunner", "PhotographReader", "entry_from_shift", "page_coverage", "to_day_page"]
 
-FETCH_SECONDS = 120.0  # more than any store of ours lets pass before it gives up by itself
-MAX_PROBLEMS = 5  # told in one sentence
+FETCH_SECONDS = 120.0  # longer than the timeouts of the object stores
+MAX_PROBLEMS = 5  # listed in one error
 Perform = Callable[[Call], Awaitable[object]]
 
 
 @dataclass(frozen=True)
-class Eyes:
-    """Looks at one photograph at a time, in a child process."""
+class OcrRunner:
+    """Runs OCR on one photograph at a time, in a child process."""
 
     perform: Perform
-    equipment: Equipment
+    engine_config: EngineConfig
     default_year: int | None = None
     seconds: float = 60.0
     memory_bytes: int | None = None
 
-    async def look(self, data: bytes) -> tuple[Seen, ...]:
-        """The pages that a photograph shows, one for each day; InvalidArgument says why there is none."""
-        await asyncio.to_thread(must_have_engine, self.equipment.engine)
-        glasses = Glasses(self.equipment, self.default_year or datetime.now(UTC).year)
-        call = Call(look, (data, glasses), Where.CHILD, self.seconds, self.memory_bytes)
+    async def recognise(self, data: bytes) -> tuple[RecognisedDay, ...]:
+        """Return the pages of a photograph, one for each day; InvalidArgument says why it cannot be read."""
+        await asyncio.to_thread(require_engine, self.engine_config.engine)
+        options = RecognitionOptions(self.engine_config, self.default_year or datetime.now(UTC).year)
+        call = Call(recognise, (data, options), Executor.PROCESS, self.seconds, self.memory_bytes)
         answer = await self.perform(call)
         match answer:
             case tuple():
-                return cast("tuple[Seen, ...]", answer)
+                return cast("tuple[RecognisedDay, ...]", answer)
             case Failed("MISSING_EXTRA", message):
                 raise MissingExtra(message)
             case Failed(code, message) as failure:
-                raise InvalidArgument(refusal_of(code, message, is_unexpected=failure.is_unexpected))
+                raise InvalidArgument(describe_ocr_failure(code, message, is_unexpected=failure.is_unexpected))
             case other:
                 raise InvalidArgument(f"reading it ended as {type(other).__name__}")
 
 
-def refusal_of(code: str, message: str, *, is_unexpected: bool) -> str:
-    """Why a photograph could not be read, for its person."""
+def describe_ocr_failure(code: str, message: str, *, is_unexpected: bool) -> str:
+    """Return why a photograph could not be read, for its person."""
     match code:
         case "TIMEOUT":
             return f"reading it {message}; send a smaller or clearer photograph"
@@ -85,49 +84,49 @@ def refusal_of(code: str, message: str, *, is_unexpected: bool) -> str:
 
 @dataclass(frozen=True)
 class PhotographReader:
-    """Reads the images of a session from the store."""
+    """Reads the images of a session from the object store."""
 
-    objects: Objects
-    eyes: Eyes
-    close_eyes: Callable[[], Awaitable[None]]
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    objects: ObjectStore
+    ocr: OcrRunner
+    close_runner: Callable[[], Awaitable[None]]
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     input = Input.PHOTOGRAPHS
     has_limits = True
 
-    async def read(self, captured: Captured) -> Sequence[Page]:
-        """A page for every day of every image, in order; InvalidArgument when one of them cannot be relied on."""
-        if not captured.images:
+    async def read(self, capture: CaptureInput) -> Sequence[DayPage]:
+        """Return a page for every day of every image, in order; InvalidArgument when one of them is unreliable."""
+        if not capture.images:
             raise InvalidArgument("the session has no photograph; add one, then close it")
-        async with self.turn:
-            seen = [await self.look(captured, nth) for nth in range(len(captured.images))]
-        check(seen)
-        return [page_of(page, nth) for nth, pages in enumerate(seen, 1) for page in pages]
+        async with self.lock:
+            photographs = [await self.read_image(capture, nth) for nth in range(len(capture.images))]
+        check_pages(photographs)
+        return [to_day_page(page, nth) for nth, pages in enumerate(photographs, 1) for page in pages]
 
-    async def look(self, captured: Captured, nth: int) -> tuple[Seen, ...]:
-        """What one of the images shows."""
+    async def read_image(self, capture: CaptureInput, nth: int) -> tuple[RecognisedDay, ...]:
+        """Return the pages of one image; errors name its number."""
         try:
-            return await self.eyes.look(await self.fetch(captured.images[nth]))
+            return await self.ocr.recognise(await self.fetch(capture.images[nth]))
         except (InvalidArgument, NotFound, TooLarge) as error:
-            raise InvalidArgument(f"photograph {nth + 1} of {len(captured.images)}: {error}") from None
+            raise InvalidArgument(f"photograph {nth + 1} of {len(capture.images)}: {error}") from None
 
     async def fetch(self, name: str) -> bytes:
-        """The bytes of an image; Unavailable when the store holds us up."""
+        """Return the bytes of an image; Unavailable when the object store does not answer in time."""
         try:
             async with asyncio.timeout(FETCH_SECONDS):
                 return await self.objects.get(name, MAX_PHOTO_BYTES)
         except TimeoutError:
-            raise Unavailable(f"the store did not give {name} within {FETCH_SECONDS:.0f} s") from None
+            raise Unavailable(f"the object store did not return {name} within {FETCH_SECONDS:.0f} s") from None
 
     async def close(self) -> None:
-        """End the child."""
-        await self.close_eyes()
+        """Stop the child process."""
+        await self.close_runner()
 
 
-def check(seen: Sequence[Sequence[Seen]]) -> None:
-    """Refuse photographs whose pages cannot all be right, and such as show nothing."""
+def check_pages(photographs: Sequence[Sequence[RecognisedDay]]) -> None:
+    """Raise InvalidArgument when a page is unreliable, or when no page has a shift or no page has a date."""
     problems = [
-        f"photograph {nth}: {problem}" if len(seen) > 1 else problem
-        for nth, pages in enumerate(seen, 1)
+        f"photograph {nth}: {problem}" if len(photographs) > 1 else problem
+        for nth, pages in enumerate(photographs, 1)
         for page in pages
         for problem in page.problems
     ]
@@ -137,44 +136,45 @@ def check(seen: Sequence[Sequence[Seen]]) -> None:
             f"not everything can be relied on: {'; '.join(problems[:MAX_PROBLEMS])}{more}. Send a clearer photograph, "
             "or the day as data"
         )
-    if not any(page.shifts for pages in seen for page in pages):
+    if not any(page.shifts for pages in photographs for page in pages):
         raise InvalidArgument(
             "no shift was recognised in the photographs, and nothing was changed; send one that shows the day's list"
         )
-    if not any(page.schedule_date for pages in seen for page in pages):
+    if not any(page.schedule_date for pages in photographs for page in pages):
         raise InvalidArgument(NO_DATE)
 
 
-def page_of(seen: Seen, photograph: int) -> Page:
-    """A page of a photograph as payload, and which part of the day it covers."""
-    payload: dict[str, Json] = {"entries": [entry_of(card) for card in seen.shifts]}
-    if seen.schedule_date:
-        payload["schedule_date"] = seen.schedule_date
-    return Page(payload, coverage_of(seen), photograph, seen.notes)
+def to_day_page(day: RecognisedDay, photograph: int) -> DayPage:
+    """Convert a recognised day to a payload with its coverage."""
+    payload: dict[str, Json] = {"entries": [entry_from_shift(shift) for shift in day.shifts]}
+    if day.schedule_date:
+        payload["schedule_date"] = day.schedule_date
+    return DayPage(payload, page_coverage(day), photograph, day.notes)
 
 
-def entry_of(card: Card) -> dict[str, Json]:
-    """A shift as an entry of a payload: who and what for in its title, as `shift` takes them apart."""
-    title = f"{card.customer} • {card.title}" if card.customer else card.title
-    entry: dict[str, Json] = {"start": card.start, "end": card.end, "title": title}
-    if card.location:
-        entry["location"] = card.location
-    if card.address:
-        entry["address"] = card.address
+def entry_from_shift(shift: RecognisedShift) -> dict[str, Json]:
+    """Convert a recognised shift to an entry; its title joins customer and work, as `shift.py` parses it."""
+    title = f"{shift.customer} • {shift.title}" if shift.customer else shift.title
+    entry: dict[str, Json] = {"start": shift.start, "end": shift.end, "title": title}
+    if shift.location:
+        entry["location"] = shift.location
+    if shift.address:
+        entry["address"] = shift.address
     return entry
 
 
-def coverage_of(seen: Seen) -> Coverage:
-    """The part of the day that a page shows, as far as the order of its shifts tells."""
-    starts = [minutes(card.start) for card in seen.shifts]
+def page_coverage(day: RecognisedDay) -> Coverage:
+    """Return the part of the day that a page covers, judging by the order of its shifts."""
+    starts = [minutes_since_midnight(shift.start) for shift in day.shifts]
     if not starts:
         return ()
-    if seen.begins and seen.ends:
-        return (Span(0, MINUTES_OF_DAY),)
-    back = [nth for nth, (earlier, later) in enumerate(pairwise(starts), 1) if later < earlier]
-    if not back:
-        return (Span(0 if seen.begins else starts[0], MINUTES_OF_DAY if seen.ends else starts[-1]),)
-    texts = [card.start for card in seen.shifts]
-    if len(back) == 1 and is_over_midnight(texts, texts[back[0] - 1], texts[back[0]]):
-        return (Span(starts[0], MINUTES_OF_DAY), *(Span(start, start) for start in starts[back[0] :]))
-    return tuple(Span(start, start) for start in sorted(set(starts)))
+    if day.shows_day_start and day.shows_day_end:
+        return (MinuteRange(0, MINUTES_OF_DAY),)
+    drops = [nth for nth, (earlier, later) in enumerate(pairwise(starts), 1) if later < earlier]
+    if not drops:
+        first = 0 if day.shows_day_start else starts[0]
+        return (MinuteRange(first, MINUTES_OF_DAY if day.shows_day_end else starts[-1]),)
+    texts = [shift.start for shift in day.shifts]
+    if len(drops) == 1 and is_over_midnight(texts, texts[drops[0] - 1], texts[drops[0]]):
+        return (MinuteRange(starts[0], MINUTES_OF_DAY), *(MinuteRange(start, start) for start in starts[drops[0] :]))
+    return tuple(MinuteRange(start, start) for start in sorted(set(starts)))

@@ -1,8 +1,8 @@
-"""What a session shows: read from photographs, from a file, or given as data with the session itself.
+"""Read what a session shows: from photographs, from a file, or from the data given with the session.
 
-    Reader.read(captured) ---> pages, one per photograph and day ---> a day, which part of it was seen, and further days
+    Reader.read(capture) ---> pages, one per photograph and day ---> a snapshot, its coverage, and further days
 
-The reader of photographs is in `photographs`; the others are here.
+The reader of photographs is in `photographs.py`; the others are here.
 """
 
 import errno
@@ -17,59 +17,72 @@ from typing import Any, Protocol, cast
 from uuid import UUID
 
 from duly.apps.ingest.aggregate import aggregate
-from duly.apps.ingest.canonical import Observation, observe
-from duly.apps.ingest.noise import with_noise
-from duly.apps.ingest.pages import Coverage, Page, Span, check_whole, coverage_of, has_shifts, split_days
+from duly.apps.ingest.canonical import Snapshot, canonicalize
+from duly.apps.ingest.noise import add_noise
+from duly.apps.ingest.pages import (
+    Coverage,
+    DayPage,
+    MinuteRange,
+    check_full_days,
+    combined_coverage,
+    has_shifts,
+    split_days,
+)
 from duly.canonical_json import MAX_BYTES, Json
 from duly.errors import InvalidArgument, Misconfigured
 
 __all__ = [
-    "Captured",
+    "CaptureInput",
+    "CaptureResult",
     "Coverage",
+    "DayPage",
     "FixtureReader",
     "Input",
+    "MinuteRange",
     "NoiseReader",
-    "Observed",
-    "Page",
     "Reader",
-    "Span",
-    "observed",
+    "read_capture",
     "read_payload",
 ]
 
 
 class Input(StrEnum):
-    """Where a payload came from; every outcome says it."""
+    """Where a payload came from; part of every result."""
 
-    FIXTURE = "fixture"  # a file of the worker's
-    GIVEN = "given"  # data that came with the session
+    FIXTURE = "fixture"  # the file of FIXTURE_PAYLOAD_PATH
+    GIVEN = "given"  # data in the session's payload column
     PHOTOGRAPHS = "ocr"
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
-    """A session as a reader sees it."""
+class CaptureInput:
+    """A session as the input of a reader."""
 
     id: UUID
     user_id: int
-    images: tuple[str, ...] = ()  # the names of its photographs, in order; only for who reads photographs
+    images: tuple[str, ...] = ()  # object names in order; set only for the reader of photographs
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What was seen, by which eyes, and which part of the day; None is all of it."""
+class CaptureResult:
+    """What a session shows: a day, where it was read from, and which part of the day it covers (None: the full day)."""
 
-    seen: Observation
+    snapshot: Snapshot
     input: Input
-    covers: Coverage | None = None
+    coverage: Coverage | None = None
     images: int = 0
-    further: tuple[Observation, ...] = ()  # later days, each seen as a whole
-    empty_days: tuple[date, ...] = ()  # other days, of which no shift was seen
-    notes: tuple[str, ...] = ()  # what is odd in the photographs, and makes nothing doubtful
+    further_days: tuple[Snapshot, ...] = ()  # later days, each covered completely
+    empty_days: tuple[date, ...] = ()  # other days, on which no shift was recognized
+    notes: tuple[str, ...] = ()  # oddities that do not make the reading unreliable
+
+    @property
+    def dates(self) -> list[date]:
+        """Every date that the session shows with shifts."""
+        return [day.schedule_date for day in (self.snapshot, *self.further_days)]
 
 
 class Reader(Protocol):
-    """Eyes: one page per photograph and day; InvalidArgument says, for its person, why there is none."""
+    """Returns one page per photograph and day; raises InvalidArgument, with a text for the person, when it cannot."""
 
     @property
     def input(self) -> Input:
@@ -78,33 +91,33 @@ class Reader(Protocol):
 
     @property
     def has_limits(self) -> bool:
-        """Does it watch its own time? Then nobody else does: a session may have to wait for its turn."""
+        """Whether the reader limits its own time, so that a session may wait for its turn without a timeout."""
         ...
 
-    async def read(self, captured: Captured) -> Sequence[Page]:
-        """The pages of a session, in order."""
+    async def read(self, capture: CaptureInput) -> Sequence[DayPage]:
+        """Return the pages of a session, in order."""
         ...
 
     async def close(self) -> None:
-        """Let go of what was kept for reading."""
+        """Release the reader's resources."""
         ...
 
 
 @dataclass(frozen=True)
 class FixtureReader:
-    """Takes a JSON file for what was read: the whole day, an empty one included. Read anew whenever it has changed."""
+    """Reads every session from one JSON file: a full day, possibly empty."""
 
     path: Path
     input = Input.FIXTURE
     has_limits = False
 
-    async def read(self, captured: Captured) -> Sequence[Page]:  # noqa: ARG002
-        """The one page of the file; Misconfigured when there is no such file: no session is to blame for that."""
+    async def read(self, capture: CaptureInput) -> Sequence[DayPage]:  # noqa: ARG002
+        """Return the file as one page; Misconfigured when it cannot be read, which is not the session's failure."""
         self.check()
-        return [Page(read_payload(self.path))]
+        return [DayPage(read_payload(self.path))]
 
     def check(self) -> None:
-        """Refuse a file that is not there, or may not be read; it is not opened, because it may be a pipe."""
+        """Raise Misconfigured for a missing or unreadable file; it is not opened, because it may be a pipe."""
         reason = None
         if not self.path.exists():
             reason = os.strerror(errno.ENOENT)
@@ -118,62 +131,64 @@ class FixtureReader:
             )
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: there are no resources."""
 
 
 @dataclass(frozen=True)
 class NoiseReader:
-    """Another reader's pages as a bad camera would show them: the same day, in other words, by a seed."""
+    """Adds seeded OCR-like noise to the pages of another reader, without changing the day."""
 
     reader: Reader
     seed: int
 
     @property
     def input(self) -> Input:
-        """The other reader's."""
+        """Where the other reader's pages come from."""
         return self.reader.input
 
     @property
     def has_limits(self) -> bool:
-        """As the other reader does."""
+        """Whether the other reader limits its own time."""
         return self.reader.has_limits
 
-    async def read(self, captured: Captured) -> Sequence[Page]:
-        """The same pages, spelled differently for every session; one without a date stays as it is."""
-        pages = await self.reader.read(captured)
+    async def read(self, capture: CaptureInput) -> Sequence[DayPage]:
+        """Return the pages with different noise for every session; a page without a date is unchanged."""
+        pages = await self.reader.read(capture)
         return [
-            replace(page, payload=with_noise(page.payload, f"{self.seed}:{captured.id}:{nth}"))
+            replace(page, payload=add_noise(page.payload, f"{self.seed}:{capture.id}:{nth}"))
             if "schedule_date" in page.payload
             else page
             for nth, page in enumerate(pages)
         ]
 
     async def close(self) -> None:
-        """Let the other go."""
+        """Close the other reader."""
         await self.reader.close()
 
 
-async def observed(reader: Reader, captured: Captured, payload: Mapping[str, Any] | None) -> Observed:
-    """What a session shows; what was given with it needs no reader."""
+async def read_capture(reader: Reader, capture: CaptureInput, payload: Mapping[str, Any] | None) -> CaptureResult:
+    """Return what a session shows: its payload if it has one, else what the reader returns."""
     if payload is not None:
-        return Observed(observe(payload), Input.GIVEN)
-    pages, images = await reader.read(captured), len(captured.images)
+        return CaptureResult(canonicalize(payload), Input.GIVEN)
+    pages, images = await reader.read(capture), len(capture.images)
     if len(pages) == 1:
-        return Observed(observe(pages[0].payload), reader.input, pages[0].covers, images, notes=pages[0].notes)
+        return CaptureResult(
+            canonicalize(pages[0].payload), reader.input, pages[0].coverage, images, notes=pages[0].notes
+        )
     days = split_days(pages)
-    shown = {day: each for day, each in days.items() if has_shifts(each) or len(days) == 1}
-    assert shown, "of photographs without any shift nothing is read"
-    if len(shown) > 1:
-        check_whole(shown)
-    seen, *further = (observe(aggregate([page.payload for page in each])) for each in shown.values())
-    covers = coverage_of(next(iter(shown.values())))
-    empty = tuple(day for day in days if day not in shown)
+    with_shifts = {day: each for day, each in days.items() if has_shifts(each) or len(days) == 1}
+    assert with_shifts, "the reader refuses photographs without any shift"
+    if len(with_shifts) > 1:
+        check_full_days(with_shifts)
+    first, *further = (canonicalize(aggregate([page.payload for page in each])) for each in with_shifts.values())
+    coverage = combined_coverage(next(iter(with_shifts.values())))
+    empty = tuple(day for day in days if day not in with_shifts)
     notes = tuple(note for page in pages for note in page.notes)
-    return Observed(seen, reader.input, covers, images, tuple(further), empty, notes)
+    return CaptureResult(first, reader.input, coverage, images, tuple(further), empty, notes)
 
 
 def read_payload(path: Path) -> dict[str, Json]:
-    """The object in a JSON file; who is told of a refusal need not know where our files lie."""
+    """Return the object in a JSON file; errors name the file without its directory, because people see them."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InvalidArgument(f"{path.name}: has more than {MAX_BYTES} bytes, which is too much for a day")

@@ -1,58 +1,60 @@
-"""How each session of one cycle ended, in a sentence for whoever started it: `main.py` prints them."""
+"""What came of each session of a one-cycle run; `main.py` prints it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-__all__ = ["Ending", "Endings", "other_days_in_words", "written"]
+__all__ = ["LEASE_LOST", "RELEASED", "SessionResult", "SessionResults", "format_other_days", "recorded_result"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """What came of a session; whether the cycle did what it was started for."""
+class SessionResult:
+    """What came of a session, as a line of text, and whether the session was settled."""
 
     text: str
-    is_done: bool = True
+    is_settled: bool = True
 
 
-LOST = Ending("lease lost: it ran out, or another worker took the session; nothing was written", is_done=False)
-HANDED_BACK = Ending("handed back: the worker had to stop; the session can be claimed again", is_done=False)
+LEASE_LOST = SessionResult(
+    "lease lost: it expired, or another worker claimed the session; nothing was written", is_settled=False
+)
+RELEASED = SessionResult("released: the worker is stopping; the session can be claimed again", is_settled=False)
 
 
 @dataclass
-class Endings:
-    """Sessions of one cycle: one that was claimed is lost until something is known to have come of it."""
+class SessionResults:
+    """The results of one cycle, by session; a claimed session counts as lost until another result is recorded."""
 
-    by_session: dict[UUID, Ending] = field(default_factory=dict[UUID, Ending])
+    by_session: dict[UUID, SessionResult] = field(default_factory=dict[UUID, SessionResult])
 
-    def note(self, session_id: UUID, ending: Ending) -> None:
-        """Remember how a session ended; what is noted last counts."""
-        self.by_session[session_id] = ending
+    def record(self, session_id: UUID, result: SessionResult) -> None:
+        """Record the result of a session; a later one replaces it."""
+        self.by_session[session_id] = result
 
     @property
     def lines(self) -> list[str]:
         """One line for each session."""
-        return [f"session {key}: {ending.text}" for key, ending in self.by_session.items()]
+        return [f"session {key}: {result.text}" for key, result in self.by_session.items()]
 
     @property
-    def is_done(self) -> bool:
-        """Did every session come to an end of its own?"""
-        return all(ending.is_done for ending in self.by_session.values())
+    def is_settled(self) -> bool:
+        """Whether every session was settled."""
+        return all(result.is_settled for result in self.by_session.values())
 
 
-def written(result: Mapping[str, Any]) -> Ending:
-    """The end of a session that was read."""
+def recorded_result(result: Mapping[str, Any]) -> SessionResult:
+    """Return the result of a session that was read and recorded, from its `result` column."""
     day, version, source = result["schedule_date"], result["version"], f"input: {result['input']}"
-    others = other_days_in_words(result)
+    others = format_other_days(result)
     if result["outcome"] == "unchanged":
-        return Ending(f"{day} unchanged, still version {version} ({source}){others}")
+        return SessionResult(f"{day} unchanged, still version {version} ({source}){others}")
     counts = f"{result['events']} events, {result['notifications']} messages"
-    return Ending(f"{day} version {version} written ({counts}, {source}){others}")
+    return SessionResult(f"{day} version {version} written ({counts}, {source}){others}")
 
 
-def other_days_in_words(result: Mapping[str, Any]) -> str:
-    """What became of the other days that photographs show, after semicolons; nothing when they show one day."""
+def format_other_days(result: Mapping[str, Any]) -> str:
+    """Format what became of the other days in the photographs, after semicolons; empty when they show one day."""
     further = [f"{day['schedule_date']} became session {day['session_id']}" for day in result.get("further_days") or ()]
-    empty = [f"{day} shows no shift and stayed as known" for day in result.get("empty_days") or ()]
-    return "".join(f"; {', '.join(words)}" for words in (further, empty) if words)
+    empty = [f"{day} shows no shift and was left unchanged" for day in result.get("empty_days") or ()]
+    return "".join(f"; {', '.join(days)}" for days in (further, empty) if days)

@@ -1,18 +1,17 @@
-"""A shift as it is compared: who, where, when and what for, taken from the words of one entry.
+"""A shift as it is compared: customer, location, times and type, parsed from one entry.
 
     Anna Svensson • Städning kök       Storgatan 12 B, 412 58 Göteborg, Port 3
     -------------   ------------       ---------- ----  --- -- --------  ------
     customer_name   raw_type_label     street   number  postal  area, city  address_detail
 
-The title stands beside its parts and the address has no word that is in none of its parts, so whatever a person sees
-change is a change of the shift. Two shifts are alike when a reader sees the same in both: `Shift.reading`. What is only
-spelled otherwise (case, accents, punctuation, look-alikes of a camera) or says a thing twice (how long it takes, the
-city of the address) does not count.
+The full title is kept beside its parts, and the parts of the address contain all of its words, so every visible change
+is a change of the shift. Two shifts look the same when their `Shift.comparison_key` is equal. Spelling (case, accents,
+punctuation, letters that OCR confuses) and redundant text (the duration, the city of the address) do not count.
 
-Two fingerprints pair shifts for the diff although they read differently: of the place (street, number, area) and of the
-customer (every word of the name, in any order). A shift without a customer is known by its label, or else by its type;
-one without an address by its city alone, so such shifts share a place. Nothing is ever dropped because two
-fingerprints are equal.
+Two fingerprints pair shifts for the diff although they look different: of the location (street, number, area) and of
+the customer (every word of the name, in any order). A shift without a customer is identified by its label, or else by
+its type; one without an address by its city alone, so such shifts share a location. Equal fingerprints never cause a
+shift to be dropped.
 """
 
 import hashlib
@@ -31,12 +30,30 @@ from duly.apps.ingest.labels import (
     WEAK_LABELS,
     ShiftType,
     find_label,
-    meant_label,
+    match_label,
 )
-from duly.apps.ingest.spelling import MINUTES_OF_DAY, as_name, folded, folded_number, minutes, read_words, repaired
-from duly.canonical_json import Json, digest_of_checked
+from duly.apps.ingest.spelling import (
+    MINUTES_OF_DAY,
+    as_name,
+    comparable_words,
+    folded,
+    folded_number,
+    minutes_since_midnight,
+    repair_misread_letters,
+)
+from duly.canonical_json import Json, checked_json_digest
 
-__all__ = ["FIELDS", "Reading", "Shift", "distance", "is_mark", "read_shift", "shift_of", "shifts_of", "title_words"]
+__all__ = [
+    "FIELDS",
+    "ComparisonKey",
+    "Shift",
+    "distance",
+    "is_cancellation_word",
+    "shift_from_entry",
+    "shift_from_json",
+    "shifts_from_entries",
+    "title_words",
+]
 
 BULLET = re.compile(r"\s*[•·]\s*")
 DURATION = re.compile(r"\s*\b(?:(\d{1,2})\s?h(?:\s?(\d{1,2})\s?m(?:in)?)?|(\d{1,3})\s?m(?:in)?)$", re.IGNORECASE)
@@ -45,8 +62,8 @@ COMPANY_WORDS = {folded(word) for word in ("AB", "HB", "Städservice", "Städtj�
 MISREAD_NUMBER = re.compile(r"[OoIiLl|]{2,4}")
 
 
-class Reading(NamedTuple):
-    """What a reader sees of a shift: equal where two are only spelled differently."""
+class ComparisonKey(NamedTuple):
+    """The visible text of a shift; equal where two shifts differ only in spelling."""
 
     start: str
     end: str
@@ -70,54 +87,54 @@ class Shift:
     location_fingerprint: str
     shift_type: str
     raw_type_label: str
-    title: str = ""  # of a shift that the first canonicaliser wrote it is empty
+    title: str = ""  # empty in shifts that the first canonicalizer wrote
     address_detail: str = ""
 
     @cached_property
     def document(self) -> dict[str, str]:
-        """The shift as JSON; what the first canonicaliser did not write is there where it says something."""
+        """The shift as a JSON object; fields that the first canonicalizer did not have are left out where empty."""
         values = {name: getattr(self, name) for name in FIELDS}
         return {name: value for name, value in values.items() if value or name not in ADDED_FIELDS}
 
     @cached_property
-    def text(self) -> str:
-        """The document, written down."""
+    def json_text(self) -> str:
+        """The document as JSON text."""
         return orjson.dumps(self.document).decode()
 
     @cached_property
     def value_hash(self) -> str:
-        """Equal exactly when every field is."""
-        return digest_of_checked(cast("Json", self.document))
+        """A hash of the document; equal exactly when every field is."""
+        return checked_json_digest(cast("Json", self.document))
 
     @property
-    def order(self) -> tuple[str, ...]:
-        """Where it stands in a day."""
+    def sort_key(self) -> tuple[str, ...]:
+        """The order of shifts in a day."""
         return (self.start, self.end, self.location_fingerprint, self.customer_fingerprint, self.value_hash)
 
     @cached_property
-    def reading(self) -> Reading:
-        """What a reader sees of it."""
-        return Reading(self.start, self.end, title_words(self.title), self._address_words)
+    def comparison_key(self) -> ComparisonKey:
+        """The visible text, for comparing."""
+        return ComparisonKey(self.start, self.end, title_words(self.title), self._address_words)
 
     @property
     def _address_words(self) -> tuple[tuple[str, ...], ...]:
-        """The words of each part of the address."""
+        """The comparable words of each part of the address."""
         parts = (self.street, self.postal_code, self.postal_area, self.city, self.address_detail)
-        return ((folded_number(self.street_number),), *(read_words(part) if part else () for part in parts))
+        return ((folded_number(self.street_number),), *(comparable_words(part) if part else () for part in parts))
 
     @property
-    def shown_title(self) -> str:
-        """Its title, for people."""
+    def display_title(self) -> str:
+        """The title to show to people."""
         return self.title or " • ".join(filter(None, (self.customer_name, self.raw_type_label)))
 
     @property
     def is_cancelled(self) -> bool:
-        """Does its title say that it is cancelled?"""
-        return any(map(is_mark, read_words(self.shown_title)))
+        """Whether the title has a word for cancelled."""
+        return any(map(is_cancellation_word, comparable_words(self.display_title)))
 
     @cached_property
     def address(self) -> str:
-        """Where it is, for people: everything that is known of it."""
+        """The full address to show to people."""
         street = f"{self.street} {self.street_number}".strip()
         city = f"{self.postal_code} {self.city}".strip()
         return ", ".join(filter(None, (street, city, self.address_detail)))
@@ -128,80 +145,84 @@ ADDED_FIELDS = frozenset(("title", "address_detail"))
 
 
 def title_words(title: str) -> tuple[str, ...]:
-    """The words that a reader sees in a title; a label that was misread is that label."""
-    return tuple(read_words(label)[0] if (label := meant_label(word)) else word for word in read_words(title))
+    """Return the comparable words of a title; a misread label is replaced by the label."""
+    return tuple(
+        comparable_words(label)[0] if (label := match_label(word)) else word for word in comparable_words(title)
+    )
 
 
-def is_mark(word: str) -> bool:
-    """Does a word say that a shift is cancelled?"""
+def is_cancellation_word(word: str) -> bool:
+    """Check whether a word means cancelled."""
     return folded(word) in CANCELLED
 
 
-def read_shift(document: Mapping[str, Any]) -> Shift:
-    """A shift from its JSON; what another worker did not write is empty."""
+def shift_from_json(document: Mapping[str, Any]) -> Shift:
+    """Build a shift from its JSON object; missing fields are empty."""
     return Shift(**{name: str(document.get(name) or "") for name in FIELDS})
 
 
 def distance(one: Shift, other: Shift) -> int:
-    """How many minutes lie between two shifts' times, around the clock: 23:50 and 00:10 are 20 apart."""
+    """Return the minutes between starts plus those between ends, around the clock: 23:50 and 00:10 are 20 apart."""
     return _apart(one.start, other.start) + _apart(one.end, other.end)
 
 
 def _apart(one: str, other: str) -> int:
-    away = abs(minutes(one) - minutes(other))
+    away = abs(minutes_since_midnight(one) - minutes_since_midnight(other))
     return min(away, MINUTES_OF_DAY - away)
 
 
-def shifts_of(entries: Sequence[Mapping[str, Any]]) -> tuple[Shift, ...]:
-    """The shifts of canonical entries, in order; entries that mean the same are one shift."""
-    found = {shift.value_hash: shift for shift in map(shift_of, entries)}
-    return tuple(sorted(found.values(), key=lambda shift: shift.order))
+def shifts_from_entries(entries: Sequence[Mapping[str, Any]]) -> tuple[Shift, ...]:
+    """Build the shifts of canonical entries, in order; entries with equal shifts are one."""
+    found = {shift.value_hash: shift for shift in map(shift_from_entry, entries)}
+    return tuple(sorted(found.values(), key=lambda shift: shift.sort_key))
 
 
-def shift_of(entry: Mapping[str, Any]) -> Shift:
-    """The shift that a canonical entry describes."""
+def shift_from_entry(entry: Mapping[str, Any]) -> Shift:
+    """Build the shift that a canonical entry describes."""
     location, address = entry.get("location") or "", entry.get("address") or ""
-    return _shift_of(entry["start"], entry["end"], entry["title"], location, address)
+    return _build_shift(entry["start"], entry["end"], entry["title"], location, address)
 
 
 @lru_cache(maxsize=8192)
-def _shift_of(start: str, end: str, title: str, location: str, address: str) -> Shift:
-    where = _address_of(address or (location if _has_digit(location) else ""), location)
-    what = _title_of(_without_durations(title))
-    kind = what.kind
-    if kind is ShiftType.UNKNOWN and where.street and where.street_number:
-        kind = ShiftType.WORK
+def _build_shift(start: str, end: str, title: str, location: str, address: str) -> Shift:
+    where = _parse_address(address or (location if _has_digit(location) else ""), location)
+    what = _parse_title(_without_durations(title))
+    shift_type = what.shift_type
+    if shift_type is ShiftType.UNKNOWN and where.street and where.street_number:
+        shift_type = ShiftType.WORK
     return Shift(
         start=start,
         end=end,
         customer_name=what.customer,
-        customer_fingerprint=_customer_fingerprint(what.customer, what.label, kind),
+        customer_fingerprint=_customer_fingerprint(what.customer, what.label, shift_type),
         street=where.street,
         street_number=where.street_number,
         postal_code=where.postal_code,
         postal_area=where.postal_area,
         city=where.city,
         location_fingerprint=_location_fingerprint(where),
-        shift_type=kind,
+        shift_type=shift_type,
         raw_type_label=what.label,
-        title=_without_durations(title, (minutes(end) - minutes(start) - 1) % MINUTES_OF_DAY + 1),
+        title=_without_durations(
+            title, (minutes_since_midnight(end) - minutes_since_midnight(start) - 1) % MINUTES_OF_DAY + 1
+        ),
         address_detail=where.detail,
     )
 
 
-# Who and what for -----------------------------------------------------------------------------------------------------
+# Customer and type ----------------------------------------------------------------------------------------------------
 
 
 class _Title(NamedTuple):
-    """The parts of a title."""
+    """Customer, label and type of a title."""
 
     customer: str
     label: str
-    kind: ShiftType
+    shift_type: ShiftType
 
 
 def _without_durations(title: str, length: int | None = None) -> str:
-    """The title without how long it takes at its end (4h, 2h 30m, 25m); with a length only where it says just that."""
+    """Return the title without a duration at its end (4h, 2h 30m); with `length` only a duration equal to it."""
     while found := DURATION.search(title):
         hours, more, alone = (int(part or 0) for part in found.groups())
         shorter = title[: found.start()].rstrip(" •·")
@@ -212,72 +233,75 @@ def _without_durations(title: str, length: int | None = None) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _title_of(title: str) -> _Title:
-    """Customer, label and type: split at a bullet, or else at the first word that is a label."""
+def _parse_title(title: str) -> _Title:
+    """Parse a title: split at a bullet, or else at the first word that is a label."""
     first, *rest = BULLET.split(title, maxsplit=1)
     if not rest:
         return _title_without_bullet(title.split())
     before, after = first.split(), rest[0].split()
-    label, kind = _label_of(after)
-    if kind is ShiftType.UNKNOWN and _is_label(before):  # Städning • Anna
-        before, (label, kind) = after, _label_of(before)
-    return _Title(_customer_of(before), label, kind)
+    label, shift_type = _parse_label(after)
+    if shift_type is ShiftType.UNKNOWN and _is_label(before):  # Städning • Anna
+        before, (label, shift_type) = after, _parse_label(before)
+    return _Title(_parse_customer(before), label, shift_type)
 
 
 def _title_without_bullet(words: Sequence[str]) -> _Title:
-    """The same where only words tell: a label that names also have counts alone, or before a preposition."""
-    marks, bare = [word for word in words if is_mark(word)], [word for word in words if not is_mark(word)]
+    """Parse a title without a bullet; a weak label counts only alone or before a preposition."""
+    marks, bare = (
+        [word for word in words if is_cancellation_word(word)],
+        [word for word in words if not is_cancellation_word(word)],
+    )
     for at in range(len(bare)):
         found = find_label(tuple(bare[at:]))
         if not found:
             continue
-        label, kind, length = found
+        label, shift_type, length = found
         rest = bare[at + length :]
         next_word = folded(rest[0]) if rest else ""
         if next_word in COMPANY_WORDS or (label in WEAK_LABELS and (at or (rest and next_word not in PREPOSITIONS))):
             continue
-        if not at and len(rest) > 1 and kind is ShiftType.WORK and next_word in CUSTOMER_FOLLOWS:
-            return _Title(as_name(" ".join(rest[1:])), as_name(" ".join([label, *marks])), kind)
-        return _Title(as_name(" ".join(bare[:at])), as_name(" ".join([label, *rest, *marks])), kind)
-    kind = ShiftType.UNAVAILABLE if marks else ShiftType.UNKNOWN
-    return _Title(as_name(" ".join(bare)), as_name(" ".join(marks)), kind)
+        if not at and len(rest) > 1 and shift_type is ShiftType.WORK and next_word in CUSTOMER_FOLLOWS:
+            return _Title(as_name(" ".join(rest[1:])), as_name(" ".join([label, *marks])), shift_type)
+        return _Title(as_name(" ".join(bare[:at])), as_name(" ".join([label, *rest, *marks])), shift_type)
+    shift_type = ShiftType.UNAVAILABLE if marks else ShiftType.UNKNOWN
+    return _Title(as_name(" ".join(bare)), as_name(" ".join(marks)), shift_type)
 
 
-def _label_of(words: Sequence[str]) -> tuple[str, ShiftType]:
-    """What words after a bullet say that a shift is for, and the type of that."""
-    bare = [at for at, word in enumerate(words) if not is_mark(word)]
+def _parse_label(words: Sequence[str]) -> tuple[str, ShiftType]:
+    """Return the label in the words after a bullet, and its type."""
+    bare = [at for at, word in enumerate(words) if not is_cancellation_word(word)]
     if not bare:
         return as_name(" ".join(words)), ShiftType.UNAVAILABLE if words else ShiftType.UNKNOWN
     at = bare[0]
     if found := find_label(tuple(words[at:])):
-        label, kind, length = found
-        return as_name(" ".join([*words[:at], label, *words[at + length :]])), kind
+        label, shift_type, length = found
+        return as_name(" ".join([*words[:at], label, *words[at + length :]])), shift_type
     return as_name(" ".join(words)), ShiftType.UNKNOWN
 
 
 def _is_label(words: Sequence[str]) -> bool:
-    """Are these words a label and nothing else?"""
+    """Check whether these words are exactly a label."""
     found = find_label(tuple(words))
     return found is not None and found[2] == len(words)
 
 
-def _customer_of(words: Sequence[str]) -> str:
-    """The name of a customer, without a mark that says that the shift is cancelled."""
-    return as_name(" ".join(word for word in words if not is_mark(word)))
+def _parse_customer(words: Sequence[str]) -> str:
+    """Return the name of the customer, without words that mean cancelled."""
+    return as_name(" ".join(word for word in words if not is_cancellation_word(word)))
 
 
-def _customer_fingerprint(customer: str, label: str, kind: ShiftType) -> str:
-    """The customer's, whatever the order of the name's words; without one the label's, or else the type's.
+def _customer_fingerprint(customer: str, label: str, shift_type: ShiftType) -> str:
+    """Hash the words of the customer's name in any order; without a customer the label, or else the type.
 
-    Words that every company has do not count.
+    Words that are part of many company names do not count.
     """
     every = sorted(fold for word in customer.split() if (fold := folded(word)))
     if words := [word for word in every if word not in COMPANY_WORDS] or every:
         return _sha256("customer", *words)
-    return _sha256("label", folded(label)) if label else _sha256("type", kind)
+    return _sha256("label", folded(label)) if label else _sha256("type", shift_type)
 
 
-# Where ----------------------------------------------------------------------------------------------------------------
+# Location -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,26 +315,26 @@ class _Address:
 
 
 @lru_cache(maxsize=8192)
-def _address_of(address: str, location: str) -> _Address:
-    """The parts of an address; what it does not say of the city, the location does; the detail is all that is left."""
+def _parse_address(address: str, location: str) -> _Address:
+    """Parse an address; the location gives the city if the address has none, and the detail is the rest."""
     hint = "" if _has_digit(location) else location
     if not address:
         return _Address(city=as_name(hint))
-    address = repaired(address)
+    address = repair_misread_letters(address)
     if found := POSTAL_CODE.search(address):
         code, before, area = f"{found[1]} {found[2]}", address[: found.start()], address[found.end() :]
         area = as_name(area.strip(" ,"))
     else:
         code, before, area = "", address, ""
-    street, number, others, tail = _street_of(before)
-    city, rest = _city_of(area, others, tail, hint)
-    if location not in ("", city) and not {*read_words(location)} <= {*read_words(f"{address} {city}")}:
+    street, number, others, tail = _parse_street(before)
+    city, rest = _find_city(area, others, tail, hint)
+    if location not in ("", city) and not {*comparable_words(location)} <= {*comparable_words(f"{address} {city}")}:
         rest = [*rest, location]
     return _Address(street, number, code, area, as_name(city), as_name(" ".join(rest)))
 
 
-def _city_of(area: str, others: str, tail: Sequence[str], hint: str) -> tuple[str, Sequence[str]]:
-    """The city, and what else an address says: the area, another part of the address, or what follows the number."""
+def _find_city(area: str, others: str, tail: Sequence[str], hint: str) -> tuple[str, Sequence[str]]:
+    """Return the city (postal area, another part of the address, or the words after the number) and the rest."""
     if area:
         return area, [others, *tail]
     if others:
@@ -318,8 +342,8 @@ def _city_of(area: str, others: str, tail: Sequence[str], hint: str) -> tuple[st
     return (" ".join(tail[-2:]), tail[:-2]) if tail else (hint, ())
 
 
-def _street_of(text: str) -> tuple[str, str, str, Sequence[str]]:
-    """Street, number, the other parts, and the words after the number: the part with a number in it is the street."""
+def _parse_street(text: str) -> tuple[str, str, str, Sequence[str]]:
+    """Return street, number, other parts, and words after the number; the street is the part with a number in it."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     at = next((nth for nth, part in enumerate(parts) if _has_number(part)), 0)
     if not parts:
@@ -337,7 +361,7 @@ def _street_of(text: str) -> tuple[str, str, str, Sequence[str]]:
 
 
 def _location_fingerprint(where: _Address) -> str:
-    """The place's: street, number, and the area, or else the city."""
+    """Hash street, number, and the postal area or else the city."""
     return _sha256(
         "place", folded(where.street), folded_number(where.street_number), folded(where.postal_area or where.city)
     )

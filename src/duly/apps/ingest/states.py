@@ -1,15 +1,15 @@
-"""How a capture session is held, and how it may move.
+"""The lease table and the state machine of capture sessions.
 
-The schema and the names of the states are the installation's: a backend may own these tables and call what is ready
-`closed`. Three clocks say when a session is due: the contract's one-cycle worker takes any (`created_at`), the endless
-one takes what is closed, by somebody or because its last image is idle (`closed_at`), and one that has no eyes at all
-takes what was given as data (`given_at`).
+The schema and the names of the states are the installation's: a backend may own these tables and call the ready state
+`closed`. One of three columns says when a session is due: the contract's one-cycle worker claims any (`created_at`),
+`duly worker` claims those that are closed, on request or because the last image is idle (`closed_at`), and a worker
+that reads no photographs claims those given as data (`given_at`).
 """
 
 from dataclasses import dataclass
 
 from duly.lease.operations import LeaseTable
-from duly.lease.state_machine import Machine
+from duly.lease.state_machine import StateMachine
 
 __all__ = ["CAPTURE_MACHINE", "DEFAULT_SCHEMA", "TOO_MANY_STARTS", "States", "capture_machine", "capture_session"]
 
@@ -18,9 +18,9 @@ TOO_MANY_STARTS = (
     "It was started too often: each time the worker ended before the session did. Look at the workers' logs, then "
     "send the day again."
 )
-DEFAULT_LEASE_SECONDS = 300  # LEASE_TIMEOUT_SECONDS, where nobody says otherwise
-# A holder that knows the contract's columns alone writes no length; who takes over writes LEASE_TIMEOUT_SECONDS.
-HELD_LONG_ENOUGH = (
+DEFAULT_LEASE_SECONDS = 300  # the default of LEASE_TIMEOUT_SECONDS
+# A lease owner that knows only the contract's columns writes no length; the next one writes LEASE_TIMEOUT_SECONDS.
+IS_LEASE_EXPIRED = (
     "old.locked_at < duly.clock()"
     f" - make_interval(secs => coalesce(old.lease_seconds, new.lease_seconds, {DEFAULT_LEASE_SECONDS}))"
 )
@@ -29,7 +29,7 @@ TIMES = "new.created_at, new.closed_at, new.given_at, new.locked_at"
 
 @dataclass(frozen=True)
 class States:
-    """What an installation calls the four states."""
+    """The installation's names of the four states."""
 
     pending: str = "pending"
     processing: str = "processing"
@@ -44,7 +44,7 @@ def capture_session(
     due: str = "closed_at",
     lease_seconds: float = 300,
 ) -> LeaseTable:
-    """The sessions of a schema; `lease_seconds` is the length of a lease whose holder did not write one down."""
+    """Return the lease table of a schema; `lease_seconds` is assumed when an external owner wrote no length."""
     return LeaseTable(
         qualified_name=(schema, "capture_session"),
         state="state",
@@ -52,17 +52,19 @@ def capture_session(
         held=states.processing,
         owner="locked_by",
         since="locked_at",
-        default_lease_seconds=float(lease_seconds),  # 300 and 300.0 are one to a cache, and two in SQL
+        default_lease_seconds=float(
+            lease_seconds
+        ),  # 300 and 300.0 are equal as cache keys, but render differently in SQL
         due=due,
         expired="reclaimed",
-        poisoned=states.failed,
-        verdict=(("error", TOO_MANY_STARTS),),
+        quarantine_state=states.failed,
+        quarantine_columns=(("error", TOO_MANY_STARTS),),
     )
 
 
-def capture_machine(schema: str = DEFAULT_SCHEMA) -> Machine:
-    """The moves of a session in a schema that we migrated."""
-    return Machine(
+def capture_machine(schema: str = DEFAULT_SCHEMA) -> StateMachine:
+    """Return the state machine of sessions in a schema that our migrations created."""
+    return StateMachine(
         name="capture",
         table=(schema, "capture_session"),
         state="state",
@@ -108,7 +110,7 @@ def capture_machine(schema: str = DEFAULT_SCHEMA) -> Machine:
             "if old.closed_at is not null and new.closed_at is distinct from old.closed_at then",
             "    raise exception 'capture % was closed at % and stays so', old.id, old.closed_at",
             "        using errcode = 'DU001';",
-            f"elsif old.state = 'processing' and new.state = 'processing' and not ({HELD_LONG_ENOUGH}) then",
+            f"elsif old.state = 'processing' and new.state = 'processing' and not ({IS_LEASE_EXPIRED}) then",
             "    raise exception 'capture % is held by %', old.id, old.locked_by using errcode = 'DU001';",
             "end if;",
         ),

@@ -1,4 +1,4 @@
-"""Captures as SQLAlchemy sees them: for drift checks only."""
+"""The ingest tables as SQLAlchemy metadata, for drift checks only."""
 
 from typing import cast
 
@@ -42,8 +42,8 @@ NEW_ID = text("duly.new_id()")
 TIME = DateTime(timezone=True)
 
 
-def of_session(column: str) -> ForeignKeyConstraint:
-    """A reference to the session that a row came of."""
+def session_reference(column: str) -> ForeignKeyConstraint:
+    """Return the foreign key to the session that wrote a row."""
     return ForeignKeyConstraint([column], [f"{SCHEMA}.capture_session.id"], ondelete="RESTRICT")
 
 
@@ -103,7 +103,7 @@ capture_image = Table(
     PrimaryKeyConstraint("id"),
     UniqueConstraint("r2_key"),
     UniqueConstraint("session_id", "sequence"),
-    of_session("session_id"),
+    session_reference("session_id"),
     Index(
         "uq_capture_image__session_id_telegram_message_id",
         "session_id",
@@ -143,7 +143,7 @@ schedule_version = Table(
     ),
     PrimaryKeyConstraint("user_id", "schedule_date", "version"),
     UniqueConstraint("session_id"),
-    of_session("session_id"),
+    session_reference("session_id"),
     comment="A person's day as it was, in canonical form: 1, 2, 3, without a gap and for ever.",
     schema=SCHEMA,
 )
@@ -159,7 +159,7 @@ day_snapshot = Table(
     Column("canonicalizer", Integer),
     Column("events", BigInteger, nullable=False, server_default="0", comment="How many events led here."),
     PrimaryKeyConstraint("user_id", "schedule_date"),
-    of_session("source_session_id"),
+    session_reference("source_session_id"),
     comment="A person's day as it is known now: canonical shifts, the baseline of the next diff.",
     schema=SCHEMA,
 )
@@ -192,7 +192,7 @@ schedule_event = Table(
         name="uq_schedule_event__dedupe",
     ),
     UniqueConstraint("user_id", "schedule_date", "seq"),
-    of_session("source_session_id"),
+    session_reference("source_session_id"),
     comment="What changed in a day, shift by shift: replayed from the first they rebuild the snapshot.",
     schema=SCHEMA,
 )
@@ -233,7 +233,7 @@ schedule_notification = Table(
     Column("revision", BigInteger, nullable=False, server_default="0"),
     Column("moved_from", Text),
     PrimaryKeyConstraint("notification_id"),
-    of_session("source_session_id"),
+    session_reference("source_session_id"),
     Index(None, "created_at", "notification_id", postgresql_where=text("status = 'pending'")),
     Index(
         "idx_schedule_notification__channel_due_at",

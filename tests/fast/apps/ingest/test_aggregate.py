@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from duly.apps.ingest.aggregate import aggregate
-from duly.apps.ingest.canonical import observe
-from duly.apps.ingest.pages import Page, split_days
+from duly.apps.ingest.canonical import canonicalize
+from duly.apps.ingest.pages import DayPage, split_days
 from duly.errors import InvalidArgument
 from tests.support.ingest.strategies import payload
 
@@ -21,7 +21,7 @@ BASE: dict[str, Any] = {
 
 def times(*pages: dict[str, Any]) -> list[tuple[str, str]]:
     """When the shifts of these photographs are."""
-    return [(shift.start, shift.end) for shift in observe(aggregate(pages)).shifts]
+    return [(shift.start, shift.end) for shift in canonicalize(aggregate(pages)).shifts]
 
 
 def test_one_photograph_is_itself() -> None:
@@ -30,18 +30,18 @@ def test_one_photograph_is_itself() -> None:
 
 
 def test_a_shift_on_two_photographs_is_one() -> None:
-    assert observe(aggregate([payload(BASE), payload(BASE)])) == observe(payload(BASE))
+    assert canonicalize(aggregate([payload(BASE), payload(BASE)])) == canonicalize(payload(BASE))
 
 
 def test_times_that_differ_by_minutes_are_read_as_the_longer() -> None:
     assert times(payload(BASE), payload({**BASE, "start": "10:02", "end": "14:03"})) == [("10:00", "14:03")]
 
 
-def test_a_shift_that_is_cut_off_lies_within_the_whole() -> None:
+def test_a_shift_that_is_cut_off_lies_within_the_full_one() -> None:
     assert times(payload({**BASE, "start": "11:00"}), payload(BASE)) == [("10:00", "14:00")]
 
 
-def test_a_night_that_is_cut_off_lies_within_the_whole() -> None:
+def test_a_night_shift_that_is_cut_off_lies_within_the_full_one() -> None:
     night = {**BASE, "start": "22:00", "end": "06:00"}
     assert times(payload(night), payload({**night, "start": "23:00", "end": "05:00"})) == [("22:00", "06:00")]
 
@@ -55,7 +55,7 @@ def test_two_visits_are_two() -> None:
 
 def test_two_customers_at_one_address_and_time_stay_two() -> None:
     other = {**BASE, "title": "Bo Ek • Städning"}
-    assert len(observe(aggregate([payload(BASE, other), payload(other, BASE)])).shifts) == 2
+    assert len(canonicalize(aggregate([payload(BASE, other), payload(other, BASE)])).shifts) == 2
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_two_customers_at_one_address_and_time_stay_two() -> None:
 )
 def test_entries_of_two_photographs_are_one_when_their_titles_could_be(one: str, other: str, count: int) -> None:
     pages = [payload({**BASE, "title": title}) for title in (one, other)]
-    assert len(observe(aggregate(pages)).shifts) == count
+    assert len(canonicalize(aggregate(pages)).shifts) == count
 
 
 def test_two_entries_of_one_photograph_are_never_one() -> None:
@@ -78,34 +78,34 @@ def test_two_entries_of_one_photograph_are_never_one() -> None:
     assert len(times(payload(BASE, near), payload())) == 2
 
 
-def test_the_fuller_address_wins_as_a_whole() -> None:
+def test_the_more_complete_address_wins() -> None:
     bare = {**BASE, "address": "Storgatan 1, Göteborg"}
     full = {**BASE, "address": "Storgatan 1, 412 58 Göteborg"}
-    (found,) = observe(aggregate([payload(bare), payload(full)])).shifts
+    (found,) = canonicalize(aggregate([payload(bare), payload(full)])).shifts
     assert (found.postal_code, found.street_number) == ("412 58", "1")
 
 
 def test_words_of_the_screen_are_no_address() -> None:
     noise = {**BASE, "address": "Schedule Account Profile Storgatan 1 Göteborg"}
-    (found,) = observe(aggregate([payload(noise), payload(BASE)])).shifts
+    (found,) = canonicalize(aggregate([payload(noise), payload(BASE)])).shifts
     assert found.street == "Storgatan"
 
 
-def test_a_place_that_was_read_differently_is_one_when_all_else_agrees() -> None:
+def test_a_location_that_was_read_differently_is_one_when_all_else_agrees() -> None:
     misread = {**BASE, "address": "Stcrgatan 1, Göteborg"}
     assert len(times(payload(BASE), payload(misread))) == 1
 
 
 def test_a_photograph_without_a_date_takes_the_others() -> None:
     page: dict[str, Any] = {"entries": [BASE]}
-    assert observe(aggregate([page, payload(BASE)])) == observe(payload(BASE))
+    assert canonicalize(aggregate([page, payload(BASE)])) == canonicalize(payload(BASE))
 
 
 def test_pages_of_two_dates_are_never_put_together() -> None:
-    one, other = Page(payload(BASE)), Page(payload(BASE, date="2026-02-11"))
+    one, other = DayPage(payload(BASE)), DayPage(payload(BASE, date="2026-02-11"))
     assert split_days([other, one, other]) == {date(2026, 2, 10): [one], date(2026, 2, 11): [other, other]}
 
 
 def test_no_date_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="none of the photographs shows a date"):
-        split_days([Page({"entries": []}), Page({"entries": []})])
+        split_days([DayPage({"entries": []}), DayPage({"entries": []})])

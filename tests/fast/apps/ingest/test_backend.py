@@ -17,25 +17,27 @@ from psycopg import AsyncConnection, errors, sql
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.ingest.diff import replay
-from duly.apps.ingest.reading import Captured, FixtureReader
-from duly.apps.ingest.shift import read_shift
+from duly.apps.ingest.options import CaptureOptions
+from duly.apps.ingest.reading import CaptureInput, FixtureReader
+from duly.apps.ingest.shift import shift_from_json
 from duly.apps.ingest.states import States
-from duly.apps.ingest.work import CaptureWork, Rules, Shape
+from duly.apps.ingest.table_support import TableSupport
+from duly.apps.ingest.work import CaptureWork
 from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
-from duly.db.rights import TABLES, grants_of, rights_on
+from duly.db.rights import TABLES, format_grants, required_rights
 from duly.db.supabase import compile_migrations
 from duly.errors import InvalidArgument, NotMigrated
 from duly.launcher import ROOT
 from duly.lease.operations import Lease, renew
 from duly.lease.work import Finished, Tuning
-from duly.outcomes import failure_of
+from duly.outcomes import failure_from_exception
 from duly.testing import TestDatabases
-from duly.worker.registry import Identity, note_seen, note_stopped, register
+from duly.worker.registry import WorkerIdentity, note_seen, note_stopped, register
 from tests.fast.apps.ingest.test_several_days import MONDAY, TUESDAY, Photographs, page
 from tests.support.backends import CONTRACT, OWNERS, PHASE_3, PLAIN, PLAIN_WITH_POINTER, Backend
-from tests.support.ingest.actions import observe
+from tests.support.ingest.actions import read_session
 from tests.support.ingest.strategies import payload
 from tests.support.locks import supabase_turn
 from tests.support.processes import PYTHON, plain_environment
@@ -143,7 +145,9 @@ class Site:
         """Do the events of the only day rebuild it?"""
         events = self.rows("select old_value, new_value from HOME.schedule_event order by seq")
         known = self.one("select snapshot_payload from HOME.day_snapshot")
-        return replay((old, new) for old, new in events) == sorted(map(read_shift, known), key=lambda each: each.order)
+        return replay((old, new) for old, new in events) == sorted(
+            map(shift_from_json, known), key=lambda each: each.sort_key
+        )
 
 
 @contextmanager
@@ -236,12 +240,12 @@ def work_of(site: Site, **rules: Any) -> CaptureWork:
     tuning = Tuning(lease_seconds=60, heartbeat_seconds=15)
     states = States(pending=site.backend.pending)
     rules.setdefault("due", "created_at")
-    return CaptureWork(FixtureReader(site.fixture), tuning, Rules(site.schema, states, **rules))
+    return CaptureWork(FixtureReader(site.fixture), tuning, CaptureOptions(site.schema, states, **rules))
 
 
 async def finish(connection: AsyncConnection[Any], work: CaptureWork, leases: list[Lease]) -> frozenset[UUID]:
     """See and settle, in one transaction."""
-    finished = [Finished(lease, await observe(work, lease)) for lease in leases]
+    finished = [Finished(lease, await read_session(work, lease)) for lease in leases]
     async with connection.transaction():
         return await work.settle(connection, finished)
 
@@ -297,14 +301,14 @@ def test_the_files_for_supabase_apply_beside_the_backend(owners: Site, server: s
 
 
 @pytest.mark.parametrize("event_key", ["keep", "replace"])
-def test_the_grants_it_prints_are_those_that_a_worker_looks_for(event_key: str, site: Site) -> None:
+def test_the_grants_it_prints_are_those_that_a_worker_checks(event_key: str, site: Site) -> None:
     site.build(PLAIN)
     printed = site.add_leases("-v", f"event_key={event_key}")
-    rights = rights_on(site.schema, list(TABLES), reads_events=event_key == "keep")
+    rights = required_rights(site.schema, list(TABLES), reads_events=event_key == "keep")
     clocks = "execute on function duly.clock(), duly.now()"
     ours = [
         grant.replace("execute on function duly.clock()", clocks) + ";"
-        for grant in grants_of(rights, site.worker)
+        for grant in format_grants(rights, site.worker)
         if "duly.now()" not in grant
     ]
     assert printed == ours
@@ -316,11 +320,11 @@ async def test_photographs_of_several_days_fail_where_a_backend_begins_the_sessi
     work.reader = Photographs(page(MONDAY, "08:00"), page(TUESDAY, "09:00"))
     async with await connect(backend.worker_dsn) as connection, open_pool(backend.worker_dsn, size=1) as pool:
         await work.prepare(connection)
-        work.lend(pool)
+        work.use_handler_pool(pool)
         (lease,) = await work.claim(connection, "worker-1", 1)
         with pytest.raises(InvalidArgument) as refused:
-            await work.look(Captured(key, lease.row["user_id"]), None)
-        await work.settle(connection, [Finished(lease, failure_of(refused.value))])
+            await work.read(CaptureInput(key, lease.row["user_id"]), None)
+        await work.settle(connection, [Finished(lease, failure_from_exception(refused.value))])
     assert backend.rows("select state::text, error from HOME.capture_session") == [
         (
             "failed",
@@ -332,8 +336,8 @@ async def test_photographs_of_several_days_fail_where_a_backend_begins_the_sessi
 
 async def do_everything(site: Site) -> None:
     """All that an endless worker does: a day that is new, one that changed, one that fails, one that is handed back."""
-    work, identity = work_of(site, due="closed_at", idle_seconds=0), Identity("worker-1", ["ingest"], {})
-    work.shape = Shape(has_owners_key=True)
+    work, identity = work_of(site, due="closed_at", idle_seconds=0), WorkerIdentity("worker-1", ["ingest"], {})
+    work.recorder.tables = TableSupport(has_contract_event_key=True)
     async with await connect(site.worker_dsn) as connection, connection.transaction(force_rollback=True):
         await register(connection, identity)
         await note_seen(connection, identity)
@@ -403,7 +407,7 @@ async def days_in_turn(site: Site, *days: object) -> None:
 
 
 @pytest.mark.parametrize("made_by", [PLAIN, CONTRACT], ids=str)
-async def test_the_owners_key_stays_and_a_change_that_comes_again_has_no_second_event(
+async def test_the_contract_event_key_stays_and_a_repeated_change_has_no_second_event(
     made_by: Backend, site: Site
 ) -> None:
     site.build(made_by)
@@ -422,7 +426,7 @@ async def test_the_owners_key_stays_and_a_change_that_comes_again_has_no_second_
 
 
 @pytest.mark.parametrize("made_by", [OWNERS, PLAIN, CONTRACT], ids=str)
-async def test_the_owners_key_is_replaced_when_that_is_asked_and_every_change_has_its_event(
+async def test_the_contract_event_key_is_replaced_on_request_and_every_change_has_its_event(
     made_by: Backend, site: Site
 ) -> None:
     site.build(made_by)
@@ -435,7 +439,7 @@ async def test_the_owners_key_is_replaced_when_that_is_asked_and_every_change_ha
     assert site.is_rebuilt()
 
 
-def test_a_word_for_the_key_that_it_does_not_know_is_refused(site: Site) -> None:
+def test_an_unknown_value_of_event_key_is_refused(site: Site) -> None:
     site.build(PLAIN)
     before = site.lines()
     refused = site.psql("-v", "event_key=yes")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.apps.ingest.canonical import observe
-from duly.apps.ingest.noise import with_noise
+from duly.apps.ingest.canonical import canonicalize
+from duly.apps.ingest.noise import add_noise
 from duly.apps.ingest.spelling import as_name, as_time
 from duly.errors import InvalidArgument
 from tests.support.ingest.strategies import days, payload, wild_days
@@ -16,29 +16,29 @@ ENTRY = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Bil
 
 
 def test_the_contracts_example_stays_as_it_is() -> None:
-    seen = observe(payload(ENTRY))
+    seen = canonicalize(payload(ENTRY))
     assert seen.payload == payload(ENTRY)
     assert seen.schedule_date.isoformat() == "2026-02-10"
     assert len(seen.payload_hash) == 64
 
 
 @given(days | wild_days)
-def test_the_form_of_a_form_is_itself(day: dict[str, Any]) -> None:
-    once = observe(day)
-    assert observe(once.payload) == once
+def test_canonicalizing_is_idempotent(day: dict[str, Any]) -> None:
+    once = canonicalize(day)
+    assert canonicalize(once.payload) == once
 
 
 def test_noise_is_the_same_for_the_same_seed_and_is_noise() -> None:
     day = payload(ENTRY, {**ENTRY, "start": "15:00", "end": "17:00"})
-    assert with_noise(day, 7) == with_noise(day, 7)
-    assert len({str(with_noise(day, seed)) for seed in range(20)}) > 10
+    assert add_noise(day, 7) == add_noise(day, 7)
+    assert len({str(add_noise(day, seed)) for seed in range(20)}) > 10
 
 
 @given(days, st.randoms())
 def test_the_order_of_entries_means_nothing(day: dict[str, Any], chance: Any) -> None:
     shuffled = list(day["entries"])
     chance.shuffle(shuffled)
-    assert observe({**day, "entries": shuffled}) == observe(day)
+    assert canonicalize({**day, "entries": shuffled}) == canonicalize(day)
 
 
 @pytest.mark.parametrize(
@@ -50,18 +50,18 @@ def test_a_time_has_one_spelling(spelled: str) -> None:
 
 
 @pytest.mark.parametrize("spelled", ["", "9", "25:00", "10:60", "24:01", "-1:00", "10:00:00", "ten", "1000", "1 0 0"])
-def test_what_is_no_time_is_refused_by_its_place(spelled: str) -> None:
+def test_an_invalid_time_is_refused_with_its_path(spelled: str) -> None:
     with pytest.raises(InvalidArgument, match=r"^entries\[0\]\.start: must be a time such as 10:00, not "):
-        observe(payload({**ENTRY, "start": spelled}))
+        canonicalize(payload({**ENTRY, "start": spelled}))
 
 
 def test_midnight_ends_a_day_as_24_00_and_as_00_00() -> None:
-    assert observe(payload({**ENTRY, "end": "24:00"})) == observe(payload({**ENTRY, "end": "0:0"}))
+    assert canonicalize(payload({**ENTRY, "end": "24:00"})) == canonicalize(payload({**ENTRY, "end": "0:0"}))
 
 
 def test_casing_and_blanks_alone_are_no_change() -> None:
     loud = {**ENTRY, "title": "  CLEANING ", "location": "bill\u0064al"}
-    assert observe(payload(loud)) == observe(payload(ENTRY))
+    assert canonicalize(payload(loud)) == canonicalize(payload(ENTRY))
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_a_name_is_written_with_capitals(written: str, name: str) -> None:
 
 
 def test_equal_entries_are_one() -> None:
-    assert observe(payload(ENTRY, {**ENTRY, "title": "cleaning"})) == observe(payload(ENTRY))
+    assert canonicalize(payload(ENTRY, {**ENTRY, "title": "cleaning"})) == canonicalize(payload(ENTRY))
 
 
-def test_keys_we_do_not_know_are_kept_tidied_and_hashed_and_make_no_shift() -> None:
-    plain = observe(payload(ENTRY))
-    more = observe(payload({**ENTRY, "note": " a  b "}, source={"app": "x  y"}, extra=[1, None, True]))
+def test_unknown_keys_are_kept_normalized_and_hashed_and_make_no_shift() -> None:
+    plain = canonicalize(payload(ENTRY))
+    more = canonicalize(payload({**ENTRY, "note": " a  b "}, source={"app": "x  y"}, extra=[1, None, True]))
     assert more.payload["entries"] == [{**ENTRY, "note": "a b"}]
     assert more.payload["source"] == {"app": "x y"}
     assert more.payload["extra"] == [1, None, True]
@@ -93,8 +93,8 @@ def test_keys_we_do_not_know_are_kept_tidied_and_hashed_and_make_no_shift() -> N
 
 
 def test_a_day_may_be_empty() -> None:
-    assert observe({"schedule_date": "2026-02-10"}) == observe(payload())
-    assert observe(payload()).shifts == ()
+    assert canonicalize({"schedule_date": "2026-02-10"}) == canonicalize(payload())
+    assert canonicalize(payload()).shifts == ()
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,6 @@ def test_a_day_may_be_empty() -> None:
         ([], r"\$: must be an object, not list"),
     ],
 )
-def test_what_has_no_form_is_refused_by_its_place(day: Any, words: str) -> None:
+def test_an_invalid_payload_is_refused_with_its_path(day: Any, words: str) -> None:
     with pytest.raises(InvalidArgument, match=f"^{words}"):
-        observe(day)
+        canonicalize(day)

@@ -1,9 +1,9 @@
-"""The canonical form of a few days, as each canonicaliser gave it: whoever changes a form raises CANONICALIZER."""
+"""The canonical form of a few days by canonicalizer version: a change of a form must increment CANONICALIZER."""
 
 import json
 from typing import Any
 
-from duly.apps.ingest import CANONICALIZER, observe
+from duly.apps.ingest import CANONICALIZER, canonicalize
 from tests.support.golden import GOLDEN, check_golden
 
 FORMS = GOLDEN / "canonical"
@@ -31,11 +31,11 @@ DAYS: tuple[dict[str, Any], ...] = (
 )
 
 
-def test_the_forms_of_this_canonicaliser_are_the_committed_ones() -> None:
+def test_the_forms_of_this_canonicalizer_are_the_committed_ones() -> None:
     """Days that are stored were given these forms: with other forms under the same number they would seem changed."""
     forms = [
         {"payload": seen.payload, "hash": seen.payload_hash, "shifts": [shift.document for shift in seen.shifts]}
-        for seen in map(observe, DAYS)
+        for seen in map(canonicalize, DAYS)
     ]
     text = json.dumps(forms, indent=2, ensure_ascii=False, sort_keys=True)
     check_golden(FORMS / f"{CANONICALIZER}.json", text + "\n")

@@ -1,13 +1,13 @@
-"""Whoever sent screenshots hears what came of them: why they could not be read, or that nothing changed; once."""
+"""The person who sent screenshots is notified once: why they could not be read, or that nothing changed."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 from uuid import UUID
 
-from duly.apps.ingest.reading import Captured, Input, Page
+from duly.apps.ingest.capture_notices import MAX_REASON_LENGTH, capture_failed, capture_unchanged
+from duly.apps.ingest.reading import CaptureInput, DayPage, Input
 from duly.apps.ingest.states import TOO_MANY_STARTS
-from duly.apps.ingest.telling import MAX_WHY_LENGTH, failed, unchanged
 from duly.apps.ingest.work import CaptureWork
 from duly.canonical_json import Json
 from duly.errors import InvalidArgument
@@ -33,7 +33,7 @@ UNCHANGED = {
 
 
 class Photographs:
-    """Shows everybody the same day, or says why there is none to see."""
+    """A reader that returns one day for every session, or raises."""
 
     input = Input.PHOTOGRAPHS
     has_limits = True
@@ -41,31 +41,31 @@ class Photographs:
     def __init__(self, day: Mapping[str, Json] | None = None) -> None:
         self.day = day
 
-    async def read(self, captured: Captured) -> Sequence[Page]:  # noqa: ARG002
-        """The day."""
+    async def read(self, capture: CaptureInput) -> Sequence[DayPage]:  # noqa: ARG002
+        """Return the day."""
         if self.day is None:
             raise InvalidArgument(WHY)
-        return [Page(self.day)]
+        return [DayPage(self.day)]
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
 
 def add_people(captures: CaptureActions) -> None:
-    """Make a user of everybody."""
+    """Add a user for each person."""
     for uid, (number, language) in PEOPLE.items():
         captures.add_user(uid, telegram_id=number, language=language)
 
 
 async def ready(captures: CaptureActions, reader: Photographs) -> CaptureWork:
-    """Work as a worker has it that is about to begin."""
+    """Return work that is prepared to claim."""
     work = captures.work(reader)
     await work.prepare(captures.worker)
     return work
 
 
 async def send(captures: CaptureActions, user: int, message: int | None = None) -> UUID:
-    """A session with a screenshot, by a message of a bot or without."""
+    """Create a session with a screenshot, sent by a bot message or without one."""
     key = await captures.open(user)
     captures.admin.execute(
         "insert into schedule_ingest.capture_image (session_id, sequence, r2_key, telegram_message_id)"
@@ -75,15 +75,15 @@ async def send(captures: CaptureActions, user: int, message: int | None = None) 
     return key
 
 
-def told(captures: CaptureActions) -> list[tuple[Any, ...]]:
-    """Whom, how, what about, in which words, and of which session."""
+def sent_messages(captures: CaptureActions) -> list[tuple[Any, ...]]:
+    """Return recipient, channel, type, text and session of every outbox message."""
     return captures.rows(
         "select recipient, channel, kind, payload ->> 'text', (payload ->> 'session')::uuid from duly.outbox"
         " order by recipient, seq"
     )
 
 
-async def test_whoever_sent_screenshots_hears_in_their_language_why_they_could_not_be_read(
+async def test_the_sender_is_notified_in_their_language_why_screenshots_could_not_be_read(
     captures: CaptureActions,
 ) -> None:
     add_people(captures)
@@ -91,14 +91,16 @@ async def test_whoever_sent_screenshots_hears_in_their_language_why_they_could_n
     keys = {uid: await send(captures, number) for uid, (number, _) in PEOPLE.items()}
     leases = await captures.claim(work, limit=10)
     await captures.finish(leases, work)
-    assert told(captures) == [(uid, "telegram", "capture.failed", FAILED[uid], key) for uid, key in keys.items()]
+    assert sent_messages(captures) == [
+        (uid, "telegram", "capture.failed", FAILED[uid], key) for uid, key in keys.items()
+    ]
     assert {state(captures, key)[0] for key in keys.values()} == {"failed"}
     await captures.finish(leases, work)  # after a lost answer
-    assert len(told(captures)) == len(keys)
+    assert len(sent_messages(captures)) == len(keys)
     captures.verify()
 
 
-async def test_who_sent_them_by_a_bot_hears_even_that_nothing_changed_and_nobody_hears_it_twice(
+async def test_a_sender_by_bot_is_notified_once_that_nothing_changed(
     captures: CaptureActions,
 ) -> None:
     add_people(captures)
@@ -108,23 +110,23 @@ async def test_who_sent_them_by_a_bot_hears_even_that_nothing_changed_and_nobody
         for _ in range(3):
             await captures.finish(await captures.claim(work), work)
         assert {state(captures, key)[0] for key in (changed, bot, other)} == {"done"}
-        mine = [row for row in told(captures) if row[0] == uid]
+        mine = [row for row in sent_messages(captures) if row[0] == uid]
         assert mine == [(uid, "telegram", "capture.unchanged", UNCHANGED[uid], bot)]
-    told_of_changes = captures.count("schedule_ingest.schedule_notification")  # as they always were
-    assert told_of_changes == len(PEOPLE)
+    notifications = captures.count("schedule_ingest.schedule_notification")  # as they always were
+    assert notifications == len(PEOPLE)
     captures.verify()
 
 
-async def test_strangers_and_whoever_sent_no_screenshot_are_not_told(captures: CaptureActions) -> None:
+async def test_unknown_people_and_sessions_without_screenshots_get_no_notification(captures: CaptureActions) -> None:
     add_people(captures)
     work = await ready(captures, Photographs())
     keys = [await send(captures, 7), await captures.open(42)]
     await captures.finish(await captures.claim(work, limit=10), work)
     assert {state(captures, key)[0] for key in keys} == {"failed"}
-    assert told(captures) == []
+    assert sent_messages(captures) == []
 
 
-async def test_a_session_that_is_not_ours_any_more_is_not_told_of(captures: CaptureActions) -> None:
+async def test_a_lost_session_leads_to_no_notification(captures: CaptureActions) -> None:
     add_people(captures)
     work = await ready(captures, Photographs())
     key = await send(captures, 42)
@@ -132,10 +134,10 @@ async def test_a_session_that_is_not_ours_any_more_is_not_told_of(captures: Capt
     captures.advance_clock(LEASE + 1)
     await work.claim_expired(captures.worker, "worker-2", 1)
     assert await captures.finish(leases, work) == frozenset()
-    assert (state(captures, key)[0], told(captures)) == ("processing", [])
+    assert (state(captures, key)[0], sent_messages(captures)) == ("processing", [])
 
 
-async def test_whoever_sent_a_session_that_no_worker_survived_is_told(captures: CaptureActions) -> None:
+async def test_the_sender_of_a_quarantined_session_is_notified(captures: CaptureActions) -> None:
     add_people(captures)
     work = await ready(captures, Photographs())
     key = await send(captures, 42)
@@ -146,13 +148,13 @@ async def test_whoever_sent_a_session_that_no_worker_survived_is_told(captures: 
     captures.advance_clock(LEASE + 1)
     assert await work.sweep(captures.worker) == 1
     assert await work.sweep(captures.worker) == 0
-    words = f"Your screenshots could not be read, and nothing was changed:\n{TOO_MANY_STARTS}"
-    assert told(captures) == [("anna", "telegram", "capture.failed", words, key)]
+    text = f"Your screenshots could not be read, and nothing was changed:\n{TOO_MANY_STARTS}"
+    assert sent_messages(captures) == [("anna", "telegram", "capture.failed", text, key)]
     captures.verify()
 
 
-def test_every_language_says_everything_and_nothing_too_long() -> None:
-    news = failed(UUID(int=1), "x" * 4000), unchanged(UUID(int=1), date(2026, 2, 10))
+def test_every_language_has_a_text_of_bounded_length() -> None:
+    news = capture_failed(UUID(int=1), "x" * 4000), capture_unchanged(UUID(int=1), date(2026, 2, 10))
     for each in news:
         assert list(each.texts) == ["en", "sv", "zh"]
-        assert all(len(text) < MAX_WHY_LENGTH + 100 for text in each.texts.values())
+        assert all(len(text) < MAX_REASON_LENGTH + 100 for text in each.texts.values())

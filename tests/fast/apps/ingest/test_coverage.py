@@ -1,12 +1,12 @@
-"""What photographs did not show stays as it is known."""
+"""Known shifts that photographs do not cover are kept."""
 
 from typing import Any
 
 import pytest
 
-from duly.apps.ingest.canonical import observe
-from duly.apps.ingest.reading import Captured, Coverage, Input, Observed, Page, Span
-from duly.apps.ingest.unseen import with_unseen
+from duly.apps.ingest.canonical import canonicalize
+from duly.apps.ingest.coverage import keep_uncovered_entries
+from duly.apps.ingest.reading import CaptureInput, CaptureResult, Coverage, DayPage, Input, MinuteRange
 from duly.canonical_json import Json
 from duly.lease.work import Finished
 from tests.support.ingest.actions import CaptureActions
@@ -29,39 +29,39 @@ def starts(payload: Any) -> list[str]:
     ("covers", "kept"),
     [
         (None, []),
-        ((Span(0, 1440),), []),
-        ((Span(0, 720),), ["18:00"]),
-        ((Span(720, 1440),), ["07:00"]),
-        ((Span(720, 720),), ["07:00", "18:00"]),
-        ((Span(0, 420), Span(1080, 1440)), []),
+        ((MinuteRange(0, 1440),), []),
+        ((MinuteRange(0, 720),), ["18:00"]),
+        ((MinuteRange(720, 1440),), ["07:00"]),
+        ((MinuteRange(720, 720),), ["07:00", "18:00"]),
+        ((MinuteRange(0, 420), MinuteRange(1080, 1440)), []),
         ((), ["07:00", "18:00"]),
     ],
 )
-def test_what_begins_outside_of_what_was_covered_stays(covers: Coverage | None, kept: list[str]) -> None:
-    known = observe(day(MORNING, NOON, EVENING)).payload
-    seen, unseen = with_unseen(known, observe(day(NOON)), covers)
+def test_entries_that_start_outside_the_coverage_are_kept(covers: Coverage | None, kept: list[str]) -> None:
+    known = canonicalize(day(MORNING, NOON, EVENING)).payload
+    seen, unseen = keep_uncovered_entries(known, canonicalize(day(NOON)), covers)
     assert starts(seen.payload) == sorted(["12:00", *kept])
     assert unseen == len(kept)
-    assert seen == observe(seen.payload)
+    assert seen == canonicalize(seen.payload)
 
 
-def test_of_an_unknown_day_there_is_nothing_to_keep() -> None:
-    seen = observe(day(NOON))
-    assert with_unseen(None, seen, (Span(720, 720),)) == (seen, 0)
+def test_an_unknown_day_has_nothing_to_keep() -> None:
+    seen = canonicalize(day(NOON))
+    assert keep_uncovered_entries(None, seen, (MinuteRange(720, 720),)) == (seen, 0)
 
 
-async def test_a_glance_at_the_morning_never_removes_the_evening(captures: CaptureActions) -> None:
+async def test_a_photograph_of_the_morning_never_removes_the_evening(captures: CaptureActions) -> None:
     await captures.capture(day(MORNING, NOON, EVENING))
     moved = {**MORNING, "start": "07:30"}
-    result = await glance(captures, day(moved), (Span(0, 720),))
+    result = await capture_part(captures, day(moved), (MinuteRange(0, 720),))
     assert (
         result | {"outcome": "changed", "input": "ocr", "version": 2, "events": 2, "unseen": 1, "images": 1} == result
     )
-    asked = "select event_type from schedule_ingest.schedule_event where seq > 3 order by seq"
-    assert captures.values(asked) == ["shift_time_changed", "shift_removed"]
-    result = await glance(captures, day(moved), (Span(450, 450),))
+    statement = "select event_type from schedule_ingest.schedule_event where seq > 3 order by seq"
+    assert captures.values(statement) == ["shift_time_changed", "shift_removed"]
+    result = await capture_part(captures, day(moved), (MinuteRange(450, 450),))
     assert result | {"outcome": "unchanged", "version": 2, "events": 0, "unseen": 1} == result
-    result = await glance(captures, day(moved), (Span(0, 1440),))
+    result = await capture_part(captures, day(moved), (MinuteRange(0, 1440),))
     assert result | {"outcome": "changed", "version": 3, "events": 1, "unseen": 0} == result
     rebuilt, known = captures.rebuilt()
     assert rebuilt == known
@@ -69,36 +69,36 @@ async def test_a_glance_at_the_morning_never_removes_the_evening(captures: Captu
     captures.verify()
 
 
-async def test_glances_of_one_batch_find_the_day_as_the_one_before_left_it(captures: CaptureActions) -> None:
+async def test_partial_captures_of_one_batch_see_the_day_as_the_previous_one_left_it(captures: CaptureActions) -> None:
     work = captures.work()
     for _ in range(2):
         await captures.open()
     leases = await captures.claim(work, limit=2)
-    glances = (day(MORNING), (Span(0, 420),)), (day(EVENING), (Span(1080, 1440),))
-    finished = [Finished(lease, seen(*each)) for lease, each in zip(leases, glances, strict=True)]
+    parts = (day(MORNING), (MinuteRange(0, 420),)), (day(EVENING), (MinuteRange(1080, 1440),))
+    finished = [Finished(lease, seen(*each)) for lease, each in zip(leases, parts, strict=True)]
     async with captures.worker.transaction():
         await work.settle(captures.worker, finished)
     assert [shift.start for shift in captures.rebuilt()[1]] == ["07:00", "18:00"]
     captures.verify()
 
 
-async def glance(captures: CaptureActions, shown: dict[str, Json], covers: Coverage) -> dict[str, Any]:
-    """A session that shows a part of the day; what came of it."""
+async def capture_part(captures: CaptureActions, payload: dict[str, Json], coverage: Coverage) -> dict[str, Any]:
+    """Settle a session that shows a part of the day; return its result."""
     work, key = captures.work(), await captures.open()
     (lease,) = await captures.claim(work)
     async with captures.worker.transaction():
-        await work.settle(captures.worker, [Finished(lease, seen(shown, covers))])
+        await work.settle(captures.worker, [Finished(lease, seen(payload, coverage))])
     return captures.one("select result from schedule_ingest.capture_session where id = %s", key)
 
 
-def seen(shown: dict[str, Json], covers: Coverage) -> Observed:
-    return Observed(observe(shown), Input.PHOTOGRAPHS, covers, images=1)
+def seen(payload: dict[str, Json], coverage: Coverage) -> CaptureResult:
+    return CaptureResult(canonicalize(payload), Input.PHOTOGRAPHS, coverage, images=1)
 
 
 def test_pages_cover_together_what_each_covers() -> None:
-    from duly.apps.ingest.reading import coverage_of
+    from duly.apps.ingest.reading import combined_coverage
 
-    morning, evening = Page(day(MORNING), (Span(0, 420),)), Page(day(EVENING), (Span(1080, 1440),))
-    assert coverage_of([morning, evening]) == (Span(0, 420), Span(1080, 1440))
-    assert coverage_of([morning, Page(day(NOON))]) is None
-    assert Captured.__dataclass_fields__["images"].default == ()
+    morning, evening = DayPage(day(MORNING), (MinuteRange(0, 420),)), DayPage(day(EVENING), (MinuteRange(1080, 1440),))
+    assert combined_coverage([morning, evening]) == (MinuteRange(0, 420), MinuteRange(1080, 1440))
+    assert combined_coverage([morning, DayPage(day(NOON))]) is None
+    assert CaptureInput.__dataclass_fields__["images"].default == ()

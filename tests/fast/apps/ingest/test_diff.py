@@ -1,20 +1,25 @@
 # ruff: noqa: RUF001 (times are written with a dash, and Chinese has its own commas)
 """What changed between two states of a day; and whatever changed, replaying it rebuilds the day."""
 
-from string import Formatter
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from duly.apps.ingest.canonical import observe
-from duly.apps.ingest.diff import Change, EventType, diff
-from duly.apps.ingest.notices import NO_VALUE_HASH, NoticeType, events_of, notices_of, sentence_of
+from duly.apps.ingest.canonical import canonicalize
+from duly.apps.ingest.diff import EventType, ShiftChange, diff
+from duly.apps.ingest.messages import MESSAGES
+from duly.apps.ingest.notifications import (
+    NO_VALUE_HASH,
+    NotificationType,
+    build_events,
+    build_notifications,
+    format_change,
+)
 from duly.apps.ingest.shift import Shift
-from duly.apps.ingest.words import WORDS
 from tests.support.ingest.strategies import payload
 
-DAY = observe(payload()).schedule_date
+DAY = canonicalize(payload()).schedule_date
 SESSION = UUID(int=7)
 BASE = {
     "start": "10:00",
@@ -29,7 +34,7 @@ SICK = {"start": "12:00", "end": "13:00", "title": "Sjuk"}
 
 def shifts(*entries: dict[str, Any]) -> tuple[Shift, ...]:
     """The shifts of a day with these entries."""
-    return observe(payload(*entries)).shifts
+    return canonicalize(payload(*entries)).shifts
 
 
 def types(old: tuple[Shift, ...], new: tuple[Shift, ...]) -> list[str]:
@@ -98,7 +103,7 @@ def test_nights_are_paired_around_midnight() -> None:
     assert changed == {(shifts(night)[0], shifts(later)[0])}
 
 
-def test_shifts_without_an_address_share_a_place_and_none_is_lost() -> None:
+def test_shifts_without_an_address_share_a_location_and_none_is_lost() -> None:
     lunch = {"start": "12:00", "end": "13:00", "title": "Lunch"}
     meeting = {"start": "12:00", "end": "13:00", "title": "Personalmöte"}
     assert types(shifts(lunch), shifts(meeting)) == ["shift_retitled"]
@@ -168,7 +173,7 @@ def test_the_order_of_shifts_makes_no_other_events() -> None:
 def test_a_change_is_a_sentence(old: dict[str, Any] | None, new: dict[str, Any] | None, sentence: str) -> None:
     before, after = shifts(old) if old else (), shifts(new) if new else ()
     (change,) = diff(before, after)
-    assert sentence_of(DAY, change, among=[*before, *after]) == sentence
+    assert format_change(DAY, change, day_shifts=[*before, *after]) == sentence
 
 
 def test_of_several_at_one_time_a_sentence_says_which() -> None:
@@ -176,28 +181,29 @@ def test_of_several_at_one_time_a_sentence_says_which() -> None:
     before, after = shifts(BASE, bo), shifts(BASE, {**bo, "end": "15:00"})
     (change,) = diff(before, after)
     which = f"The 10:00–14:00 shift on 2026-02-10 (Bo Ek • Städning, {STORGATAN}) now ends at 15:00."
-    assert sentence_of(DAY, change, among=[*before, *after]) == which
-    assert sentence_of(DAY, change) == which, "where nobody knows whether there are others"
+    assert format_change(DAY, change, day_shifts=[*before, *after]) == which
+    assert format_change(DAY, change) == which, "where nobody knows whether there are others"
 
 
-def test_two_that_change_places_are_told_by_name() -> None:
+def test_shifts_that_swap_locations_are_identified_by_name() -> None:
     anna, bo = ({"title": name, "location": "Billdal"} for name in ("Anna • Städning", "Bo • Städning"))
     early, late = {"start": "08:00", "end": "10:00"}, {"start": "10:00", "end": "12:00"}
     before, after = shifts({**anna, **early}, {**bo, **late}), shifts({**anna, **late}, {**bo, **early})
-    assert {sentence_of(DAY, change, among=[*before, *after]) for change in diff(before, after)} == {
+    assert {format_change(DAY, change, day_shifts=[*before, *after]) for change in diff(before, after)} == {
         "The 08:00–10:00 shift on 2026-02-10 (Anna • Städning, Billdal) is now 10:00–12:00.",
         "The 10:00–12:00 shift on 2026-02-10 (Bo • Städning, Billdal) is now 08:00–10:00.",
     }
 
 
-def test_a_person_is_told_in_their_language() -> None:
+def test_a_notification_has_a_text_in_every_language() -> None:
     after = shifts({**BASE, "end": "15:00", "title": "Anna Svensson • Fönsterputs avbokad"})
-    (notice,) = notices_of(42, DAY, SESSION, events_of(SESSION, diff(shifts(BASE), after)), threshold=3, among=after)
-    assert (
-        notice.message("sv") == "Passet 10:00 den 2026-02-10 slutar nu 15:00; det är avbokat; det är nu ”Fönsterputs”."
+    (notification,) = build_notifications(
+        42, DAY, SESSION, build_events(SESSION, diff(shifts(BASE), after)), summary_threshold=3, day_shifts=after
     )
-    assert notice.message("zh") == "2026-02-10 10:00 的班次：改为 15:00 结束；已取消；改为“Fönsterputs”。"
-    assert notice.message("de") == notice.message() == notice.message("en")
+    swedish = "Passet 10:00 den 2026-02-10 slutar nu 15:00; det är avbokat; det är nu ”Fönsterputs”."
+    assert notification.text("sv") == swedish
+    assert notification.text("zh") == "2026-02-10 10:00 的班次：改为 15:00 结束；已取消；改为“Fönsterputs”。"
+    assert notification.text("de") == notification.text() == notification.text("en")
 
 
 def test_the_longest_sentence_is_a_message() -> None:
@@ -209,47 +215,38 @@ def test_the_longest_sentence_is_a_message() -> None:
         (found,) = shifts({"start": start, "end": "14:00", "title": title, "address": address, "location": words})
         return found
 
-    change = Change(EventType.TIME_CHANGED, max_length("a", "10:00"), max_length("b", "11:00"))
-    assert 3000 < max(len(sentence_of(DAY, change, language)) for language in WORDS) <= 4096
+    change = ShiftChange(EventType.TIME_CHANGED, max_length("a", "10:00"), max_length("b", "11:00"))
+    assert 3000 < max(len(format_change(DAY, change, language)) for language in MESSAGES) <= 4096
 
 
-def test_every_language_has_every_text_with_the_same_values() -> None:
-    def values(text: str) -> set[str | None]:
-        return {name for _, name, _, _ in Formatter().parse(text) if name}
-
-    english = {key: values(text) for key, text in WORDS["en"].items()}
-    for language, texts in WORDS.items():
-        assert {key: values(text) for key, text in texts.items()} == english, language
-
-
-def test_few_changes_are_told_one_by_one_in_the_order_of_the_day() -> None:
+def test_few_changes_get_one_notification_each_in_the_order_of_the_day() -> None:
     changes = diff((), shifts({**BASE, "start": "15:00", "end": "16:00"}, BASE))
-    events = events_of(SESSION, changes)
-    told = notices_of(42, DAY, SESSION, list(reversed(events)), threshold=3)
-    assert [each.message()[:32] for each in told] == [
+    events = build_events(SESSION, changes)
+    told = build_notifications(42, DAY, SESSION, list(reversed(events)), summary_threshold=3)
+    assert [each.text()[:32] for each in told] == [
         "New shift on 2026-02-10: 10:00–1",
         "New shift on 2026-02-10: 15:00–1",
     ]
-    assert all(each.type is NoticeType.EVENT and len(each.event_ids) == 1 for each in told)
-    assert told == notices_of(42, DAY, SESSION, events, threshold=3)
+    assert all(each.type is NotificationType.EVENT and len(each.event_ids) == 1 for each in told)
+    assert told == build_notifications(42, DAY, SESSION, events, summary_threshold=3)
 
 
-def test_many_changes_are_told_in_one_message() -> None:
+def test_many_changes_get_one_summary() -> None:
     changes = diff((), shifts(*({**BASE, "start": f"{hour}:00", "end": f"{hour}:30"} for hour in (8, 9, 10))))
-    events = events_of(SESSION, changes)
-    (summary,) = notices_of(42, DAY, SESSION, events, threshold=3)
-    assert summary.type is NoticeType.SUMMARY
-    assert summary.message() == "3 changes on 2026-02-10."
+    events = build_events(SESSION, changes)
+    (summary,) = build_notifications(42, DAY, SESSION, events, summary_threshold=3)
+    assert summary.type is NotificationType.SUMMARY
+    assert summary.text() == "3 changes on 2026-02-10."
     assert set(summary.event_ids) == {event.id for event in events}
-    assert summary.id != notices_of(43, DAY, SESSION, events, threshold=3)[0].id
-    assert summary.id != notices_of(42, DAY, UUID(int=8), events, threshold=3)[0].id
+    assert summary.id != build_notifications(43, DAY, SESSION, events, summary_threshold=3)[0].id
+    assert summary.id != build_notifications(42, DAY, UUID(int=8), events, summary_threshold=3)[0].id
 
 
-def test_nothing_changed_is_told_by_silence() -> None:
-    assert notices_of(42, DAY, SESSION, [], threshold=1) == []
+def test_no_change_gets_no_notification() -> None:
+    assert build_notifications(42, DAY, SESSION, [], summary_threshold=1) == []
 
 
 def test_what_is_missing_has_the_hash_of_null() -> None:
-    (event,) = events_of(SESSION, diff((), shifts(BASE)))
+    (event,) = build_events(SESSION, diff((), shifts(BASE)))
     assert event.old_value_hash == NO_VALUE_HASH == "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b"
     assert event.new_value_hash == shifts(BASE)[0].value_hash

@@ -1,37 +1,34 @@
-"""Looks of ingest that find nothing: logged where a worker does nothing else, and not where nobody uses ingest."""
+"""Iterations without a session: logged where ingest is the worker's only work, at debug where it may be unused."""
 
 import json
 from typing import Any
 
-from duly.apps.ingest.reading import FixtureReader
-from duly.apps.ingest.work import CaptureWork, Rules
-from duly.lease.work import Tuning
+from duly.apps.ingest.iteration_log import IterationLog
 from duly.settings import Settings
 from duly.wiring import works_of
-from tests.support.ingest.actions import SAMPLE
-from tests.support.outbox.said import lines_of_log
+from tests.support.outbox.log_capture import capture_log_lines
 
 
-def levels_of_idle_looks(*, is_alone: bool, had_sessions: bool = False) -> list[str]:
-    """At which levels a look that finds nothing is logged."""
-    work = CaptureWork(FixtureReader(SAMPLE), Tuning(), Rules(due="created_at"))
-    work.is_alone, work.had_sessions = is_alone, had_sessions
-    with lines_of_log("debug") as lines:
-        work.begin_iteration([])
+def levels_of_idle_iterations(*, is_only_work: bool, had_sessions: bool = False) -> list[str]:
+    """Return the levels at which an iteration without sessions is logged."""
+    iterations = IterationLog(idle_log_every=12)
+    iterations.had_sessions = had_sessions
+    with capture_log_lines("debug") as lines:
+        iterations.start([], is_only_work=is_only_work)
         logged: list[dict[str, Any]] = [json.loads(line) for line in lines.getvalue().splitlines()]
     return [line["level"] for line in logged if line["event"].startswith("worker.iteration")]
 
 
-def test_a_worker_for_ingest_alone_logs_that_it_looked() -> None:
-    assert levels_of_idle_looks(is_alone=True) == ["info", "info"]
+def test_a_worker_for_ingest_alone_logs_idle_iterations() -> None:
+    assert levels_of_idle_iterations(is_only_work=True) == ["info", "info"]
 
 
-def test_beside_other_work_looks_are_told_at_debug_until_there_was_a_session() -> None:
-    assert levels_of_idle_looks(is_alone=False) == ["debug", "debug"]
-    assert levels_of_idle_looks(is_alone=False, had_sessions=True) == ["info", "info"]
+def test_beside_other_work_idle_iterations_are_logged_at_debug_until_there_was_a_session() -> None:
+    assert levels_of_idle_iterations(is_only_work=False) == ["debug", "debug"]
+    assert levels_of_idle_iterations(is_only_work=False, had_sessions=True) == ["info", "info"]
 
 
 def test_a_worker_knows_whether_it_does_anything_else() -> None:
     (alone,) = works_of(Settings(), ["outbox"])
-    assert alone.is_alone
-    assert not any(work.is_alone for work in works_of(Settings(), ["outbox", "ledger"]))
+    assert alone.is_only_work
+    assert not any(work.is_only_work for work in works_of(Settings(), ["outbox", "ledger"]))

@@ -1,7 +1,7 @@
-"""The laws of holding a row, on capture sessions: every statement that they share with the other lease tables.
+"""Conformance tests of leases on capture sessions: every statement that they share with the other lease tables.
 
 A holder of a session writes no free text beside `done`: where a law writes a note, it is told again here with results.
-The laws of changing state are in `test_machine.py`.
+Tests of state transitions are in `test_machine.py`.
 """
 
 import pytest
@@ -117,6 +117,6 @@ async def test_a_holder_that_wrote_no_length_has_the_workers_own(
 
 
 @pytest.mark.parametrize("shape", [CLOSED, GIVEN], ids=["closed_at", "given_at"], indirect=True)
-async def test_a_session_that_is_not_ready_is_not_taken(shape: Shape, connection: Connection, admin: Admin) -> None:
+async def test_a_session_that_is_not_ready_is_not_claimed(shape: Shape, connection: Connection, admin: Admin) -> None:
     admin.execute("insert into schedule_ingest.capture_session (user_id) values (42)")
     assert await hold(connection, shape) == []

@@ -1,4 +1,4 @@
-"""The edges of a capture session, one by one, what nobody may change, and the SQL that enforces it."""
+"""The transitions of a capture session, what is immutable, and the SQL that enforces both."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from duly.apps.ingest import CAPTURE_MACHINE, capture_machine, capture_session, repository
+from duly.apps.ingest import CAPTURE_MACHINE, capture_machine, capture_session, settlement
 from duly.db.migrations import DIRECTORY, Names, fill
 from duly.lease.operations import TEMPLATES, render, render_settle
-from duly.lease.state_machine import ILLEGAL_MOVE, render_machine
+from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
 from duly.outbox.states import NOTIFICATION_MACHINE, notification_machine
 from duly.verify import compare
 from duly.verify.contract import contract_lines
@@ -39,7 +39,7 @@ FIXED = {
 
 
 def change(admin: Admin, what: str) -> None:
-    """Change the only session, as anybody with rights could."""
+    """Update the only session directly."""
     admin.execute(f"update schedule_ingest.capture_session set {what}".encode())
 
 
@@ -50,7 +50,7 @@ def move(admin: Admin, to: str) -> None:
 
 @pytest.mark.lawless
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(STATES, 2)))
-async def test_every_pair_of_states_is_allowed_or_refused_as_drawn(
+async def test_every_pair_of_states_is_allowed_or_refused_as_declared(
     before: str, after: str, captures: CaptureActions
 ) -> None:
     key = await captures.open()
@@ -98,7 +98,7 @@ async def test_its_key_stays(captures: CaptureActions) -> None:
         change(captures.admin, "id = gen_random_uuid()")
 
 
-# Being held -----------------------------------------------------------------------------------------------------------
+# Leases ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_another_owner_takes_a_session_only_when_its_lease_is_over(captures: CaptureActions) -> None:
@@ -134,7 +134,7 @@ async def test_a_beat_is_no_move(captures: CaptureActions) -> None:
     assert captures.one("select revision from schedule_ingest.capture_session") == 2
 
 
-async def test_whoever_settles_it_is_written_into_the_log_with_what_came_of_it(captures: CaptureActions) -> None:
+async def test_the_audit_log_has_who_settled_it_and_the_result(captures: CaptureActions) -> None:
     await captures.capture({"schedule_date": "2026-02-10", "entries": []})
     lines = captures.rows(
         "select next_status, actor, detail_json from duly.transition where machine = 'capture' order by seq"
@@ -145,7 +145,7 @@ async def test_whoever_settles_it_is_written_into_the_log_with_what_came_of_it(c
     assert "closedAt" in lines[0][2]
 
 
-# Being closed ---------------------------------------------------------------------------------------------------------
+# Closing --------------------------------------------------------------------------------------------------------------
 
 
 async def test_a_session_is_closed_once_and_stays_so(captures: CaptureActions) -> None:
@@ -247,7 +247,7 @@ async def test_the_settle_with_the_version_is_the_committed_one(
     """One statement: the guard of the lease, the settle, and the version that depends on both."""
     asked: list[sql.Composed] = []
 
-    async def settle_and(
+    async def settle_with(
         _connection: object,
         _leases: object,
         to: str,
@@ -260,21 +260,21 @@ async def test_the_settle_with_the_version_is_the_committed_one(
         asked.append(render_settle(capture_session(), to, kinds, others, then))
         return []
 
-    monkeypatch.setattr(repository, "settle_and", settle_and)
-    await repository.settle_observed(captures.worker, SCHEMA, "done", [])
+    monkeypatch.setattr(settlement, "settle_with", settle_with)
+    await settlement.settle_captures(captures.worker, SCHEMA, "done", [])
     (statement,) = asked
-    check_golden(STATEMENTS / "capture.settle_observed.sql", statement.as_string(None) + ";\n")
+    check_golden(STATEMENTS / "capture.settle_captures.sql", statement.as_string(None) + ";\n")
 
 
 def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:
-    check_golden(STATEMENTS / "capture.machine.sql", render_machine(CAPTURE_MACHINE) + "\n")
+    check_golden(STATEMENTS / "capture.machine.sql", render_state_machine(CAPTURE_MACHINE) + "\n")
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, "rota"])
 def test_the_migration_of_ingest_holds_the_triggers_of_its_machine(schema: str) -> None:
-    """A migration is frozen text: whoever changes the machine writes another migration, and names it here."""
+    """A migration is frozen text: a change of the state machine needs another migration, which is named here."""
     text = (DIRECTORY / "sql" / "0005_ingest.up.sql").read_text()
-    assert render_machine(capture_machine(schema)) in fill(text, asdict(Names(ingest=schema)))
+    assert render_state_machine(capture_machine(schema)) in fill(text, asdict(Names(ingest=schema)))
 
 
 def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
@@ -289,7 +289,7 @@ def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
 
 def test_the_migration_of_delivery_holds_the_triggers_of_its_machine() -> None:
     text = (DIRECTORY / "sql" / "0007_delivery.up.sql").read_text()
-    assert render_machine(notification_machine("here")) in fill(text, asdict(Names(ingest="here")))
+    assert render_state_machine(notification_machine("here")) in fill(text, asdict(Names(ingest="here")))
 
 
 def test_a_fresh_database_is_what_the_contract_says(database: str) -> None:

@@ -8,58 +8,62 @@ from uuid import uuid4
 
 import pytest
 
-from duly.apps.ingest.ocr.engine import Equipment
-from duly.apps.ingest.ocr.layout import Card
-from duly.apps.ingest.ocr.page import Page as Seen
-from duly.apps.ingest.photographs import Eyes, PhotographReader, coverage_of, entry_of
-from duly.apps.ingest.reading import Captured, Observed, Span, observed
+from duly.apps.ingest.ocr.block_fields import RecognisedShift
+from duly.apps.ingest.ocr.engine import EngineConfig
+from duly.apps.ingest.ocr.reader import RecognisedDay
+from duly.apps.ingest.photographs import OcrRunner, PhotographReader, entry_from_shift, page_coverage
+from duly.apps.ingest.reading import CaptureInput, CaptureResult, MinuteRange, read_capture
 from duly.errors import InvalidArgument, Unavailable
-from duly.executors.call import Call, Where
+from duly.executors.call import Call, Executor
 from duly.outcomes import Failed
 from duly.settings import Settings
-from duly.storage import Objects, open_objects
+from duly.storage import ObjectStore, open_object_store
 
 DAY = "2026-02-10"
 
 
-def card(start: str, end: str, customer: str = "Anna Svensson") -> Card:
-    return Card(start, end, "Städning", customer, "Askim", "", 0.99)
+def card(start: str, end: str, customer: str = "Anna Svensson") -> RecognisedShift:
+    return RecognisedShift(start, end, "Städning", customer, "Askim", "", 0.99)
 
 
 def seen(
-    *cards: Card, day: str | None = DAY, begins: bool = True, ends: bool = True, problems: Sequence[str] = ()
-) -> Seen:
-    return Seen(day, cards, tuple(problems), begins, ends)
+    *cards: RecognisedShift,
+    day: str | None = DAY,
+    shows_day_start: bool = True,
+    shows_day_end: bool = True,
+    problems: Sequence[str] = (),
+) -> RecognisedDay:
+    return RecognisedDay(day, cards, tuple(problems), shows_day_start, shows_day_end)
 
 
 MORNING, NOON, EVENING = card("07:00", "09:00"), card("12:00", "13:00", "Bo Ek"), card("18:00", "20:00", "Eva Ås")
 
 
-class Child:
-    """Answers what a test says for the bytes of an image, which are its place in a list."""
+class ChildProcess:
+    """Returns prepared answers; the bytes of an image are the index of its answer."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = answers
         self.calls: list[Call] = []
 
     async def __call__(self, call: Call) -> object:
-        """The answer; an exception is raised, once."""
+        """Return the answer; an exception is raised once."""
         self.calls.append(call)
         answer = self.answers[min(int(call.arguments[0]), len(self.answers) - 1)]
         if isinstance(answer, list):
             answer = cast("list[object]", answer).pop(0)
         if isinstance(answer, Exception) and not isinstance(answer, Failed):
             raise answer
-        return (answer,) if isinstance(answer, Seen) else answer
+        return (answer,) if isinstance(answer, RecognisedDay) else answer
 
 
 @pytest.fixture
-def objects(tmp_path: Path) -> Objects:
-    return open_objects(Settings(DULY_HOME=tmp_path))  # type: ignore[call-arg]
+def objects(tmp_path: Path) -> ObjectStore:
+    return open_object_store(Settings(DULY_HOME=tmp_path))  # type: ignore[call-arg]
 
 
-async def read(objects: Objects, *answers: object, images: int | None = None) -> Observed:
-    """What a session shows whose images are read so."""
+async def read(objects: ObjectStore, *answers: object, images: int | None = None) -> CaptureResult:
+    """Read a session whose images have these answers."""
     names = [f"screenshots/1/{uuid4()}" for _ in range(len(answers) if images is None else images)]
     for nth, name in enumerate(names):
         await objects.put(name, str(nth).encode())
@@ -67,42 +71,45 @@ async def read(objects: Objects, *answers: object, images: int | None = None) ->
     async def close() -> None:
         pass
 
-    reader = PhotographReader(objects, Eyes(Child(*answers), Equipment(), 2026), close)
-    return await observed(reader, Captured(uuid4(), 1, tuple(names)), None)
+    reader = PhotographReader(objects, OcrRunner(ChildProcess(*answers), EngineConfig(), 2026), close)
+    return await read_capture(reader, CaptureInput(uuid4(), 1, tuple(names)), None)
 
 
-async def test_a_photograph_is_a_day(objects: Objects) -> None:
+async def test_a_photograph_is_a_day(objects: ObjectStore) -> None:
     found = await read(objects, seen(MORNING, NOON))
-    assert (found.seen.schedule_date.isoformat(), found.input, found.images) == (DAY, "ocr", 1)
-    assert [(shift.start, shift.customer_name, shift.raw_type_label) for shift in found.seen.shifts] == [
+    assert (found.snapshot.schedule_date.isoformat(), found.input, found.images) == (DAY, "ocr", 1)
+    assert [(shift.start, shift.customer_name, shift.raw_type_label) for shift in found.snapshot.shifts] == [
         ("07:00", "Anna Svensson", "Städning"),
         ("12:00", "Bo Ek", "Städning"),
     ]
-    assert found.covers == (Span(0, 1440),)
+    assert found.coverage == (MinuteRange(0, 1440),)
 
 
-async def test_photographs_that_overlap_are_one_day_and_one_without_a_date_inherits_it(objects: Objects) -> None:
-    found = await read(objects, seen(MORNING, NOON, ends=False), seen(NOON, EVENING, day=None, begins=False))
-    assert [shift.start for shift in found.seen.shifts] == ["07:00", "12:00", "18:00"]
-    assert found.covers == (Span(0, 720), Span(720, 1440))
+async def test_photographs_that_overlap_are_one_day_and_one_without_a_date_inherits_it(objects: ObjectStore) -> None:
+    found = await read(
+        objects, seen(MORNING, NOON, shows_day_end=False), seen(NOON, EVENING, day=None, shows_day_start=False)
+    )
+    assert [shift.start for shift in found.snapshot.shifts] == ["07:00", "12:00", "18:00"]
+    assert found.coverage == (MinuteRange(0, 720), MinuteRange(720, 1440))
 
 
-async def test_photographs_of_several_days_are_put_together_day_by_day(objects: Objects) -> None:
+async def test_photographs_of_several_days_are_put_together_day_by_day(objects: ObjectStore) -> None:
     later = "2026-02-11"
     found = await read(
         objects,
-        (seen(MORNING, NOON, ends=False), seen(MORNING, NOON, day=later, ends=False)),
-        (seen(NOON, EVENING, begins=False), seen(NOON, EVENING, day=later, begins=False)),
+        (seen(MORNING, NOON, shows_day_end=False), seen(MORNING, NOON, day=later, shows_day_end=False)),
+        (seen(NOON, EVENING, shows_day_start=False), seen(NOON, EVENING, day=later, shows_day_start=False)),
     )
     days = [
-        (day.schedule_date.isoformat(), [shift.start for shift in day.shifts]) for day in (found.seen, *found.further)
+        (day.schedule_date.isoformat(), [shift.start for shift in day.shifts])
+        for day in (found.snapshot, *found.further_days)
     ]
     assert days == [(DAY, ["07:00", "12:00", "18:00"]), (later, ["07:00", "12:00", "18:00"])]
     assert (found.input, found.images) == ("ocr", 2)
 
 
 @pytest.mark.parametrize(
-    ("starts", "begins", "ends", "covers"),
+    ("starts", "shows_day_start", "shows_day_end", "covers"),
     [
         ("07:00 12:00 18:00", False, False, [(420, 1080)]),
         ("07:00 12:00 18:00", True, False, [(0, 1080)]),
@@ -117,11 +124,15 @@ async def test_photographs_of_several_days_are_put_together_day_by_day(objects: 
         ("", True, True, []),
     ],
 )
-def test_a_page_covers_from_its_uppermost_shift_on_and_no_more_than_its_order_tells(
-    starts: str, begins: bool, ends: bool, covers: list[tuple[int, int]]
+def test_a_page_covers_what_the_order_of_its_shifts_allows(
+    starts: str, shows_day_start: bool, shows_day_end: bool, covers: list[tuple[int, int]]
 ) -> None:
-    page = seen(*(card(start, "23:59") for start in starts.split()), begins=begins, ends=ends)
-    assert [(span.first, span.last) for span in coverage_of(page)] == covers
+    page = seen(
+        *(card(start, "23:59") for start in starts.split()),
+        shows_day_start=shows_day_start,
+        shows_day_end=shows_day_end,
+    )
+    assert [(span.first, span.last) for span in page_coverage(page)] == covers
 
 
 @pytest.mark.parametrize(
@@ -130,7 +141,7 @@ def test_a_page_covers_from_its_uppermost_shift_on_and_no_more_than_its_order_te
         ([seen()], "no shift was recognised in the photographs, and nothing was changed"),
         ([seen(MORNING, day=None)], "none of the photographs shows a date"),
         (
-            [seen(MORNING), seen(NOON, day="2026-02-11", ends=False)],
+            [seen(MORNING), seen(NOON, day="2026-02-11", shows_day_end=False)],
             "show several days, 2026-02-10 and 2026-02-11, and do not show 2026-02-11 from beginning to end",
         ),
         (
@@ -159,56 +170,59 @@ def test_a_page_covers_from_its_uppermost_shift_on_and_no_more_than_its_order_te
     ],
 )
 async def test_what_cannot_be_relied_on_fails_the_session_in_a_sentence(
-    objects: Objects, answers: list[object], why: str
+    objects: ObjectStore, answers: list[object], why: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=why):
         await read(objects, *answers)
 
 
-async def test_a_missing_engine_is_no_fault_of_the_photographs(objects: Objects) -> None:
+async def test_a_missing_engine_is_no_fault_of_the_photographs(objects: ObjectStore) -> None:
     from duly.errors import MissingExtra
 
     with pytest.raises(MissingExtra, match="install it"):
         await read(objects, Failed("MISSING_EXTRA", "install it"))
 
 
-async def test_an_image_that_is_not_in_the_store_fails_the_session(objects: Objects) -> None:
+async def test_an_image_that_is_not_in_the_store_fails_the_session(objects: ObjectStore) -> None:
     async def close() -> None:
         pass
 
-    reader = PhotographReader(objects, Eyes(Child(), Equipment()), close)
+    reader = PhotographReader(objects, OcrRunner(ChildProcess(), EngineConfig()), close)
     with pytest.raises(InvalidArgument, match=r"photograph 1 of 1: .*screenshots/1/gone"):
-        await reader.read(Captured(uuid4(), 1, ("screenshots/1/gone",)))
+        await reader.read(CaptureInput(uuid4(), 1, ("screenshots/1/gone",)))
 
 
 async def test_a_store_that_holds_us_up_is_no_fault_of_the_photographs(
-    objects: Objects, monkeypatch: pytest.MonkeyPatch
+    objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from duly.apps.ingest import photographs
 
-    async def hang(self: Objects, name: str, max_bytes: int) -> bytes:
+    async def hang(self: ObjectStore, name: str, max_bytes: int) -> bytes:
         await asyncio.Event().wait()
         return b""
 
     monkeypatch.setattr(photographs, "FETCH_SECONDS", 0.01)
-    monkeypatch.setattr(Objects, "get", hang)
-    with pytest.raises(Unavailable, match="the store did not give screenshots/1/"):
+    monkeypatch.setattr(ObjectStore, "get", hang)
+    with pytest.raises(Unavailable, match="the object store did not return screenshots/1/"):
         await read(objects, seen(MORNING))
 
 
-async def test_a_child_gets_bytes_a_deadline_and_a_limit(objects: Objects) -> None:
-    child = Child(seen(MORNING))
-    await Eyes(child, Equipment(), None, seconds=7, memory_bytes=1 << 30).look(b"0")
+async def test_a_child_gets_bytes_a_deadline_and_a_limit(objects: ObjectStore) -> None:
+    child = ChildProcess(seen(MORNING))
+    await OcrRunner(child, EngineConfig(), None, seconds=7, memory_bytes=1 << 30).recognise(b"0")
     (call,) = child.calls
-    assert (call.where, call.timeout_seconds, call.memory_bytes) == (Where.CHILD, 7, 1 << 30)
+    assert (call.executor, call.timeout_seconds, call.memory_bytes) == (Executor.PROCESS, 7, 1 << 30)
     assert call.arguments[1].default_year >= 2026
 
 
-def test_an_entry_says_who_and_what_for_in_its_title() -> None:
-    assert entry_of(MORNING)["title"] == "Anna Svensson • Städning"
-    assert entry_of(Card("12:00", "12:30", "Lunch", "", "", "", 1.0)) == {
+def test_the_title_of_an_entry_has_customer_and_work() -> None:
+    assert entry_from_shift(MORNING)["title"] == "Anna Svensson • Städning"
+    assert entry_from_shift(RecognisedShift("12:00", "12:30", "Lunch", "", "", "", 1.0)) == {
         "start": "12:00",
         "end": "12:30",
         "title": "Lunch",
     }
-    assert entry_of(Card("12:00", "12:30", "Städning", "", "Askim", "Storgatan 1", 1.0))["address"] == "Storgatan 1"
+    assert (
+        entry_from_shift(RecognisedShift("12:00", "12:30", "Städning", "", "Askim", "Storgatan 1", 1.0))["address"]
+        == "Storgatan 1"
+    )

@@ -1,4 +1,4 @@
-"""Sessions of one person's day in several hands at once: one writes at a time, and the next finds what it wrote."""
+"""Concurrent sessions about one day: one writes at a time, and the next sees what it wrote."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -15,7 +15,7 @@ from duly.db.migrations import Names
 from duly.db.pool import connect
 from duly.lease.operations import Lease
 from duly.lease.work import Finished
-from tests.support.ingest.actions import CaptureActions, observe
+from tests.support.ingest.actions import CaptureActions, read_session
 from tests.support.ingest.strategies import payload
 from tests.support.locks import wait_until_blocked
 
@@ -39,15 +39,15 @@ class Worker:
         return self.held
 
     async def write(self, leases: Sequence[Lease]) -> None:
-        """See what they show and write it down, in the transaction that is open or in one of its own."""
-        finished = [Finished(lease, await observe(self.work, lease)) for lease in leases]
+        """Read and settle them, in the open transaction or in one of its own."""
+        finished = [Finished(lease, await read_session(self.work, lease)) for lease in leases]
         async with self.connection.transaction():
             assert await self.work.settle(self.connection, finished) == {lease.key for lease in leases}
 
 
 @pytest.fixture
 async def captures(database: str) -> AsyncGenerator[CaptureActions, None]:
-    """What tests of captures do all the time."""
+    """Actions of capture tests."""
     async with (
         await connect(make_conninfo(database, user=Names().api)) as api,
         await connect(make_conninfo(database, user=Names().worker)) as worker,
@@ -58,7 +58,7 @@ async def captures(database: str) -> AsyncGenerator[CaptureActions, None]:
 
 @asynccontextmanager
 async def workers(captures: CaptureActions, several: int) -> AsyncGenerator[list[Worker], None]:
-    """So many workers of one name."""
+    """Return this many workers of one name."""
     dsn = make_conninfo(captures.admin.info.dsn, user=Names().worker)
     async with AsyncExitStack() as stack:
         opened = [await stack.enter_async_context(await connect(dsn)) for _ in range(several)]

@@ -1,4 +1,4 @@
-"""What the ingest tables refuse, whoever asks: as the owner, as each role, and two at once."""
+"""What the ingest tables refuse: to the owner, to each role, and to concurrent writers."""
 
 import asyncio
 from typing import Any
@@ -47,7 +47,7 @@ def refused(captures: CaptureActions, statement: str, *values: object) -> psycop
     return refusal.value
 
 
-# Who holds a session --------------------------------------------------------------------------------------------------
+# Leases ---------------------------------------------------------------------------------------------------------------
 
 ROB = "update schedule_ingest.capture_session set locked_by = 'thief', locked_at = duly.clock()"
 
@@ -68,7 +68,7 @@ async def test_a_holder_that_writes_the_contracts_columns_alone_is_not_robbed_be
     captures.admin.execute(ROB.encode())
 
 
-async def test_who_takes_over_such_a_lease_says_how_long_it_waited(captures: CaptureActions) -> None:
+async def test_taking_over_such_a_lease_records_how_long_it_waited(captures: CaptureActions) -> None:
     """A worker writes its LEASE_TIMEOUT_SECONDS down, and so long the other's lease lasted."""
     await captures.open()
     captures.admin.execute(
@@ -160,7 +160,7 @@ async def test_the_same_message_of_a_bot_brings_one_image(captures: CaptureActio
     assert captures.count("schedule_ingest.capture_image") == 1
 
 
-# What stays -----------------------------------------------------------------------------------------------------------
+# Immutable rows -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("seen")
@@ -203,7 +203,7 @@ def test_no_image_comes_after_a_session_was_closed_or_taken(how: str, captures: 
     assert (error.sqlstate, "takes no more images" in str(error)) == (ILLEGAL_MOVE, True)
 
 
-async def test_whoever_closes_a_session_waits_for_the_image_that_is_on_its_way(
+async def test_closing_a_session_waits_for_an_image_in_flight(
     captures: CaptureActions, seen: UUID, database: str
 ) -> None:
     close = "update schedule_ingest.capture_session set closed_at = duly.clock() where id = %s"
@@ -315,7 +315,9 @@ async def test_of_two_who_write_the_same_version_at_once_one_wins(
 
 
 @pytest.mark.lawless
-async def test_nobody_writes_the_next_version_before_the_last_is_there(captures: CaptureActions, database: str) -> None:
+async def test_the_next_version_cannot_be_written_before_the_last_is_committed(
+    captures: CaptureActions, database: str
+) -> None:
     one, two = await held(captures), await held(captures)
     async with await connect(make_conninfo(database, user=Names().worker)) as other, captures.worker.transaction():
         await insert_version(captures.worker, 1, one)
@@ -388,7 +390,7 @@ def test_what_a_session_left_names_a_session_that_is_there(table: str, captures:
     assert foreign == [f"fk_{table}_capture_session_source_session_id"]
 
 
-# Who may do what ------------------------------------------------------------------------------------------------------
+# Privileges -----------------------------------------------------------------------------------------------------------
 
 RIGHTS = {
     "worker": {
@@ -403,7 +405,7 @@ RIGHTS = {
     "api": {table: {"select", "insert"} if table == "capture_image" else {"select"} for table in TABLES},
     "readonly": {table: {"select"} for table in TABLES},
 }
-BEGUN = {"id", "user_id", "payload", "given_at", "closed_at"}  # of a session, by whoever begins it
+BEGUN = {"id", "user_id", "payload", "given_at", "closed_at"}  # columns that the creator of a session may write
 COLUMNS = {("api", "insert"): BEGUN, ("api", "update"): {"closed_at"}, ("worker", "insert"): BEGUN}
 
 
@@ -417,7 +419,7 @@ def test_each_role_has_the_rights_it_needs_and_no_other(part: str, table: str, c
 
 
 @pytest.mark.parametrize(("part", "right"), COLUMNS)
-def test_the_api_begins_and_closes_sessions_a_worker_begins_further_days_and_nobody_begins_anything_else(
+def test_the_api_creates_and_closes_sessions_and_a_worker_only_further_days(
     part: str, right: str, captures: CaptureActions
 ) -> None:
     columns = captures.values(

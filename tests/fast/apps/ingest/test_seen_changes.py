@@ -1,10 +1,10 @@
-"""What a person sees is what is compared: what reads differently is a change, what is only spelled so is none."""
+"""Comparison follows what is visible: different text is a change, different spelling is not."""
 
 from typing import Any
 
 import pytest
 
-from duly.apps.ingest.canonical import observe
+from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.diff import diff
 from duly.apps.ingest.shift import Shift
 from tests.support.ingest.strategies import payload
@@ -15,7 +15,7 @@ ADDRESS = "Storgatan 1, 412 58 Göteborg"
 def shifts(*entries: dict[str, Any] | str) -> tuple[Shift, ...]:
     """The shifts of entries, of which a title alone is one from 10 to 14."""
     whole = [{"title": each} if isinstance(each, str) else each for each in entries]
-    return observe(payload(*({"start": "10:00", "end": "14:00", **each} for each in whole))).shifts
+    return canonicalize(payload(*({"start": "10:00", "end": "14:00", **each} for each in whole))).shifts
 
 
 def at(address: str = "", location: str = "") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sentences against the two days that they are about, by a checker that shares no code with what tells them."""
+"""Notifications checked against the two days that they are about, by code that shares nothing with what writes them."""
 
 from dataclasses import replace
 from datetime import date
@@ -8,35 +8,35 @@ from uuid import UUID
 
 import pytest
 
-from duly.apps.ingest.canonical import observe
-from duly.apps.ingest.day import Day, Step, take
-from tests.support.ingest.seen_days import Seen, changed_day, day_of_seen, random_day
-from tests.support.ingest.sentence_checker import PHRASES, faults_of
+from duly.apps.ingest.canonical import canonicalize
+from duly.apps.ingest.day import Day, DayChange, apply_snapshot
+from tests.support.ingest.seen_days import Seen, change_day, payload_from_lines, random_day
+from tests.support.ingest.sentence_checker import PHRASES, find_faults
 
 CHANGES = 200
 ANNA = Seen("10:00", "14:00", "Anna Svensson", "Städning", "bullet", street="Storgatan", number="1", city="Göteborg")
 
 
-def step_between(before: list[Seen], after: list[Seen], chance: Random | None = None) -> Step:
-    """What a session tells that sees the second day where the first was known; by chance the second reads otherwise."""
-    known, seen = observe(day_of_seen(before)), observe(day_of_seen(after, chance))
+def step_between(before: list[Seen], after: list[Seen], chance: Random | None = None) -> DayChange:
+    """Return the change from the first day to the second; with `chance` the second is in another spelling."""
+    known, seen = canonicalize(payload_from_lines(before)), canonicalize(payload_from_lines(after, chance))
     day = Day(42, date(2026, 2, 10), 1, known.payload_hash, known.shifts)
-    return take(day, UUID(int=7), seen, threshold=1000)
+    return apply_snapshot(day, UUID(int=7), seen, summary_threshold=1000)
 
 
-def messages(step: Step, language: str = "en") -> list[str]:
+def messages(step: DayChange, language: str = "en") -> list[str]:
     """The sentences of a step."""
-    return [notice.message(language) for notice in step.notices]
+    return [notification.text(language) for notification in step.notifications]
 
 
-def test_200_changes_are_told_in_full_and_nothing_else_in_every_language() -> None:
+def test_200_changes_are_described_completely_in_every_language() -> None:
     chance, told = Random(23), 0  # noqa: S311 (a day, not a secret)
     while told < CHANGES:
         before = random_day(chance)
-        after = changed_day(chance, before)
+        after = change_day(chance, before)
         step = step_between(before, after, chance)
         for language in PHRASES:
-            assert faults_of(before, after, messages(step, language), language) == []
+            assert find_faults(before, after, messages(step, language), language) == []
         told += len(step.events)
 
 
@@ -64,13 +64,13 @@ def test_a_day_that_is_read_otherwise_has_not_changed() -> None:
 )
 def test_the_checker_finds_what_is_untrue_and_what_is_missing(after: dict[str, Any], untrue: str) -> None:
     line = replace(ANNA, **after)
-    assert faults_of([ANNA], [line], messages(step_between([ANNA], [line])), "en") == []
-    assert faults_of([ANNA], [line], [untrue], "en") != []
-    assert faults_of([ANNA], [line], [], "en") != []
+    assert find_faults([ANNA], [line], messages(step_between([ANNA], [line])), "en") == []
+    assert find_faults([ANNA], [line], [untrue], "en") != []
+    assert find_faults([ANNA], [line], [], "en") != []
 
 
 def test_the_checker_wants_to_know_which_of_several_it_is() -> None:
     bo = replace(ANNA, who="Bo Berg")
     later = replace(bo, end="15:00")
-    assert faults_of([ANNA, bo], [ANNA, later], ["The 10:00 shift on 2026-02-10 now ends at 15:00."], "en") != []
-    assert faults_of([ANNA, bo], [ANNA, later], messages(step_between([ANNA, bo], [ANNA, later])), "en") == []
+    assert find_faults([ANNA, bo], [ANNA, later], ["The 10:00 shift on 2026-02-10 now ends at 15:00."], "en") != []
+    assert find_faults([ANNA, bo], [ANNA, later], messages(step_between([ANNA, bo], [ANNA, later])), "en") == []

@@ -6,11 +6,12 @@ from uuid import UUID, uuid5
 
 import pytest
 
-from duly.apps.ingest.endings import written
-from duly.apps.ingest.explain import result_in_words
-from duly.apps.ingest.pages import MAX_DAYS, Page, Span, split_days
-from duly.apps.ingest.reading import Captured, Input, Observed, observed
-from duly.apps.ingest.work import CaptureWork, Shape
+from duly.apps.ingest.explain import format_result
+from duly.apps.ingest.pages import MAX_DAYS, DayPage, MinuteRange, split_days
+from duly.apps.ingest.reading import CaptureInput, CaptureResult, Input, read_capture
+from duly.apps.ingest.session_results import recorded_result
+from duly.apps.ingest.table_support import TableSupport
+from duly.apps.ingest.work import CaptureWork
 from duly.canonical_json import Json
 from duly.db.migrations import Names
 from duly.db.pool import open_pool
@@ -21,7 +22,7 @@ from tests.support.ingest.actions import ANNA, LEASE, CaptureActions
 from tests.support.ingest.strategies import payload
 
 MONDAY, TUESDAY, WEDNESDAY = "2026-09-07", "2026-09-08", "2026-09-09"
-WHOLE, MORNING, EVENING = (Span(0, 1440),), (Span(0, 720),), (Span(720, 1440),)
+WHOLE, MORNING, EVENING = (MinuteRange(0, 1440),), (MinuteRange(0, 720),), (MinuteRange(720, 1440),)
 SESSIONS = (
     "select id, user_id, state::text, payload ->> 'schedule_date', closed_at is not null, given_at is not null"
     " from schedule_ingest.capture_session order by payload ->> 'schedule_date' nulls first"
@@ -34,12 +35,12 @@ def entry(start: str, title: str = "Städning") -> dict[str, Json]:
 
 
 def page(
-    day: str | None, *starts: str, covers: tuple[Span, ...] = WHOLE, photograph: int = 1, title: str = "Städning"
-) -> Page:
+    day: str | None, *starts: str, covers: tuple[MinuteRange, ...] = WHOLE, photograph: int = 1, title: str = "Städning"
+) -> DayPage:
     """What a photograph shows of a day."""
     entries: list[Json] = [entry(start, title) for start in starts]
     shown: dict[str, Json] = {"entries": entries} if day is None else {"schedule_date": day, "entries": entries}
-    return Page(shown, covers, photograph)
+    return DayPage(shown, covers, photograph)
 
 
 class Photographs:
@@ -48,10 +49,10 @@ class Photographs:
     input = Input.PHOTOGRAPHS
     has_limits = True
 
-    def __init__(self, *pages: Page) -> None:
+    def __init__(self, *pages: DayPage) -> None:
         self.pages = pages
 
-    async def read(self, captured: Captured) -> Sequence[Page]:  # noqa: ARG002
+    async def read(self, capture: CaptureInput) -> Sequence[DayPage]:  # noqa: ARG002
         """The pages."""
         return self.pages
 
@@ -59,14 +60,14 @@ class Photographs:
         """Nothing is kept."""
 
 
-async def see(*pages: Page) -> Observed:
+async def see(*pages: DayPage) -> CaptureResult:
     """What a session shows whose photographs show these pages."""
-    return await observed(Photographs(*pages), Captured(UUID(int=1), ANNA, ("a",)), None)
+    return await read_capture(Photographs(*pages), CaptureInput(UUID(int=1), ANNA, ("a",)), None)
 
 
-def starts_of(seen: Observed) -> dict[str, list[str]]:
+def starts_of(seen: CaptureResult) -> dict[str, list[str]]:
     """The days that were seen, and when their shifts begin."""
-    days = (seen.seen, *seen.further)
+    days = (seen.snapshot, *seen.further_days)
     return {day.schedule_date.isoformat(): [shift.start for shift in day.shifts] for day in days}
 
 
@@ -76,7 +77,7 @@ def starts_of(seen: Observed) -> dict[str, list[str]]:
 async def test_the_first_day_is_the_earliest_whatever_the_order_of_the_photographs() -> None:
     seen = await see(page(TUESDAY, "09:00"), page(WEDNESDAY, "10:00"), page(MONDAY, "08:00", "12:00"))
     assert starts_of(seen) == {MONDAY: ["08:00", "12:00"], TUESDAY: ["09:00"], WEDNESDAY: ["10:00"]}
-    assert (seen.seen.schedule_date.isoformat(), seen.covers, seen.images) == (MONDAY, WHOLE, 1)
+    assert (seen.snapshot.schedule_date.isoformat(), seen.coverage, seen.images) == (MONDAY, WHOLE, 1)
 
 
 async def test_pages_of_one_day_are_put_together_day_by_day() -> None:
@@ -87,7 +88,7 @@ async def test_pages_of_one_day_are_put_together_day_by_day() -> None:
         page(TUESDAY, "12:00", "20:00", covers=EVENING, photograph=2),
     )
     assert starts_of(seen) == {MONDAY: ["08:00", "12:00", "18:00"], TUESDAY: ["09:00", "12:00", "20:00"]}
-    assert seen.covers == (*MORNING, *EVENING)
+    assert seen.coverage == (*MORNING, *EVENING)
 
 
 @pytest.mark.parametrize(
@@ -96,15 +97,18 @@ async def test_pages_of_one_day_are_put_together_day_by_day() -> None:
         ([WHOLE], True),
         ([MORNING, EVENING], True),
         ([EVENING, MORNING], True),
-        ([(Span(0, 900), Span(600, 600)), EVENING], True),
+        ([(MinuteRange(0, 900), MinuteRange(600, 600)), EVENING], True),
         ([MORNING], False),
         ([EVENING], False),
-        ([MORNING, (Span(721, 1440),)], False),  # between two photographs that do not overlap a shift may be hidden
-        ([MORNING, (Span(720, 1000),)], False),
+        (
+            [MORNING, (MinuteRange(721, 1440),)],
+            False,
+        ),  # between two photographs that do not overlap a shift may be hidden
+        ([MORNING, (MinuteRange(720, 1000),)], False),
     ],
 )
-async def test_every_one_of_several_days_must_be_seen_as_a_whole(
-    tuesday: Sequence[tuple[Span, ...]], is_whole: bool
+async def test_each_of_several_days_must_be_covered_completely(
+    tuesday: Sequence[tuple[MinuteRange, ...]], is_whole: bool
 ) -> None:
     pages = [page(MONDAY, "08:00"), *(page(TUESDAY, "12:00", covers=covers) for covers in tuesday)]
     if is_whole:
@@ -118,14 +122,14 @@ async def test_every_one_of_several_days_must_be_seen_as_a_whole(
     )
 
 
-async def test_the_days_that_are_not_seen_as_a_whole_are_all_named() -> None:
+async def test_all_days_that_are_not_covered_completely_are_named() -> None:
     with pytest.raises(InvalidArgument, match=r"show 2026-09-07 and 2026-09-09 from .* send each of them by itself"):
         await see(page(MONDAY, "08:00", covers=EVENING), page(TUESDAY, "09:00"), page(WEDNESDAY, "10:00", covers=()))
 
 
 async def test_one_day_alone_may_be_seen_in_part() -> None:
     seen = await see(page(MONDAY, "12:00", covers=EVENING), page(MONDAY, "18:00", covers=()))
-    assert (starts_of(seen), seen.covers, seen.further) == ({MONDAY: ["12:00", "18:00"]}, EVENING, ())
+    assert (starts_of(seen), seen.coverage, seen.further_days) == ({MONDAY: ["12:00", "18:00"]}, EVENING, ())
 
 
 async def test_a_photograph_without_a_date_beside_several_days_is_refused_by_its_number() -> None:
@@ -140,10 +144,10 @@ async def test_a_day_without_a_shift_among_others_stays_as_it_is_known() -> None
     seen = await see(page(MONDAY, "08:00"), page(TUESDAY, covers=()), page(WEDNESDAY, "10:00"))
     assert (list(starts_of(seen)), [day.isoformat() for day in seen.empty_days]) == ([MONDAY, WEDNESDAY], [TUESDAY])
     alone = await see(page(MONDAY, "12:00", covers=EVENING), page(TUESDAY, covers=()))
-    assert (starts_of(alone), alone.covers, alone.further) == ({MONDAY: ["12:00"]}, EVENING, ())
+    assert (starts_of(alone), alone.coverage, alone.further_days) == ({MONDAY: ["12:00"]}, EVENING, ())
 
 
-def test_more_days_than_a_session_takes_are_refused() -> None:
+def test_more_days_than_the_maximum_are_refused() -> None:
     pages = [page(f"20{year}-01-01", "08:00") for year in range(10, 11 + MAX_DAYS)]
     assert len(split_days(pages[:MAX_DAYS])) == MAX_DAYS
     with pytest.raises(InvalidArgument, match=f"show {MAX_DAYS + 1} days, more than {MAX_DAYS}; send them in several"):
@@ -153,7 +157,7 @@ def test_more_days_than_a_session_takes_are_refused() -> None:
 # What becomes of them -------------------------------------------------------------------------------------------------
 
 
-async def claim_photographs(captures: CaptureActions, *pages: Page) -> tuple[CaptureWork, Lease]:
+async def claim_photographs(captures: CaptureActions, *pages: DayPage) -> tuple[CaptureWork, Lease]:
     """A session whose photographs show these pages, claimed by a worker that is about to begin."""
     work = captures.work(Photographs(*pages))
     await work.prepare(captures.worker)
@@ -226,7 +230,7 @@ async def test_a_worker_that_lost_the_session_adds_no_day(captures: CaptureActio
     captures.verify()
 
 
-async def test_days_that_cannot_be_taken_fail_the_session_and_leave_nothing(captures: CaptureActions) -> None:
+async def test_days_that_cannot_be_recorded_fail_the_session_and_leave_nothing(captures: CaptureActions) -> None:
     work, lease = await claim_photographs(captures, page(MONDAY, "08:00"), page(TUESDAY, "09:00", covers=MORNING))
     await captures.finish([lease], work)
     state, error = captures.rows("select state::text, error from schedule_ingest.capture_session")[0]
@@ -237,13 +241,13 @@ async def test_days_that_cannot_be_taken_fail_the_session_and_leave_nothing(capt
 
 async def test_where_a_backend_owns_the_sessions_several_days_are_refused(captures: CaptureActions) -> None:
     work = captures.work(Photographs(page(MONDAY, "08:00"), page(TUESDAY, "09:00")))
-    work.shape = Shape(can_add_sessions=False)
+    work.recorder.tables = TableSupport(can_add_sessions=False)
     async with open_pool(address_for(captures.admin, Names().worker), size=1) as pool:
-        work.lend(pool)
+        work.use_handler_pool(pool)
         with pytest.raises(InvalidArgument, match=r"days, 2026-09-07 and 2026-09-08; .* send each day by itself"):
-            await work.look(Captured(UUID(int=1), ANNA), None)
-        work.shape = Shape()
-        assert (await work.look(Captured(UUID(int=1), ANNA), None)).further
+            await work.read(CaptureInput(UUID(int=1), ANNA), None)
+        work.recorder.tables = TableSupport()
+        assert (await work.read(CaptureInput(UUID(int=1), ANNA), None)).further_days
 
 
 # What is told of them -------------------------------------------------------------------------------------------------
@@ -262,15 +266,15 @@ RESULT: Mapping[str, Any] = {
 
 @pytest.mark.parametrize("outcome", ["changed", "unchanged"])
 def test_every_outcome_names_the_sessions_of_the_further_days(outcome: str) -> None:
-    words = "2026-09-08 became session a, 2026-09-09 became session b; 2026-09-12 shows no shift and stayed as known"
+    words = "2026-09-08 became session a, 2026-09-09 became session b; 2026-09-12 shows no shift and was left unchanged"
     result = {**RESULT, "outcome": outcome}
-    assert result_in_words(result).endswith(f"; {words}")
-    assert words in written(result).text
+    assert format_result(result).endswith(f"; {words}")
+    assert words in recorded_result(result).text
 
 
-def test_every_outcome_tells_what_was_odd_in_the_photographs() -> None:
+def test_every_result_has_the_notes_about_the_photographs() -> None:
     odd = "'Fredag 7 september 2026': 2026-09-07 is a Monday"
-    assert result_in_words({**RESULT, "notes": [odd]}).endswith(f"; note: {odd}")
+    assert format_result({**RESULT, "notes": [odd]}).endswith(f"; note: {odd}")
 
 
 TOLD = {
@@ -282,7 +286,7 @@ TOLD = {
 
 @pytest.mark.parametrize("language", TOLD)
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_who_sent_them_by_a_bot_hears_which_days_they_show(
+async def test_a_sender_by_bot_is_notified_which_days_they_show(
     captures: CaptureActions, language: str, is_known: bool
 ) -> None:
     captures.add_user("anna", telegram_id=ANNA, language=language)

@@ -1,10 +1,10 @@
-"""Who, where, when and what for, out of the words of an entry."""
+"""Customer, location, times and type, parsed from an entry."""
 
 from typing import Any
 
 import pytest
 
-from duly.apps.ingest.canonical import observe
+from duly.apps.ingest.canonical import canonicalize
 from duly.apps.ingest.labels import ShiftType, find_label
 from duly.apps.ingest.shift import Shift, distance
 from tests.support.ingest.strategies import payload
@@ -12,7 +12,7 @@ from tests.support.ingest.strategies import payload
 
 def shift(title: str = "Anna Svensson • Städning", start: str = "10:00", end: str = "14:00", **more: Any) -> Shift:
     """The shift of one entry."""
-    (found,) = observe(payload({"start": start, "end": end, "title": title, **more})).shifts
+    (found,) = canonicalize(payload({"start": start, "end": end, "title": title, **more})).shifts
     return found
 
 
@@ -100,7 +100,7 @@ def test_an_address_makes_work_of_a_shift_without_a_label() -> None:
     assert shift("Anna").shift_type == ShiftType.UNKNOWN
 
 
-def test_the_order_in_which_an_address_is_written_makes_no_other_place() -> None:
+def test_the_order_of_an_address_does_not_change_the_location() -> None:
     one = shift(address="Göteborg, Storgatan 1")
     other = shift(address="Storgatan 1, 412 58 Göteborg")
     assert one.location_fingerprint == other.location_fingerprint
@@ -117,7 +117,7 @@ def test_a_name_read_in_another_order_is_the_same_customer() -> None:
     assert shift("Bergs AB • Städning").customer_fingerprint == shift("Bergs • Städning").customer_fingerprint
 
 
-def test_a_camera_reads_letters_as_digits_and_it_is_the_same_place() -> None:
+def test_letters_misread_as_digits_are_the_same_location() -> None:
     assert (
         shift(address="St0rgatan lO, Göteborg").location_fingerprint
         == shift(address="Storgatan 10, Göteborg").location_fingerprint
@@ -128,7 +128,7 @@ def test_a_camera_reads_letters_as_digits_and_it_is_the_same_place() -> None:
     )
 
 
-def test_a_shift_without_an_address_is_placed_by_its_city() -> None:
+def test_a_shift_without_an_address_is_located_by_its_city() -> None:
     assert shift(location="Billdal").location_fingerprint == shift("Lunch", location="Billdal").location_fingerprint
     assert shift(location="Billdal").location_fingerprint != shift(location="Mölndal").location_fingerprint
 

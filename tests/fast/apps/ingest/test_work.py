@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from psycopg.types.json import Jsonb
 
+from duly.apps.ingest import canonicalize
 from duly.apps.ingest import day as day_module
-from duly.apps.ingest import observe
 from duly.apps.ingest.reading import FixtureReader, NoiseReader
 from tests.fast.apps.ingest.test_canonical_forms import DAYS
 from tests.support.golden import GOLDEN
 from tests.support.ingest.actions import ANNA, LEASE, SAMPLE, CaptureActions
-from tests.support.ingest.seen_days import Seen, changed_day, day_of_seen
+from tests.support.ingest.seen_days import Seen, change_day, payload_from_lines
 from tests.support.ingest.strategies import payload
 
 ENTRY: dict[str, Any] = {
@@ -52,7 +52,7 @@ async def test_a_first_capture_writes_everything(captures: CaptureActions) -> No
     captures.verify()
 
 
-async def test_an_unchanged_capture_writes_nothing_but_who_looked_last(captures: CaptureActions) -> None:
+async def test_an_unchanged_capture_writes_nothing_but_its_session(captures: CaptureActions) -> None:
     await captures.capture(A)
     before = captures.one("select updated_at from schedule_ingest.day_snapshot")
     (result,) = await captures.capture(payload({**ENTRY, "title": "ANNA  SVENSSON • städning"}))
@@ -116,7 +116,7 @@ async def test_noise_leaves_one_version(captures: CaptureActions) -> None:
 # Failing --------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_cannot_be_read_fails_with_a_sentence_and_disturbs_nobody(
+async def test_a_session_that_cannot_be_read_fails_with_a_text_and_affects_no_other(
     captures: CaptureActions, tmp_path: Path
 ) -> None:
     path = tmp_path / "day.json"
@@ -201,7 +201,7 @@ async def test_a_holder_that_wrote_no_length_has_the_workers_own(captures: Captu
     assert lease.key == key
 
 
-async def test_a_session_that_was_started_too_often_fails_and_says_so(captures: CaptureActions) -> None:
+async def test_a_session_that_was_started_too_often_fails_with_that_error(captures: CaptureActions) -> None:
     await captures.create(A)
     work = captures.work()
     await captures.claim(work)
@@ -219,7 +219,7 @@ async def test_a_session_that_was_started_too_often_fails_and_says_so(captures: 
 # Canonicalisers -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_better_canonicaliser_is_not_mistaken_for_a_changed_day(
+async def test_a_new_canonicalizer_does_not_count_as_a_changed_day(
     captures: CaptureActions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if an older canonicaliser had left blanks in names: the stored day is read again with ours."""
@@ -242,7 +242,7 @@ async def test_a_better_canonicaliser_is_not_mistaken_for_a_changed_day(
 
 def store_as_the_first_canonicaliser(captures: CaptureActions, day: dict[str, Any], *forms: dict[str, Any]) -> None:
     """Give the only day of the database, and its events, the shifts that the first canonicaliser made of it."""
-    admin, seen = captures.admin, observe(day)
+    admin, seen = captures.admin, canonicalize(day)
     admin.execute("set session_replication_role = replica")
     admin.execute(
         "update schedule_ingest.schedule_version set canonicalizer = 1, payload = %s, payload_hash = %s",
@@ -291,7 +291,7 @@ async def test_a_day_of_the_first_canonicaliser_is_carried_over_without_an_event
     captures.verify()
 
 
-async def test_shifts_that_the_first_canonicaliser_took_for_one_are_told_when_one_of_them_goes(
+async def test_shifts_that_the_first_canonicalizer_merged_are_notified_when_one_is_removed(
     captures: CaptureActions,
 ) -> None:
     hours = {"start": "10:00", "end": "14:00"}
@@ -315,7 +315,7 @@ async def test_shifts_that_the_first_canonicaliser_took_for_one_are_told_when_on
 # What people are told -------------------------------------------------------------------------------------------------
 
 
-async def test_a_change_is_told_in_the_language_of_its_person(captures: CaptureActions) -> None:
+async def test_a_notification_is_in_the_language_of_its_person(captures: CaptureActions) -> None:
     captures.add_user("anna", telegram_id=ANNA, language="sv")
     work = captures.work()
     await work.prepare(captures.worker)
@@ -332,8 +332,8 @@ async def test_no_change_of_a_day_is_silent_however_it_is_spelled(captures: Capt
     """Random days, each spelled as another camera would: `duly verify` asks the same of what they leave behind."""
     chance, known = Random(4), list[Seen]()  # noqa: S311 (a day, not a secret)
     for _ in range(25):
-        seen = changed_day(chance, known)
-        (result,) = await captures.capture(day_of_seen(seen, chance))
+        seen = change_day(chance, known)
+        (result,) = await captures.capture(payload_from_lines(seen, chance))
         assert result is not None
         assert bool(result["events"]) == (seen != known)
         known = seen
@@ -356,7 +356,7 @@ async def test_the_endless_worker_waits_until_the_last_image_is_idle(captures: C
     captures.advance_clock(20)
     assert await captures.claim(work) == []
     captures.advance_clock(6)
-    work.look_at = 0
+    work.idle_check_at = 0
     (lease,) = await captures.claim(work)
     assert lease.key == key
     assert captures.path(empty) == ["pending"]
@@ -372,7 +372,7 @@ async def test_a_session_that_is_closed_needs_no_waiting_and_no_image(captures: 
     assert lease.key == key
 
 
-async def test_without_eyes_a_worker_takes_only_what_was_given_as_data(captures: CaptureActions) -> None:
+async def test_a_worker_without_ocr_claims_only_sessions_given_as_data(captures: CaptureActions) -> None:
     work = captures.work(due="given_at")
     await captures.open()
     (given_key,) = await captures.create(A)
@@ -380,7 +380,7 @@ async def test_without_eyes_a_worker_takes_only_what_was_given_as_data(captures:
 
 
 async def test_messages_of_a_session_are_delivered_in_the_order_of_the_day(captures: CaptureActions) -> None:
-    work = captures.work(threshold=100)
+    work = captures.work(summary_threshold=100)
     entries = [{**ENTRY, "start": f"{hour:02}:00", "end": f"{hour:02}:30"} for hour in range(8, 16)]
     await captures.create(payload(*reversed(entries)))
     await captures.finish(await captures.claim(work), work)

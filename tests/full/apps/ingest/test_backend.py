@@ -105,7 +105,7 @@ def test_a_day_that_goes_there_and_back_and_there_again_has_every_change(backend
 
 
 @pytest.mark.parametrize("backend", [OWNERS, PLAIN, CONTRACT], ids=str, indirect=True)
-def test_the_endless_worker_takes_what_is_complete(backend: Site) -> None:
+def test_the_endless_worker_claims_what_is_complete(backend: Site) -> None:
     """A session that the owner closed; or, where nobody closes, one whose last image is idle."""
     key = backend.wait()
     if backend.backend is not OWNERS:
@@ -147,7 +147,7 @@ def test_a_state_that_the_owner_does_not_know_is_refused_by_its_setting(site: Si
     site.add_leases()
     refused = site.main(PENDING_STATE="closed")
     assert refused.returncode == 1
-    assert "PENDING_STATE=closed: capture_session knows pending, processing, done, failed" in refused.stderr
+    assert "PENDING_STATE=closed: capture_session has the states pending, processing, done, failed" in refused.stderr
 
 
 @of_each_kind
@@ -155,7 +155,7 @@ def test_a_state_that_the_owner_does_not_know_is_refused_by_its_setting(site: Si
     ("locked_at", "is_taken"),
     [("null", True), ("now() - interval '301 s'", True), ("now() - interval '290 s'", False)],
 )
-def test_what_another_worker_let_lapse_is_taken_over(backend: Site, locked_at: str, is_taken: bool) -> None:
+def test_an_expired_session_of_another_worker_is_claimed(backend: Site, locked_at: str, is_taken: bool) -> None:
     """A worker that knows nothing of ours writes its name and the time, if that; the length of its lease is ours."""
     backend.wait()
     backend.owner.execute(
@@ -204,12 +204,12 @@ def test_a_missing_right_ends_one_cycle_at_once_with_the_grant_and_claims_nothin
     assert contracts.main().returncode == 0
 
 
-def test_a_right_that_only_the_owners_trigger_lacks_hands_the_session_back(contracts: Site) -> None:
+def test_a_privilege_that_only_the_owners_trigger_lacks_releases_the_session(contracts: Site) -> None:
     contracts.owner.execute(POINTERS.format(contracts.worker).encode())
     key = contracts.wait()
     refused = contracts.main()
     assert refused.returncode == 1
-    assert f"session {key}: handed back: permission denied for table day_schedule" in refused.stderr
+    assert f"session {key}: released: permission denied for table day_schedule" in refused.stderr
     assert "SECURITY DEFINER" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert contracts.rows("select starts, error from HOME.capture_session") == [(0, None)]
@@ -234,9 +234,7 @@ def test_without_a_right_to_the_clock_it_names_the_grants(site: Site) -> None:
     [(SNAPSHOTS, SNAPSHOTS_GRANT), (POINTERS, "permission denied for table day_schedule")],
     ids=["seen at the start", "met while it works"],
 )
-def test_the_endless_worker_hands_back_names_the_grant_once_and_waits(
-    revoked: str, named: str, contracts: Site
-) -> None:
+def test_the_endless_worker_releases_logs_the_grant_once_and_waits(revoked: str, named: str, contracts: Site) -> None:
     contracts.owner.execute(revoked.format(contracts.worker).encode())
     key = contracts.wait()
     contracts.owner.execute("update schedule_ingest.capture_session set closed_at = now()")
@@ -244,12 +242,12 @@ def test_the_endless_worker_hands_back_names_the_grant_once_and_waits(
     tuning = {"WORKER_POLL_SECONDS": "0.05", "DULY_SWEEP_SECONDS": "0.05"}
     environment = contracts.environment(WORKER_INPUT_MODE="fixture", **tuning)
     with Program([*PYTHON, "-m", "duly", "worker", "--only", "ingest"], environment=environment) as worker:
-        while "until a right is granted" not in (told := worker.line()):
+        while "ingest.claims_paused" not in (paused := worker.line()):
             pass
-        assert named.format(contracts.worker) in told
+        assert named.format(contracts.worker) in paused
         worker.process.send_signal(signal.SIGTERM)
-        while "worker stopped" not in (line := worker.line()):
-            assert "right" not in line
+        while "worker.stopped" not in (line := worker.line()):
+            assert "ingest.claims_paused" not in line
         assert worker.finish() == 0, worker.said()
     assert contracts.rows("select id, starts, error from HOME.capture_session") == [(key, 0, None)]
 
@@ -277,19 +275,19 @@ def test_a_backend_of_phase_3_is_worked_on_by_main(site: Site) -> None:
 # What differs ---------------------------------------------------------------------------------------------------------
 
 NOT_ASKED = {  # of the log and the delivery that only ours have
-    "captures_are_finished_by_their_holder",
-    "captures_are_held_exactly_while_processing",
-    "captures_are_where_their_log_ends",
-    "captures_move_as_drawn",
-    "captures_of_the_dead_are_taken_up",
-    "captures_started_as_often_as_their_log_tells",
+    "captures_are_finished_by_their_lease_owner",
+    "captures_are_leased_exactly_while_processing",
+    "captures_match_the_end_of_their_log",
+    "captures_follow_their_state_machine",
+    "expired_leases_of_captures_are_recovered",
+    "starts_of_captures_match_their_log",
     "changed_days_have_events",
-    "notifications_are_held_exactly_while_sending",
-    "notifications_are_sent_by_their_holder",
-    "notifications_move_as_drawn",
-    "notifications_of_the_dead_are_taken_up",
-    "notifications_say_what_became_of_them",
-    "notifications_started_as_often_as_their_log_tells",
+    "notifications_are_leased_exactly_while_sending",
+    "notifications_are_sent_by_their_lease_owner",
+    "notifications_follow_their_state_machine",
+    "expired_leases_of_notifications_are_recovered",
+    "notifications_match_their_delivery",
+    "starts_of_notifications_match_their_log",
 }
 
 
@@ -356,7 +354,7 @@ def test_verify_names_a_column_that_no_worker_fills(contracts: Site) -> None:
     contracts.owner.execute("alter table schedule_ingest.schedule_version add tenant text not null")
     found = json.loads(contracts.duly("verify", "--contract", "ingest", "--json").stdout)
     assert [(each["kind"], each["line"]) for each in found["differences"]] == [
-        ("unexpected", "column schedule_version.tenant, not null and without a default: no worker fills it")
+        ("unexpected", "column schedule_version.tenant, not null and without a default: workers do not set it")
     ]
 
 
@@ -480,7 +478,9 @@ def test_an_owner_who_works_goes_on_when_another_migrates(contracts: Site, serve
     assert done.returncode == 0, done.stderr
 
 
-def test_whoever_may_not_replace_the_little_schema_is_told_who_may(owners: Site, server: str, worker_id: str) -> None:
+def test_a_login_that_may_not_replace_the_schema_gets_an_error_that_names_the_owner(
+    owners: Site, server: str, worker_id: str
+) -> None:
     login, database = sql.Identifier(owners.worker), owners.owner.info.dbname
     with psycopg.connect(make_conninfo(server, dbname=database), autocommit=True) as admin:
         admin.execute(sql.SQL("alter role {} createrole").format(login))

@@ -5,12 +5,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly.apps.ingest.canonical import observe
-from duly.apps.ingest.noise import with_noise
+from duly.apps.ingest.canonical import canonicalize
+from duly.apps.ingest.noise import add_noise
 from tests.support.ingest.strategies import days, wild_days
 
 
 @settings(max_examples=300)
 @given(days | wild_days, st.integers())
 def test_noise_makes_no_other_day(day: dict[str, Any], seed: int) -> None:
-    assert observe(with_noise(day, seed)) == observe(day)
+    assert canonicalize(add_noise(day, seed)) == canonicalize(day)

@@ -31,7 +31,7 @@ STALE = (
 )
 
 
-class Desk:
+class ContractRun:
     """A directory with a fixture in it, psql, and the worker."""
 
     def __init__(self, dsn: str, directory: Path) -> None:
@@ -41,34 +41,34 @@ class Desk:
         self.fixture.parent.mkdir()
         shutil.copy(ROOT / "fixtures" / "sample_schedule.json", self.fixture)
 
-    def ask(self, statement: str) -> list[str]:
-        """What psql shows."""
+    def query(self, statement: str) -> list[str]:
+        """Return the lines that psql prints."""
         return psql(self.dsn, "-c", statement)
 
     def add(self) -> str:
-        """A session that waits; its id."""
-        (key,) = self.ask(SESSION)
+        """Create a pending session; return its id."""
+        (key,) = self.query(SESSION)
         return key
 
     def state(self, key: str) -> str:
-        """Where a session is."""
-        (state,) = self.ask(f"select state from schedule_ingest.capture_session where id = '{key}'")
+        """Return the state of a session."""
+        (state,) = self.query(f"select state from schedule_ingest.capture_session where id = '{key}'")
         return state
 
-    def counted(self, what: str) -> int:
-        """How many there are."""
-        (number,) = self.ask(f"select count(*) from {what}")
+    def count_rows(self, what: str) -> int:
+        """Count rows."""
+        (number,) = self.query(f"select count(*) from {what}")
         return int(number)
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """The worker for one cycle, on our database unless told otherwise; the fixture is where the contract has it."""
+        """Run the worker for one cycle, by default on our database; the fixture is where the contract has it."""
         where = {} if environment.keys() & set(DATABASE_VARIABLES) else {"DATABASE_URL": self.dsn}
         given = plain_environment(**where, DULY_LOG_FORMAT="json", **environment)
-        words = list(command or MAIN)
-        return subprocess.run(words, env=given, cwd=self.directory, capture_output=True, text=True, timeout=120)
+        arguments = list(command or MAIN)
+        return subprocess.run(arguments, env=given, cwd=self.directory, capture_output=True, text=True, timeout=120)
 
     def work(self, *command: str, **environment: str) -> str:
-        """The same; it must go well. What it says."""
+        """Run it and require success; return its output."""
         answer = self.run(*command, **environment)
         assert answer.returncode == 0, answer.stderr
         return answer.stdout
@@ -81,39 +81,42 @@ class Desk:
 
 
 @pytest.fixture
-def desk(database: str, tmp_path: Path) -> Desk:
+def contract_run(database: str, tmp_path: Path) -> ContractRun:
     """A migrated database, and the fixture of the contract."""
-    return Desk(database, tmp_path)
+    return ContractRun(database, tmp_path)
 
 
 # How To Test ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_contracts_how_to_test_from_one_to_five(desk: Desk) -> None:
+def test_the_contracts_how_to_test_from_one_to_five(contract_run: ContractRun) -> None:
     # 1. Ensure at least one session is claimable.
-    pending = desk.add()
+    pending = contract_run.add()
 
     # 2. Run the worker once.
-    assert f"duly: session {pending}: 2026-02-10 version 1 written" in desk.work()
+    assert f"duly: session {pending}: 2026-02-10 version 1 written" in contract_run.work()
 
     # 3. Verify for the processed session.
     row = "select user_id, schedule_date, version, session_id from schedule_ingest.schedule_version"
-    assert desk.ask(row) == [f"42|2026-02-10|1|{pending}"]
+    assert contract_run.query(row) == [f"42|2026-02-10|1|{pending}"]
     pointer = "select user_id, schedule_date, current_version from schedule_ingest.day_schedule"
-    assert desk.ask(pointer) == ["42|2026-02-10|1"]
+    assert contract_run.query(pointer) == ["42|2026-02-10|1"]
     lease = "select state, locked_at is null, locked_by is null, error is null from schedule_ingest.capture_session"
-    assert desk.ask(lease) == ["done|t|t|t"]
+    assert contract_run.query(lease) == ["done|t|t|t"]
 
     # 4. Edit the fixture payload, enqueue a new session, rerun.
-    first = desk.ask("select payload, payload_hash from schedule_ingest.schedule_version")
-    desk.edit(start="11:00")
-    second = desk.add()
-    desk.work()
+    first = contract_run.query("select payload, payload_hash from schedule_ingest.schedule_version")
+    contract_run.edit(start="11:00")
+    second = contract_run.add()
+    contract_run.work()
 
     # 5. Verify.
-    assert desk.ask(f"{row} order by version") == [f"42|2026-02-10|1|{pending}", f"42|2026-02-10|2|{second}"]
-    assert desk.ask("select payload, payload_hash from schedule_ingest.schedule_version where version = 1") == first
-    assert desk.ask(pointer) == ["42|2026-02-10|2"]
+    assert contract_run.query(f"{row} order by version") == [f"42|2026-02-10|1|{pending}", f"42|2026-02-10|2|{second}"]
+    assert (
+        contract_run.query("select payload, payload_hash from schedule_ingest.schedule_version where version = 1")
+        == first
+    )
+    assert contract_run.query(pointer) == ["42|2026-02-10|2"]
     for attempt in (
         "update schedule_ingest.schedule_version set payload = '{}'",
         "delete from schedule_ingest.schedule_version",
@@ -121,156 +124,160 @@ def test_the_contracts_how_to_test_from_one_to_five(desk: Desk) -> None:
         "update schedule_ingest.day_schedule set current_version = 7",
     ):
         with pytest.raises(PsqlRefused):
-            desk.ask(attempt)
-    assert desk.counted("schedule_ingest.schedule_version") == 2
+            contract_run.query(attempt)
+    assert contract_run.count_rows("schedule_ingest.schedule_version") == 2
 
     # What the schema contract adds: events, the snapshot, messages; and a day that did not change makes no version.
-    assert desk.ask("select event_type from schedule_ingest.schedule_event order by seq") == [
+    assert contract_run.query("select event_type from schedule_ingest.schedule_event order by seq") == [
         "shift_added",
         "shift_time_changed",
     ]
     told = "select message from schedule_ingest.schedule_notification where status = 'pending' order by created_at"
-    assert desk.ask(told) == [
+    assert contract_run.query(told) == [
         "New shift on 2026-02-10: 10:00\N{EN DASH}14:00, Cleaning, Billdal.",
         "The 10:00 shift on 2026-02-10 now starts at 11:00.",
     ]
-    third = desk.add()
-    desk.work()
-    assert desk.state(third) == "done"
-    assert desk.counted("schedule_ingest.schedule_version") == 2
-    assert desk.ask("select source_session_id from schedule_ingest.day_snapshot") == [third]
+    third = contract_run.add()
+    contract_run.work()
+    assert contract_run.state(third) == "done"
+    assert contract_run.count_rows("schedule_ingest.schedule_version") == 2
+    assert contract_run.query("select source_session_id from schedule_ingest.day_snapshot") == [third]
 
 
-def test_a_stale_session_is_taken_over_after_the_pending_ones(desk: Desk) -> None:
-    stale, fresh = desk.add(), desk.add()
-    desk.ask(STALE.format("301 seconds", stale))
-    desk.work()
-    assert (desk.state(stale), desk.state(fresh)) == ("processing", "done")
-    desk.work()
-    assert desk.state(stale) == "done"
-    assert desk.ask(f"select locked_at, locked_by from schedule_ingest.capture_session where id = '{stale}'") == ["|"]
+def test_a_stale_session_is_taken_over_after_the_pending_ones(contract_run: ContractRun) -> None:
+    stale, fresh = contract_run.add(), contract_run.add()
+    contract_run.query(STALE.format("301 seconds", stale))
+    contract_run.work()
+    assert (contract_run.state(stale), contract_run.state(fresh)) == ("processing", "done")
+    contract_run.work()
+    assert contract_run.state(stale) == "done"
+    assert contract_run.query(
+        f"select locked_at, locked_by from schedule_ingest.capture_session where id = '{stale}'"
+    ) == ["|"]
 
 
-def test_one_cycle_is_one_session(desk: Desk) -> None:
-    keys = [desk.add() for _ in range(3)]
-    desk.work()
-    assert [desk.state(key) for key in keys] == ["done", "pending", "pending"]
+def test_one_cycle_is_one_session(contract_run: ContractRun) -> None:
+    keys = [contract_run.add() for _ in range(3)]
+    contract_run.work()
+    assert [contract_run.state(key) for key in keys] == ["done", "pending", "pending"]
 
 
 # How it ends ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", [MAIN, WORKER], ids=["main.py", "duly worker"])
-def test_it_ends_with_0_whatever_came_of_the_session(command: tuple[str, ...], desk: Desk) -> None:
+def test_it_ends_with_0_whatever_came_of_the_session(command: tuple[str, ...], contract_run: ContractRun) -> None:
     nothing = "nothing to do" if command is MAIN else "0 rows in this cycle"
-    assert f"duly: {nothing}" in desk.work(*command)
-    good = desk.add()
+    assert f"duly: {nothing}" in contract_run.work(*command)
+    good = contract_run.add()
     written = f"duly: session {good}: 2026-02-10 version 1 written (1 events, 1 messages, input: fixture)\n"
-    assert written in desk.work(*command)
-    assert desk.state(good) == "done"
-    same = desk.add()
-    assert f"duly: session {same}: 2026-02-10 unchanged, still version 1" in desk.work(*command)
-    desk.fixture.write_text("[]")
-    bad = desk.add()
-    said = desk.work(*command)
+    assert written in contract_run.work(*command)
+    assert contract_run.state(good) == "done"
+    same = contract_run.add()
+    assert f"duly: session {same}: 2026-02-10 unchanged, still version 1" in contract_run.work(*command)
+    contract_run.fixture.write_text("[]")
+    bad = contract_run.add()
+    said = contract_run.work(*command)
     assert '"event":"session.failed"' in said
-    assert f"duly: session {bad}: failed: {desk.fixture.name}: must hold an object" in said
-    assert desk.state(bad) == "failed"
-    (error,) = desk.ask(f"select error from schedule_ingest.capture_session where id = '{bad}'")
+    assert f"duly: session {bad}: failed: {contract_run.fixture.name}: must hold an object" in said
+    assert contract_run.state(bad) == "failed"
+    (error,) = contract_run.query(f"select error from schedule_ingest.capture_session where id = '{bad}'")
     assert error.endswith("must hold an object with schedule_date and entries")
 
 
 BUSY = {"SIMULATED_WORK_SECONDS": "60", "LEASE_HEARTBEAT_SECONDS": "0.1", "DULY_LOG_FORMAT": "json"}
 
 
-def busy_main(desk: Desk) -> Program:
+def busy_main(contract_run: ContractRun) -> Program:
     """`main.py` that has claimed a session and works on it for a minute."""
-    environment = plain_environment(DATABASE_URL=desk.dsn, **BUSY)
-    program = Program(MAIN, environment=environment, directory=desk.directory)
+    environment = plain_environment(DATABASE_URL=contract_run.dsn, **BUSY)
+    program = Program(MAIN, environment=environment, directory=contract_run.directory)
     while "worker.iteration.start" not in program.line():
         pass
     return program
 
 
-def test_it_ends_with_1_and_says_so_when_its_lease_was_lost(desk: Desk) -> None:
-    key = desk.add()
-    with busy_main(desk) as program:
-        desk.ask(
+def test_it_ends_with_1_and_says_so_when_its_lease_was_lost(contract_run: ContractRun) -> None:
+    key = contract_run.add()
+    with busy_main(contract_run) as program:
+        contract_run.query(
             "update schedule_ingest.capture_session set state = 'failed', error = 'somebody else says so',"
             " locked_at = null, locked_by = null, lease_seconds = null"
         )
         assert program.finish() == 1
         assert f"duly: session {key}: lease lost" in program.said()
-    assert desk.counted("schedule_ingest.schedule_version") == 0
+    assert contract_run.count_rows("schedule_ingest.schedule_version") == 0
 
 
-def test_it_ends_with_1_and_says_so_when_it_handed_its_session_back(desk: Desk) -> None:
-    key = desk.add()
-    with busy_main(desk) as program:
+def test_it_ends_with_1_and_says_so_when_it_released_its_session(contract_run: ContractRun) -> None:
+    key = contract_run.add()
+    with busy_main(contract_run) as program:
         program.process.send_signal(signal.SIGTERM)
         while "stopping" not in program.line():
             pass
         assert program.finish(signal.SIGTERM) == 1
-        assert f"duly: session {key}: handed back" in program.said()
-    assert "version 1 written" in desk.work()  # at once
+        assert f"duly: session {key}: released" in program.said()
+    assert "version 1 written" in contract_run.work()  # at once
 
 
 # The fixture ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_sample_is_found_from_whatever_directory(desk: Desk, tmp_path: Path) -> None:
+def test_the_sample_is_found_from_whatever_directory(contract_run: ContractRun, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    key = desk.add()
-    environment = plain_environment(DATABASE_URL=desk.dsn)
+    key = contract_run.add()
+    environment = plain_environment(DATABASE_URL=contract_run.dsn)
     answer = subprocess.run(MAIN, env=environment, cwd=elsewhere, capture_output=True, text=True, timeout=60)
-    assert (answer.returncode, desk.state(key)) == (0, "done"), answer.stderr
-    assert desk.ask("select schedule_date from schedule_ingest.schedule_version") == ["2026-02-10"]
+    assert (answer.returncode, contract_run.state(key)) == (0, "done"), answer.stderr
+    assert contract_run.query("select schedule_date from schedule_ingest.schedule_version") == ["2026-02-10"]
 
 
 @pytest.mark.parametrize("command", [MAIN, WORKER], ids=["main.py", "duly worker"])
 def test_a_path_that_is_not_there_is_refused_by_its_setting_before_anything_is_claimed(
-    command: tuple[str, ...], desk: Desk
+    command: tuple[str, ...], contract_run: ContractRun
 ) -> None:
-    key = desk.add()
-    answer = desk.run(*command, FIXTURE_PAYLOAD_PATH="gone/day.json")
+    key = contract_run.add()
+    answer = contract_run.run(*command, FIXTURE_PAYLOAD_PATH="gone/day.json")
     assert answer.returncode != 0
     assert "FIXTURE_PAYLOAD_PATH=gone/day.json: cannot be read (No such file or directory)" in answer.stderr
-    assert desk.ask("select state, starts from schedule_ingest.capture_session") == ["pending|0"]
-    desk.work()
-    assert desk.state(key) == "done"
+    assert contract_run.query("select state, starts from schedule_ingest.capture_session") == ["pending|0"]
+    contract_run.work()
+    assert contract_run.state(key) == "done"
 
 
-def test_a_file_that_goes_while_a_worker_waits_fails_no_session(desk: Desk) -> None:
-    """The endless worker hands its session back, and takes it again when the file is there."""
-    key = desk.add()
-    desk.ask("update schedule_ingest.capture_session set closed_at = now()")
-    hidden = desk.fixture.with_suffix(".hidden")
+def test_a_file_that_goes_while_a_worker_waits_fails_no_session(contract_run: ContractRun) -> None:
+    """The endless worker releases its session, and claims it again when the file is there."""
+    key = contract_run.add()
+    contract_run.query("update schedule_ingest.capture_session set closed_at = now()")
+    hidden = contract_run.fixture.with_suffix(".hidden")
     settings = {"WORKER_INPUT_MODE": "fixture", "WORKER_POLL_SECONDS": "0.1", "SIMULATED_WORK_SECONDS": "2"}
-    environment = plain_environment(DATABASE_URL=desk.dsn, DULY_LOG_FORMAT="json", **settings)
+    environment = plain_environment(DATABASE_URL=contract_run.dsn, DULY_LOG_FORMAT="json", **settings)
     command = [*PYTHON, "-m", "duly", "worker", "--only", "ingest"]
-    with Program(command, environment=environment, directory=desk.directory) as worker:
+    with Program(command, environment=environment, directory=contract_run.directory) as worker:
         while not ("iteration.start" in (line := worker.line()) and json.loads(line)["sessions"]):
             pass
-        desk.fixture.rename(hidden)
-        while "no session can be read until this is fixed" not in (line := worker.line()):
+        contract_run.fixture.rename(hidden)
+        while "ingest.misconfigured" not in (line := worker.line()):
             pass
         assert "FIXTURE_PAYLOAD_PATH=fixtures/sample_schedule.json" in line
-        hidden.rename(desk.fixture)
+        hidden.rename(contract_run.fixture)
         while not ("iteration.end" in (line := worker.line()) and json.loads(line)["sessions"]):
             pass
         assert worker.finish(signal.SIGTERM) == 0
-    assert desk.state(key) == "done"
+    assert contract_run.state(key) == "done"
 
 
-def test_without_a_database_it_refuses_and_names_the_three_variables(desk: Desk) -> None:
-    answer = desk.run(DATABASE_URL="")
+def test_without_a_database_it_refuses_and_names_the_three_variables(contract_run: ContractRun) -> None:
+    answer = contract_run.run(DATABASE_URL="")
     assert answer.returncode == 1
     environment = plain_environment()
-    answer = subprocess.run(MAIN, env=environment, cwd=desk.directory, capture_output=True, text=True, timeout=60)
+    answer = subprocess.run(
+        MAIN, env=environment, cwd=contract_run.directory, capture_output=True, text=True, timeout=60
+    )
     assert answer.returncode == 1
     assert all(name in answer.stderr for name in ("DATABASE_URL", "POSTGRES_DSN", "TEST_DATABASE_URL"))
-    assert not (desk.directory / ".duly").exists()
+    assert not (contract_run.directory / ".duly").exists()
 
 
 @pytest.mark.parametrize(
@@ -279,7 +286,10 @@ def test_without_a_database_it_refuses_and_names_the_three_variables(desk: Desk)
         ({"LEASE_HEARTBEAT_SECONDS": "100"}, "LEASE_HEARTBEAT_SECONDS"),
         ({"LEASE_TIMEOUT_SECONDS": "soon"}, "LEASE_TIMEOUT_SECONDS"),
         ({"DB_SCHEMA": "nowhere"}, "DB_SCHEMA=nowhere"),
-        ({"PENDING_STATE": "ready"}, "PENDING_STATE=ready: capture_session knows pending, processing, done, failed"),
+        (
+            {"PENDING_STATE": "ready"},
+            "PENDING_STATE=ready: capture_session has the states pending, processing, done, failed",
+        ),
         ({"PROCESSING_STATE": "busy"}, "PROCESSING_STATE=busy"),
         ({"DONE_STATE": "ready"}, "DONE_STATE=ready"),
         ({"FAILED_STATE": "broken"}, "FAILED_STATE=broken"),
@@ -287,13 +297,13 @@ def test_without_a_database_it_refuses_and_names_the_three_variables(desk: Desk)
     ],
     ids=["beat", "timeout", "schema", "pending", "processing", "done", "failed", "away"],
 )
-def test_it_ends_with_1_when_it_cannot_work(environment: dict[str, str], words: str, desk: Desk) -> None:
-    key = desk.add()
-    answer = desk.run(**environment)
+def test_it_ends_with_1_when_it_cannot_work(environment: dict[str, str], words: str, contract_run: ContractRun) -> None:
+    key = contract_run.add()
+    answer = contract_run.run(**environment)
     assert answer.returncode == 1
     assert words in answer.stderr
     assert "Traceback" not in answer.stderr
-    assert desk.state(key) == "pending"
+    assert contract_run.state(key) == "pending"
 
 
 # The variables --------------------------------------------------------------------------------------------------------
@@ -314,29 +324,31 @@ def test_the_defaults_are_the_contracts(monkeypatch: pytest.MonkeyPatch) -> None
     assert (settings.done_state, settings.failed_state) == ("done", "failed")
 
 
-def test_of_three_addresses_the_first_that_is_set_counts(desk: Desk) -> None:
+def test_of_three_addresses_the_first_that_is_set_counts(contract_run: ContractRun) -> None:
     first, second, third = DATABASE_VARIABLES
     for environment in (
-        {first: desk.dsn, second: NOWHERE, third: NOWHERE},
-        {second: desk.dsn, third: NOWHERE},
-        {third: desk.dsn},
+        {first: contract_run.dsn, second: NOWHERE, third: NOWHERE},
+        {second: contract_run.dsn, third: NOWHERE},
+        {third: contract_run.dsn},
     ):
-        key = desk.add()
-        desk.work(**environment)
-        assert desk.state(key) == "done"
+        key = contract_run.add()
+        contract_run.work(**environment)
+        assert contract_run.state(key) == "done"
 
 
-def test_the_fixture_and_the_workers_name_are_where_they_are_told(desk: Desk) -> None:
-    other = desk.directory / "other.json"
+def test_the_fixture_and_the_workers_name_come_from_their_settings(contract_run: ContractRun) -> None:
+    other = contract_run.directory / "other.json"
     other.write_text('{"schedule_date": "2026-03-01", "entries": []}')
-    desk.add()
-    desk.work(FIXTURE_PAYLOAD_PATH=str(other), WORKER_ID="night-shift")
-    assert desk.ask("select schedule_date from schedule_ingest.schedule_version") == ["2026-03-01"]
-    (owner,) = desk.ask("select actor from duly.transition where next_status = 'processing'")
+    contract_run.add()
+    contract_run.work(FIXTURE_PAYLOAD_PATH=str(other), WORKER_ID="night-shift")
+    assert contract_run.query("select schedule_date from schedule_ingest.schedule_version") == ["2026-03-01"]
+    (owner,) = contract_run.query("select actor from duly.transition where next_status = 'processing'")
     assert owner.startswith("night-shift/")
-    desk.add()
-    desk.work()
-    (owner,) = desk.ask("select actor from duly.transition where next_status = 'processing' order by ts desc limit 1")
+    contract_run.add()
+    contract_run.work()
+    (owner,) = contract_run.query(
+        "select actor from duly.transition where next_status = 'processing' order by ts desc limit 1"
+    )
     assert owner.startswith("worker-")
     assert owner.removeprefix("worker-").partition("/")[0].isdigit()
 
@@ -353,51 +365,51 @@ def database_of(server: str) -> Generator[str, None, None]:
             drop_database(admin, name)
 
 
-def test_the_schema_is_the_one_it_is_told(server: str, tmp_path: Path) -> None:
+def test_the_schema_comes_from_its_setting(server: str, tmp_path: Path) -> None:
     with database_of(server) as dsn:
         migrate(dsn, Names(ingest="night_ingest"))
-        desk = Desk(dsn, tmp_path)
-        desk.ask("insert into night_ingest.capture_session (user_id) values (42)")
-        desk.work(DB_SCHEMA="night_ingest")
-        assert desk.ask("select state from night_ingest.capture_session") == ["done"]
-        assert desk.counted("night_ingest.schedule_version") == 1
-        assert desk.ask("select to_regnamespace('schedule_ingest') is null") == ["t"]
+        contract_run = ContractRun(dsn, tmp_path)
+        contract_run.query("insert into night_ingest.capture_session (user_id) values (42)")
+        contract_run.work(DB_SCHEMA="night_ingest")
+        assert contract_run.query("select state from night_ingest.capture_session") == ["done"]
+        assert contract_run.count_rows("night_ingest.schedule_version") == 1
+        assert contract_run.query("select to_regnamespace('schedule_ingest') is null") == ["t"]
 
 
 RENAMED = {"pending": "closed", "processing": "busy", "done": "processed", "failed": "broken"}
 
 
-def test_the_four_states_are_called_as_it_is_told(server: str, tmp_path: Path) -> None:
+def test_the_names_of_the_four_states_come_from_their_settings(server: str, tmp_path: Path) -> None:
     """On tables that a backend made, whose words for them are others."""
     with database_of(server) as dsn:
-        desk = Desk(dsn, tmp_path)
-        desk.ask(PLAIN_WITH_POINTER.schema_sql("schedule_ingest"))
+        contract_run = ContractRun(dsn, tmp_path)
+        contract_run.query(PLAIN_WITH_POINTER.schema_sql("schedule_ingest"))
         psql(dsn, "-f", str(ROOT / "database" / "migrations" / "20260212_add_session_leases.sql"))
         for old, new in RENAMED.items():
-            desk.ask(f"alter type schedule_ingest.capture_session_state rename value '{old}' to '{new}'")
+            contract_run.query(f"alter type schedule_ingest.capture_session_state rename value '{old}' to '{new}'")
         columns = "(id, user_id, state, created_at)"
         add = f"insert into schedule_ingest.capture_session {columns} values ('{{}}', 42, '{{}}', now())"
         good, stale, bad = (str(uuid4()) for _ in range(3))
         states = {f"{name.upper()}_STATE": word for name, word in RENAMED.items()}
-        desk.ask(add.format(good, "closed"))
-        desk.work(**states)
-        desk.ask(add.format(stale, "closed"))
-        desk.ask(STALE.replace("'processing'", "'busy'").format("301 seconds", stale))
-        desk.work(**states)
-        desk.fixture.write_text("[]")
-        desk.ask(add.format(bad, "closed"))
-        desk.work(**states)
-        assert [desk.state(key) for key in (good, stale, bad)] == ["processed", "processed", "broken"]
-        assert desk.counted("schedule_ingest.schedule_version") == 1
+        contract_run.query(add.format(good, "closed"))
+        contract_run.work(**states)
+        contract_run.query(add.format(stale, "closed"))
+        contract_run.query(STALE.replace("'processing'", "'busy'").format("301 seconds", stale))
+        contract_run.work(**states)
+        contract_run.fixture.write_text("[]")
+        contract_run.query(add.format(bad, "closed"))
+        contract_run.work(**states)
+        assert [contract_run.state(key) for key in (good, stale, bad)] == ["processed", "processed", "broken"]
+        assert contract_run.count_rows("schedule_ingest.schedule_version") == 1
 
 
-def test_how_long_a_claim_holds_is_said_by_the_lease_timeout(desk: Desk) -> None:
-    key = desk.add()
-    desk.ask(STALE.format("100 seconds", key))
-    assert "duly: nothing to do" in desk.work()
-    assert desk.state(key) == "processing"
-    desk.work(LEASE_TIMEOUT_SECONDS="60")
-    assert desk.state(key) == "done"
+def test_the_lease_timeout_sets_how_long_a_claim_lasts(contract_run: ContractRun) -> None:
+    key = contract_run.add()
+    contract_run.query(STALE.format("100 seconds", key))
+    assert "duly: nothing to do" in contract_run.work()
+    assert contract_run.state(key) == "processing"
+    contract_run.work(LEASE_TIMEOUT_SECONDS="60")
+    assert contract_run.state(key) == "done"
 
 
 BEATS = """
@@ -413,8 +425,8 @@ when (old.locked_by = new.locked_by and old.locked_at < new.locked_at) execute f
 """
 
 
-def test_a_heartbeat_comes_as_often_as_told_or_not_at_all_and_pretended_work_takes_its_time(desk: Desk) -> None:
-    desk.ask(BEATS)
+def test_the_heartbeat_interval_and_the_simulated_work_come_from_their_settings(contract_run: ContractRun) -> None:
+    contract_run.query(BEATS)
     took = (
         "select extract(epoch from max(ts) filter (where next_status = 'done') - "
         "max(ts) filter (where next_status = 'processing')) >= 1 from duly.transition where key = '{}'"
@@ -424,12 +436,14 @@ def test_a_heartbeat_comes_as_often_as_told_or_not_at_all_and_pretended_work_tak
         ({"LEASE_HEARTBEAT_SECONDS": "200", "ENABLE_LEASE_HEARTBEAT": "false"}, range(1)),  # nor need it fit
         ({}, range(2)),  # the first, and another ten seconds later
     ):
-        key = desk.add()
-        desk.work(SIMULATED_WORK_SECONDS="1", **environment)
-        assert desk.state(key) == "done"
-        assert desk.ask(took.format(key)) == ["t"]
-        assert desk.counted("public.beat") in beats, environment
+        key = contract_run.add()
+        contract_run.work(SIMULATED_WORK_SECONDS="1", **environment)
+        assert contract_run.state(key) == "done"
+        assert contract_run.query(took.format(key)) == ["t"]
+        assert contract_run.count_rows("public.beat") in beats, environment
         if environment and beats.stop > 1:
-            assert desk.ask("select distinct lease_seconds from public.beat") == ["40"]
-        desk.ask("truncate public.beat")
-    desk.ask("drop trigger beat on schedule_ingest.capture_session")  # ours alone: the catalogue is looked at next
+            assert contract_run.query("select distinct lease_seconds from public.beat") == ["40"]
+        contract_run.query("truncate public.beat")
+    contract_run.query(
+        "drop trigger beat on schedule_ingest.capture_session"
+    )  # ours alone: the catalogue is looked at next

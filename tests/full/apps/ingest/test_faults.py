@@ -13,7 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.apps.ingest.diff import replay
-from duly.apps.ingest.shift import read_shift
+from duly.apps.ingest.shift import shift_from_json
 from duly.apps.ingest.states import TOO_MANY_STARTS
 from duly.crashpoint import KILLED
 from duly.db.migrations import Names
@@ -114,7 +114,7 @@ def check_days(captures: CaptureActions) -> None:
             day,
         )
         assert [seq for _, _, seq in events] == list(range(1, several + 1))
-        known = sorted(map(read_shift, snapshot), key=lambda shift: shift.order)
+        known = sorted(map(shift_from_json, snapshot), key=lambda shift: shift.sort_key)
         assert replay((old, new) for old, new, _ in events) == known
 
 
@@ -128,7 +128,7 @@ def check_messages(captures: CaptureActions) -> None:
 
 
 @pytest.mark.parametrize("way", [Way.EXIT, Way.LOOP, Way.BLOCK], ids=lambda way: way.name.lower())
-def test_a_poison_session_is_started_five_times_and_takes_nobody_along(
+def test_a_poison_session_is_started_five_times_and_fails_no_other(
     way: Way, captures: CaptureActions, dsn: str
 ) -> None:
     """Nor do those fail that were in the same hands every time: they were started as often as it was."""
@@ -155,7 +155,7 @@ def test_a_poison_session_is_started_five_times_and_takes_nobody_along(
     check_accounts(captures)
 
 
-def test_a_reader_that_hangs_is_left_in_time_and_holds_up_nobody(captures: CaptureActions, dsn: str) -> None:
+def test_a_reader_that_hangs_times_out_and_delays_no_other(captures: CaptureActions, dsn: str) -> None:
     hanging, others = users(Way.HANG, 2), users(Way.SAY, 30)
     bring(captures, [hanging[0], *others, hanging[1]])
     with CaptureWorkerPool(dsn, "read_seconds=0.5", "slots=3") as pool:

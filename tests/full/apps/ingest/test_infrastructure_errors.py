@@ -1,4 +1,4 @@
-"""Sessions with photographs fail for what they show, never for the house: no turn, no database, no key, no engine."""
+"""Infrastructure errors never fail a session: no database, no object store, rejected credentials, no OCR engine."""
 
 import threading
 from collections.abc import Sequence
@@ -10,19 +10,20 @@ import httpx2
 import pytest
 from moto.server import ThreadedMotoServer
 
-from duly.apps.ingest import patience, repository
-from duly.apps.ingest.ocr.engine import Equipment
-from duly.apps.ingest.ocr.layout import Card
-from duly.apps.ingest.ocr.page import Page as Seen
-from duly.apps.ingest.photographs import Eyes, PhotographReader
-from duly.apps.ingest.work import CaptureWork, Rules
+from duly.apps.ingest import infrastructure_errors, repository
+from duly.apps.ingest.ocr.block_fields import RecognisedShift
+from duly.apps.ingest.ocr.engine import EngineConfig
+from duly.apps.ingest.ocr.reader import RecognisedDay
+from duly.apps.ingest.options import CaptureOptions
+from duly.apps.ingest.photographs import OcrRunner, PhotographReader
+from duly.apps.ingest.work import CaptureWork
 from duly.backoff import Backoff
 from duly.executors.call import Call
-from duly.executors.process_pool import Children
+from duly.executors.process_pool import ProcessPool
 from duly.lease.work import Tuning
 from duly.outcomes import Failed
 from duly.settings import Settings
-from duly.storage import Objects, open_objects
+from duly.storage import ObjectStore, open_object_store
 from duly.wiring import works_of
 from duly.worker.runner import Worker
 from tests.full.apps.ingest.test_worker import close, state
@@ -30,7 +31,7 @@ from tests.support.actions import working
 from tests.support.ingest.actions import SCHEMA, CaptureActions
 from tests.support.ingest.strategies import payload
 from tests.support.proxy import Proxy
-from tests.support.storage.shelf import BUCKET, Shelf
+from tests.support.storage.s3_server import BUCKET, S3Server
 
 TUNING = Tuning(lease_seconds=30, heartbeat_seconds=0.2, poll_seconds=0.1, sweep_seconds=0.2, slots=20)
 DAY = "2026-02-10"
@@ -41,48 +42,52 @@ select key::uuid from duly.transition where machine = 'capture' and next_status 
 
 
 @pytest.fixture(autouse=True)
-def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for something to be mended looks often."""
-    monkeypatch.setattr(patience, "RETRY", Backoff(base_seconds=0.01, cap_seconds=0.05))
+def short_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the delay between retries."""
+    monkeypatch.setattr(infrastructure_errors, "RETRY", Backoff(base_seconds=0.01, cap_seconds=0.05))
 
 
 @pytest.fixture
-def objects(tmp_path: Path) -> Objects:
-    """A store that serves."""
-    return open_objects(Settings(DULY_HOME=tmp_path))  # type: ignore[call-arg]
+def objects(tmp_path: Path) -> ObjectStore:
+    """An object store that works."""
+    return open_object_store(Settings(DULY_HOME=tmp_path))  # type: ignore[call-arg]
 
 
-def glimpse(data: bytes) -> tuple[Seen, ...]:
-    """In a child: look for as long as the photograph says, then see a day."""
+def recognise_slowly(data: bytes) -> tuple[RecognisedDay, ...]:
+    """Return a day after as many seconds as the photograph says; runs in a child process."""
     threading.Event().wait(float(data))
-    card = Card("07:00", "09:00", "Städning", "Anna", "Askim", "", 0.99)
-    return (Seen(DAY, (card,), (), begins=True, ends=True),)
+    card = RecognisedShift("07:00", "09:00", "Städning", "Anna", "Askim", "", 0.99)
+    return (RecognisedDay(DAY, (card,), (), shows_day_start=True, shows_day_end=True),)
 
 
-class Eyelids:
-    """Has a child look at every photograph, for as long as it says; first come answers that a test has for it."""
+class RecordingRunner:
+    """Recognises photographs in a child process; the prepared answers come first."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
-        self.looked_at: list[bytes] = []
-        self.children = Children(1)
+        self.photographs: list[bytes] = []
+        self.children = ProcessPool(1)
 
     async def __call__(self, call: Call) -> object:
-        """What came of it."""
+        """Return the next answer."""
         if self.answers:
             return self.answers.pop(0)
-        self.looked_at.append(call.arguments[0])
-        return await self.children.perform(replace(call, function=glimpse, arguments=call.arguments[:1]))
+        self.photographs.append(call.arguments[0])
+        return await self.children.perform(replace(call, function=recognise_slowly, arguments=call.arguments[:1]))
 
 
-def reading(objects: Objects, eyelids: Eyelids, *, image_seconds: float = 30.0, **rules: float) -> CaptureWork:
-    """Work that reads photographs with one child."""
-    reader = PhotographReader(objects, Eyes(eyelids, Equipment(), 2026, seconds=image_seconds), eyelids.children.close)
-    return CaptureWork(reader, TUNING, Rules(due="created_at", **rules))  # type: ignore[arg-type]
+def reading(
+    objects: ObjectStore, runner: RecordingRunner, *, image_seconds: float = 30.0, **rules: float
+) -> CaptureWork:
+    """Return work that reads photographs with one child process."""
+    reader = PhotographReader(
+        objects, OcrRunner(runner, EngineConfig(), 2026, seconds=image_seconds), runner.children.close
+    )
+    return CaptureWork(reader, TUNING, CaptureOptions(due="created_at", **rules))  # type: ignore[arg-type]
 
 
-async def send(captures: CaptureActions, objects: Objects, *images: str, user: int) -> UUID:
-    """A complete session with photographs that take a child so long."""
+async def send(captures: CaptureActions, objects: ObjectStore, *images: str, user: int) -> UUID:
+    """Create a closed session with photographs that take this long to recognise."""
     key = await captures.open(user)
     for image in images:
         name = f"screenshots/{user}/{key}/{uuid4()}.jpg"
@@ -95,46 +100,46 @@ async def send(captures: CaptureActions, objects: Objects, *images: str, user: i
 
 
 def are_over(captures: CaptureActions, keys: Sequence[UUID]) -> bool:
-    """Has each of these ended?"""
+    """Check whether each of these sessions is done or failed."""
     return all(state(captures, key)[0] in ("done", "failed") for key in keys)
 
 
-def handed_back(worker: Worker) -> float:
-    """How many sessions a worker gave back."""
+def released_sessions(worker: Worker) -> float:
+    """Return how many sessions a worker released."""
     return worker.metrics.registry.get_sample_value("duly_handed_back_total", {"kind": "ingest"}) or 0.0
 
 
-def said(capfd: pytest.CaptureFixture[str]) -> str:
-    """What was logged since the last time."""
-    told = capfd.readouterr()
-    return told.out + told.err
+def read_logs(capfd: pytest.CaptureFixture[str]) -> str:
+    """Return what was logged since the last call."""
+    captured = capfd.readouterr()
+    return captured.out + captured.err
 
 
-# Waiting for a turn ---------------------------------------------------------------------------------------------------
+# Waiting in the queue -------------------------------------------------------------------------------------------------
 
 
-async def test_a_backlog_is_read_session_by_session_and_nobody_runs_out_of_time_in_the_line(
-    captures: CaptureActions, dsn: str, objects: Objects
+async def test_a_backlog_is_read_session_by_session_and_waiting_counts_against_no_timeout(
+    captures: CaptureActions, dsn: str, objects: ObjectStore
 ) -> None:
-    """Together they take six times as long as any reader may that does not watch its own time."""
+    """Together they take six times as long as the timeout of a reader that does not limit its own time."""
     keys = [await send(captures, objects, *[f"0.20{nth}"] * 2, user=nth) for nth in range(1, 9)]
     (given,) = await captures.create(payload(), user=99)
-    eyelids = Eyelids()
-    async with working(dsn, reading(objects, eyelids, read_seconds=0.5)):
+    runner = RecordingRunner()
+    async with working(dsn, reading(objects, runner, read_seconds=0.5)):
         await captures.until(lambda: are_over(captures, [*keys, given]))
     assert {state(captures, key) for key in (*keys, given)} == {("done", 1)}
-    assert eyelids.looked_at[::2] == eyelids.looked_at[1::2]  # each to its end, and not all at the end
+    assert runner.photographs[::2] == runner.photographs[1::2]  # each session is read to its end before the next
     assert captures.values(ENDED).index(given) < 2  # data has nothing to wait for
     captures.verify()
 
 
-async def test_only_a_photographs_own_time_is_counted_and_fails_only_its_session(
-    captures: CaptureActions, dsn: str, objects: Objects
+async def test_a_timeout_counts_one_photograph_and_fails_only_its_session(
+    captures: CaptureActions, dsn: str, objects: ObjectStore
 ) -> None:
     slow, *others = [
         await send(captures, objects, seconds, user=nth) for nth, seconds in enumerate(("60", "0", "0"), 1)
     ]
-    async with working(dsn, reading(objects, Eyelids(), image_seconds=1.0)):
+    async with working(dsn, reading(objects, RecordingRunner(), image_seconds=1.0)):
         await captures.until(lambda: are_over(captures, [slow, *others]))
     assert state(captures, slow) == ("failed", 1)
     assert captures.one("select error from schedule_ingest.capture_session where id = %s", slow) == (
@@ -153,32 +158,34 @@ async def test_a_worker_that_reads_photographs_holds_a_few_sessions_and_leaves_t
     assert slots(WORKER_INPUT_MODE="fixture") == 50
     assert slots(WORKER_INPUT_MODE="ocr") == 8
     assert slots(WORKER_INPUT_MODE="ocr", DULY_WORKER_SLOTS="3") == 3
-    assert slots(WORKER_INPUT_MODE="ocr", ENABLE_LEASE_HEARTBEAT="false") == 1  # nobody would renew those that wait
+    assert (
+        slots(WORKER_INPUT_MODE="ocr", ENABLE_LEASE_HEARTBEAT="false") == 1
+    )  # leases of waiting sessions would not be renewed
 
 
 # The database ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_database_that_goes_right_after_the_claim_fails_no_session(
-    captures: CaptureActions, dsn: str, objects: Objects
+async def test_a_connection_lost_right_after_the_claim_fails_no_session(
+    captures: CaptureActions, dsn: str, objects: ObjectStore
 ) -> None:
     key = await send(captures, objects, "0", user=1)
     with Proxy(dsn) as proxy:
         proxy.cut_before(LIST_IMAGES)
-        async with working(proxy.address, reading(objects, Eyelids())):
+        async with working(proxy.address, reading(objects, RecordingRunner())):
             await captures.until(lambda: are_over(captures, [key]))
         assert proxy.connections_cut == 1
     assert state(captures, key) == ("done", 1)
 
 
-async def test_a_database_that_stays_away_gets_the_session_back_unblamed(
-    captures: CaptureActions, dsn: str, objects: Objects, capfd: pytest.CaptureFixture[str]
+async def test_a_database_error_that_persists_releases_the_session(
+    captures: CaptureActions, dsn: str, objects: ObjectStore, capfd: pytest.CaptureFixture[str]
 ) -> None:
     key = await send(captures, objects, "0", user=1)
     captures.admin.execute("alter table schedule_ingest.capture_image rename column r2_key to elsewhere")
-    async with working(dsn, reading(objects, Eyelids(), patience_seconds=0.2)) as worker:
-        await captures.until(lambda: handed_back(worker) > TUNING.max_starts)
-        assert "does not exist" in said(capfd)
+    async with working(dsn, reading(objects, RecordingRunner(), infrastructure_retry_seconds=0.2)) as worker:
+        await captures.until(lambda: released_sessions(worker) > TUNING.max_starts)
+        assert "does not exist" in read_logs(capfd)
         assert state(captures, key)[0] == "processing"
         captures.admin.execute("alter table schedule_ingest.capture_image rename column elsewhere to r2_key")
         await captures.until(lambda: are_over(captures, [key]))
@@ -186,10 +193,10 @@ async def test_a_database_that_stays_away_gets_the_session_back_unblamed(
     captures.verify()
 
 
-# The store and the engine ---------------------------------------------------------------------------------------------
+# The object store and the engine --------------------------------------------------------------------------------------
 
 
-async def test_a_store_that_refuses_us_empties_no_queue_and_serves_once_it_is_right(
+async def test_rejected_credentials_of_the_object_store_fail_no_session(
     captures: CaptureActions, dsn: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -197,38 +204,38 @@ async def test_a_store_that_refuses_us_empties_no_queue_and_serves_once_it_is_ri
     try:
         host, port = server.get_host_and_port()
         endpoint = f"http://{host}:{port}"
-        before = ask_for_keys(endpoint, after="inf")
+        before = require_credentials_after(endpoint, after="inf")
         httpx2.put(f"{endpoint}/{BUCKET}").raise_for_status()
-        objects = open_objects(Shelf(endpoint, "key", "secret").settings())
+        objects = open_object_store(S3Server(endpoint, "key", "secret").settings())
         keys = [await send(captures, objects, "0", user=nth) for nth in range(1, 4)]
-        ask_for_keys(endpoint, after="0")  # from now on ours is none
-        async with working(dsn, reading(objects, Eyelids(), patience_seconds=0.5)) as worker:
-            await captures.until(lambda: handed_back(worker) > len(keys))
-            told = said(capfd)
-            assert "correct R2_ACCESS_KEY_ID and R2_SECRET_ACCESS_KEY" in told
-            assert "error" in told
+        require_credentials_after(endpoint, after="0")  # from now on our credentials are rejected
+        async with working(dsn, reading(objects, RecordingRunner(), infrastructure_retry_seconds=0.5)) as worker:
+            await captures.until(lambda: released_sessions(worker) > len(keys))
+            logs = read_logs(capfd)
+            assert "correct R2_ACCESS_KEY_ID and R2_SECRET_ACCESS_KEY" in logs
+            assert "error" in logs
             assert not {state(captures, key)[0] for key in keys} & {"done", "failed"}
-            ask_for_keys(endpoint, after="inf")
+            require_credentials_after(endpoint, after="inf")
             await captures.until(lambda: are_over(captures, keys))
-        ask_for_keys(endpoint, after=before)
+        require_credentials_after(endpoint, after=before)
     finally:
         server.stop()
     assert {state(captures, key) for key in keys} == {("done", 1)}
     captures.verify()
 
 
-def ask_for_keys(endpoint: str, after: str) -> str:
-    """From how many requests on all such stores of this process want keys that they know; what it was before."""
+def require_credentials_after(endpoint: str, after: str) -> str:
+    """Set after how many requests the test servers check credentials; return the previous setting."""
     answer = httpx2.post(f"{endpoint}/moto-api/reset-auth", content=after.encode()).raise_for_status()
     return answer.json()["PREVIOUS_INITIAL_NO_AUTH_ACTION_COUNT"]
 
 
-async def test_an_engine_that_is_not_there_fails_no_session(
-    captures: CaptureActions, dsn: str, objects: Objects, capfd: pytest.CaptureFixture[str]
+async def test_a_missing_ocr_engine_fails_no_session(
+    captures: CaptureActions, dsn: str, objects: ObjectStore, capfd: pytest.CaptureFixture[str]
 ) -> None:
     key = await send(captures, objects, "0", user=1)
     missing = Failed("MISSING_EXTRA", "the extra ocr is not there; install it with: pip install duly[ocr]")
-    async with working(dsn, reading(objects, Eyelids(missing, missing))):
+    async with working(dsn, reading(objects, RecordingRunner(missing, missing))):
         await captures.until(lambda: are_over(captures, [key]))
     assert state(captures, key) == ("done", 1)
-    assert said(capfd).count("install it with: pip install duly[ocr]") == 2
+    assert read_logs(capfd).count("install it with: pip install duly[ocr]") == 2

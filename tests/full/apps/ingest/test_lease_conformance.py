@@ -1,7 +1,7 @@
-"""The laws of holding a row, on capture sessions: every statement that they share with the other lease tables.
+"""Conformance tests of leases on capture sessions: every statement that they share with the other lease tables.
 
 A holder of a session writes no free text beside `done`: where a law writes a note, it is told again here with results.
-The laws of changing state are in `test_machine.py`.
+Tests of state transitions are in `test_machine.py`.
 """
 
 from typing import Any

@@ -9,8 +9,8 @@ import pytest
 
 from duly.apps.ingest import repository
 from duly.settings import Settings
-from duly.storage import open_objects
-from tests.full.apps.ingest.ocr.test_looking import REFUSED
+from duly.storage import open_object_store
+from tests.full.apps.ingest.ocr.test_child import REFUSED
 from tests.full.apps.ingest.test_worker import CaptureWorker, close, wait_for
 from tests.support.ingest.actions import ANNA, SCHEMA, CaptureActions
 from tests.support.ocr.days import DAY, DAYS, picture
@@ -28,7 +28,7 @@ def work(captures: CaptureActions, home: Path, **settings: str) -> CaptureWorker
 
 async def send(captures: CaptureActions, home: Path, *images: bytes) -> UUID:
     """A session with these photographs, complete."""
-    objects, key = open_objects(Settings(DULY_HOME=home)), await captures.open()  # type: ignore[call-arg]
+    objects, key = open_object_store(Settings(DULY_HOME=home)), await captures.open()  # type: ignore[call-arg]
     for image in images:
         name = f"screenshots/{ANNA}/{key}/{uuid4()}.jpg"
         await objects.put(name, image)
@@ -50,20 +50,20 @@ async def test_photographs_become_a_version_and_the_next_ones_events_whatever_di
 ) -> None:
     with work(captures, tmp_path) as worker:
         first = await send(captures, tmp_path, picture("before"))
-        done = worker.hear("session.processed")
+        done = worker.wait_for_event("session.processed")
         assert (done["session_id"], done["schedule_date"], done["input"]) == (str(first), DAY, "ocr")
         assert (done["version"], done["events"], done["images"], done["unseen"]) == (1, 3, 1, 0)
         (child,) = children_of(worker.pid)
         killed = await send(captures, tmp_path, picture("after"))
-        worker.hear("worker.iteration.start", sessions=1)
+        worker.wait_for_event("worker.iteration.start", sessions=1)
         os.kill(child, signal.SIGKILL)
-        failed = worker.hear_any(lambda line: line["event"].startswith("session."))
+        failed = worker.wait_for_line(lambda line: line["event"].startswith("session."))
         if failed["event"] == "session.failed":  # unless it was read before the signal came
-            assert "SIGKILL" in failed["why"]
-            assert "photograph 1 of 1: reading it failed" in failed["why"]
+            assert "SIGKILL" in failed["reason"]
+            assert "photograph 1 of 1: reading it failed" in failed["reason"]
             wait_for(captures, killed, "failed")
             second = await send(captures, tmp_path, picture("after"))
-            worker.hear("session.processed", session_id=str(second))
+            worker.wait_for_event("session.processed", session_id=str(second))
         else:
             second = killed
         wait_for(captures, second, "done")
@@ -71,7 +71,7 @@ async def test_photographs_become_a_version_and_the_next_ones_events_whatever_di
         assert worker.finish(signal.SIGTERM) == 0
     with work(captures, tmp_path) as worker:  # another one, and the same day in two columns
         third = await send(captures, tmp_path, picture("grid"))
-        again = worker.hear("session.processed", session_id=str(third))
+        again = worker.wait_for_event("session.processed", session_id=str(third))
         assert (again["outcome"], again["version"], again["input"]) == ("unchanged", 2, "ocr")
         wait_for(captures, third, "done")
         assert worker.finish(signal.SIGTERM) == 0
@@ -85,11 +85,11 @@ async def test_a_photograph_of_two_days_becomes_a_version_of_each(captures: Capt
     monday, tuesday = DAYS
     with work(captures, tmp_path) as worker:
         key = await send(captures, tmp_path, picture("days"))
-        first = worker.hear("session.processed", session_id=str(key))
+        first = worker.wait_for_event("session.processed", session_id=str(key))
         other = uuid5(key, tuesday)
         assert (first["schedule_date"], first["input"], first["events"]) == (monday, "ocr", len(DAYS[monday]))
         assert first["further_days"] == [{"schedule_date": tuesday, "session_id": str(other)}]
-        second = worker.hear("session.processed", session_id=str(other))
+        second = worker.wait_for_event("session.processed", session_id=str(other))
         assert (second["schedule_date"], second["input"], second["events"]) == (tuesday, "given", len(DAYS[tuesday]))
         wait_for(captures, other, "done")
         assert worker.finish(signal.SIGTERM) == 0
@@ -103,9 +103,9 @@ async def test_hostile_photographs_fail_their_sessions_and_the_worker_lives(
     with work(captures, tmp_path) as worker:
         for data, words in REFUSED.values():
             key = await send(captures, tmp_path, data)
-            failed = worker.hear("session.failed", session_id=str(key))
-            assert failed["why"].startswith("photograph 1 of 1: ")
-            assert words.split(" that ")[0] in failed["why"] or "bytes, more than" in failed["why"]
+            failed = worker.wait_for_event("session.failed", session_id=str(key))
+            assert failed["reason"].startswith("photograph 1 of 1: ")
+            assert words.split(" that ")[0] in failed["reason"] or "bytes, more than" in failed["reason"]
             wait_for(captures, key, "failed")
         assert worker.finish(signal.SIGTERM) == 0
     assert set(captures.counts().values()) == {0}
@@ -117,7 +117,7 @@ async def test_a_reader_without_room_or_time_fails_the_session_and_not_the_worke
 ) -> None:
     with work(captures, tmp_path, OCR_IMAGE_SECONDS="0.05") as worker:
         key = await send(captures, tmp_path, picture("before"))
-        assert "took longer than 0.05 s" in worker.hear("session.failed", session_id=str(key))["why"]
+        assert "took longer than 0.05 s" in worker.wait_for_event("session.failed", session_id=str(key))["reason"]
         (given,) = await captures.create({"schedule_date": DAY, "entries": []})
-        assert worker.hear("session.processed", session_id=str(given))["input"] == "given"
+        assert worker.wait_for_event("session.processed", session_id=str(given))["input"] == "given"
         assert worker.finish(signal.SIGTERM) == 0

@@ -1,4 +1,4 @@
-"""Sessions of one person's day in several hands at once: one writes at a time, and the next finds what it wrote."""
+"""Concurrent sessions about one day: one writes at a time, and the next sees what it wrote."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What the ingest tables refuse, whoever asks: as the owner, as each role, and two at once."""
+"""Ingest in a schema of another name, and schema names that are refused."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def empty(server: str, worker_id: str) -> Generator[str, None, None]:
 
 
 def duly(dsn: str, schema: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command that is told of another schema."""
+    """Run a command with another DB_SCHEMA."""
     environment = plain_environment(DATABASE_URL=dsn, DB_SCHEMA=schema, FIXTURE_PAYLOAD_PATH=str(SAMPLE))
     command = [*PYTHON, "-m", "duly", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)

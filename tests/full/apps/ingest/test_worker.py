@@ -1,4 +1,4 @@
-"""`duly worker --only ingest` as a process of its own: what it says, what it waits for, how it holds and lets go."""
+"""`duly worker --only ingest` as a process: what it logs, when it claims, renews and releases."""
 
 import json
 import re
@@ -31,18 +31,18 @@ ENTRY = {"start": "10:00", "end": "14:00", "title": "Cleaning", "location": "Bil
 
 
 class CaptureWorker(Program):
-    """A worker over sessions that goes on, and what it says."""
+    """An endless worker of sessions, and its log lines."""
 
     def __init__(self, admin: Admin, **environment: str) -> None:
         given = {"DATABASE_URL": admin.info.dsn, "WORKER_INPUT_MODE": "fixture", **QUICK, **SAYS, **environment}
         super().__init__(WORKER, environment=plain_environment(**given), directory=ROOT)
 
-    def hear(self, event: str, **values: object) -> Line:
-        """Its next line of this event with these values."""
-        return self.hear_any(lambda line: line["event"] == event and values.items() <= line.items())
+    def wait_for_event(self, event: str, **values: object) -> Line:
+        """Return the next line of this event with these values."""
+        return self.wait_for_line(lambda line: line["event"] == event and values.items() <= line.items())
 
-    def hear_any(self, is_it: Callable[[Line], bool]) -> Line:
-        """Its next such line."""
+    def wait_for_line(self, is_it: Callable[[Line], bool]) -> Line:
+        """Return the next line that matches."""
         while True:
             line = json.loads(self.line())
             if is_it(line):
@@ -50,25 +50,25 @@ class CaptureWorker(Program):
 
     def started(self) -> Line:
         """Wait until it is up."""
-        return self.hear("worker started")
+        return self.wait_for_event("worker.started")
 
 
 async def close(captures: CaptureActions, key: UUID) -> None:
-    """Say that a session is complete."""
+    """Close a session."""
     await captures.api.execute(
         "update schedule_ingest.capture_session set closed_at = duly.clock() where id = %s", [key]
     )
 
 
 def state(captures: CaptureActions, key: UUID) -> tuple[str, int]:
-    """Where a session is, and how often it was begun."""
+    """Return the state of a session, and how often it was started."""
     asked = "select state::text, starts from schedule_ingest.capture_session where id = %s"
     ((found, starts),) = captures.rows(asked, key)
     return found, starts
 
 
 def add_image(captures: CaptureActions, key: UUID) -> None:
-    """A photograph, now."""
+    """Add a photograph."""
     captures.admin.execute(
         "insert into schedule_ingest.capture_image (session_id, sequence, r2_key)"
         " select %(key)s, count(*) + 1, 'a/' || gen_random_uuid() from schedule_ingest.capture_image"
@@ -77,12 +77,12 @@ def add_image(captures: CaptureActions, key: UUID) -> None:
     )
 
 
-# What it says ---------------------------------------------------------------------------------------------------------
+# Logs -----------------------------------------------------------------------------------------------------------------
 
 
-async def test_it_says_when_it_looks_and_what_came_of_it(captures: CaptureActions) -> None:
+async def test_it_logs_iterations_and_their_outcomes(captures: CaptureActions) -> None:
     with CaptureWorker(captures.admin, WORKER_IDLE_LOG_EVERY="3") as worker:
-        looks = [worker.hear_any(lambda line: line["event"].startswith("worker.iteration")) for _ in range(4)]
+        looks = [worker.wait_for_line(lambda line: line["event"].startswith("worker.iteration")) for _ in range(4)]
         assert [(line["event"], line["iteration"], line["sessions"]) for line in looks] == [
             ("worker.iteration.start", 1, 0),
             ("worker.iteration.end", 1, 0),
@@ -91,12 +91,12 @@ async def test_it_says_when_it_looks_and_what_came_of_it(captures: CaptureAction
         ]
         key = await captures.open()
         await close(captures, key)
-        begun = worker.hear("worker.iteration.start", sessions=1)
-        done = worker.hear("session.processed")
+        begun = worker.wait_for_event("worker.iteration.start", sessions=1)
+        done = worker.wait_for_event("session.processed")
         assert (done["session_id"], done["correlation_id"], done["user_id"]) == (str(key), str(key), ANNA)
         assert (done["outcome"], done["version"], done["events"], done["notifications"]) == ("changed", 1, 1, 1)
-        worker.hear("worker.iteration.end", sessions=1, iteration=begun["iteration"], changed=1)
-        idle = worker.hear("worker.iteration.start", sessions=0)  # the first of the next idle ones
+        worker.wait_for_event("worker.iteration.end", sessions=1, iteration=begun["iteration"], changed=1)
+        idle = worker.wait_for_event("worker.iteration.start", sessions=0)  # the first of the next idle ones
         assert idle["iteration"] > begun["iteration"]
         assert worker.finish(signal.SIGTERM) == 0
         assert worker.said() == ""
@@ -111,27 +111,27 @@ async def test_what_goes_wrong_stands_on_standard_output_and_it_goes_on(
     with CaptureWorker(captures.admin, FIXTURE_PAYLOAD_PATH=str(fixture)) as worker:
         bad = await captures.open()
         await close(captures, bad)
-        failed = worker.hear("session.failed")
+        failed = worker.wait_for_event("session.failed")
         assert (failed["session_id"], failed["level"]) == (str(bad), "warning")
-        assert "is not JSON" in failed["why"]
-        worker.hear("worker.iteration.end", sessions=1, failed=1)
+        assert "is not JSON" in failed["reason"]
+        worker.wait_for_event("worker.iteration.end", sessions=1, failed=1)
         captures.admin.execute("revoke update on schedule_ingest.capture_session from duly_worker")
-        trouble = worker.hear("the database refuses", kind="ingest")
+        trouble = worker.wait_for_event("database.refused", kind="ingest")
         assert "permission denied" in trouble["error"]["message"]
         captures.admin.execute("grant update on schedule_ingest.capture_session to duly_worker")
         (key,) = await captures.create(payload())
-        worker.hear("session.processed", session_id=str(key))
+        worker.wait_for_event("session.processed", session_id=str(key))
         assert worker.finish(signal.SIGTERM) == 0
     assert (state(captures, bad), state(captures, key)) == (("failed", 1), ("done", 1))
 
 
-async def test_unless_it_is_told_to_it_takes_nobodys_photograph_for_the_sample(captures: CaptureActions) -> None:
+async def test_it_reads_the_fixture_for_photographs_only_when_configured(captures: CaptureActions) -> None:
     with CaptureWorker(captures.admin, WORKER_INPUT_MODE="", SESSION_IDLE_TIMEOUT_SECONDS="0") as worker:
         key = await captures.open()
-        add_image(captures, key)  # of which the store knows nothing
-        failed = worker.hear_any(lambda line: line["event"].startswith("session."))
+        add_image(captures, key)  # which is not in the object store
+        failed = worker.wait_for_line(lambda line: line["event"].startswith("session."))
         assert (failed["event"], failed["session_id"]) == ("session.failed", str(key))
-        assert failed["why"].startswith("photograph 1 of 1: ")
+        assert failed["reason"].startswith("photograph 1 of 1: ")
         assert worker.finish(signal.SIGTERM) == 0
     assert captures.counts() == dict.fromkeys(captures.counts(), 0)
 
@@ -140,12 +140,12 @@ async def test_unless_it_is_told_to_it_takes_nobodys_photograph_for_the_sample(c
     ("told", "once", "takes"),
     [
         ("", False, Input.PHOTOGRAPHS),
-        ("", True, Input.FIXTURE),  # as its contract says
+        ("", True, Input.FIXTURE),  # as the contract says
         ("fixture", False, Input.FIXTURE),
         ("ocr", True, Input.PHOTOGRAPHS),
     ],
 )
-def test_one_cycle_takes_the_file_and_whoever_goes_on_reads_unless_told(
+def test_one_cycle_reads_the_fixture_and_the_endless_worker_photographs_by_default(
     told: str, once: bool, takes: Input, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKER_INPUT_MODE", told)
@@ -158,7 +158,7 @@ async def test_it_opens_no_port(captures: CaptureActions) -> None:
     with CaptureWorker(captures.admin) as worker:
         worker.started()
         (key,) = await captures.create(payload())
-        worker.hear("session.processed", session_id=str(key))
+        worker.wait_for_event("session.processed", session_id=str(key))
         assert sockets_of(worker.pid)  # it has some: to the database
         assert sockets_of(worker.pid) & listening() == set()
         assert worker.finish(signal.SIGTERM) == 0
@@ -177,7 +177,7 @@ def listening() -> set[str]:
     return {fields[9] for fields in rows if fields[3] == LISTENS}
 
 
-# What it waits for ----------------------------------------------------------------------------------------------------
+# When sessions are due ------------------------------------------------------------------------------------------------
 
 
 async def test_a_session_is_complete_when_its_last_image_is_idle_by_the_databases_clock(
@@ -189,14 +189,14 @@ async def test_a_session_is_complete_when_its_last_image_is_idle_by_the_database
         add_image(captures, second)
         captures.advance_clock(1800)
         add_image(captures, second)
-        for _ in range(30):  # of its looks: more than a second's
-            worker.hear("worker.iteration.end", sessions=0)
+        for _ in range(30):  # polls: more than a second
+            worker.wait_for_event("worker.iteration.end", sessions=0)
         assert {state(captures, key) for key in (empty, first, second)} == {("pending", 0)}
         captures.advance_clock(1801)
-        worker.hear("session.processed", session_id=str(first))
+        worker.wait_for_event("session.processed", session_id=str(first))
         assert state(captures, second) == ("pending", 0)
         captures.advance_clock(1800)
-        worker.hear("session.processed", session_id=str(second))
+        worker.wait_for_event("session.processed", session_id=str(second))
         assert worker.finish(signal.SIGTERM) == 0
     assert state(captures, empty) == ("pending", 0)  # without an image it is never complete by itself
     assert captures.path(first) == ["pending", "pending", "processing", "done"]
@@ -210,19 +210,19 @@ async def test_a_session_becomes_complete_by_being_idle_while_another_refuses_to
     add_image(captures, idle)
     captures.admin.execute(f"alter table {SCHEMA}.capture_session add check (user_id <> 13 or starts = 0)".encode())
     with CaptureWorker(captures.admin, SESSION_IDLE_TIMEOUT_SECONDS="3600") as worker:
-        worker.hear("a row cannot be claimed", key=str(bad))
+        worker.wait_for_event("claim.refused", key=str(bad))
         assert state(captures, idle) == ("pending", 0)
         captures.advance_clock(3601)
-        worker.hear("session.processed", session_id=str(idle))
+        worker.wait_for_event("session.processed", session_id=str(idle))
         assert worker.finish(signal.SIGTERM) == 0
     assert (state(captures, bad), state(captures, idle)) == (("pending", 0), ("done", 1))
 
 
-# How it holds ---------------------------------------------------------------------------------------------------------
+# Leases ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_a_heartbeat_keeps_a_session_for_longer_than_a_lease(captures: CaptureActions) -> None:
-    """Although another worker looks for what has lapsed all the time."""
+    """Although another worker claims expired sessions all the time."""
     slow = {"LEASE_TIMEOUT_SECONDS": "60", "LEASE_HEARTBEAT_SECONDS": "0.1", "SIMULATED_WORK_SECONDS": "10"}
     with CaptureWorker(captures.admin, **slow) as holder:
         holder.started()
@@ -241,20 +241,22 @@ async def test_a_heartbeat_keeps_a_session_for_longer_than_a_lease(captures: Cap
 
 
 def wait_for(captures: CaptureActions, key: UUID, wanted: str) -> None:
-    """Wait until a session is there."""
+    """Wait until a session has this state."""
     while state(captures, key)[0] != wanted:
         captures.admin.execute("select pg_sleep(0.01)")
 
 
 def wait_for_beat(captures: CaptureActions, key: UUID) -> None:
-    """Wait until its holder has renewed its lease since the clock was moved."""
+    """Wait until the lease was renewed after the clock was moved."""
     asked = "select locked_at > duly.clock() - interval '40 s' from schedule_ingest.capture_session where id = %s"
     while not captures.one(asked, key):
         assert state(captures, key) == ("processing", 1)
         captures.admin.execute("select pg_sleep(0.01)")
 
 
-async def test_without_heartbeats_a_holder_stops_in_time_and_another_finishes(captures: CaptureActions) -> None:
+async def test_without_heartbeats_a_worker_stops_before_its_lease_expires_and_another_finishes(
+    captures: CaptureActions,
+) -> None:
     (key,) = await captures.create(payload())
     lease = 6.0
     slow = {
@@ -264,12 +266,12 @@ async def test_without_heartbeats_a_holder_stops_in_time_and_another_finishes(ca
         "DULY_SWEEP_SECONDS": "60",
     }
     with CaptureWorker(captures.admin, **slow) as holder:
-        lost = holder.hear("lease lost", key=str(key))
-        assert "took longer than its lease of 6 s, which is not renewed" in lost["why"]
+        lost = holder.wait_for_event("lease.lost", key=str(key))
+        assert "ran longer than its lease of 6 s, which is not renewed" in lost["why"]
         ((began,),) = captures.rows("select locked_at from schedule_ingest.capture_session")
         assert at(lost) < began + timedelta(seconds=lease)
         with CaptureWorker(captures.admin) as other:
-            other.hear("session.processed", session_id=str(key))
+            other.wait_for_event("session.processed", session_id=str(key))
             assert other.finish(signal.SIGTERM) == 0
         assert holder.finish(signal.SIGTERM) == 0
     assert state(captures, key) == ("done", 2)  # the first start counts
@@ -292,20 +294,20 @@ async def test_what_never_fits_into_a_lease_that_is_not_renewed_fails_in_the_end
     captures.verify()
 
 
-# How it lets go -------------------------------------------------------------------------------------------------------
+# Releasing and failing ------------------------------------------------------------------------------------------------
 
 
-async def test_a_worker_that_must_go_hands_back_what_it_holds_and_another_finishes_it_at_once(
+async def test_a_stopping_worker_releases_its_sessions_and_another_finishes_them_at_once(
     captures: CaptureActions,
 ) -> None:
     keys = await captures.create(*(payload(date=f"2026-02-{day}") for day in (10, 11, 12)))
     with CaptureWorker(captures.admin, SIMULATED_WORK_SECONDS="600", DULY_STOP_SECONDS="0.5") as worker:
-        worker.hear("worker.iteration.start", sessions=3)
+        worker.wait_for_event("worker.iteration.start", sessions=3)
         assert worker.finish(signal.SIGTERM) == 0
-    assert {state(captures, key) for key in keys} == {("processing", 0)}  # unblamed
+    assert {state(captures, key) for key in keys} == {("processing", 0)}  # the start was not counted
     with CaptureWorker(captures.admin) as other:
         for _ in keys:
-            other.hear("session.processed")
+            other.wait_for_event("session.processed")
         assert other.finish(signal.SIGTERM) == 0
     assert {state(captures, key) for key in keys} == {("done", 1)}
     captures.verify()
@@ -315,15 +317,15 @@ async def test_a_worker_that_must_go_hands_back_what_it_holds_and_another_finish
 async def test_what_cannot_be_written_fails_its_session_and_nothing_of_it_stays(
     captures: CaptureActions, name: str
 ) -> None:
-    """Whichever of a session's rows the database refuses, the others go with it."""
+    """Whichever of a session's rows the database refuses, none of the others is written."""
     (bad,) = await captures.create(payload(ENTRY), user=13)
     (good,) = await captures.create(payload(ENTRY))
     captures.admin.execute(f"alter table {SCHEMA}.{name} add check (user_id <> 13)".encode())
     with CaptureWorker(captures.admin) as worker:
-        failed = worker.hear("session.failed", session_id=str(bad))
+        failed = worker.wait_for_event("session.failed", session_id=str(bad))
         wait_for(captures, good, "done")
         assert worker.finish(signal.SIGTERM) == 0
-    assert failed["why"].startswith("It could not be processed, and that is not your fault")
-    assert captures.one("select error from schedule_ingest.capture_session where id = %s", bad) == failed["why"]
+    assert failed["reason"].startswith("It could not be processed, and that is not your fault")
+    assert captures.one("select error from schedule_ingest.capture_session where id = %s", bad) == failed["reason"]
     assert captures.counts() == dict.fromkeys(captures.counts(), 1)
     assert captures.values("select user_id from schedule_ingest.day_snapshot") == [ANNA]

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from tests.fast.apps.ingest.test_sentences import messages, step_between
-from tests.support.ingest.seen_days import changed_day, random_day
-from tests.support.ingest.sentence_checker import PHRASES, faults_of
+from tests.support.ingest.seen_days import change_day, random_day
+from tests.support.ingest.sentence_checker import PHRASES, find_faults
 
 PAIRS = 2_000
 
@@ -16,8 +16,8 @@ def test_no_change_is_silent_and_no_sentence_untrue(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 (a day, not a secret)
     for _ in range(PAIRS):
         before = random_day(chance)
-        after = changed_day(chance, before)
+        after = change_day(chance, before)
         step = step_between(before, after, chance)
         assert bool(step.events) == ({*before} != {*after})
         for language in PHRASES:
-            assert faults_of(before, after, messages(step, language), language) == []
+            assert find_faults(before, after, messages(step, language), language) == []

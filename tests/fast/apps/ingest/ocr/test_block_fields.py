@@ -1,29 +1,29 @@
-"""Cards: icons before rows, a bullet within one, and whether a row is a customer or a place."""
+"""Fields of a block: icons before rows, a bullet within one, and whether a row is a customer or a location."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from duly.apps.ingest.ocr.mark import Ink, Mark
-from tests.support.ocr.marks import mark, page, shifts_of
+from duly.apps.ingest.ocr.text_box import Ink, TextBox
+from tests.support.ocr.text_boxes import box, page, shifts_of
 
-HEAD = [mark("Tisdag 24 februari 2026", 46, 100)]
-DARK, DIM = Ink(contrast=0.9, weight=4, strike=0), Ink(contrast=0.5, weight=4, strike=0)
-BETWEEN = Ink(contrast=0.7, weight=4, strike=0)
+HEAD = [box("Tisdag 24 februari 2026", 46, 100)]
+DARK, DIM = Ink(contrast=0.9, stroke_width=4, strikethrough=0), Ink(contrast=0.5, stroke_width=4, strikethrough=0)
+BETWEEN = Ink(contrast=0.7, stroke_width=4, strikethrough=0)
 Shown = tuple[str, str, str, str, str]
 
 
-def cards(*shifts: Sequence[str], indent: float = 0, inks: Sequence[Ink | None] = ()) -> list[Mark]:
-    """A card below the other; all rows but the title stand further right by an indent."""
-    marks = [*HEAD]
+def cards(*shifts: Sequence[str], indent: float = 0, inks: Sequence[Ink | None] = ()) -> list[TextBox]:
+    """Return cards below each other; all rows but the title are indented."""
+    boxes = [*HEAD]
     for nth, (times, *rows) in enumerate(shifts):
         y = 300 + nth * 340
-        marks.append(mark(times, 80, y, 44))
+        boxes.append(box(times, 80, y, 44))
         for at, text in enumerate(rows):
-            each = mark(text, 80 + (indent if at else 0), y + 72 + at * 66)
-            marks.append(replace(each, ink=inks[at]) if inks else each)
-    return marks
+            each = box(text, 80 + (indent if at else 0), y + 72 + at * 66)
+            boxes.append(replace(each, ink=inks[at]) if inks else each)
+    return boxes
 
 
 # Icons ----------------------------------------------------------------------------------------------------------------
@@ -72,10 +72,10 @@ def test_a_digit_before_a_street_is_a_problem_where_the_page_has_icons() -> None
         )
     )
     assert len(found.problems) == 1
-    assert found.problems[0].startswith("'9 Tay Road' may begin with an icon or a number (")
+    assert found.problems[0].startswith("'9 Tay Road' may start with an icon or a number (")
 
 
-def test_a_row_that_stands_right_of_its_title_was_read_without_its_icon() -> None:
+def test_a_row_that_starts_right_of_its_title_was_read_without_its_icon() -> None:
     found = page(cards(("08:00-09:00", "Cleaning", "Mary Mossley", "9 Tay Road"), indent=46))
     assert (shifts_of(found)[0][4], found.problems) == ("9 Tay Road", ())
 
@@ -107,16 +107,16 @@ def test_a_title_with_a_bullet_stays_whole_where_the_customer_has_a_row() -> Non
 # Customer or place ----------------------------------------------------------------------------------------------------
 
 
-def with_lone_row(text: str, ink: Ink | None) -> list[Mark]:
-    """Two shifts with customer and place, which look apart, and one with a single row after its title."""
-    marks = cards(
+def with_lone_row(text: str, ink: Ink | None) -> list[TextBox]:
+    """Return two shifts whose customer and location differ in contrast, and one with a single row after its title."""
+    boxes = cards(
         ("08:00-09:00", "Städning", "Anna Svensson", "Brenvik"),
         ("10:00-11:30", "Tillsyn", "Bo Öberg", "Altan"),
         inks=(DARK, DARK, DIM),
     )
     lone = cards(("12:00-13:00", "Lunch", text), inks=(DARK, ink))[1:]
     down = [replace(each, corners=tuple((x, y + 680) for x, y in each.corners)) for each in lone]
-    return [*marks, *down]
+    return [*boxes, *down]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_the_only_row_after_a_title_is_what_it_looks_like(ink: Ink, shift: Shown
 def test_the_only_row_after_a_title_that_looks_like_neither_is_a_problem(ink: Ink | None) -> None:
     found = page(with_lone_row("Elvan", ink))
     assert len(found.problems) == 1
-    assert found.problems[0].startswith("whether 'Elvan' is a customer or a place cannot be told (")
+    assert found.problems[0].startswith("it is unclear whether 'Elvan' is a customer or a location (")
 
 
 @pytest.mark.parametrize("address", ["Storgatan 12", "Brenvägen 4B", "45 Tay Road", "Altan, 412 58 Göteborg"])

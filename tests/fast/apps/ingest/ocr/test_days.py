@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from duly.apps.ingest.ocr.mark import Mark
-from duly.apps.ingest.ocr.page import Page
-from tests.support.ocr.marks import mark, page, pages, shifts_of
+from duly.apps.ingest.ocr.reader import RecognisedDay
+from duly.apps.ingest.ocr.text_box import TextBox
+from tests.support.ocr.text_boxes import box, page, pages, shifts_of
 
 MONDAY, TUESDAY, WEDNESDAY = "2026-09-07", "2026-09-08", "2026-09-09"
 ANNA = ("08:00", "09:00", "Städning", "Anna Svensson", "Askim")
@@ -17,13 +17,13 @@ LEFTS = (40, 390, 740)
 HEADERS = ("Mån 7 sep", "Tis 8 sep", "Ons 9 sep")
 
 
-def card(shift: Shown, x: float, y: float) -> list[Mark]:
-    """A shift whose rows stand below its times."""
+def card(shift: Shown, x: float, y: float) -> list[TextBox]:
+    """Return a shift whose rows are below its times."""
     start, end, *rows = shift
-    return [mark(f"{start}-{end}", x, y), *(mark(text, x, y + 65 + at * 60) for at, text in enumerate(rows) if text)]
+    return [box(f"{start}-{end}", x, y), *(box(text, x, y + 65 + at * 60) for at, text in enumerate(rows) if text)]
 
 
-def columns(*days: Sequence[Shown], lefts: Sequence[float] = LEFTS, top: float = 300) -> list[Mark]:
+def columns(*days: Sequence[Shown], lefts: Sequence[float] = LEFTS, top: float = 300) -> list[TextBox]:
     """Days beside each other, without their headers."""
     return [
         each
@@ -33,17 +33,17 @@ def columns(*days: Sequence[Shown], lefts: Sequence[float] = LEFTS, top: float =
     ]
 
 
-def headers(names: Sequence[str] = HEADERS, *, y: float = 200, shift: float = 0) -> list[Mark]:
+def headers(names: Sequence[str] = HEADERS, *, y: float = 200, shift: float = 0) -> list[TextBox]:
     """The row of headers above the columns, each at the left edge of its column or further right."""
-    return [mark(name, left + shift, y) for name, left in zip(names, LEFTS, strict=False)]
+    return [box(name, left + shift, y) for name, left in zip(names, LEFTS, strict=False)]
 
 
-def by_day(found: Sequence[Page]) -> dict[str | None, list[Shown]]:
+def by_day(found: Sequence[RecognisedDay]) -> dict[str | None, list[Shown]]:
     """The shifts of each day."""
     return {each.schedule_date: shifts_of(each) for each in found}
 
 
-def problems_of(found: Sequence[Page]) -> list[str]:
+def find_problems(found: Sequence[RecognisedDay]) -> list[str]:
     """The problems of all days."""
     return [problem for each in found for problem in each.problems]
 
@@ -65,14 +65,14 @@ def problems_of(found: Sequence[Page]) -> list[str]:
 def test_days_beside_each_other_are_read_each_to_its_date(names: Sequence[str], shift: float) -> None:
     found = pages([*headers(names, shift=shift), *columns([ANNA, BO], [EVA], [BO])])
     assert by_day(found) == {MONDAY: [ANNA, BO], TUESDAY: [EVA], WEDNESDAY: [BO]}
-    assert problems_of(found) == []
+    assert find_problems(found) == []
 
 
-def test_headers_that_stand_centred_above_wide_columns_name_them() -> None:
-    centred = [mark(name, left + 99 - 9 * len(name), 200) for name, left in zip(HEADERS, LEFTS, strict=True)]
+def test_headers_centred_above_wide_columns_name_them() -> None:
+    centred = [box(name, left + 99 - 9 * len(name), 200) for name, left in zip(HEADERS, LEFTS, strict=True)]
     found = pages([*centred, *columns([ANNA], [EVA], [BO])])
     assert by_day(found) == {MONDAY: [ANNA], TUESDAY: [EVA], WEDNESDAY: [BO]}
-    assert problems_of(found) == []
+    assert find_problems(found) == []
 
 
 def test_a_day_without_shifts_between_others_stays_empty() -> None:
@@ -81,7 +81,7 @@ def test_a_day_without_shifts_between_others_stays_empty() -> None:
 
 
 def test_two_rows_of_days_are_read_row_by_row() -> None:
-    below = [mark("Tor 10 sep", LEFTS[0], 900), mark("Fre 11 sep", LEFTS[1], 900)]
+    below = [box("Tor 10 sep", LEFTS[0], 900), box("Fre 11 sep", LEFTS[1], 900)]
     found = pages([*headers(), *columns([ANNA], [EVA], [BO]), *below, *columns([EVA], [ANNA], top=1000)])
     assert by_day(found) == {
         MONDAY: [ANNA],
@@ -90,45 +90,47 @@ def test_two_rows_of_days_are_read_row_by_row() -> None:
         "2026-09-10": [EVA],
         "2026-09-11": [ANNA],
     }
-    assert problems_of(found) == []
+    assert find_problems(found) == []
 
 
 def test_the_hours_of_a_calendar_left_of_its_days_are_no_problem() -> None:
-    scale = [mark("08:00", 10, 310, 24), mark("10:00", 10, 650, 24)]
+    scale = [box("08:00", 10, 310, 24), box("10:00", 10, 650, 24)]
     lefts = (160, 600)
-    names = [mark(name, left, 200) for name, left in zip(HEADERS, lefts, strict=False)]
+    names = [box(name, left, 200) for name, left in zip(HEADERS, lefts, strict=False)]
     found = pages([*names, *columns([ANNA, BO], [EVA], lefts=lefts), *scale])
-    assert (by_day(found), problems_of(found)) == ({MONDAY: [ANNA, BO], TUESDAY: [EVA]}, [])
+    assert (by_day(found), find_problems(found)) == ({MONDAY: [ANNA, BO], TUESDAY: [EVA]}, [])
 
 
 def test_text_left_of_the_first_day_is_a_problem() -> None:
     lefts = (360, 740)
-    names = [mark(name, left, 200) for name, left in zip(HEADERS, lefts, strict=False)]
-    found = pages([*names, *columns([ANNA], [EVA], lefts=lefts), mark("Karin Ek", 40, 365)])
-    assert problems_of(found) == ["2026-09-07: 'Karin Ek' stands left of the first day's column"]
+    names = [box(name, left, 200) for name, left in zip(HEADERS, lefts, strict=False)]
+    found = pages([*names, *columns([ANNA], [EVA], lefts=lefts), box("Karin Ek", 40, 365)])
+    assert find_problems(found) == ["2026-09-07: 'Karin Ek' is left of the first day's column"]
 
 
 def test_text_that_reaches_into_the_next_day_is_a_problem() -> None:
     long = (*ANNA[:2], "Läkarbesök med följe till sjukhus", *ANNA[3:])
     found = pages([*headers(), *columns([long], [], [BO])])
-    assert problems_of(found) == ["2026-09-07: 'Läkarbesök med följe till sjukhus' reaches into another day's column"]
+    assert find_problems(found) == [
+        "2026-09-07: 'Läkarbesök med följe till sjukhus' reaches into the column of another day"
+    ]
 
 
 def test_a_date_below_the_row_of_days_is_a_problem() -> None:
-    found = pages([*headers(), *columns([ANNA], [EVA], [BO]), mark("Tor 10 sep", LEFTS[0], 1400)])
-    assert problems_of(found) == ["2026-09-07: 'Tor 10 sep' stands below other dates"]
+    found = pages([*headers(), *columns([ANNA], [EVA], [BO]), box("Tor 10 sep", LEFTS[0], 1400)])
+    assert find_problems(found) == ["2026-09-07: 'Tor 10 sep' is below other dates"]
 
 
-def test_a_day_that_stands_in_two_columns_with_another_between_is_a_problem() -> None:
+def test_a_day_in_two_columns_with_another_between_is_a_problem() -> None:
     found = pages([*headers(("Mån 7 sep", "Tis 8 sep", "Mån 7 sep")), *columns([ANNA], [EVA], [BO])])
-    assert problems_of(found) == ["2026-09-07: 2026-09-07 stands there twice"]
+    assert find_problems(found) == ["2026-09-07: 2026-09-07 appears twice"]
 
 
 @pytest.mark.parametrize("names", [("Måndag", "Tisdag", "Onsdag"), ("Monday", "Tuesday", "Wednesday")])
 def test_weekdays_beside_each_other_without_dates_are_a_problem(names: Sequence[str]) -> None:
     found = page([*headers(names), *columns([ANNA], [EVA], [BO])])
     assert found.schedule_date is None
-    assert found.problems[:1] == (f"it shows several days without their dates: {', '.join(names)}",)
+    assert found.problems[:1] == (f"several days are shown without their dates: {', '.join(names)}",)
 
 
 # Below each other -----------------------------------------------------------------------------------------------------
@@ -144,26 +146,26 @@ def test_weekdays_beside_each_other_without_dates_are_a_problem(names: Sequence[
         ("Idag, mån 7 sep", "Imorgon, tis 8 sep"),
     ],
 )
-def test_a_list_goes_to_the_day_whose_header_stands_above(first: str, second: str) -> None:
-    marks = [mark(first, 40, 200), *card(ANNA, 40, 280), *card(BO, 40, 580)]
-    marks += [mark(second, 40, 900), *card(EVA, 40, 980)]
-    found = pages(marks)
+def test_a_list_belongs_to_the_day_whose_header_is_above(first: str, second: str) -> None:
+    boxes = [box(first, 40, 200), *card(ANNA, 40, 280), *card(BO, 40, 580)]
+    boxes += [box(second, 40, 900), *card(EVA, 40, 980)]
+    found = pages(boxes)
     assert by_day(found) == {MONDAY: [ANNA, BO], TUESDAY: [EVA]}
-    assert problems_of(found) == []
-    assert [(each.begins, each.ends) for each in found] == [(True, True), (True, True)]
+    assert find_problems(found) == []
+    assert [(each.shows_day_start, each.shows_day_end) for each in found] == [(True, True), (True, True)]
 
 
 def test_the_last_day_of_a_list_that_fills_the_page_does_not_end() -> None:
-    marks = [mark("Mån 7 sep", 40, 200), *card(ANNA, 40, 280), *card(BO, 40, 580)]
-    marks += [mark("Tis 8 sep", 40, 1960), *card(EVA, 40, 2040)]
-    assert [(each.schedule_date, each.ends) for each in pages(marks)] == [(MONDAY, True), (TUESDAY, False)]
+    boxes = [box("Mån 7 sep", 40, 200), *card(ANNA, 40, 280), *card(BO, 40, 580)]
+    boxes += [box("Tis 8 sep", 40, 1960), *card(EVA, 40, 2040)]
+    assert [(each.schedule_date, each.shows_day_end) for each in pages(boxes)] == [(MONDAY, True), (TUESDAY, False)]
 
 
 def test_a_row_for_each_day_with_its_shifts_in_cells_is_read_day_by_day() -> None:
-    marks = [mark("Mån 7 sep", 40, 300), *card(ANNA, 300, 300), *card(BO, 680, 300)]
-    marks += [mark("Tis 8 sep", 40, 640), *card(EVA, 300, 640)]
-    found = pages(marks)
-    assert (by_day(found), problems_of(found)) == ({MONDAY: [ANNA, BO], TUESDAY: [EVA]}, [])
+    boxes = [box("Mån 7 sep", 40, 300), *card(ANNA, 300, 300), *card(BO, 680, 300)]
+    boxes += [box("Tis 8 sep", 40, 640), *card(EVA, 300, 640)]
+    found = pages(boxes)
+    assert (by_day(found), find_problems(found)) == ({MONDAY: [ANNA, BO], TUESDAY: [EVA]}, [])
 
 
 @pytest.mark.parametrize(
@@ -175,40 +177,40 @@ def test_a_row_for_each_day_with_its_shifts_in_cells_is_read_day_by_day() -> Non
     ],
 )
 def test_a_date_and_times_in_one_line_are_parted(first: str, second: str) -> None:
-    marks = [mark(first, 40, 300), mark("Städning", 600, 300), mark("Anna Ek", 600, 365)]
-    marks += [mark(second, 40, 500), mark("Möte", 600, 500), mark("Bo Öberg", 600, 565)]
-    assert by_day(pages(marks)) == {
+    boxes = [box(first, 40, 300), box("Städning", 600, 300), box("Anna Ek", 600, 365)]
+    boxes += [box(second, 40, 500), box("Möte", 600, 500), box("Bo Öberg", 600, 565)]
+    assert by_day(pages(boxes)) == {
         "2026-12-11": [("14:00", "15:00", "Städning", "Anna Ek", "")],
         "2026-12-12": [("09:00", "10:00", "Möte", "Bo Öberg", "")],
     }
 
 
-def test_times_that_stand_slightly_above_the_header_beside_them_belong_to_it() -> None:
-    marks = [mark("Mån 7 sep", 40, 300), *card(ANNA, 300, 300)]
-    marks += [mark("Tis 8 sep", 40, 640), *card(EVA, 300, 640 - 30)]
-    assert by_day(pages(marks)) == {MONDAY: [ANNA], TUESDAY: [EVA]}
+def test_times_slightly_above_the_header_beside_them_belong_to_it() -> None:
+    boxes = [box("Mån 7 sep", 40, 300), *card(ANNA, 300, 300)]
+    boxes += [box("Tis 8 sep", 40, 640), *card(EVA, 300, 640 - 30)]
+    assert by_day(pages(boxes)) == {MONDAY: [ANNA], TUESDAY: [EVA]}
 
 
 def test_a_header_that_is_repeated_goes_on_with_its_day() -> None:
-    marks = [mark("Mån 7 sep", 40, 200), *card(ANNA, 40, 280), mark("Mån 7 sep", 40, 560), *card(BO, 40, 640)]
-    marks += [mark("Tis 8 sep", 40, 960), *card(EVA, 40, 1040)]
-    found = pages(marks)
-    assert (by_day(found), problems_of(found)) == ({MONDAY: [ANNA, BO], TUESDAY: [EVA]}, [])
+    boxes = [box("Mån 7 sep", 40, 200), *card(ANNA, 40, 280), box("Mån 7 sep", 40, 560), *card(BO, 40, 640)]
+    boxes += [box("Tis 8 sep", 40, 960), *card(EVA, 40, 1040)]
+    found = pages(boxes)
+    assert (by_day(found), find_problems(found)) == ({MONDAY: [ANNA, BO], TUESDAY: [EVA]}, [])
 
 
 def test_a_day_that_comes_again_after_another_is_a_problem() -> None:
-    marks = [mark("Mån 7 sep", 40, 200), *card(ANNA, 40, 280), mark("Tis 8 sep", 40, 560), *card(EVA, 40, 640)]
-    marks += [mark("Mån 7 sep", 40, 960), *card(BO, 40, 1040)]
-    assert problems_of(pages(marks)) == ["2026-09-07: 2026-09-07 stands there twice, with another day between"]
+    boxes = [box("Mån 7 sep", 40, 200), *card(ANNA, 40, 280), box("Tis 8 sep", 40, 560), *card(EVA, 40, 640)]
+    boxes += [box("Mån 7 sep", 40, 960), *card(BO, 40, 1040)]
+    assert find_problems(pages(boxes)) == ["2026-09-07: 2026-09-07 appears twice, with another day between"]
 
 
 def test_a_shift_above_the_first_of_several_dates_is_a_problem() -> None:
-    marks = [*card(BO, 40, 100), mark("Mån 7 sep", 40, 400), *card(ANNA, 40, 480)]
-    marks += [mark("Tis 8 sep", 40, 800), *card(EVA, 40, 880)]
-    assert problems_of(pages(marks)) == ["2026-09-07: '10:00-11:30' stands above the first date"]
+    boxes = [*card(BO, 40, 100), box("Mån 7 sep", 40, 400), *card(ANNA, 40, 480)]
+    boxes += [box("Tis 8 sep", 40, 800), *card(EVA, 40, 880)]
+    assert find_problems(pages(boxes)) == ["2026-09-07: '10:00-11:30' is above the first date"]
 
 
 def test_a_date_within_words_begins_no_day() -> None:
-    note = mark("Inställt till 8 september 2026 enligt kund", 40, 200 - 80)
-    found = page([note, mark("Måndag 7 september 2026", 40, 200), *card(ANNA, 40, 280)])
+    note = box("Inställt till 8 september 2026 enligt kund", 40, 200 - 80)
+    found = page([note, box("Måndag 7 september 2026", 40, 200), *card(ANNA, 40, 280)])
     assert (found.schedule_date, shifts_of(found)) == (MONDAY, [ANNA])

@@ -1,10 +1,16 @@
-"""Dots and rings: what is lost comes back, and nothing else changes."""
+"""Diacritics: lost ones are restored, and nothing else changes."""
 
 import pytest
 
-from duly.apps.ingest.ocr.lines import sheet_of
-from duly.apps.ingest.ocr.mark import Mark
-from duly.apps.ingest.ocr.spelling import agrees, bare, may_bear_a_mark, spelled, with_lost_marks, without_unsteady_lead
+from duly.apps.ingest.ocr.diacritics import (
+    add_lost_diacritics,
+    drop_unstable_first_char,
+    readings_agree,
+    reconcile_readings,
+)
+from duly.apps.ingest.ocr.letters import fold, may_have_diacritic
+from duly.apps.ingest.ocr.lines import assemble_lines
+from duly.apps.ingest.ocr.text_box import TextBox
 
 
 @pytest.mark.parametrize(
@@ -25,8 +31,10 @@ from duly.apps.ingest.ocr.spelling import agrees, bare, may_bear_a_mark, spelled
         ("Håkon Öijer", "Håkon ÖÖijer", "Håkon Öijer"),
     ],
 )
-def test_a_second_engine_gives_marks_and_neither_letters_nor_case(first: str, second: str, right: str) -> None:
-    assert spelled(first, second) == right
+def test_a_second_engine_adds_diacritics_and_changes_neither_letters_nor_case(
+    first: str, second: str, right: str
+) -> None:
+    assert reconcile_readings(first, second) == right
 
 
 @pytest.mark.parametrize(
@@ -44,21 +52,21 @@ def test_a_second_engine_gives_marks_and_neither_letters_nor_case(first: str, se
         ("Goteborg", "Göteborg"),
     ],
 )
-def test_words_that_everybody_knows_need_no_second_engine(first: str, right: str) -> None:
-    assert spelled(first) == right
+def test_listed_words_need_no_second_engine(first: str, right: str) -> None:
+    assert reconcile_readings(first) == right
 
 
 @pytest.mark.parametrize(
     "text",
     ["Göteborgs Stad", "Hisings Backa", "Anna Alm", "Lunchvärd", "Brf Måsen", "José Ortega", "IKEA", "Kund 4711"],
 )
-def test_words_that_are_right_stay_as_they_are(text: str) -> None:
-    assert spelled(text) == text
-    assert spelled(text, text) == text
+def test_words_that_are_right_are_kept(text: str) -> None:
+    assert reconcile_readings(text) == text
+    assert reconcile_readings(text, text) == text
 
 
-def test_what_both_engines_read_alike_is_believed() -> None:
-    assert spelled("Aby Stad", "Aby Stad") == "Aby Stad"
+def test_what_both_engines_read_alike_is_kept() -> None:
+    assert reconcile_readings("Aby Stad", "Aby Stad") == "Aby Stad"
 
 
 @pytest.mark.parametrize(
@@ -70,12 +78,12 @@ def test_what_both_engines_read_alike_is_believed() -> None:
         ("McDonald", "McDonald"),
     ],
 )
-def test_words_that_stand_too_near_are_parted(text: str, right: str) -> None:
-    assert spelled(text) == right
+def test_joined_words_are_split(text: str, right: str) -> None:
+    assert reconcile_readings(text) == right
 
 
 @pytest.mark.parametrize(
-    ("text", "again", "right"),
+    ("text", "reread", "right"),
     [
         ("Atgärdsmöte", "Åtgärdsmöte", "Åtgärdsmöte"),
         ("Per-Anund Ohman", "Per-Ånund Öhman", "Per-Ånund Öhman"),
@@ -87,12 +95,12 @@ def test_words_that_stand_too_near_are_parted(text: str, right: str) -> None:
         ("Vrdhemmet", "Vårdhemmet", "Vårdhemmet"),
     ],
 )
-def test_another_look_gives_bare_letters_the_marks_they_had_lost(text: str, again: str, right: str) -> None:
-    assert with_lost_marks(text, again) == right
+def test_a_second_pass_restores_lost_diacritics(text: str, reread: str, right: str) -> None:
+    assert add_lost_diacritics(text, reread) == right
 
 
 @pytest.mark.parametrize(
-    ("text", "again"),
+    ("text", "reread"),
     [
         ("Åby", "Aby"),
         ("Väg", "Våg"),
@@ -103,15 +111,15 @@ def test_another_look_gives_bare_letters_the_marks_they_had_lost(text: str, agai
         ("Öijersson", "OÖijersson"),
     ],
 )
-def test_another_look_takes_no_mark_and_changes_no_letter(text: str, again: str) -> None:
-    assert with_lost_marks(text, again) == text
+def test_a_second_pass_removes_no_diacritic_and_changes_no_letter(text: str, reread: str) -> None:
+    assert add_lost_diacritics(text, reread) == text
 
 
 # Three readings of a line ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("text", "second", "again"),
+    ("text", "second", "reread"),
     [
         ("Enilma", None, "Enilmå"),
         ("Enilma", "Enilma", "Enilmå"),
@@ -120,47 +128,52 @@ def test_another_look_takes_no_mark_and_changes_no_letter(text: str, again: str)
         ("Goteborg", None, "Goteborg"),
     ],
 )
-def test_a_line_that_the_engine_is_sure_of_stays_as_read(text: str, second: str | None, again: str) -> None:
-    assert spelled(text, second, again, sure=text.split()) == text
+def test_a_confident_line_is_kept_as_read(text: str, second: str | None, reread: str) -> None:
+    assert reconcile_readings(text, second, reread, confident_words=text.split()) == text
 
 
 @pytest.mark.parametrize(
-    ("text", "second", "again", "right"),
+    ("text", "second", "reread", "right"),
     [
         ("Enilma", "Enilmå", "Enilmå", "Enilmå"),
         ("Brf Enilma", "Brt Enilmå", "Brf Enilmå", "Brf Enilmå"),
         ("Goteborg", None, "Göteborg", "Göteborg"),
     ],
 )
-def test_a_mark_that_the_second_look_and_another_witness_show_is_added_to_a_sure_line(
-    text: str, second: str | None, again: str, right: str
+def test_a_diacritic_that_the_second_pass_and_another_source_show_is_added_to_a_confident_line(
+    text: str, second: str | None, reread: str, right: str
 ) -> None:
-    assert spelled(text, second, again, sure=text.split()) == right
+    assert reconcile_readings(text, second, reread, confident_words=text.split()) == right
 
 
-def test_a_mark_that_only_the_second_look_shows_is_added_to_a_line_that_is_not_sure() -> None:
-    assert spelled("Enilma", None, "Enilmå") == "Enilmå"
+def test_a_diacritic_that_only_the_second_pass_shows_is_added_to_an_uncertain_line() -> None:
+    assert reconcile_readings("Enilma", None, "Enilmå") == "Enilmå"
 
 
-@pytest.mark.parametrize("is_sure", [True, False])
-def test_a_marked_letter_that_only_the_second_look_has_was_not_seen_before(is_sure: bool) -> None:
-    assert spelled("Drnhult", None, "Drånhult", sure=["Drnhult"] if is_sure else []) == "Drånhult"
+@pytest.mark.parametrize("is_confident", [True, False])
+def test_a_swedish_letter_that_only_the_second_pass_has_was_missed_before(is_confident: bool) -> None:
+    assert (
+        reconcile_readings("Drnhult", None, "Drånhult", confident_words=["Drnhult"] if is_confident else [])
+        == "Drånhult"
+    )
 
 
 @pytest.mark.parametrize("second", [None, "Alva", "Älva"])
-@pytest.mark.parametrize("is_sure", [True, False])
-def test_a_word_that_both_looks_show_alike_is_not_changed_by_known_words(second: str | None, is_sure: bool) -> None:
-    assert spelled("Alva") == "Älva", "else nothing is shown"
-    right = "Älva" if second == "Älva" and not is_sure else "Alva"  # the list and the second engine together
-    assert spelled("Alva", second, "Alva", sure=["Alva"] if is_sure else []) == right
+@pytest.mark.parametrize("is_confident", [True, False])
+def test_a_word_that_both_passes_read_alike_is_not_changed_by_the_word_list(
+    second: str | None, is_confident: bool
+) -> None:
+    assert reconcile_readings("Alva") == "Älva", "else nothing is shown"
+    right = "Älva" if second == "Älva" and not is_confident else "Alva"  # the list and the second engine together
+    assert reconcile_readings("Alva", second, "Alva", confident_words=["Alva"] if is_confident else []) == right
 
 
-def test_the_mark_of_a_steady_word_is_the_one_that_the_second_engine_has() -> None:
-    assert spelled("Fönä", "Fönå", "Fönä") == "Fönå"
+def test_the_diacritic_of_a_stable_word_is_that_of_the_second_engine() -> None:
+    assert reconcile_readings("Fönä", "Fönå", "Fönä") == "Fönå"
 
 
 @pytest.mark.parametrize(
-    ("second", "again", "right"),
+    ("second", "reread", "right"),
     [
         ("Brenva altan", "Brenva altan", "Brenva altan"),
         ("Brenvaaltan", "Brenva altan", "Brenvaaltan"),
@@ -169,17 +182,17 @@ def test_the_mark_of_a_steady_word_is_the_one_that_the_second_engine_has() -> No
         ("Brenva eltan", "Brenva altan", "Brenvaaltan"),
     ],
 )
-def test_a_blank_is_added_where_both_other_readings_have_it(second: str | None, again: str | None, right: str) -> None:
-    assert spelled("Brenvaaltan", second, again) == right
+def test_a_space_is_added_where_both_other_readings_have_it(second: str | None, reread: str | None, right: str) -> None:
+    assert reconcile_readings("Brenvaaltan", second, reread) == right
 
 
-def test_a_small_l_becomes_a_capital_i_where_the_second_engine_sees_one() -> None:
-    assert spelled("lngrid Bua", "Ingrid Bua") == "Ingrid Bua"
-    assert spelled("lngrid Bua", "lngrid Bua") == "lngrid Bua"
+def test_a_lower_case_l_becomes_a_capital_i_where_the_second_engine_reads_one() -> None:
+    assert reconcile_readings("lngrid Bua", "Ingrid Bua") == "Ingrid Bua"
+    assert reconcile_readings("lngrid Bua", "lngrid Bua") == "lngrid Bua"
 
 
 @pytest.mark.parametrize(
-    ("text", "again"),
+    ("text", "reread"),
     [
         ("Anna Bua", None),
         ("Anna Bua", "Anna Bua"),
@@ -190,27 +203,27 @@ def test_a_small_l_becomes_a_capital_i_where_the_second_engine_sees_one() -> Non
         ("Drnhult", "Drånhult"),
     ],
 )
-def test_two_looks_agree_that_differ_in_marks_blanks_an_icon_or_a_lost_marked_letter(
-    text: str, again: str | None
+def test_readings_agree_that_differ_in_diacritics_spaces_an_icon_or_a_missed_swedish_letter(
+    text: str, reread: str | None
 ) -> None:
-    assert agrees(text, again)
+    assert readings_agree(text, reread)
 
 
 @pytest.mark.parametrize(
-    ("text", "again"), [("Anna", "Anne"), ("Anna", "Ann"), ("Anna Bua", "Anna Bu"), ("Drnhult", "Dranhult")]
+    ("text", "reread"), [("Anna", "Anne"), ("Anna", "Ann"), ("Anna Bua", "Anna Bu"), ("Drnhult", "Dranhult")]
 )
-def test_two_looks_do_not_agree_that_differ_in_letters(text: str, again: str) -> None:
-    assert not agrees(text, again)
+def test_readings_with_different_letters_do_not_agree(text: str, reread: str) -> None:
+    assert not readings_agree(text, reread)
 
 
-def test_letters_are_compared_without_marks_and_case() -> None:
-    assert bare("ÅkÄÖé") == "akaoe"
-    assert may_bear_a_mark("Näset")
-    assert not may_bear_a_mark("11:30")
+def test_letters_are_compared_without_diacritics_and_case() -> None:
+    assert fold("ÅkÄÖé") == "akaoe"
+    assert may_have_diacritic("Näset")
+    assert not may_have_diacritic("11:30")
 
 
 @pytest.mark.parametrize(
-    ("text", "again", "second", "right"),
+    ("text", "reread", "second", "right"),
     [
         ("911 ElampLane", "11 Elamp Lane", "9 11 Elamp Lane", "11 ElampLane"),
         ("èGreisonsallee 21", "• Greisonsallee 21", "9 Greisonsallee 21", "Greisonsallee 21"),
@@ -221,26 +234,26 @@ def test_letters_are_compared_without_marks_and_case() -> None:
         ("Usara", None, None, "Usara"),
     ],
 )
-def test_a_first_letter_that_only_one_look_shows_is_an_icon(
-    text: str, again: str | None, second: str | None, right: str
+def test_a_first_letter_that_only_one_pass_shows_is_an_icon(
+    text: str, reread: str | None, second: str | None, right: str
 ) -> None:
-    assert without_unsteady_lead(text, again, second, is_sure=False) == right
+    assert drop_unstable_first_char(text, reread, second, is_confident=False) == right
 
 
-def test_a_first_letter_that_is_sure_and_seen_by_the_second_engine_stays() -> None:
-    assert without_unsteady_lead("Ahlberg", "hlberg", "Ahlberg", is_sure=True) == "Ahlberg"
+def test_a_confident_first_letter_that_the_second_engine_reads_too_is_kept() -> None:
+    assert drop_unstable_first_char("Ahlberg", "hlberg", "Ahlberg", is_confident=True) == "Ahlberg"
 
 
 @pytest.mark.parametrize(
-    ("unsure", "right"),
+    ("uncertain", "right"),
     [("u", "Prurarkstigen"), ("a", "Prurärkstigen")],
 )
-def test_only_a_letter_that_is_unsure_itself_gets_a_faint_mark(unsure: str, right: str) -> None:
+def test_only_a_letter_that_is_uncertain_itself_gets_a_faint_diacritic(uncertain: str, right: str) -> None:
     text = "Prurarkstigen"
-    chances = tuple(0.9 if letter == unsure else 1.0 for letter in text)
+    chances = tuple(0.9 if letter == uncertain else 1.0 for letter in text)
     corners = ((0.0, 0.0), (300.0, 0.0), (300.0, 40.0), (0.0, 40.0))
-    seen = Mark(text, corners, 0.99, again="Prurärkstigen", weakest=0.9, chances=chances)
-    (line,) = sheet_of([seen], 1000, 1000).lines
+    seen = TextBox(text, corners, 0.99, reread_text="Prurärkstigen", min_char_confidence=0.9, char_confidences=chances)
+    (line,) = assemble_lines([seen], 1000, 1000).lines
     assert line.text == right
 
 
@@ -258,4 +271,4 @@ def test_only_a_letter_that_is_unsure_itself_gets_a_faint_mark(unsure: str, righ
 def test_a_vowel_between_consonants_that_only_the_second_engine_sees_is_there(
     text: str, second: str, right: str
 ) -> None:
-    assert spelled(text, second, text, sure=text.split()) == right
+    assert reconcile_readings(text, second, text, confident_words=text.split()) == right

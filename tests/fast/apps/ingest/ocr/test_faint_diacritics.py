@@ -1,25 +1,25 @@
-"""Marks that are seen faintly: what must win over a bare letter, and what must not."""
+"""Faint diacritics: which ones win over a bare letter, and which do not."""
 
 import numpy as np
 import pytest
 
-from duly.apps.ingest.ocr.faint import with_faint_marks
+from duly.apps.ingest.ocr.faint_diacritics import restore_faint_diacritics
 
-LETTERS = ("blank", "A", "Å", "Á", "Ä", "O", "Ö", "a", "å", "á", "ä", "o", "ö", "l", "E", "É")
+WORD = ("blank", "A", "Å", "Á", "Ä", "O", "Ö", "a", "å", "á", "ä", "o", "ö", "l", "E", "É")
 
 
 def line(*steps: dict[str, float]) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-    """One line of some steps, with the chances of their letters."""
-    chances = np.zeros((1, len(steps), len(LETTERS)), np.float32)
+    """Return the probabilities of one line, by time step and letter."""
+    chances = np.zeros((1, len(steps), len(WORD)), np.float32)
     for at, step in enumerate(steps):
         for letter, chance in step.items():
-            chances[0, at, LETTERS.index(letter)] = chance
+            chances[0, at, WORD.index(letter)] = chance
     return chances
 
 
 def read(*steps: dict[str, float]) -> list[str]:
-    """The letter that wins at each step."""
-    return [LETTERS[at] for at in with_faint_marks(line(*steps), LETTERS)[0].argmax(axis=1)]
+    """Return the letter that wins at each time step."""
+    return [WORD[at] for at in restore_faint_diacritics(line(*steps), WORD)[0].argmax(axis=1)]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def read(*steps: dict[str, float]) -> list[str]:
         ({"o": 0.9, "ö": 0.08}, "ö"),
     ],
 )
-def test_a_letter_whose_marked_likes_have_a_part_of_the_chances_bears_the_likeliest(
+def test_a_letter_whose_variants_share_the_probability_becomes_the_most_probable_variant(
     step: dict[str, float], right: str
 ) -> None:
     assert read({"blank": 1.0}, step, {"l": 1.0}) == ["blank", right, "l"]
@@ -51,14 +51,14 @@ def test_a_letter_whose_marked_likes_have_a_part_of_the_chances_bears_the_likeli
         {"Ä": 0.6, "Å": 0.4},
     ],
 )
-def test_what_is_hardly_seen_or_is_of_another_letter_changes_nothing(step: dict[str, float]) -> None:
-    assert (with_faint_marks(line(step), LETTERS) == line(step)).all()
+def test_too_faint_variants_and_those_of_another_letter_change_nothing(step: dict[str, float]) -> None:
+    assert (restore_faint_diacritics(line(step), WORD) == line(step)).all()
 
 
-def test_a_letter_that_lasts_stays_one_letter() -> None:
+def test_a_letter_of_several_time_steps_stays_one_letter() -> None:
     assert read({"A": 0.9, "Å": 0.1}, {"A": 1.0}, {"blank": 1.0}, {"A": 1.0}) == ["Å", "Å", "blank", "A"]
 
 
-def test_an_alphabet_without_swedish_is_left_alone() -> None:
+def test_an_alphabet_without_swedish_letters_is_unchanged() -> None:
     chances = np.array([[[0.1, 0.9]]], np.float32)
-    assert (with_faint_marks(chances, ("blank", "A")) == chances).all()
+    assert (restore_faint_diacritics(chances, ("blank", "A")) == chances).all()

@@ -1,4 +1,4 @@
-"""The day of a page, from its head."""
+"""The date of a page, from its header."""
 
 from datetime import date
 
@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.apps.ingest.ocr.header import Named, days_in, find_day, is_day_header
+from duly.apps.ingest.ocr.header import HeaderDate, find_dates, find_header_date, is_day_header
 from duly.apps.ingest.ocr.lines import Line
-from tests.support.ocr.marks import line
+from tests.support.ocr.text_boxes import line
 
 
 def find_date(lines: list[Line], default_year: int) -> date | None:
-    """The day that lines name."""
-    found = find_day(lines, default_year)
+    """Return the date of these lines."""
+    found = find_header_date(lines, default_year)
     return found.date if found else None
 
 
@@ -65,7 +65,7 @@ def test_what_names_no_day_is_none(text: str) -> None:
     st.text()
     | st.lists(st.sampled_from(["24", "0", "2026", "9999", "/", ".", "-", " ", "tis", "feb", "idag"])).map("".join)
 )
-def test_whatever_a_line_says_a_day_is_found_or_not(text: str) -> None:
+def test_any_line_has_a_valid_date_or_none(text: str) -> None:
     found = find_date([line(text)], default_year=2025)
     assert found is None or 2000 <= found.year < 2200
 
@@ -141,9 +141,9 @@ def test_what_names_no_day_in_german_or_finnish_is_none(text: str) -> None:
     ],
 )  # fmt: skip
 def test_the_weekday_of_a_date_is_known(text: str, weekday: int | None) -> None:
-    found = find_day([line(text)], default_year=2026)
+    found = find_header_date([line(text)], default_year=2026)
     assert found
-    assert (found.weekday, found.contradicts) == (weekday, False)
+    assert (found.weekday, found.contradicts_weekday) == (weekday, False)
 
 
 # Weekdays and dates that contradict -----------------------------------------------------------------------------------
@@ -156,14 +156,19 @@ def test_the_weekday_of_a_date_is_known(text: str, weekday: int | None) -> None:
         "Fr 24.2.2026", "Idag, fredag 24 februari", "Fre 24/2",
     ],
 )  # fmt: skip
-def test_a_weekday_that_contradicts_the_date_is_told_and_the_date_stands(text: str) -> None:
-    found = find_day([line(text)], default_year=2026)
+def test_a_weekday_that_contradicts_the_date_is_reported_and_the_date_kept(text: str) -> None:
+    found = find_header_date([line(text)], default_year=2026)
     assert found
-    assert (found.date, found.weekday, found.contradicts, found.is_ambiguous) == (date(2026, 2, 24), 4, True, False)
+    assert (found.date, found.weekday, found.contradicts_weekday, found.is_ambiguous) == (
+        date(2026, 2, 24),
+        4,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
-    ("text", "day", "contradicts", "is_ambiguous"),
+    ("text", "day", "contradicts_weekday", "is_ambiguous"),
     [
         ("Friday 04/03/2026", date(2026, 4, 3), False, False),
         ("Wednesday 04/03/2026", date(2026, 3, 4), False, False),
@@ -191,11 +196,11 @@ def test_a_weekday_that_contradicts_the_date_is_told_and_the_date_stands(text: s
     ],
 )
 def test_day_and_month_are_swapped_only_where_a_weekday_says_so(
-    text: str, day: date, contradicts: bool, is_ambiguous: bool
+    text: str, day: date, contradicts_weekday: bool, is_ambiguous: bool
 ) -> None:
-    found = find_day([line(text)], default_year=2026)
+    found = find_header_date([line(text)], default_year=2026)
     assert found
-    assert (found.date, found.contradicts, found.is_ambiguous) == (day, contradicts, is_ambiguous)
+    assert (found.date, found.contradicts_weekday, found.is_ambiguous) == (day, contradicts_weekday, is_ambiguous)
 
 
 def test_a_weekday_that_fits_both_readings_leaves_them_open() -> None:
@@ -205,19 +210,19 @@ def test_a_weekday_that_fits_both_readings_leaves_them_open() -> None:
         for day in range(1, 13)
         if day != month and date(2026, month, day).weekday() == date(2026, day, month).weekday()
     )
-    found = find_day([line(f"{both:%A %d/%m/%Y}")], default_year=2026)
+    found = find_header_date([line(f"{both:%A %d/%m/%Y}")], default_year=2026)
     assert found
-    assert (found.contradicts, found.is_ambiguous) == (False, True)
+    assert (found.contradicts_weekday, found.is_ambiguous) == (False, True)
 
 
 @pytest.mark.parametrize("text", ["Tisdag 13/24 2026", "13.24.2026", "Tisdag 4/13 2026", "4.13.2026", "Tisdag 2/24"])
 def test_where_the_day_comes_first_a_month_after_december_is_no_date(text: str) -> None:
-    assert find_day([line(text)], default_year=2026) is None
+    assert find_header_date([line(text)], default_year=2026) is None
 
 
 @pytest.mark.parametrize("text", ["7\N{EN DASH}13 september 2026", "7-13 sep", "September 7-13", "7 sep | 8 sep"])
 def test_a_line_with_several_days_is_ambiguous(text: str) -> None:
-    found = find_day([line(text)], default_year=2026)
+    found = find_header_date([line(text)], default_year=2026)
     assert found
     assert found.is_ambiguous
 
@@ -226,7 +231,7 @@ def test_a_line_with_several_days_is_ambiguous(text: str) -> None:
     ("text", "has_year"), [("Tis 8 sep", False), ("Tis 8/9", False), ("8 sep 2026", True), ("2026-09-08", True)]
 )
 def test_it_is_known_whether_the_year_was_written(text: str, has_year: bool) -> None:
-    found = find_day([line(text)], default_year=2026)
+    found = find_header_date([line(text)], default_year=2026)
     assert found
     assert found.has_year is has_year
 
@@ -234,7 +239,7 @@ def test_it_is_known_whether_the_year_was_written(text: str, has_year: bool) -> 
 # Several days in one line ---------------------------------------------------------------------------------------------
 
 
-def shown(days: list[Named]) -> list[tuple[str, int]]:
+def shown(days: list[HeaderDate]) -> list[tuple[str, int]]:
     """Return the text and the day of the month of each."""
     return [(each.line.text[each.start : each.end], each.date.day) for each in days]
 
@@ -263,12 +268,12 @@ def shown(days: list[Named]) -> list[tuple[str, int]]:
     ],
 )
 def test_all_days_of_a_line_are_found_with_their_place(text: str, days: list[tuple[str, int]]) -> None:
-    assert shown(days_in(line(text), 2026)) == days
+    assert shown(find_dates(line(text), 2026)) == days
 
 
 def test_each_day_of_a_line_has_its_own_weekday() -> None:
-    days = days_in(line("Mån 7/9 Tis 8/9 Fre 9/9"), 2026)
-    assert [(each.weekday, each.contradicts, each.is_ambiguous) for each in days] == [
+    days = find_dates(line("Mån 7/9 Tis 8/9 Fre 9/9"), 2026)
+    assert [(each.weekday, each.contradicts_weekday, each.is_ambiguous) for each in days] == [
         (0, False, False), (1, False, False), (4, True, False),
     ]  # fmt: skip
 
@@ -302,9 +307,9 @@ def test_a_line_that_says_anything_else_is_no_header(text: str) -> None:
     st.text()
     | st.lists(st.sampled_from(["24", "0", "2026", "/", ".", "-", " ", "tis", "mo", "feb", "idag", "|"])).map("".join)
 )
-def test_whatever_a_line_says_its_days_stand_in_it_one_after_the_other(text: str) -> None:
+def test_the_dates_of_any_line_do_not_overlap(text: str) -> None:
     is_day_header(text)
     end = 0
-    for each in days_in(line(text), 2025):
+    for each in find_dates(line(text), 2025):
         assert end <= each.start < each.end <= len(text)
         end = each.end

@@ -1,21 +1,27 @@
-"""Times that others replaced, text that is struck through, cut or hardly legible, and times in a wrong order."""
+"""Times that others replaced, text that is struck through, cut or barely legible, and times in a wrong order."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from duly.apps.ingest.ocr.mark import Ink, Mark
+from duly.apps.ingest.ocr.text_box import Ink, TextBox
 from tests.fast.apps.ingest.ocr.test_layout import ANNA, BO, EVA, FOOT, HEAD, Shown, as_cards, as_list
-from tests.support.ocr.marks import mark, page, shifts_of
+from tests.support.ocr.text_boxes import box, page, shifts_of
 
-STRUCK, NEARLY = Ink(contrast=0.6, weight=3, strike=0.65), Ink(contrast=0.6, weight=3, strike=0.64)
-STRUCK_WORDS, WIDE_LETTERS = Ink(contrast=0.6, weight=3, strike=0.9), Ink(contrast=0.6, weight=3, strike=0.75)
+STRUCK, NEARLY = (
+    Ink(contrast=0.6, stroke_width=3, strikethrough=0.65),
+    Ink(contrast=0.6, stroke_width=3, strikethrough=0.64),
+)
+STRUCK_WORDS, WIDE_LETTERS = (
+    Ink(contrast=0.6, stroke_width=3, strikethrough=0.9),
+    Ink(contrast=0.6, stroke_width=3, strikethrough=0.75),
+)
 
 
-def struck(text: str, x: float, y: float, ink: Ink = STRUCK) -> Mark:
-    """Some text with a line through it."""
-    return replace(mark(text, x, y), ink=ink)
+def struck(text: str, x: float, y: float, ink: Ink = STRUCK) -> TextBox:
+    """Return a box with struck-through text."""
+    return replace(box(text, x, y), ink=ink)
 
 
 # Old times ------------------------------------------------------------------------------------------------------------
@@ -33,14 +39,14 @@ def test_times_that_are_struck_through_near_others_are_old(x: float, y: float, d
     assert (shifts_of(found), found.problems) == ([ANNA], ())
 
 
-def moved(each: Mark, down: float) -> tuple[tuple[float, float], ...]:
-    """The corners of a mark, further down."""
+def moved(each: TextBox, down: float) -> tuple[tuple[float, float], ...]:
+    """Return the corners of a box, moved down."""
     return tuple((x, y + down) for x, y in each.corners)
 
 
-def test_the_rows_of_a_shift_whose_old_times_stand_above_the_new_ones_stay_with_it() -> None:
-    marks = [struck("07:15-08:15", 48, 317), mark("08:00-09:00", 48, 370), *as_list(ANNA)[1:]]
-    found = page([*HEAD, *marks, *as_list(ANNA, BO)[4:], *FOOT])
+def test_the_rows_of_a_shift_whose_old_times_are_above_the_new_ones_stay_with_it() -> None:
+    boxes = [struck("07:15-08:15", 48, 317), box("08:00-09:00", 48, 370), *as_list(ANNA)[1:]]
+    found = page([*HEAD, *boxes, *as_list(ANNA, BO)[4:], *FOOT])
     assert (shifts_of(found), found.problems) == ([ANNA, BO], ())
 
 
@@ -51,44 +57,44 @@ def test_the_rows_of_a_shift_whose_old_times_stand_above_the_new_ones_stay_with_
 @pytest.mark.parametrize("is_beside", [True, False], ids=["beside", "below"])
 def test_times_in_brackets_or_with_a_word_for_old_ones_are_old(old: str, is_beside: bool) -> None:
     times, *rest = as_cards(ANNA)
-    note = mark(old, 320, 343) if is_beside else mark(old, 80, 391)
+    note = box(old, 320, 343) if is_beside else box(old, 80, 391)
     rows = [replace(each, corners=moved(each, 30)) for each in rest]
     found = page([*HEAD, times, note, *rows, *FOOT])
     assert (shifts_of(found), found.problems) == ([ANNA], ())
 
 
 def test_times_without_a_line_through_them_are_times() -> None:
-    marks = [*as_cards(ANNA, BO), *FOOT]
-    marks[0] = replace(marks[0], ink=NEARLY)
-    assert shifts_of(page([*HEAD, *marks])) == [ANNA, BO]
+    boxes = [*as_cards(ANNA, BO), *FOOT]
+    boxes[0] = replace(boxes[0], ink=NEARLY)
+    assert shifts_of(page([*HEAD, *boxes])) == [ANNA, BO]
 
 
 def test_times_that_are_struck_through_and_replaced_by_nothing_are_a_problem() -> None:
-    marks = as_cards(ANNA, BO, EVA)
-    marks[4] = replace(marks[4], ink=STRUCK)
-    found = page([*HEAD, *marks, *FOOT])
+    boxes = as_cards(ANNA, BO, EVA)
+    boxes[4] = replace(boxes[4], ink=STRUCK)
+    found = page([*HEAD, *boxes, *FOOT])
     assert found.problems == ("'10:00\N{EN DASH}11:30' is struck through",)
 
 
 @pytest.mark.parametrize("at", [1, 2, 3], ids=["title", "customer", "place"])
 def test_words_that_are_struck_through_are_a_problem(at: int) -> None:
-    marks = as_cards(ANNA, BO)
-    marks[at] = replace(marks[at], ink=STRUCK_WORDS)
-    found = page([*HEAD, *marks, *FOOT])
+    boxes = as_cards(ANNA, BO)
+    boxes[at] = replace(boxes[at], ink=STRUCK_WORDS)
+    found = page([*HEAD, *boxes, *FOOT])
     assert found.problems == (f"{ANNA[at + 1]!r} is struck through",)
 
 
 def test_words_with_broad_letters_are_not_struck_through() -> None:
-    marks = [replace(each, ink=WIDE_LETTERS) if at % 4 else each for at, each in enumerate(as_cards(ANNA, BO))]
-    found = page([*HEAD, *marks, *FOOT])
+    boxes = [replace(each, ink=WIDE_LETTERS) if at % 4 else each for at, each in enumerate(as_cards(ANNA, BO))]
+    found = page([*HEAD, *boxes, *FOOT])
     assert (shifts_of(found), found.problems) == ([ANNA, BO], ())
 
 
-def test_times_that_stand_directly_below_others_without_a_line_through_them_are_a_problem() -> None:
-    found = page([*HEAD, mark("07:15-08:15", 80, 293), *as_cards(ANNA, BO, EVA), *FOOT])
+def test_times_directly_below_others_that_are_not_struck_through_are_a_problem() -> None:
+    found = page([*HEAD, box("07:15-08:15", 80, 293), *as_cards(ANNA, BO, EVA), *FOOT])
     assert found.problems == (
         "the shift '07:15-08:15' has no title (17% from the left, 13% from the top)",
-        "'08:00\N{EN DASH}09:00' stands too near to other times",
+        "'08:00\N{EN DASH}09:00' is too close to other times",
     )
 
 
@@ -124,50 +130,51 @@ def test_one_step_over_midnight_does_not_run_backwards() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 3], ids=["times", "title", "customer", "place"])
-def test_text_that_is_cut_at_the_side_is_a_problem_with_its_place(at: int) -> None:
-    marks = as_cards(ANNA, BO, left=780)
-    cut = replace(marks[at], corners=stretched(marks[at], 1079), is_cut=True)
-    found = page([*HEAD, *marks[:at], cut, *marks[at + 1 :], *FOOT])
+def test_text_that_is_cut_off_at_the_side_is_a_problem_with_its_position(at: int) -> None:
+    boxes = as_cards(ANNA, BO, left=780)
+    cut = replace(boxes[at], corners=stretched(boxes[at], 1079), ends_at_page_edge=True)
+    found = page([*HEAD, *boxes[:at], cut, *boxes[at + 1 :], *FOOT])
     (x, y) = cut.centre
     assert found.problems == (
-        f"{cut.text!r} may be cut at the side or go on ({x / 1080:.0%} from the left, {y / 2400:.0%} from the top)",
+        f"{cut.text!r} may be cut off at the side, or continue "
+        f"({x / 1080:.0%} from the left, {y / 2400:.0%} from the top)",
     )
 
 
-def stretched(each: Mark, right: float) -> tuple[tuple[float, float], ...]:
-    """The corners of a mark that reaches this far."""
+def stretched(each: TextBox, right: float) -> tuple[tuple[float, float], ...]:
+    """Return the corners of a box with another right edge."""
     (left, top), _, (_, bottom), _ = each.corners
     return ((left, top), (right, top), (right, bottom), (left, bottom))
 
 
 def test_text_that_others_reach_beyond_is_not_cut() -> None:
-    marks = [replace(each, is_cut=each.text == "Askim") for each in as_cards(ANNA, BO)]
-    found = page([*HEAD, *marks, *FOOT])
+    boxes = [replace(each, ends_at_page_edge=each.text == "Askim") for each in as_cards(ANNA, BO)]
+    found = page([*HEAD, *boxes, *FOOT])
     assert (shifts_of(found), found.problems) == ([ANNA, BO], ())
 
 
 @pytest.mark.parametrize("at", [1, 2, 3], ids=["title", "customer", "place"])
-def test_a_line_that_two_looks_read_differently_is_a_problem_with_its_place(at: int) -> None:
-    marks = as_cards(ANNA, BO)
-    marks[at] = replace(marks[at], again=f"{marks[at].text[:-2]}xy")
-    found = page([*HEAD, *marks, *FOOT])
-    (x, y) = marks[at].centre
+def test_a_line_that_two_passes_read_differently_is_a_problem_with_its_position(at: int) -> None:
+    boxes = as_cards(ANNA, BO)
+    boxes[at] = replace(boxes[at], reread_text=f"{boxes[at].text[:-2]}xy")
+    found = page([*HEAD, *boxes, *FOOT])
+    (x, y) = boxes[at].centre
     assert found.problems == (
-        f"{marks[at].text!r} is hardly legible ({x / 1080:.0%} from the left, {y / 2400:.0%} from the top)",
+        f"{boxes[at].text!r} is barely legible ({x / 1080:.0%} from the left, {y / 2400:.0%} from the top)",
     )
 
 
-def test_a_line_that_the_second_engine_reads_like_the_first_look_is_relied_on() -> None:
-    marks = as_cards(ANNA, BO)
-    marks[2] = replace(marks[2], again="Anna Svemsson", second="Anna Svensson")
-    found = page([*HEAD, *marks, *FOOT])
+def test_a_line_that_the_second_engine_reads_like_the_first_pass_is_accepted() -> None:
+    boxes = as_cards(ANNA, BO)
+    boxes[2] = replace(boxes[2], reread_text="Anna Svemsson", second_engine_text="Anna Svensson")
+    found = page([*HEAD, *boxes, *FOOT])
     assert (shifts_of(found), found.problems) == ([ANNA, BO], ())
 
 
-def test_a_letter_that_hardly_shows_is_a_problem_unless_two_looks_agree_on_it() -> None:
-    marks = as_cards(ANNA, BO)
-    weak = replace(marks[2], weakest=0.34)
-    found = page([*HEAD, *marks[:2], weak, *marks[3:], *FOOT])
-    assert [problem.split(" (")[0] for problem in found.problems] == ["'Anna Svensson' is hardly legible"]
-    agreed = replace(weak, again="Anna Svensson")
-    assert page([*HEAD, *marks[:2], agreed, *marks[3:], *FOOT]).problems == ()
+def test_a_barely_legible_letter_is_a_problem_unless_two_passes_agree_on_it() -> None:
+    boxes = as_cards(ANNA, BO)
+    weak = replace(boxes[2], min_char_confidence=0.34)
+    found = page([*HEAD, *boxes[:2], weak, *boxes[3:], *FOOT])
+    assert [problem.split(" (")[0] for problem in found.problems] == ["'Anna Svensson' is barely legible"]
+    agreed = replace(weak, reread_text="Anna Svensson")
+    assert page([*HEAD, *boxes[:2], agreed, *boxes[3:], *FOOT]).problems == ()

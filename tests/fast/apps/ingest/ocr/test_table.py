@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from duly.apps.ingest.ocr.mark import Mark
-from tests.support.ocr.marks import mark, page, pages, shifts_of, tilted
+from duly.apps.ingest.ocr.text_box import TextBox
+from tests.support.ocr.text_boxes import box, page, pages, shifts_of, tilted
 
-HEAD = [mark("Tisdag 24 februari 2026", 46, 100)]
+HEAD = [box("Tisdag 24 februari 2026", 46, 100)]
 ANNA = ("08:00", "09:00", "Städning", "Anna Ek", "Askim")
 BO = ("10:00", "11:30", "Tillsyn", "Bo Öberg", "Åby")
 EVA = ("12:15", "13:15", "Möte", "Brf Måsen", "Mölndal")
@@ -17,12 +17,12 @@ TOP, PITCH = 300, 90
 Shown = tuple[str, str, str, str, str]
 
 
-def row(cells: Sequence[str], y: float, lefts: Sequence[float] = LEFTS) -> list[Mark]:
+def row(cells: Sequence[str], y: float, lefts: Sequence[float] = LEFTS) -> list[TextBox]:
     """Cells beside each other; an empty one is not there."""
-    return [mark(text, left, y) for text, left in zip(cells, lefts, strict=True) if text]
+    return [box(text, left, y) for text, left in zip(cells, lefts, strict=True) if text]
 
 
-def rows(shifts: Sequence[Sequence[str]] = SHIFTS, order: Sequence[int] = (2, 3, 4)) -> list[Mark]:
+def rows(shifts: Sequence[Sequence[str]] = SHIFTS, order: Sequence[int] = (2, 3, 4)) -> list[TextBox]:
     """A row for each shift: times, then its fields in some order."""
     return [
         each
@@ -31,8 +31,8 @@ def rows(shifts: Sequence[Sequence[str]] = SHIFTS, order: Sequence[int] = (2, 3,
     ]
 
 
-def table(names: Sequence[str], *body: Mark, lefts: Sequence[float] = LEFTS) -> list[Mark]:
-    """A page with a row of names and what stands below it."""
+def table(names: Sequence[str], *body: TextBox, lefts: Sequence[float] = LEFTS) -> list[TextBox]:
+    """Return a page with a row of column names and what is below it."""
     return [*HEAD, *row(names, TOP, lefts), *body]
 
 
@@ -66,7 +66,7 @@ def test_a_row_of_names_in_four_languages_tells_what_each_column_has(names: Sequ
         (("Time", "Client", "Task", "Place"), (3, 2, 4)),
     ],
 )
-def test_columns_may_stand_in_any_order(names: Sequence[str], order: Sequence[int]) -> None:
+def test_columns_may_be_in_any_order(names: Sequence[str], order: Sequence[int]) -> None:
     found = page(table(names, *rows(order=order)))
     assert (shifts_of(found), found.problems) == (SHIFTS, ())
 
@@ -81,7 +81,7 @@ def test_columns_may_stand_in_any_order(names: Sequence[str], order: Sequence[in
         ("Alkaa", "Loppuu", "Tehtävä", "Asiakas", "Paikka"),
     ],
 )
-def test_start_and_end_may_stand_in_two_columns(names: Sequence[str]) -> None:
+def test_start_and_end_may_be_in_two_columns(names: Sequence[str]) -> None:
     lefts = (40, 200, 380, 600, 840)
     body = [each for nth, shift in enumerate(SHIFTS) for each in row(shift, TOP + PITCH * (nth + 1), lefts)]
     found = page(table(names, *body, lefts=lefts))
@@ -115,7 +115,7 @@ def test_a_column_that_says_nothing_of_a_shift_is_left_out(name: str) -> None:
 
 def test_text_in_a_column_whose_name_is_not_known_is_a_problem() -> None:
     found = page(table(("Tid", "Aktivitet", "Kund", "Bil"), *rows([ANNA])))
-    assert found.problems == ("'Askim' stands in the column 'Bil', which is not known",)
+    assert found.problems == ("'Askim' is in the column 'Bil', which is unknown",)
 
 
 def test_a_column_whose_name_is_not_known_may_be_empty() -> None:
@@ -131,14 +131,14 @@ def test_a_column_whose_name_is_not_known_may_be_empty() -> None:
 def test_two_cells_that_an_engine_took_for_one_line_are_cut_at_the_column(title: str, customer: str) -> None:
     shifts = [ANNA, ("10:00", "11:30", title, customer, "Åby"), EVA]
     cells = [each for each in rows(shifts) if each.text not in (title, customer)]
-    both = mark(f"{title} {customer}", 300, TOP + 2 * PITCH)
+    both = box(f"{title} {customer}", 300, TOP + 2 * PITCH)
     found = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *cells, both))
     assert (shifts_of(found), found.problems) == (shifts, ())
 
 
 def test_two_cells_that_could_be_cut_at_either_of_two_blanks_are_a_problem() -> None:
     cells = [each for each in rows([ANNA, BO, EVA]) if each.text not in BO[2:4]]
-    both = mark("Trappstädning Bo Öberg", 300, TOP + 2 * PITCH)
+    both = box("Trappstädning Bo Öberg", 300, TOP + 2 * PITCH)
     first, *_ = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *cells, both)).problems
     assert first.startswith("'Trappstädning Bo Öberg' reaches into another column (")
 
@@ -147,7 +147,7 @@ def test_a_roster_of_one_day_is_of_the_day_in_its_column_and_not_of_any_date_abo
     lefts = (40, 200, 460, 680, 880)
     names = row(("Dag", "Tid", "Aktivitet", "Kund", "Plats"), TOP, lefts)
     body = row(("7 sep", "08:00-09:00", "Städning", "Anna Ek", "Askim"), 400, lefts)
-    found = page([mark("Utskrivet 2026-09-01", 40, 60), *names, *body])
+    found = page([box("Utskrivet 2026-09-01", 40, 60), *names, *body])
     assert (found.schedule_date, shifts_of(found), found.problems) == ("2026-09-07", [ANNA], ())
 
 
@@ -158,29 +158,29 @@ def test_a_row_whose_times_cannot_be_read_is_a_problem_though_it_is_the_only_one
     second = row(("8 sep", "08:15 5 - 10:45", "Tillsyn", "Bo Öberg", "Åby"), 490, lefts)
     monday, tuesday = pages([*names, *first, *second])
     assert (shifts_of(monday), monday.problems) == ([ANNA], ())
-    assert tuesday.problems[0].startswith("'Tillsyn' stands in a row without times (")
+    assert tuesday.problems[0].startswith("'Tillsyn' is in a row without times (")
 
 
 def test_a_cell_of_two_lines_is_read_as_one() -> None:
     body = row(("08:00-09:00", "Städning och", "Anna Ek", "Askim"), 400)
-    body += [mark("tvätt", 300, 450), *row(("10:00-11:30", "Tillsyn", "Bo Öberg", "Åby"), 550)]
+    body += [box("tvätt", 300, 450), *row(("10:00-11:30", "Tillsyn", "Bo Öberg", "Åby"), 550)]
     found = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *body))
     assert (shifts_of(found), found.problems) == ([(*ANNA[:2], "Städning och tvätt", *ANNA[3:]), BO], ())
 
 
 def test_a_line_halfway_between_two_rows_is_a_problem() -> None:
-    found = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *rows(), mark("Tvätt", 300, TOP + PITCH * 1.5)))
-    assert found.problems == ("'Tvätt' stands between two rows",)
+    found = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *rows(), box("Tvätt", 300, TOP + PITCH * 1.5)))
+    assert found.problems == ("'Tvätt' is between two rows",)
 
 
 def test_a_line_far_below_the_last_row_belongs_to_no_shift() -> None:
-    found = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *rows(), mark("Karin Ek", 300, 1200)))
+    found = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *rows(), box("Karin Ek", 300, 1200)))
     assert (shifts_of(found), found.problems) == (SHIFTS, ("'Karin Ek' belongs to no shift",))
 
 
-def test_a_row_that_stands_there_twice_is_a_problem() -> None:
+def test_a_row_that_appears_twice_is_a_problem() -> None:
     found = page(table(("Tid", "Aktivitet", "Kund", "Plats"), *rows([ANNA, BO, ANNA])))
-    assert "the shift 08:00-09:00 'Städning' stands there twice" in found.problems
+    assert "the shift 08:00-09:00 'Städning' appears twice" in found.problems
 
 
 @pytest.mark.parametrize("degrees", [-3, -1, 1, 3])
@@ -210,7 +210,7 @@ ROSTER_LEFTS = (20, 200, 420, 640, 860)
 MONDAY, TUESDAY = "2026-09-07", "2026-09-08"
 
 
-def roster(days: Sequence[str], shifts: Sequence[Shown]) -> list[Mark]:
+def roster(days: Sequence[str], shifts: Sequence[Shown]) -> list[TextBox]:
     """A table with a day before each row, or nothing where it goes on."""
     body = [
         each
@@ -234,4 +234,4 @@ def test_a_roster_with_a_day_column_is_read_day_by_day(days: Sequence[str], degr
 def test_a_roster_that_comes_back_to_a_day_is_a_problem() -> None:
     found = pages(roster(("7 sep", "8 sep", "7 sep"), SHIFTS))
     problems = [problem for each in found for problem in each.problems]
-    assert problems == ["2026-09-07: 2026-09-07 stands there twice, with another day between"]
+    assert problems == ["2026-09-07: 2026-09-07 appears twice, with another day between"]

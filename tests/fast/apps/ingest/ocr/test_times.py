@@ -4,11 +4,11 @@ import pytest
 
 from duly.apps.ingest.ocr.times import (
     find_hours_range,
-    find_range,
-    find_single,
-    is_half_of_day,
-    is_like_times,
+    find_single_time,
+    find_time_range,
+    is_meridiem,
     is_old_range,
+    resembles_time,
 )
 
 
@@ -55,7 +55,7 @@ from duly.apps.ingest.ocr.times import (
     ],
 )
 def test_a_range_is_found_however_it_is_printed(text: str, start: str, end: str) -> None:
-    found = find_range(text)
+    found = find_time_range(text)
     assert found
     assert (found.start, found.end, found.problem) == (start, end, None)
 
@@ -69,7 +69,7 @@ def test_a_range_is_found_however_it_is_printed(text: str, start: str, end: str)
     ],
 )  # fmt: skip
 def test_a_range_that_cannot_be_right_says_so(text: str) -> None:
-    found = find_range(text)
+    found = find_time_range(text)
     assert found
     assert found.problem
     assert text in found.problem
@@ -85,11 +85,11 @@ def test_a_range_that_cannot_be_right_says_so(text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_range_is_none(text: str) -> None:
-    assert find_range(text) is None
+    assert find_time_range(text) is None
 
 
-def test_what_stands_beside_the_times_is_kept() -> None:
-    found = find_range("\N{BULLSEYE} 08:00-09:30 Städning")
+def test_text_beside_the_times_is_kept() -> None:
+    found = find_time_range("\N{BULLSEYE} 08:00-09:30 Städning")
     assert found
     assert (found.before, found.after) == ("\N{BULLSEYE}", "Städning")
 
@@ -98,14 +98,14 @@ def test_what_stands_beside_the_times_is_kept() -> None:
     "text", ["08:00-09:00   10:00-11:30", "08:00-09:00 10:0-11:30", "08:0-09:00 10:00-11:30", "08:00-09:00 10:0011:30"]
 )
 def test_of_two_ranges_in_one_line_none_is_taken_for_the_other(text: str) -> None:
-    found = find_range(text)
+    found = find_time_range(text)
     assert found
-    assert found.problem == f"{text!r} shows more than one range of times"
+    assert found.problem == f"{text!r} shows more than one time range"
 
 
 @pytest.mark.parametrize("after", ["1:00", "(1.50 h)", "Tel 0708-1234", "PM-möte", "Em Karlsson"])
 def test_a_duration_a_number_or_a_name_after_the_times_is_no_part_of_them(after: str) -> None:
-    found = find_range(f"08:00-09:30 {after}")
+    found = find_time_range(f"08:00-09:30 {after}")
     assert found
     assert (found.start, found.end, found.after, found.problem) == ("08:00", "09:30", after, None)
 
@@ -117,8 +117,8 @@ def test_a_duration_a_number_or_a_name_after_the_times_is_no_part_of_them(after:
         "08:00-", "08:00", "q8:0-09:00", "08:00-q9:00", "08:00-19:00:00", "\N{BULLSEYE} 08:0-09:00",
     ],
 )  # fmt: skip
-def test_what_was_meant_for_times_is_told_from_other_text(text: str) -> None:
-    assert is_like_times(text)
+def test_misread_times_are_distinguished_from_other_text(text: str) -> None:
+    assert resembles_time(text)
 
 
 @pytest.mark.parametrize(
@@ -126,17 +126,17 @@ def test_what_was_meant_for_times_is_told_from_other_text(text: str) -> None:
     ["Städning", "24.02.2026", "2026-02-24", "7.50 h", "7:30 tim", "0708-1234", "412 58 Göteborg", "Uppdaterad 15:01"],
 )
 def test_other_text_is_not_meant_for_times(text: str) -> None:
-    assert not is_like_times(text)
+    assert not resembles_time(text)
 
 
 def test_a_time_alone_is_one_only_without_other_words() -> None:
-    assert find_single("08:00") == "08:00"
-    assert find_single("kl 8.15") == "08:15"
-    assert find_single("- 09:30", is_later=True) == "09:30"
-    assert find_single("08:00 Städning") is None
-    assert find_single("08:75") is None
-    assert find_single("1:00 PM") == "01:00 PM"
-    assert find_single("- 3.00 p.m.", is_later=True) == "03:00 PM"
+    assert find_single_time("08:00") == "08:00"
+    assert find_single_time("kl 8.15") == "08:15"
+    assert find_single_time("- 09:30", is_end=True) == "09:30"
+    assert find_single_time("08:00 Städning") is None
+    assert find_single_time("08:75") is None
+    assert find_single_time("1:00 PM") == "01:00 PM"
+    assert find_single_time("- 3.00 p.m.", is_end=True) == "03:00 PM"
 
 
 # 12-hour clocks -------------------------------------------------------------------------------------------------------
@@ -179,10 +179,10 @@ def test_a_time_alone_is_one_only_without_other_words() -> None:
     ],
 )
 def test_times_of_a_12_hour_clock_are_converted_and_leave_nothing_over(text: str, start: str, end: str) -> None:
-    found = find_range(text)
+    found = find_time_range(text)
     assert found
     assert (found.start, found.end, found.before, found.after) == (start, end, "", "")
-    assert (found.problem, found.is_halved, found.is_hours_only) == (None, True, False)
+    assert (found.problem, found.is_12_hour, found.is_hours_only) == (None, True, False)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_times_of_a_12_hour_clock_are_converted_and_leave_nothing_over(text: str
     ],
 )  # fmt: skip
 def test_times_whose_half_of_the_day_is_not_certain_are_refused(text: str) -> None:
-    found = find_range(text)
+    found = find_time_range(text)
     assert found is None or found.problem
 
 
@@ -203,28 +203,28 @@ def test_times_whose_half_of_the_day_is_not_certain_are_refused(text: str) -> No
     ["A Andersson", "P Olsson", "P-plats", "p-plats", "Em Karlsson", "IP-telefon", "AP Bygg", "Apan"],
 )
 def test_an_initial_or_a_name_after_the_times_is_no_half_of_the_day(after: str) -> None:
-    found = find_range(f"08:00-09:30 {after}")
+    found = find_time_range(f"08:00-09:30 {after}")
     assert found
     assert (found.start, found.end, found.after, found.problem) == ("08:00", "09:30", after, None)
 
 
 @pytest.mark.parametrize("text", ["p", "P", "e.m.", "fm", "PM", "a.m.", "nachm.", "vorm.", "ip.", "(pm)"])
 def test_a_half_of_the_day_alone_is_known(text: str) -> None:
-    assert is_half_of_day(text)
+    assert is_meridiem(text)
 
 
 @pytest.mark.parametrize("text", ["Paus", "Em Karlsson", "A Ek", "", "Förmiddag", "08:00 PM"])
 def test_other_words_are_no_half_of_the_day(text: str) -> None:
-    assert not is_half_of_day(text)
+    assert not is_meridiem(text)
 
 
 def test_a_single_time_has_its_half_of_the_day() -> None:
-    assert find_single("1:00p") == "01:00 PM"
-    assert find_single("9:00 f.m.") == "09:00 AM"
-    assert find_single("- 3.00 ip.", is_later=True) == "03:00 PM"
-    assert find_single("3:00 P") is None  # perhaps a sign for parking
-    assert find_single("klo 8.15") == "08:15"
-    assert find_single("8.15 Uhr") == "08:15"
+    assert find_single_time("1:00p") == "01:00 PM"
+    assert find_single_time("9:00 f.m.") == "09:00 AM"
+    assert find_single_time("- 3.00 ip.", is_end=True) == "03:00 PM"
+    assert find_single_time("3:00 P") is None  # perhaps a sign for parking
+    assert find_single_time("klo 8.15") == "08:15"
+    assert find_single_time("8.15 Uhr") == "08:15"
 
 
 # Old times ------------------------------------------------------------------------------------------------------------
@@ -247,12 +247,12 @@ def test_a_note_on_an_old_time_is_known(text: str) -> None:
 
 @pytest.mark.parametrize("text", [text for text in OLD if not text.startswith("(08:00")])
 def test_a_note_on_an_old_time_is_no_range(text: str) -> None:
-    assert find_range(text) is None
+    assert find_time_range(text) is None
     assert find_hours_range(text) is None
 
 
 def test_a_range_in_brackets_may_be_an_old_one_and_says_so() -> None:
-    found = find_range("(08:00\N{EN DASH}09:00)")
+    found = find_time_range("(08:00\N{EN DASH}09:00)")
     assert found
     assert (found.start, found.end, found.before, found.after, found.problem) == ("08:00", "09:00", "", "", None)
     assert found.is_bracketed
@@ -273,7 +273,7 @@ def test_what_says_more_than_an_old_time_is_no_such_note(text: str) -> None:
 @pytest.mark.parametrize("note", OLD)
 @pytest.mark.parametrize("title", ["", " Städning"])
 def test_of_a_new_and_an_old_range_the_new_one_is_taken(note: str, title: str) -> None:
-    found = find_range(f"10:00-11:00 {note}{title}")
+    found = find_time_range(f"10:00-11:00 {note}{title}")
     assert found
     assert (found.start, found.end, found.after, found.problem) == ("10:00", "11:00", title.strip(), None)
 
@@ -292,7 +292,7 @@ def test_of_a_new_and_an_old_range_the_new_one_is_taken(note: str, title: str) -
     ],
 )
 def test_the_old_range_may_come_first(text: str) -> None:
-    found = find_range(text)
+    found = find_time_range(text)
     assert found
     assert (found.start, found.end, found.before, found.after, found.problem) == ("10:00", "11:00", "", "", None)
 
@@ -307,7 +307,7 @@ def test_the_old_range_may_come_first(text: str) -> None:
     ],
 )  # fmt: skip
 def test_ranges_of_which_none_is_certainly_the_new_one_are_refused(text: str) -> None:
-    found = find_range(text)
+    found = find_time_range(text)
     assert found
     assert found.problem
     assert repr(text) in found.problem
@@ -337,7 +337,7 @@ def test_ranges_of_which_none_is_certainly_the_new_one_are_refused(text: str) ->
     ],
 )
 def test_a_range_with_a_word_for_the_clock_is_certain_and_leaves_nothing_over(text: str, start: str, end: str) -> None:
-    found = find_range(text)
+    found = find_time_range(text)
     assert found
     assert (found.start, found.end, found.before, found.after) == (start, end, "", "")
     assert (found.problem, found.is_hours_only) == (None, False)
@@ -362,7 +362,7 @@ def test_a_range_with_a_word_for_the_clock_is_certain_and_leaves_nothing_over(te
     ],
 )
 def test_hours_alone_are_a_range_that_the_layout_must_confirm(text: str, start: str, end: str) -> None:
-    assert find_range(text) is None
+    assert find_time_range(text) is None
     found = find_hours_range(text)
     assert found
     assert (found.start, found.end, found.problem, found.is_hours_only) == (start, end, None, True)
@@ -383,4 +383,4 @@ def test_other_numbers_are_no_hours(text: str) -> None:
     "text", ["Städning kl 8-10", "kl 8-10 ring kunden", "Storgatan 5A-7A", "Rum 1-3", "1-3 PM kurs", "kl 8-10/9"]
 )
 def test_hours_among_other_words_are_no_range(text: str) -> None:
-    assert find_range(text) is None
+    assert find_time_range(text) is None

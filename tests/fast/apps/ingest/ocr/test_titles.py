@@ -1,30 +1,32 @@
-"""Titles of two lines: joined where words or looks tell, left alone where not, and a problem where they differ."""
+"""Wrapped titles: joined if words or strokes show it, and a problem if these contradict each other."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from duly.apps.ingest.ocr.mark import Ink, Mark
-from tests.support.ocr.marks import mark, page, shifts_of
+from duly.apps.ingest.ocr.text_box import Ink, TextBox
+from tests.support.ocr.text_boxes import box, page, shifts_of
 
-HEAD = [mark("Tisdag 24 februari 2026", 46, 100)]
+HEAD = [box("Tisdag 24 februari 2026", 46, 100)]
 ANNA = ("08:00", "09:00", "Städning", "Anna Svensson", "Askim")
 BO = ("10:00", "11:30", "Tillsyn", "Bo Öberg", "Åby")
 EVA = ("12:15", "13:15", "Möte", "Brf Måsen", "Mölndal")
-BOLD, PLAIN = Ink(contrast=0.9, weight=6, strike=0), Ink(contrast=0.6, weight=3, strike=0)
+BOLD, PLAIN = Ink(contrast=0.9, stroke_width=6, strikethrough=0), Ink(contrast=0.6, stroke_width=3, strikethrough=0)
 X = 404  # where the rows of a list begin
 LONG = "Storstädning i hela huset Brenva"  # as long as fits
 assert X + 18 * len(LONG) < 1000
 
 
-def block(times: str, y: float, titles: Sequence[str], rest: Sequence[str], inks: Sequence[Ink] | None) -> list[Mark]:
-    """Times on the left, rows on the right: first those of the title, which may look apart from the others."""
-    marks = [mark(times, 48, y + 4)]
+def block(
+    times: str, y: float, titles: Sequence[str], rest: Sequence[str], inks: Sequence[Ink] | None
+) -> list[TextBox]:
+    """Return times on the left, rows on the right: first those of the title, which may have other strokes."""
+    boxes = [box(times, 48, y + 4)]
     for at, text in enumerate((*titles, *rest)):
-        each = mark(text, X, y + at * 65)
-        marks.append(replace(each, ink=inks[at >= len(titles)]) if inks else each)
-    return marks
+        each = box(text, X, y + at * 65)
+        boxes.append(replace(each, ink=inks[at >= len(titles)]) if inks else each)
+    return boxes
 
 
 def day(
@@ -32,12 +34,12 @@ def day(
     rest: Sequence[str] = ("Karin Ek", "Härryda"),
     inks: Sequence[Ink] | None = None,
     others: Sequence[tuple[str, str, str, str, str]] = (ANNA, BO),
-) -> list[Mark]:
+) -> list[TextBox]:
     """A page with some shifts of three rows, then one with this title."""
-    marks = [*HEAD]
+    boxes = [*HEAD]
     for nth, (start, end, title, *more) in enumerate(others):
-        marks += block(f"{start}-{end}", 300 + nth * 260, [title], [text for text in more if text], inks)
-    return [*marks, *block("14:00-15:00", 300 + len(others) * 260, titles, rest, inks)]
+        boxes += block(f"{start}-{end}", 300 + nth * 260, [title], [text for text in more if text], inks)
+    return [*boxes, *block("14:00-15:00", 300 + len(others) * 260, titles, rest, inks)]
 
 
 # By words -------------------------------------------------------------------------------------------------------------
@@ -58,26 +60,26 @@ def day(
     ],
 )
 @pytest.mark.parametrize("inks", [None, (BOLD, PLAIN)], ids=["looks unknown", "looks known"])
-def test_words_tell_that_a_title_goes_on(first: str, second: str, inks: Sequence[Ink] | None) -> None:
+def test_words_show_that_a_title_continues(first: str, second: str, inks: Sequence[Ink] | None) -> None:
     found = page(day(first, second, inks=inks))
     assert shifts_of(found)[-1] == ("14:00", "15:00", f"{first} {second}", "Karin Ek", "Härryda")
     assert found.problems == ()
 
 
-def test_a_title_may_go_on_in_a_third_row() -> None:
+def test_a_title_may_continue_in_a_third_row() -> None:
     found = page(day("Städning av köket,", "badrummet och", "hallen"))
     assert shifts_of(found)[-1][2:] == ("Städning av köket, badrummet och hallen", "Karin Ek", "Härryda")
 
 
-def test_words_tell_it_in_a_block_with_the_usual_number_of_rows_too() -> None:
+def test_words_show_it_in_a_block_with_the_usual_number_of_rows_too() -> None:
     found = page(day("Hemstädning och", "Fönsterputs", rest=["Karin Ek"]))
     assert shifts_of(found)[-1] == ("14:00", "15:00", "Hemstädning och Fönsterputs", "Karin Ek", "")
 
 
-# By looks -------------------------------------------------------------------------------------------------------------
+# By strokes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_second_row_that_looks_like_the_title_is_of_it_in_a_block_with_a_row_more_than_others() -> None:
+def test_a_second_row_that_looks_like_the_title_belongs_to_it_in_a_block_with_one_row_more() -> None:
     found = page(day(LONG, "Altan Bua", inks=(BOLD, PLAIN)))
     assert shifts_of(found)[-1] == ("14:00", "15:00", f"{LONG} Altan Bua", "Karin Ek", "Härryda")
     assert (shifts_of(found)[:-1], found.problems) == ([ANNA, BO], ())
@@ -100,9 +102,9 @@ def test_a_block_with_the_usual_number_of_rows_has_a_title_of_one(inks: Sequence
 @pytest.mark.parametrize("inks", [None, (BOLD, BOLD)], ids=["looks unknown", "all look alike"])
 def test_a_row_more_than_others_that_nothing_explains_is_a_problem(inks: Sequence[Ink] | None) -> None:
     found = page(day(LONG, "Altan Bua", inks=inks))
-    assert found.problems == ("which lines of '14:00-15:00' are its title cannot be told",)
+    assert found.problems == ("it is unclear which lines of '14:00-15:00' are its title",)
 
 
 def test_a_title_that_looks_wrapped_in_a_block_with_the_usual_number_of_rows_is_a_problem() -> None:
     found = page(day(LONG, "Altan Bua", rest=["Härryda"], inks=(BOLD, PLAIN)))
-    assert found.problems == ("which lines of '14:00-15:00' are its title cannot be told",)
+    assert found.problems == ("it is unclear which lines of '14:00-15:00' are its title",)

@@ -1,35 +1,36 @@
-"""What is reported on is unseen: no list has its marked words."""
+"""The vocabulary of the report is unseen: no list has its words with å, ä or ö."""
 
-from duly.apps.ingest.ocr.spelling import LETTERS, MARKED, bare, known_words, words_with_loss
+from duly.apps.ingest.ocr.letters import SWEDISH_LETTERS, WORD, fold
+from duly.apps.ingest.ocr.word_list import known_words, words_missing_letter
 from tests.support.ocr.vocabulary import DEVELOPMENT, REPORT, Vocabulary
 
 
 def marked_words(vocabulary: Vocabulary) -> list[str]:
     """Every word with å, ä or ö."""
     texts = (*vocabulary.titles, *vocabulary.customers, *vocabulary.places)
-    return sorted({word for text in texts for word in LETTERS.findall(text) if MARKED & set(word)})
+    return sorted({word for text in texts for word in WORD.findall(text) if SWEDISH_LETTERS & set(word)})
 
 
 def is_known(word: str) -> bool:
-    """Is it among the words that everybody knows, or is its beginning or its end?"""
+    """Check whether the word list has a word, or its prefix or suffix."""
     whole, beginnings, ends = known_words()
-    letters = bare(word)
+    letters = fold(word)
     return (
         letters in whole
-        or letters in words_with_loss()
+        or letters in words_missing_letter()
         or letters.startswith(tuple(beginnings))
         or letters.endswith(tuple(ends))
     )
 
 
-def test_no_list_knows_a_marked_word_of_the_report() -> None:
-    words, developed_on = marked_words(REPORT), {bare(seen) for seen in marked_words(DEVELOPMENT)}
+def test_no_list_has_a_swedish_letter_word_of_the_report() -> None:
+    words, developed_on = marked_words(REPORT), {fold(seen) for seen in marked_words(DEVELOPMENT)}
     offenders = [f"{word}: among the known words, or begins or ends like one" for word in words if is_known(word)]
-    offenders += [f"{word}: was developed on" for word in words if bare(word) in developed_on]
+    offenders += [f"{word}: was developed on" for word in words if fold(word) in developed_on]
     assert not offenders, "\n".join(offenders)
 
 
-def test_the_report_has_marks_enough_and_each_of_them_as_a_capital() -> None:
+def test_the_report_has_enough_diacritics_and_each_of_them_as_a_capital() -> None:
     words = marked_words(REPORT)
     assert len(words) >= 60
     assert all(sum(word.startswith(capital) for word in words) >= 8 for capital in "ÅÄÖ")

@@ -1,4 +1,4 @@
-"""A child process looks: warm, within limits, and nobody's trouble but the photograph's."""
+"""OCR in a child process: reused, within limits, and a failure of the photograph only."""
 
 import asyncio
 import os
@@ -8,45 +8,45 @@ from dataclasses import replace
 
 import pytest
 
-from duly.apps.ingest.photographs import Eyes
+from duly.apps.ingest.photographs import OcrRunner
 from duly.errors import DulyError, InvalidArgument
 from duly.executors.call import Call
-from duly.executors.process_pool import Children
+from duly.executors.process_pool import ProcessPool
 from duly.settings import Settings
-from duly.wiring import eyes
+from duly.wiring import ocr_runner
 from tests.support.ocr.days import BEFORE, picture, shows
-from tests.support.storage.pictures import chunk, gradient, png_claiming, written
+from tests.support.storage.pictures import chunk, gradient, png_with_header, written
 
 PATIENCE_SECONDS = 600.0  # on a machine that has much else to do
 pytestmark = pytest.mark.timeout(PATIENCE_SECONDS)
-BOMB = png_claiming(60_000, 60_000, chunk(b"IDAT", b"x" * 1000))
+BOMB = png_with_header(60_000, 60_000, chunk(b"IDAT", b"x" * 1000))
 REFUSED = {
     "a bomb": (BOMB, "pixels"),
-    "half a JPEG": (picture("before")[:9000], "no photograph that we can read"),
-    "half a PNG": (written(gradient(640, 480), "PNG")[:2000], "no photograph that we can read"),
-    "a GIF": (written(gradient(), "GIF"), "no photograph that we can read"),
-    "a text": (b"08:00-09:00 Cleaning", "no photograph that we can read"),
-    "nothing": (b"", "no photograph that we can read"),
+    "half a JPEG": (picture("before")[:9000], "not a readable image"),
+    "half a PNG": (written(gradient(640, 480), "PNG")[:2000], "not a readable image"),
+    "a GIF": (written(gradient(), "GIF"), "not a readable image"),
+    "a text": (b"08:00-09:00 Cleaning", "not a readable image"),
+    "nothing": (b"", "not a readable image"),
     "too many bytes": (b"\xff\xd8" + bytes(21 * 1024 * 1024), "more than 20 MiB"),
 }
 
 
 @pytest.fixture
-async def children() -> AsyncGenerator[Children, None]:
+async def children() -> AsyncGenerator[ProcessPool, None]:
     """One child at most."""
-    children = Children(1)
+    children = ProcessPool(1)
     yield children
     await children.close()
 
 
 @pytest.fixture
-def looking(children: Children) -> Eyes:
-    """What looks, as a worker has it."""
-    return replace(eyes(Settings(), children), seconds=PATIENCE_SECONDS)
+def ocr(children: ProcessPool) -> OcrRunner:
+    """The OCR runner, built as for a worker."""
+    return replace(ocr_runner(Settings(), children), seconds=PATIENCE_SECONDS)
 
 
-async def test_a_child_is_kept_warm_and_followed_by_another_when_it_dies(children: Children, looking: Eyes) -> None:
-    assert shows(await looking.look(picture("before")), BEFORE)
+async def test_a_child_process_is_reused_and_replaced_when_it_dies(children: ProcessPool, ocr: OcrRunner) -> None:
+    assert shows(await ocr.recognise(picture("before")), BEFORE)
     (first,) = children.alive
 
     async def perform_and_kill(call: Call) -> object:
@@ -56,25 +56,25 @@ async def test_a_child_is_kept_warm_and_followed_by_another_when_it_dies(childre
             return await performing
 
     with pytest.raises(InvalidArgument, match=r"reading it failed \(.*SIGKILL\); send another photograph"):
-        await replace(looking, perform=perform_and_kill).look(picture("before"))
-    with pytest.raises(InvalidArgument, match="no photograph that we can read"):
-        await looking.look(b"")
+        await replace(ocr, perform=perform_and_kill).recognise(picture("before"))
+    with pytest.raises(InvalidArgument, match="not a readable image"):
+        await ocr.recognise(b"")
     (second,) = children.alive
     assert second is not first
 
 
-async def test_hostile_files_are_refused_in_a_sentence_by_one_and_the_same_child(
-    children: Children, looking: Eyes
+async def test_hostile_files_are_rejected_with_a_message_by_the_same_child_process(
+    children: ProcessPool, ocr: OcrRunner
 ) -> None:
     for name, (data, words) in REFUSED.items():
         with pytest.raises(DulyError, match=words):
-            await looking.look(data)
-        assert [child.is_well for child in children.alive] == [True], name
-    assert [child.rows for child in children.alive] == [len(REFUSED)]
+            await ocr.recognise(data)
+        assert [child.is_reusable for child in children.alive] == [True], name
+    assert [child.calls for child in children.alive] == [len(REFUSED)]
 
 
-async def test_reading_that_takes_too_long_or_too_much_memory_is_the_photographs_failure(looking: Eyes) -> None:
+async def test_a_timeout_or_too_much_memory_fails_the_photograph(ocr: OcrRunner) -> None:
     with pytest.raises(InvalidArgument, match=r"took longer than 0.2 s; send a smaller or clearer photograph"):
-        await replace(looking, seconds=0.2).look(picture("before"))
+        await replace(ocr, seconds=0.2).recognise(picture("before"))
     with pytest.raises(InvalidArgument, match="reading it failed"):
-        await replace(looking, memory_bytes=200 * 1024 * 1024).look(picture("before"))
+        await replace(ocr, memory_bytes=200 * 1024 * 1024).recognise(picture("before"))

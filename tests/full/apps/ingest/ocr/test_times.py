@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.apps.ingest.ocr.times import find_range, find_single
+from duly.apps.ingest.ocr.times import find_single_time, find_time_range
 
 TIME = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]")
 SINGLE = re.compile(rf"(?:{TIME.pattern}|24:00)(?: [AP]M)?")
@@ -21,9 +21,9 @@ ALIKE = (
     | st.text(ALIKE)
     | st.lists(st.sampled_from(["08", "O9", "1l", "75", ":", ".", "-", " till ", "kl ", " AM", "p.m."])).map("".join)
 )
-def test_whatever_a_line_says_a_range_is_found_or_not(text: str) -> None:
-    found = find_range(text)
+def test_any_line_has_a_valid_range_a_problem_or_none(text: str) -> None:
+    found = find_time_range(text)
     assert found is None or found.problem or (TIME.fullmatch(found.start) and TIME.fullmatch(found.end))
-    for is_later in (False, True):
-        single = find_single(text, is_later=is_later)
+    for is_end in (False, True):
+        single = find_single_time(text, is_end=is_end)
         assert single is None or SINGLE.fullmatch(single)

@@ -1,18 +1,18 @@
-"""How reading is scored and judged: what counts as read, what is needed, and what is not claimed."""
+"""How readings are scored, and compared with the goals."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from bench.ocr.needs import NEEDS, unmet
-from bench.ocr.reading import Notes, Reading
-from bench.ocr.score import Score, score_of, total
-from duly.apps.ingest.ocr.layout import Card
-from duly.apps.ingest.ocr.page import Page
+from bench.ocr.goals import GOALS, find_failed_goals
+from bench.ocr.reading import Reading, ReadingCache
+from bench.ocr.score import Score, score_day, total
+from duly.apps.ingest.ocr.block_fields import RecognisedShift
+from duly.apps.ingest.ocr.reader import RecognisedDay
 from duly.errors import Misconfigured
 from tests.support.ocr import screens
-from tests.support.ocr.marks import mark
+from tests.support.ocr.text_boxes import box
 
 DAY = "2026-02-24"
 ANNA = ("08:00", "09:00", "Städning", "Anna Svensson", "Åby")
@@ -20,17 +20,17 @@ BO = ("10:00", "11:30", "Tillsyn", "Bo Öberg", "Askim")
 ALL_RIGHT = Score(images=10, dates=10, shifts=1000, right=1000, times=1000, marked=1000, kept=1000)
 
 
-def read(*shifts: tuple[str, ...], day: str | None = DAY, problems: tuple[str, ...] = ()) -> Page:
-    """A page that shows these shifts."""
-    cards = tuple(Card(*shift, address="", confidence=0.99) for shift in shifts)
-    return Page(day, cards, problems, begins=True, ends=True)
+def read(*shifts: tuple[str, ...], day: str | None = DAY, problems: tuple[str, ...] = ()) -> RecognisedDay:
+    """Return a day with these shifts."""
+    cards = tuple(RecognisedShift(*shift, address="", confidence=0.99) for shift in shifts)
+    return RecognisedDay(day, cards, problems, shows_day_start=True, shows_day_end=True)
 
 
 # Scoring --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_page_that_is_read_completely_scores_everything() -> None:
-    score = score_of(read(BO, ANNA), DAY, [ANNA, BO])
+    score = score_day(read(BO, ANNA), DAY, [ANNA, BO])
     assert score == Score(images=1, dates=1, shifts=2, right=2, times=2, marked=3, kept=3)
 
 
@@ -46,16 +46,16 @@ def test_a_page_that_is_read_completely_scores_everything() -> None:
         (read((*ANNA[:2], "städning", *ANNA[3:]), BO), {"right": 1}),
         (read(("08:00", "09:30", *ANNA[2:]), BO), {"right": 1, "times": 1, "kept": 1, "invented": 1}),
         (read(ANNA, BO, BO), {"invented": 1}),
-        (read(ANNA, BO, problems=("hardly legible",)), {"flagged": 1}),
+        (read(ANNA, BO, problems=("barely legible",)), {"flagged": 1}),
     ],
 )
-def test_what_is_not_as_it_was_shown_is_not_right(found: Page, changes: dict[str, int]) -> None:
-    whole = score_of(read(ANNA, BO), DAY, [ANNA, BO])
-    assert score_of(found, DAY, [ANNA, BO]) == replace(whole, **changes)
+def test_what_is_not_as_it_was_shown_is_not_right(found: RecognisedDay, changes: dict[str, int]) -> None:
+    whole = score_day(read(ANNA, BO), DAY, [ANNA, BO])
+    assert score_day(found, DAY, [ANNA, BO]) == replace(whole, **changes)
 
 
 def test_scores_add_up() -> None:
-    one = score_of(read(ANNA), DAY, [ANNA, BO])
+    one = score_day(read(ANNA), DAY, [ANNA, BO])
     assert total([one, one, one]) == Score(**{name: 3 * value for name, value in asdict(one).items()})
 
 
@@ -79,18 +79,20 @@ def test_scores_add_up() -> None:
 def test_every_need_is_judged_and_the_one_that_is_missed_is_named(
     way: str, change: dict[str, int], refusal: str | None
 ) -> None:
-    assert unmet({way: ALL_RIGHT}) == []
-    missed = unmet({**dict.fromkeys(NEEDS, ALL_RIGHT), way: replace(ALL_RIGHT, **change)})
+    assert find_failed_goals({way: ALL_RIGHT}) == []
+    missed = find_failed_goals({**dict.fromkeys(GOALS, ALL_RIGHT), way: replace(ALL_RIGHT, **change)})
     assert missed == ([f"{way}: {refusal}"] if refusal else [])
 
 
 def test_where_nothing_was_there_to_read_nothing_is_met() -> None:
-    assert unmet({}) == unmet({"alone": Score(images=1)}) == ["there was no shift to read"]
+    assert find_failed_goals({}) == find_failed_goals({"alone": Score(images=1)}) == ["there was no shift to read"]
 
 
 # Readings -------------------------------------------------------------------------------------------------------------
 
-READING = Reading("rapidocr", 1080, 2400, (replace(mark("08:00-09:00 Aby", 48, 317), second="Åby"),), 4.2, 700.5)
+READING = Reading(
+    "rapidocr", 1080, 2400, (replace(box("08:00-09:00 Aby", 48, 317), second_engine_text="Åby"),), 4.2, 700.5
+)
 
 
 def test_only_what_a_second_engine_read_too_is_called_checked() -> None:
@@ -100,34 +102,34 @@ def test_only_what_a_second_engine_read_too_is_called_checked() -> None:
         ("alone",),
         ("tesseract",),
     )
-    assert {way for each in (both, READING) for way in each.ways} <= set(NEEDS)
-    unknown = replace(both, marks=[replace(mark("08:00-09:00 Arby", 48, 317), second="Årby")])
+    assert {way for each in (both, READING) for way in each.ways} <= set(GOALS)
+    unknown = replace(both, boxes=[replace(box("08:00-09:00 Arby", 48, 317), second_engine_text="Årby")])
     assert [unknown.page(way).shifts[0].title for way in unknown.ways] == ["Årby", "Arby"]
 
 
 def test_a_screen_that_could_not_be_read_is_flagged_and_shows_nothing() -> None:
     failed = Reading("rapidocr", 0, 0, (), 0.0, 0.0, failure="it was not read: TIMEOUT")
-    score = score_of(failed.page("alone"), DAY, [ANNA])
+    score = score_day(failed.page("alone"), DAY, [ANNA])
     assert score == Score(images=1, shifts=1, marked=2, flagged=1)
 
 
 def test_a_screen_that_was_read_as_several_days_counts_as_wrong() -> None:
     days = [
-        [mark(day, 48, y), mark("08:00-09:00", 48, y + 60), mark("Städning", 48, y + 120)]
+        [box(day, 48, y), box("08:00-09:00", 48, y + 60), box("Städning", 48, y + 120)]
         for day, y in (("Måndag 7 september 2026", 100), ("Tisdag 8 september 2026", 500))
     ]
-    found = replace(READING, marks=[each for day in days for each in day]).page("alone")
+    found = replace(READING, boxes=[each for day in days for each in day]).page("alone")
     assert found.problems == ("it was read as 2 days: 2026-09-07, 2026-09-08",)
-    assert score_of(found, "2026-09-07", [ANNA]) == Score(images=1, shifts=1, marked=2, flagged=1)
+    assert score_day(found, "2026-09-07", [ANNA]) == Score(images=1, shifts=1, marked=2, flagged=1)
 
 
 def test_a_picture_is_read_once_and_another_of_the_same_name_again(tmp_path: Path) -> None:
     path = tmp_path / "raw.jsonl"
-    Notes(path).write("screens-1", b"one", READING)
-    Notes(path).write("screens-2", b"two", replace(READING, failure="it was not read"))
-    assert Notes(path).find(b"one") == replace(READING, marks=list(READING.marks))
-    assert Notes(path).find(b"two") is None
-    assert Notes(path).find(b"drawn anew") is None
+    ReadingCache(path).write("screens-1", b"one", READING)
+    ReadingCache(path).write("screens-2", b"two", replace(READING, failure="it was not read"))
+    assert ReadingCache(path).find(b"one") == replace(READING, boxes=list(READING.boxes))
+    assert ReadingCache(path).find(b"two") is None
+    assert ReadingCache(path).find(b"drawn anew") is None
 
 
 # Drawing --------------------------------------------------------------------------------------------------------------

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from duly.apps.ingest.ocr.engine import Engine, Equipment, build_engine
-from duly.apps.ingest.ocr.page import read_pages
+from duly.apps.ingest.ocr.engine import EngineConfig, OcrEngine, build_engine
+from duly.apps.ingest.ocr.reader import read_days
 from duly.errors import MissingExtra
-from duly.storage.photo import plain_photo
+from duly.storage.photo import decode_photo
 from tools.schedule_images import Plan, plan_some, render
 from tools.schedule_images.damages import DAMAGES
 from tools.schedule_images.fonts import FAMILIES, MissingFonts, missing_fonts
 from tools.schedule_images.layouts import LAYOUTS, REFUSED
-from tools.schedule_images.score import YEAR, Outcome, outcome_of
+from tools.schedule_images.score import YEAR, Outcome, compare
 
 pytestmark = pytest.mark.timeout(1800)
 SEED = 20_260_907
@@ -40,10 +40,10 @@ class Read:
 
 
 @pytest.fixture
-def engine() -> Engine:
+def engine() -> OcrEngine:
     """The best one here."""
     try:
-        return build_engine(Equipment())
+        return build_engine(EngineConfig())
     except MissingExtra as error:
         pytest.skip(str(error))
 
@@ -57,12 +57,12 @@ def fonts() -> list[str]:
     return [name for name in FAMILIES if name not in missing]
 
 
-def read_image(plan: Plan, engine: Engine) -> Read:
+def read_image(plan: Plan, engine: OcrEngine) -> Read:
     """Draw an image, and read it."""
     sample = render(plan)
-    picture = plain_photo(sample.data)
-    pages = read_pages(engine.read(picture), picture.width, picture.height, YEAR)
-    return Read(plan, outcome_of(pages, sample.truth.to_json()))
+    picture = decode_photo(sample.data)
+    pages = read_days(engine.recognise(picture), picture.width, picture.height, YEAR)
+    return Read(plan, compare(pages, sample.truth.to_json()))
 
 
 def share_right(outcomes: Sequence[Outcome]) -> float:
@@ -71,7 +71,7 @@ def share_right(outcomes: Sequence[Outcome]) -> float:
     return right / sum(outcome.drawn for outcome in outcomes)
 
 
-def test_drawn_images_of_every_layout_are_read_or_refused(engine: Engine, fonts: list[str]) -> None:
+def test_drawn_images_of_every_layout_are_read_or_refused(engine: OcrEngine, fonts: list[str]) -> None:
     plans = plan_some(SEED, IMAGES_PER_LAYOUT * len(LAYOUTS), list(LAYOUTS), fonts, list(DAMAGES))
     images = [read_image(plan, engine) for plan in plans]
     wrong = [image.miss for image in images if image.outcome.verdict == "wrong"]
