@@ -1,1 +1,1 @@
-"""How well photographs are read: screens that were never seen, each read once, scored with and without the language."""
+"""Measure how well photographs are read: unseen screens, each read once, scored with and without Tesseract."""

@@ -1,10 +1,9 @@
-"""`python -m bench.ocr`: what `duly bench ocr` becomes.
+"""`python -m bench.ocr`: the implementation of `duly bench ocr`.
 
-Draws screens by seeds (`tests/support/ocr/screens.py`), or takes labelled ones from a directory, reads each once as
-a worker would (`OCR_ENGINE`, `OCR_LANG`, `TESSDATA_PREFIX` included), and scores what was read: where there are two
-engines with the second one's reading of every line, "checked", and always without, "alone". Seeds from 1000 on have
-words that nothing was developed on. With --raw every reading is written down, and a picture that is there is not read
-again."""
+Draws screens from seeds (`tests/support/ocr/screens.py`), or loads labelled ones from a directory, reads each once as
+a worker would (including `OCR_ENGINE`, `OCR_LANG`, `TESSDATA_PREFIX`), and scores the result: with the readings of the
+second engine ("checked"), if there is one, and always without ("alone"). Seeds from 1000 on have words that were not
+used in development. With --raw every reading is stored, and an image that is stored is not read again."""
 
 import argparse
 import asyncio
@@ -14,16 +13,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.ocr.needs import unmet
-from bench.ocr.reading import YEAR, Desk, Notes, Reading
-from bench.ocr.score import Score, score_of, seen_in, total
-from duly.apps.ingest.ocr.header import find_day
+from bench.ocr.goals import find_failed_goals
+from bench.ocr.reading import YEAR, Reading, ReadingCache, ScreenReader
+from bench.ocr.score import Score, score_day, to_rows, total
+from duly.apps.ingest.ocr.header import find_header_date
 from duly.apps.ingest.ocr.lines import Line
-from duly.apps.ingest.ocr.page import Page
+from duly.apps.ingest.ocr.reader import RecognisedDay
 from duly.errors import DulyError, InvalidArgument
-from duly.executors.process_pool import Children
+from duly.executors.process_pool import ProcessPool
 from duly.settings import load_settings
-from duly.wiring import eyes
+from duly.wiring import ocr_runner
 from tests.support.ocr.screens import REPORT_FROM, draw
 
 
@@ -41,7 +40,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Miss:
-    """What was not read of a screen, read one way, and what was read instead."""
+    """The shifts of a screen that were not read, and what was read instead."""
 
     image: str
     read: str
@@ -52,7 +51,7 @@ class Miss:
 
 @dataclass(frozen=True)
 class Result:
-    """How well screens were read, by group and way, what each cost, and what was missed."""
+    """Scores by group and way of reading, the readings with their costs, and the misses."""
 
     scores: dict[tuple[str, str], Score]
     readings: Sequence[Reading]
@@ -60,28 +59,28 @@ class Result:
 
     @property
     def ways(self) -> dict[str, Score]:
-        """The scores of all groups together."""
+        """Return the score of each way of reading, over all groups."""
         names = dict.fromkeys(way for _, way in self.scores)
         return {name: total(score for (_, way), score in self.scores.items() if way == name) for name in names}
 
     @property
     def cpu_ms(self) -> float:
-        """Of one screen."""
+        """Return the mean CPU time of a screen."""
         return 1000 * sum(each.cpu_s for each in self.readings) / max(1, len(self.readings))
 
     @property
     def peak_mb(self) -> float:
-        """Of the screen that took most."""
+        """Return the highest peak memory of a screen."""
         return max((each.peak_mb for each in self.readings), default=0.0)
 
     @property
     def engines(self) -> list[str]:
-        """What read."""
+        """Return the names of the engines that were used."""
         return sorted({each.engine for each in self.readings})
 
 
-def drawn(first: int, screens: int, hard: int) -> Iterator[Labelled]:
-    """Screens of seeds from this one on."""
+def draw_screens(first: int, screens: int, hard: int) -> Iterator[Labelled]:
+    """Draw the screens of consecutive seeds."""
     for is_hard, several in ((False, screens), (True, hard)):
         for seed in range(first, first + several):
             screen = draw(seed, is_hard=is_hard)
@@ -90,111 +89,116 @@ def drawn(first: int, screens: int, hard: int) -> Iterator[Labelled]:
             yield Labelled(f"{group}-{seed}", group, truth.about, screen.data, truth.schedule_date, truth.shifts)
 
 
-def labelled(directory: Path) -> Iterator[Labelled]:
-    """Images of a directory with a truth.json: file, date_line, shifts."""
+def load_labelled(directory: Path) -> Iterator[Labelled]:
+    """Load the images of a directory with a truth.json: file, date_line, shifts."""
     for each in json.loads((directory / "truth.json").read_text(encoding="utf-8")):
-        day = find_day([Line(each["date_line"], 0, 1, 1, 1, 1)], YEAR)
+        day = find_header_date([Line(each["date_line"], 0, 1, 1, 1, 1)], YEAR)
         if day is None:
-            raise InvalidArgument(f"{directory / 'truth.json'}: {each['date_line']!r} of {each['file']} names no day")
+            raise InvalidArgument(f"{directory / 'truth.json'}: {each['date_line']!r} of {each['file']} has no date")
         data = (directory / each["file"]).read_bytes()
         yield Labelled(each["file"], "labelled", "", data, day.date.isoformat(), each["shifts"])
 
 
 def main() -> None:
-    """Read, score, print; exit 1 when a need is not met."""
-    wishes = parsed()
+    """Read, score, print; exit 1 if a goal is not met."""
+    options = parse_arguments()
     try:
-        result = asyncio.run(measured(wishes))
+        result = asyncio.run(measure(options))
     except DulyError as error:
         print(f"duly: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
-    missing = unmet(result.ways)
-    if wishes.json:
-        print(json.dumps(told(result, missing), ensure_ascii=False))
+    failed = find_failed_goals(result.ways)
+    if options.json:
+        print(json.dumps(to_document(result, failed), ensure_ascii=False))
     else:
-        print(table_of(result))
-        print("\n".join(f"duly: not met: {each}" for each in missing), file=sys.stderr, end="\n" if missing else "")
-    sys.exit(1 if missing else 0)
+        print(format_table(result))
+        print("\n".join(f"duly: not met: {each}" for each in failed), file=sys.stderr, end="\n" if failed else "")
+    sys.exit(1 if failed else 0)
 
 
-async def measured(wishes: argparse.Namespace) -> Result:
-    """Every screen read, and scored in every way it can be."""
-    chosen = labelled(wishes.images) if wishes.images else drawn(wishes.first, wishes.screens, wishes.hard)
-    notes = Notes(wishes.raw)
+async def measure(options: argparse.Namespace) -> Result:
+    """Read every screen, and score it in every way of reading that its engine allows."""
+    chosen = (
+        load_labelled(options.images) if options.images else draw_screens(options.first, options.screens, options.hard)
+    )
+    cache = ReadingCache(options.raw)
     scores: dict[tuple[str, str], Score] = {}
     readings: list[Reading] = []
     misses: list[Miss] = []
-    children = Children(1)
-    desk = Desk(eyes(load_settings(), children))
+    process_pool = ProcessPool(1)
+    screen_reader = ScreenReader(ocr_runner(load_settings(), process_pool))
     try:
         for each in chosen:
-            reading = notes.find(each.data)
+            reading = cache.find(each.data)
             if reading is None:
-                reading = await desk.read(each.data)
-                notes.write(each.name, each.data, reading)
+                reading = await screen_reader.read(each.data)
+                cache.write(each.name, each.data, reading)
             readings.append(reading)
             print(f"{each.name:14} {reading.cpu_s:5.1f} CPU-s  {each.about}", file=sys.stderr, flush=True)
             for way in reading.ways:
                 page = reading.page(way)
-                score = score_of(page, each.schedule_date, each.shifts)
+                score = score_day(page, each.schedule_date, each.shifts)
                 scores[each.group, way] = total([scores.get((each.group, way), Score()), score])
-                if miss := miss_of(each, way, page, score):
+                if miss := find_miss(each, way, page, score):
                     misses.append(miss)
                     print(f"  {way}: {miss.lost} was read as {miss.instead} {miss.problems}", file=sys.stderr)
     finally:
-        await children.close()
+        await process_pool.close()
     return Result(scores, readings, misses)
 
 
-def miss_of(each: Labelled, way: str, page: Page, score: Score) -> Miss | None:
-    """What was missed of a screen; None when everything is right."""
+def find_miss(each: Labelled, way: str, page: RecognisedDay, score: Score) -> Miss | None:
+    """Return what was missed of a screen; None if everything is right."""
     if score.right == score.shifts and score.dates and not score.invented and not page.problems:
         return None
-    wanted, got = [tuple(shift) for shift in each.shifts], seen_in(page)
-    lost, instead = [shift for shift in wanted if shift not in got], [shift for shift in got if shift not in wanted]
+    expected, recognised = [tuple(shift) for shift in each.shifts], to_rows(page)
+    lost, instead = (
+        [shift for shift in expected if shift not in recognised],
+        [shift for shift in recognised if shift not in expected],
+    )
     return Miss(each.name, way, lost, instead, page.problems)
 
 
-def told(result: Result, missing: Sequence[str]) -> dict[str, object]:
-    """The figures for programs."""
+def to_document(result: Result, failed: Sequence[str]) -> dict[str, object]:
+    """Return the figures as a JSON document."""
     return {
         "rows": [{"group": group, "way": way, **asdict(score)} for (group, way), score in result.scores.items()],
         "cpu_ms": round(result.cpu_ms),
         "peak_mb": round(result.peak_mb),
         "engines": result.engines,
         "missed": [asdict(miss) for miss in result.misses],
-        "unmet": missing,
-        "met": not missing,
+        "unmet": failed,
+        "met": not failed,
     }
 
 
-def table_of(result: Result) -> str:
-    """The figures for people."""
+def format_table(result: Result) -> str:
+    """Format the figures as a Markdown table."""
     rows = [*result.scores.items(), *((("all", way), score) for way, score in result.ways.items())]
     lines = [
         "| screens | read | images | dates | shifts completely right | times | å ä ö kept | made up | flagged |",
         "|---|---|---|---|---|---|---|---|---|",
-        *(f"| {group} | {way} | {words_of(score)} |" for (group, way), score in rows),
+        *(f"| {group} | {way} | {format_row(score)} |" for (group, way), score in rows),
         "",
         f"{result.cpu_ms:.0f} CPU-ms per image, {result.peak_mb:.0f} MB at most in the process that reads; "
         f"read by {' and by '.join(result.engines) or 'nothing'}",
     ]
     if "alone" in result.ways and "checked" not in result.ways:
-        lines.append("Tesseract has no data of the language here, so that nothing was checked by it.")
+        lines.append("Tesseract's data of the language is not installed, so it checked nothing.")
     return "\n".join(lines)
 
 
-def words_of(score: Score) -> str:
-    """A row of the table."""
+def format_row(score: Score) -> str:
+    """Format a row of the table."""
     share = f"{score.right} of {score.shifts} = {100 * score.right / max(1, score.shifts):.1f} %"
-    marks = f"{score.kept} of {score.marked} = {100 * score.kept / max(1, score.marked):.1f} %"
+    diacritics = f"{score.kept} of {score.marked} = {100 * score.kept / max(1, score.marked):.1f} %"
     times = f"{score.times} of {score.shifts}"
-    return f"{score.images} | {score.dates} | {share} | {times} | {marks} | {score.invented} | {score.flagged}"
+    return f"{score.images} | {score.dates} | {share} | {times} | {diacritics} | {score.invented} | {score.flagged}"
 
 
-def parsed() -> argparse.Namespace:
-    """What is asked for."""
-    parser = argparse.ArgumentParser(prog="duly bench ocr", description="How well photographs are read.")
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(prog="duly bench ocr", description="Measure how well photographs are read.")
     parser.add_argument("--first", type=int, default=REPORT_FROM)
     parser.add_argument("--screens", type=int, default=20)
     parser.add_argument("--hard", type=int, default=10)

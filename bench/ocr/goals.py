@@ -1,50 +1,53 @@
-"""What is needed of reading, and which of it was not met."""
+"""Goals of OCR accuracy, and which of them were not met."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.ocr.score import Score
 
-__all__ = ["NEEDS", "Need", "unmet"]
+__all__ = ["GOALS", "Goal", "find_failed_goals"]
 
 
 @dataclass(frozen=True)
-class Need:
-    """A part of some whole that must be reached, in percent."""
+class Goal:
+    """A share of a total that must be reached, in percent."""
 
-    what: str
-    part: str  # of a score
-    whole: str
-    least: float
+    name: str
+    part: str  # a field of `Score`
+    total: str  # another field
+    min_percent: float
 
-    def refusal(self, score: Score) -> str | None:
-        """What is missing, in a sentence; None when it is met."""
-        part, whole = getattr(score, self.part), getattr(score, self.whole)
-        if 100 * part >= self.least * whole:
+    def describe_failure(self, score: Score) -> str | None:
+        """Describe by how much the goal is missed; None if it is met."""
+        part, total = getattr(score, self.part), getattr(score, self.total)
+        if 100 * part >= self.min_percent * total:
             return None
-        return f"{part} of {whole} {self.what} = {100 * part / whole:.1f} %, and {self.least:g} % are needed"
+        return f"{part} of {total} {self.name} = {100 * part / total:.1f} %, and {self.min_percent:g} % are needed"
 
 
-def needs(least_right: float) -> tuple[Need, ...]:
-    """What every way of reading must reach; how much has to be completely right differs."""
+def goals(min_right_percent: float) -> tuple[Goal, ...]:
+    """Return the goals of a way of reading, which differ in how many shifts must be completely right."""
     return (
-        Need("shifts completely right", "right", "shifts", least_right),
-        Need("å ä ö kept", "kept", "marked", 99.0),
-        Need("times", "times", "shifts", 100.0),
+        Goal("shifts completely right", "right", "shifts", min_right_percent),
+        Goal("å ä ö kept", "kept", "marked", 99.0),
+        Goal("times", "times", "shifts", 100.0),
     )
 
 
-NEEDS: Mapping[str, tuple[Need, ...]] = {
-    "checked": needs(97.0),  # RapidOCR, and Tesseract beside it
-    "alone": needs(95.0),  # RapidOCR without it
-    "tesseract": needs(95.0),  # without RapidOCR
+GOALS: Mapping[str, tuple[Goal, ...]] = {
+    "checked": goals(97.0),  # RapidOCR, and Tesseract beside it
+    "alone": goals(95.0),  # RapidOCR without it
+    "tesseract": goals(95.0),  # without RapidOCR
 }
 
 
-def unmet(ways: Mapping[str, Score]) -> list[str]:
-    """Every need that was not met, with the way of reading that missed it. Where nothing was read nothing is shown."""
+def find_failed_goals(ways: Mapping[str, Score]) -> list[str]:
+    """Return every goal that was not met, with its way of reading; without any shift no goal is met."""
     if not any(score.shifts for score in ways.values()):
         return ["there was no shift to read"]
     return [
-        f"{way}: {refusal}" for way, score in ways.items() for need in NEEDS[way] if (refusal := need.refusal(score))
+        f"{way}: {failure}"
+        for way, score in ways.items()
+        for goal in GOALS[way]
+        if (failure := goal.describe_failure(score))
     ]

@@ -1,7 +1,7 @@
-"""Read labelled images of schedules and count what was read: right, refused, or wrong without a word.
+"""Read labelled images of schedules and count the outcomes: right, refused, or silently wrong.
 
     python -m tools.schedule_images.score DIR                    the images of DIR/truth.json
-    python -m tools.schedule_images.score DIR --raw marks.jsonl  keep what the engine saw, and do not look again
+    python -m tools.schedule_images.score DIR --raw boxes.jsonl  store the text boxes, and do not recognise them again
     … --misses                                                   and name every shift that is not right
 
 An image is *refused* when reading it names a problem, *silently wrong* when it names none and something is not as
@@ -20,37 +20,37 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from duly.apps.ingest.ocr.engine import Engine, Equipment, build_engine
-from duly.apps.ingest.ocr.mark import Ink, Mark
-from duly.apps.ingest.ocr.page import Page, read_pages
-from duly.storage.photo import plain_photo
+from duly.apps.ingest.ocr.engine import EngineConfig, OcrEngine, build_engine
+from duly.apps.ingest.ocr.reader import RecognisedDay, read_days
+from duly.apps.ingest.ocr.text_box import Ink, TextBox
+from duly.storage.photo import decode_photo
 from tools.schedule_images.layouts import REFUSED
 
-__all__ = ["Outcome", "main", "outcome_of"]
+__all__ = ["Outcome", "compare", "main"]
 
 YEAR = 2026
-Shown = tuple[str, ...]  # date, start, end, title, customer, location
+ShiftFields = tuple[str, ...]  # date, start, end, title, customer, location
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What an engine saw in an image, and what that cost."""
+class Recognised:
+    """The text boxes of an image, and what they cost."""
 
     width: int
     height: int
-    marks: Sequence[Mark]
+    boxes: Sequence[TextBox]
     cpu_seconds: float
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an image."""
+    """The outcome of reading an image."""
 
     verdict: str  # right, refused or wrong
     drawn: int  # shifts
     right: int
-    missing: Sequence[Shown]
-    extra: Sequence[Shown]
+    missing: Sequence[ShiftFields]
+    extra: Sequence[ShiftFields]
     problems: Sequence[str]
 
 
@@ -64,16 +64,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for truth in truths:
         if options.known and not raw.find(truth["file"]):
             continue
-        seen = raw.find(truth["file"]) or raw.write(truth["file"], look(options.directory / truth["file"]))
-        marks = [replace(mark, second=None) for mark in seen.marks] if options.alone else seen.marks
-        outcome = outcome_of(read_pages(marks, seen.width, seen.height, YEAR), truth)
+        recognised = raw.find(truth["file"]) or raw.write(
+            truth["file"], recognise_file(options.directory / truth["file"])
+        )
+        boxes = (
+            [replace(box, second_engine_text=None) for box in recognised.boxes] if options.alone else recognised.boxes
+        )
+        outcome = compare(read_days(boxes, recognised.width, recognised.height, YEAR), truth)
         outcomes.append((truth, outcome))
-        spent.append(seen.cpu_seconds)
+        spent.append(recognised.cpu_seconds)
         if options.misses:
-            show(truth, outcome)
+            print_misses(truth, outcome)
         elif sys.stderr.isatty():
             print(f"\r{len(outcomes)} of {len(truths)}", end="", file=sys.stderr, flush=True)
-    print(table_of(outcomes, spent))
+    print(format_table(outcomes, spent))
     return 0
 
 
@@ -95,58 +99,58 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def look(file: Path) -> Seen:
-    """Have the engine look at an image."""
-    engine = engine_here()
+def recognise_file(file: Path) -> Recognised:
+    """Recognise the text of an image."""
+    engine = get_engine()
     began = time.process_time()
-    picture = plain_photo(file.read_bytes())
-    marks = engine.read(picture)
-    return Seen(picture.width, picture.height, marks, time.process_time() - began)
+    picture = decode_photo(file.read_bytes())
+    boxes = engine.recognise(picture)
+    return Recognised(picture.width, picture.height, boxes, time.process_time() - began)
 
 
 @cache
-def engine_here() -> Engine:
+def get_engine() -> OcrEngine:
     """Build the engine of this process."""
-    return build_engine(Equipment())
+    return build_engine(EngineConfig())
 
 
 class Raw:
-    """What an engine saw, in a file where one is named."""
+    """Recognised text boxes, stored in a file if one is given."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         lines = path.read_text(encoding="utf-8").splitlines() if path and path.exists() else []
-        self.found = {each["file"]: seen_in(each) for each in map(json.loads, lines)}
+        self.found = {each["file"]: parse_recognised(each) for each in map(json.loads, lines)}
 
-    def find(self, file: str) -> Seen | None:
-        """Return what was seen in an image before."""
+    def find(self, file: str) -> Recognised | None:
+        """Return the stored text boxes of an image, or None."""
         return self.found.get(file)
 
-    def write(self, file: str, seen: Seen) -> Seen:
-        """Keep what was seen in an image."""
+    def write(self, file: str, recognised: Recognised) -> Recognised:
+        """Store the text boxes of an image."""
         if self.path:
             with self.path.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps({"file": file, **asdict(seen)}, ensure_ascii=False) + "\n")
-        return seen
+                lines.write(json.dumps({"file": file, **asdict(recognised)}, ensure_ascii=False) + "\n")
+        return recognised
 
 
-def seen_in(kept: Mapping[str, Any]) -> Seen:
-    """Make what was seen from what was kept of it."""
-    marks = [mark_in(mark) for mark in kept["marks"]]
-    return Seen(kept["width"], kept["height"], marks, kept["cpu_seconds"])
+def parse_recognised(kept: Mapping[str, Any]) -> Recognised:
+    """Parse the stored text boxes of an image."""
+    boxes = [parse_box(box) for box in kept["boxes"]]
+    return Recognised(kept["width"], kept["height"], boxes, kept["cpu_seconds"])
 
 
-def mark_in(kept: Mapping[str, Any]) -> Mark:
-    """Make a mark from what was kept of it."""
+def parse_box(kept: Mapping[str, Any]) -> TextBox:
+    """Parse a stored text box."""
     corners: Any = tuple((x, y) for x, y in kept["corners"])
     fields: dict[str, Any] = {**kept, "corners": corners, "ink": Ink(**kept["ink"]) if kept["ink"] else None}
-    return Mark(**fields)
+    return TextBox(**fields)
 
 
 # Counting -------------------------------------------------------------------------------------------------------------
 
 
-def outcome_of(pages: Sequence[Page], truth: Mapping[str, Any]) -> Outcome:
+def compare(pages: Sequence[RecognisedDay], truth: Mapping[str, Any]) -> Outcome:
     """Compare what was read with what was drawn."""
     drawn = [(day["date"], *shift) for day in truth["days"] for shift in day["shifts"]]
     read = [
@@ -159,32 +163,32 @@ def outcome_of(pages: Sequence[Page], truth: Mapping[str, Any]) -> Outcome:
         problems.append("no shift")
     elif any(page.schedule_date is None for page in pages):
         problems.append("no date")
-    right = sum((Counter(map(folded, drawn)) & Counter(map(folded, read))).values())
-    missing = left_over(drawn, read)
-    extra = left_over(read, drawn)
+    right = sum((Counter(map(fold_shift, drawn)) & Counter(map(fold_shift, read))).values())
+    missing = find_unmatched(drawn, read)
+    extra = find_unmatched(read, drawn)
     is_wrong = bool(missing or extra or truth["refuse"])
     verdict = "refused" if problems else "wrong" if is_wrong else "right"
     return Outcome(verdict, len(drawn), right, missing, extra, problems)
 
 
-def folded(shift: Shown) -> Shown:
-    """Return a shift without what makes no change: case, blanks and punctuation; marks and all letters stay."""
+def fold_shift(shift: ShiftFields) -> ShiftFields:
+    """Return a shift without case, spaces and punctuation, which make no difference; diacritics do."""
     return tuple("".join(letter for letter in part.casefold() if letter.isalnum()) for part in shift)
 
 
-def left_over(shifts: Sequence[Shown], others: Sequence[Shown]) -> list[Shown]:
+def find_unmatched(shifts: Sequence[ShiftFields], others: Sequence[ShiftFields]) -> list[ShiftFields]:
     """Return the shifts that are not among the others."""
-    left = Counter(map(folded, others))
-    found: list[Shown] = []
+    left = Counter(map(fold_shift, others))
+    found: list[ShiftFields] = []
     for shift in shifts:
-        if left[folded(shift)]:
-            left[folded(shift)] -= 1
+        if left[fold_shift(shift)]:
+            left[fold_shift(shift)] -= 1
         else:
             found.append(shift)
     return found
 
 
-def table_of(outcomes: Sequence[tuple[Mapping[str, Any], Outcome]], spent: Sequence[float]) -> str:
+def format_table(outcomes: Sequence[tuple[Mapping[str, Any], Outcome]], spent: Sequence[float]) -> str:
     """Return the counts for people: by layout, by damage, by font, and all."""
     lines = [
         "| images | number | right | refused | silently wrong | shifts right, of images not refused |",
@@ -195,24 +199,27 @@ def table_of(outcomes: Sequence[tuple[Mapping[str, Any], Outcome]], spent: Seque
         for truth, outcome in outcomes:
             if label == "layout" or truth["layout"] not in REFUSED:
                 groups[truth[label]].append(outcome)
-        lines += [row_of(name, group) for name, group in groups.items()]
+        lines += [format_row(name, group) for name, group in groups.items()]
     readable = [outcome for truth, outcome in outcomes if truth["layout"] not in REFUSED]
-    lines.append(row_of("**readable**", readable))
-    lines.append(row_of("**to be refused**", [outcome for truth, outcome in outcomes if truth["layout"] in REFUSED]))
+    lines.append(format_row("**readable**", readable))
+    lines.append(
+        format_row("**to be refused**", [outcome for truth, outcome in outcomes if truth["layout"] in REFUSED])
+    )
     drawn, right = sum(each.drawn for each in readable), sum(each.right for each in readable if each.verdict == "right")
     fully = sum(each.right for each in readable if each.verdict != "refused")
     wrong = sum(each.verdict == "wrong" for _, each in outcomes)
     lines += [
         "",
-        f"shifts of readable images: {drawn}; right in images that were not refused: {fully} = {share(fully, drawn)}; "
-        f"in images that are right as a whole: {right} = {share(right, drawn)}",
-        f"images silently wrong: {wrong} of {len(outcomes)} = {share(wrong, len(outcomes))}",
+        f"shifts of readable images: {drawn}; "
+        f"right in images that were not refused: {fully} = {format_percent(fully, drawn)}; "
+        f"in images that are right as a whole: {right} = {format_percent(right, drawn)}",
+        f"images silently wrong: {wrong} of {len(outcomes)} = {format_percent(wrong, len(outcomes))}",
         f"CPU-seconds an image: {sum(spent) / max(1, len(spent)):.2f}, at most {max(spent, default=0):.2f}",
     ]
     return "\n".join(lines)
 
 
-def row_of(name: str, group: Sequence[Outcome]) -> str:
+def format_row(name: str, group: Sequence[Outcome]) -> str:
     """Return a row of the table."""
     verdicts = Counter(each.verdict for each in group)
     kept = [each for each in group if each.verdict != "refused"]
@@ -221,12 +228,12 @@ def row_of(name: str, group: Sequence[Outcome]) -> str:
     return f"| {name} | {' | '.join(map(str, cells))} |"
 
 
-def share(part: int, whole: int) -> str:
+def format_percent(part: int, whole: int) -> str:
     """Return a share in percent."""
     return f"{100 * part / max(1, whole):.1f} %"
 
 
-def show(truth: Mapping[str, Any], outcome: Outcome) -> None:
+def print_misses(truth: Mapping[str, Any], outcome: Outcome) -> None:
     """Name what is not right in an image."""
     if outcome.verdict == "right" or (outcome.verdict == "refused" and truth["refuse"]):
         return

@@ -1,9 +1,9 @@
-"""The pictures that are kept here, drawn by `screens.draw_day` and `draw_days`, and what they show."""
+"""Committed test images, drawn by `screens.draw_day` and `draw_days`, and what they show."""
 
 from collections.abc import Sequence
 
-from duly.apps.ingest.ocr.page import Page
-from tests.support.ocr.marks import HERE, shifts_of
+from duly.apps.ingest.ocr.reader import RecognisedDay
+from tests.support.ocr.text_boxes import HERE, shifts_of
 
 __all__ = ["AFTER", "BEFORE", "DAY", "DAYS", "picture", "shows"]
 
@@ -21,13 +21,13 @@ DAYS = {"2026-09-07": BEFORE, "2026-09-08": AFTER[1:3]}
 
 
 def picture(name: str) -> bytes:
-    """One of them: before (a list), after (cards), grid, which shows what after does, days, a list of two, ring, a
-    small one, or faint, a part of a blurred one.
+    """Load one: before (a list), after (cards), grid (the same shifts as after), days (a list of two days), ring (a
+    small image with rings) or faint (a part of a blurred one).
     """
     return (HERE / "pictures" / f"{name}.jpg").read_bytes()
 
 
-def shows(pages: Sequence[Page], shifts: list[tuple[str, str, str, str, str]]) -> bool:
-    """Do the pages of a picture show this day, exactly, and no other?"""
+def shows(pages: Sequence[RecognisedDay], shifts: list[tuple[str, str, str, str, str]]) -> bool:
+    """Check whether an image was read as exactly this day."""
     found = [(sorted(shifts_of(page)), page.schedule_date, page.problems) for page in pages]
     return found == [(shifts, DAY, ())]

@@ -1,4 +1,4 @@
-"""Draws screens of a day's schedule as telephones show them, and spoils them as people do: by a seed, with the truth.
+"""Draw screens of a day's schedule as phones show them, and degrade them: reproducible by seed, with the ground truth.
 
 Three layouts, several themes and whatever fonts this machine has; then compression, scaling, noise, blur, rotation,
 perspective. Seeds below REPORT_FROM use one vocabulary, the others another, so that what was developed on one is
@@ -75,7 +75,7 @@ class Screen:
 
 @cache
 def fonts() -> tuple[tuple[Path, Path], ...]:
-    """The families that this machine has, plain and bold; at least one."""
+    """Return the installed font families, regular and bold; raise Misconfigured if there is none."""
     there_are = {path.name: path for place in FONT_PLACES if place.is_dir() for path in sorted(place.rglob("*.?tf"))}
     found = tuple((there_are[plain], there_are[bold]) for plain, bold in FAMILIES if {plain, bold} <= there_are.keys())
     if not found:
@@ -88,7 +88,7 @@ def fonts() -> tuple[tuple[Path, Path], ...]:
 
 
 def draw(seed: int, *, is_hard: bool = False, layout: str | None = None) -> Screen:
-    """The screen of a seed."""
+    """Draw the screen of a seed."""
     rolls = random.Random(f"screen {seed} {is_hard}")  # noqa: S311
     page = Drawing(rolls, layout or rolls.choice(("list", "cards", "grid")), seed)
     page.draw()
@@ -98,7 +98,7 @@ def draw(seed: int, *, is_hard: bool = False, layout: str | None = None) -> Scre
 
 
 def draw_day(day: date, shifts: Sequence[Shown], layout: str, *, seed: int = 0, width: int = 540) -> bytes:
-    """A small screen of this day and these shifts, as a JPEG."""
+    """Draw a small screen of this day and these shifts, as a JPEG."""
     page = Drawing(random.Random(f"day {seed}"), layout, seed, day, shifts)  # noqa: S311
     page.draw()
     small = page.image.resize((width, round(page.height * width / page.width)), Image.Resampling.LANCZOS)
@@ -106,7 +106,7 @@ def draw_day(day: date, shifts: Sequence[Shown], layout: str, *, seed: int = 0, 
 
 
 def draw_days(days: Sequence[tuple[date, Sequence[Shown]]], *, width: int = 720) -> bytes:
-    """A list of several days, each with its header, and room below the last, as a JPEG."""
+    """Draw a list of several days, each with its header, and space below the last, as a JPEG."""
     plain, bold = (ImageFont.truetype(str(path), 28) for path in fonts()[0])
     rows = sum(1 + len(shifts) for _, shifts in days)
     image = Image.new("RGB", (width, 120 + 150 * (rows + 2)), "#ffffff")
@@ -125,7 +125,7 @@ def draw_days(days: Sequence[tuple[date, Sequence[Shown]]], *, width: int = 720)
 
 
 class Drawing:
-    """A screen on its way."""
+    """A screen that is being drawn."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Drawing:
         self.shown: list[Shown] = []
 
     def day_in_words(self) -> str:
-        """The line above the day."""
+        """Return the date line of the header."""
         weekday, day, year = self.rolls.randrange(7), self.day.day, self.day.year
         swedish, english = SWEDISH[1][self.day.month - 1], ENGLISH[1][self.day.month - 1]
         name, english_name = SWEDISH[0][weekday], ENGLISH[0][weekday]
@@ -169,12 +169,12 @@ class Drawing:
         )  # fmt: skip
 
     def write(self, x: float, y: float, text: str, size: float, *, bold: bool = False, ink: str = "") -> None:
-        """Some text."""
+        """Draw a text."""
         font = ImageFont.truetype(self.bold if bold else self.plain, round(size * self.unit))
         self.pen.text((x * self.unit, y * self.unit), text, font=font, fill=ink or self.ink)
 
     def pin(self, x: float, y: float, size: float) -> None:
-        """An icon before a place or a time."""
+        """Draw the icon before a location or a time."""
         box = [(x) * self.unit, (y + 4) * self.unit, (x + size) * self.unit, (y + 4 + size) * self.unit]
         self.pen.ellipse(box, outline=self.dim, width=3)
         middle, third = (box[0] + box[2]) / 2, size * self.unit / 6
@@ -182,7 +182,7 @@ class Drawing:
         self.pen.ellipse([middle - third, down - third, middle + third, down + third], fill=self.dim)
 
     def draw(self) -> None:
-        """Everything."""
+        """Draw the full screen."""
         bottom = self.height / self.unit
         self.write(44, 18, f"{self.rolls.randrange(24):02}:{self.rolls.randrange(60):02}", 34)
         self.write(44, 104, self.rolls.choice(HEADS), 58, bold=True)
@@ -193,7 +193,7 @@ class Drawing:
             self.write(75 + nth * 268, bottom - 92, word, 30, ink=self.dim)
 
     def shifts(self, limit: int) -> Iterator[tuple[str, Shown]]:
-        """What the day consists of, each as it is printed and as it is."""
+        """Yield the shifts of the day, each with its times as printed."""
         if self.given is not None:
             for shown in self.given:
                 self.shown.append(shown)
@@ -214,19 +214,19 @@ class Drawing:
             yield f"{start}{self.dash}{end}".replace(":", self.point), shown
 
     def above_the_bar(self, shifts: Iterator[tuple[str, Shown]], pitch: int, deep: int) -> Iterator[tuple[str, Shown]]:
-        """Those of which the bar below hides nothing: what nobody can see is not asked for either."""
+        """Return the shifts that the navigation bar does not hide: only visible ones are expected."""
         room = self.height / self.unit - BAR - FIRST - deep
         return islice(shifts, int(room // pitch) + 1)
 
     def place(self, x: float, y: float, words: str, size: float) -> None:
-        """Where it is, perhaps with a pin."""
+        """Draw a location, with an icon if the screen has icons."""
         if self.has_pins:
             self.pin(x + 2, y, size * 0.85)
             x += size * 1.35
         self.write(x, y, words, size, ink=self.dim)
 
     def draw_list(self) -> None:
-        """Times on the left, the rest on the right."""
+        """Draw times on the left, the rest on the right."""
         pitch = self.rolls.choice((232, 240, 250))
         for nth, (times, (_, _, title, customer, place)) in enumerate(self.above_the_bar(self.shifts(8), pitch, 186)):
             y = FIRST + nth * pitch
@@ -240,7 +240,7 @@ class Drawing:
             self.place(404, y + 148, place, 36)
 
     def draw_cards(self) -> None:
-        """One card below the other."""
+        """Draw cards below each other."""
         pitch = self.rolls.choice((316, 328, 340))
         for nth, (times, (_, _, title, customer, place)) in enumerate(self.above_the_bar(self.shifts(6), pitch, 260)):
             y = FIRST + nth * pitch
@@ -256,7 +256,7 @@ class Drawing:
             self.write(76, y + 222, place, 36, ink=self.dim)
 
     def draw_grid(self) -> None:
-        """Two cards beside each other."""
+        """Draw cards in two columns."""
         for nth, (times, (_, _, title, customer, place)) in enumerate(self.shifts(10)):
             x, y = 36 + (nth % 2) * 516, FIRST + (nth // 2) * 318
             box = [x * self.unit, y * self.unit, (x + 490) * self.unit, (y + 290) * self.unit]
@@ -267,7 +267,7 @@ class Drawing:
             self.place(x + 30, y + 208, place, 31)
 
 
-# Spoiling -------------------------------------------------------------------------------------------------------------
+# Degrading ------------------------------------------------------------------------------------------------------------
 
 Spoiled = tuple[str, bytes, str]
 

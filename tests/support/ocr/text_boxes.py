@@ -1,4 +1,4 @@
-"""Marks without an engine: written down by hand, or recorded from one."""
+"""Text boxes without an engine: written by hand, or recorded from one."""
 
 import json
 import math
@@ -8,90 +8,90 @@ from pathlib import Path
 from typing import Any
 
 from duly.apps.ingest.ocr.lines import Line
-from duly.apps.ingest.ocr.mark import Mark
-from duly.apps.ingest.ocr.page import Page, read_pages
+from duly.apps.ingest.ocr.reader import RecognisedDay, read_days
+from duly.apps.ingest.ocr.text_box import TextBox
 
-__all__ = ["HERE", "Recorded", "line", "mark", "page", "pages", "recorded", "shifts_of", "tilted"]
+__all__ = ["HERE", "Recorded", "box", "line", "page", "pages", "recorded", "shifts_of", "tilted"]
 
 HERE = Path(__file__).parent
 WIDTH, HEIGHT = 1080, 2400
-LETTER = 18  # how wide one is
+CHAR_WIDTH = 18  # pixels
 
 
-def mark(text: str, x: float, y: float, height: float = 40, confidence: float = 0.99) -> Mark:
-    """Some text at a place, as wide as such text is."""
-    right, bottom = x + LETTER * len(text), y + height
-    return Mark(text, ((x, y), (right, y), (right, bottom), (x, bottom)), confidence)
+def box(text: str, x: float, y: float, height: float = 40, confidence: float = 0.99) -> TextBox:
+    """Return a text box at a position, with a width for its text."""
+    right, bottom = x + CHAR_WIDTH * len(text), y + height
+    return TextBox(text, ((x, y), (right, y), (right, bottom), (x, bottom)), confidence)
 
 
 def line(text: str, y: float = 100, height: float = 40) -> Line:
-    """The same as a line."""
-    return Line(text, 40, 40 + LETTER * len(text), y, height, 0.99)
+    """Return a line at a vertical position."""
+    return Line(text, 40, 40 + CHAR_WIDTH * len(text), y, height, 0.99)
 
 
-def page(marks: Sequence[Mark], *, year: int = 2026) -> Page:
-    """What such marks make, which show one day or none."""
-    (found,) = pages(marks, year=year)
+def page(boxes: Sequence[TextBox], *, year: int = 2026) -> RecognisedDay:
+    """Read text boxes that show one day or none."""
+    (found,) = pages(boxes, year=year)
     return found
 
 
-def pages(marks: Sequence[Mark], *, year: int = 2026) -> tuple[Page, ...]:
-    """What such marks make, day by day."""
-    return read_pages(marks, WIDTH, HEIGHT, year)
+def pages(boxes: Sequence[TextBox], *, year: int = 2026) -> tuple[RecognisedDay, ...]:
+    """Read the days that text boxes show."""
+    return read_days(boxes, WIDTH, HEIGHT, year)
 
 
-def shifts_of(found: Page) -> list[tuple[str, str, str, str, str]]:
-    """Its shifts, as screens show them."""
+def shifts_of(found: RecognisedDay) -> list[tuple[str, str, str, str, str]]:
+    """Return the shifts of a day as start, end, title, customer and location."""
     return [(each.start, each.end, each.title, each.customer, each.location) for each in found.shifts]
 
 
-def tilted(marks: Sequence[Mark], degrees: float) -> list[Mark]:
-    """The marks of a page that was turned about its middle."""
+def tilted(boxes: Sequence[TextBox], degrees: float) -> list[TextBox]:
+    """Return the text boxes of a page that is rotated around its centre."""
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
 
     def turn(x: float, y: float) -> tuple[float, float]:
         across, down = x - WIDTH / 2, y - HEIGHT / 2
         return across * cosine - down * sine + WIDTH / 2, across * sine + down * cosine + HEIGHT / 2
 
-    turned: list[Mark] = []
-    for each in marks:
+    turned: list[TextBox] = []
+    for each in boxes:
         one, two, three, four = (turn(*corner) for corner in each.corners)
-        turned.append(Mark(each.text, (one, two, three, four), each.confidence, each.second))
+        turned.append(TextBox(each.text, (one, two, three, four), each.confidence, each.second_engine_text))
     return turned
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What an engine once made of a screen, and what the screen showed."""
+    """The recorded text boxes of a screen, and what the screen shows."""
 
     name: str
     about: str
     width: int
     height: int
-    marks: tuple[Mark, ...]
+    boxes: tuple[TextBox, ...]
     schedule_date: str
     shifts: list[tuple[str, ...]]
 
-    def read(self, *, alone: bool = False) -> Page:
-        """What we make of it now; alone, without the second engine."""
-        marks = [Mark(each.text, each.corners, each.confidence) for each in self.marks] if alone else self.marks
-        (found,) = read_pages(marks, self.width, self.height, 2026)
+    def read(self, *, alone: bool = False) -> RecognisedDay:
+        """Read the recorded text boxes; `alone` without the second engine."""
+        boxes = [TextBox(each.text, each.corners, each.confidence) for each in self.boxes] if alone else self.boxes
+        (found,) = read_days(boxes, self.width, self.height, 2026)
         return found
 
 
 def recorded() -> list[Recorded]:
-    """Everything that was recorded."""
+    """Load all recordings."""
     return [read_record(path) for path in sorted((HERE / "recorded").glob("*.json"))]
 
 
 def read_record(path: Path) -> Recorded:
-    """One record."""
+    """Load one recording."""
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    marks = [
-        Mark(text, ((c[0], c[1]), (c[2], c[3]), (c[4], c[5]), (c[6], c[7])), confidence, second)
-        for text, confidence, second, *c in found["marks"]
+    boxes = [
+        TextBox(text, ((c[0], c[1]), (c[2], c[3]), (c[4], c[5]), (c[6], c[7])), confidence, second)
+        for text, confidence, second, *c in found["boxes"]
     ]
     shifts = [tuple(shift) for shift in found["shifts"]]
     return Recorded(
-        path.stem, found["about"], found["width"], found["height"], tuple(marks), found["schedule_date"], shifts
+        path.stem, found["about"], found["width"], found["height"], tuple(boxes), found["schedule_date"], shifts
     )

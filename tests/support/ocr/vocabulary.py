@@ -1,7 +1,7 @@
-"""Words for screens that were never seen: one half to develop with, the other to report on.
+"""Words for drawn screens: one half for development, the other for reporting.
 
-Nothing that reads knows a word of REPORT with å, ä or ö: neither the words that everybody knows (`words.txt`) nor those
-that were developed on have it, whole or as a part. A mark that is right there was read.
+The reader knows no word of REPORT with å, ä or ö: neither `swedish_words.txt` nor DEVELOPMENT contains it, in full or
+in part. A diacritic that is right in the report was therefore recognised.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ __all__ = ["DEVELOPMENT", "REPORT", "Vocabulary"]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What titles, customers and places are made of."""
+    """Titles, customers and places to draw."""
 
     titles: tuple[str, ...]
     customers: tuple[str, ...]

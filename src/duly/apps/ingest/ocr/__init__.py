@@ -1,11 +1,13 @@
-"""Eyes: a photograph of a screen becomes a page with a day and its shifts.
+"""Optical character recognition: turns a photograph of a schedule into days with their shifts.
 
-    bytes --decoded safely--> picture --engine--> marks --straightened--> lines --header, layout--> page
-          `looking`                   `engine`          `lines`                `header`, `layout`    `page`
+    bytes --decode--> image --OCR--> text boxes --deskew--> lines --dates, layout--> days with shifts
+          `child`           `engine`            `lines`            `header`, `layout`  `reader`
 
-The layout asks four questions, each in a file: where are times (`anchors`), which lines belong to them (`parts`), what
-do these say (`cards`), and what cannot be right (`problems`).
+The layout analysis has four steps, one module each: find the time ranges (`time_anchors`), group the lines around them
+into blocks (`segmentation`), assign the rows of a block to fields (`block_fields`), and report what is inconsistent
+(`problems`).
 
-Only `engine` knows an OCR library, and only `looking` a picture; from marks on everything is pure. All of it runs in a
-child process that may die: its parent, `photographs`, sends bytes and gets a page or a sentence.
+Only `engine` and the modules it builds on import an OCR library, and only they and `child` handle images; everything
+after the text boxes is pure. All of it runs in a child process that may crash: its parent, `photographs`, sends bytes
+and receives days or an error message.
 """

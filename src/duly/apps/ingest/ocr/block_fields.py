@@ -1,7 +1,7 @@
-"""A card: what the lines of a shift say, as far as their place on the page tells.
+"""Assign the rows of a block to the fields of a shift: title, customer, location, address.
 
-Three things are told by the page as a whole: whether icons stand before its lines, on which side of a bullet the
-customer stands, and how a place looks beside a customer.
+Three conventions are detected from the page as a whole: whether icons precede its rows, on which side of a bullet the
+customer is, and how the contrast of a location differs from a customer's.
 """
 
 import re
@@ -10,42 +10,46 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from duly.apps.ingest.labels import find_label
-from duly.apps.ingest.ocr.chips import ICON
+from duly.apps.ingest.ocr.letters import SAME_SHAPE_CAPITALS, fold, split_words
 from duly.apps.ingest.ocr.lines import Line
-from duly.apps.ingest.ocr.parts import Block, Parts
-from duly.apps.ingest.ocr.spelling import SHAPED_ALIKE, bare, word_set
-from duly.apps.ingest.ocr.titles import Titles, titles_of
+from duly.apps.ingest.ocr.segmentation import Block, PageSegments
+from duly.apps.ingest.ocr.titles import TitleAnalysis, analyse_titles
+from duly.apps.ingest.ocr.ui_text import LEADING_ICON
 
 __all__ = [
-    "PIN",
-    "Card",
-    "Conventions",
-    "card_of",
-    "conventions_of",
-    "lacks_bullet",
-    "may_be_icon",
-    "name_of",
-    "proper",
+    "MIN_ICON_INDENT",
+    "PageConventions",
+    "RecognisedShift",
+    "clean_name",
+    "clean_text",
+    "detect_conventions",
+    "is_icon_or_number",
+    "shift_from_block",
+    "titles_without_bullet",
 ]
 
-PIN = 0.5  # of a line's height: a line that stands further right than its title has an icon before it
-STRAY = re.compile(
+MIN_ICON_INDENT = 0.5  # of a line's height: how far right of its title a row starts whose icon was not recognised
+LETTER_ICON = re.compile(
     r"^(?:[QO©®@GCeèéê&?♀¢]{1,2}|[09])[\s)\]|°•·]+(?=[A-ZÅÄÖ\d])"
-)  # an icon, read as a letter or a digit
-# No place begins with such a letter alone, and none with a digit that has one word, or another number, after it.
-PLACE_STRAY = re.compile(r"^(?:[QO©®@GCeèéê&?♀¢]{1,2}[\s)\]|°•·]+(?=[A-ZÅÄÖ])|[90]\s+(?=[A-ZÅÄÖ](?:[^\W\d_]+$|\D+\d)))")
-BEFORE_NUMBER = re.compile(r"^[\dQO©®@°]\s(?=\d{1,4}[A-Za-z]?\s)")  # an icon before a number: an address has one
-NUMBERED = re.compile(r"^\d [A-Z][\w' ]* (?:Road|Lane|Street|Close|Avenue|Way|Drive|Court|Place|Square|Hill|Park)\b")
-GLUED = re.compile(r"^[\dQO©®@°](?=[A-ZÅÄÖÜ][a-zåäöéü])")  # one that touches the text
-LARGE_I = re.compile(r"\bl(?=[bcdfghjkmnpqrstvwxz][a-zåäöé])")  # no word begins so: it is an I, which looks like l
+)  # an icon that was recognised as a letter or a digit
+# No location starts with such a letter alone, or with a digit before a single word or before another number.
+LOCATION_ICON = re.compile(
+    r"^(?:[QO©®@GCeèéê&?♀¢]{1,2}[\s)\]|°•·]+(?=[A-ZÅÄÖ])|[90]\s+(?=[A-ZÅÄÖ](?:[^\W\d_]+$|\D+\d)))"
+)
+ICON_BEFORE_NUMBER = re.compile(r"^[\dQO©®@°]\s(?=\d{1,4}[A-Za-z]?\s)")  # an icon before the house number
+NUMBERED_STREET = re.compile(
+    r"^\d [A-Z][\w' ]* (?:Road|Lane|Street|Close|Avenue|Way|Drive|Court|Place|Square|Hill|Park)\b"
+)
+TOUCHING_ICON = re.compile(r"^[\dQO©®@°](?=[A-ZÅÄÖÜ][a-zåäöéü])")  # an icon that touches the text
+MISREAD_CAPITAL_I = re.compile(r"\bl(?=[bcdfghjkmnpqrstvwxz][a-zåäöé])")  # no word starts with l and these: it is an I
 BULLET = re.compile(r"(?<=\w|[.)])\s*[•·∙●]\s*(?=\w)")
-STREET = re.compile(
+STREET_ADDRESS = re.compile(
     r"[^\W\d_]{3,}\.?\s+\d{1,4}\s?[A-Za-z]?\b|[^\W\d_]{5,}\d{1,4}[A-Za-z]?\b|(?<!\d)\d{3}\s?\d{2}(?!\d)"
     r"|^\d{1,4}[A-Za-z]?\s+[^\W\d_]{3,}"
 )
-USUAL_ROWS = 3  # title, customer, place
-NEARER = 0.08  # of the contrast of a title: so much nearer to one of two looks a line must be
-TASKS = word_set("""
+USUAL_ROWS = 3  # title, customer, location
+MIN_CONTRAST_DIFFERENCE = 0.08  # of a title's contrast: how much nearer a row must be to customers or to locations
+TASK_WORDS = split_words("""
     aamiainen besok besprechung besuch breakfast buroreinigung care cleaning cooking dinner dusch einkauf
     fensterputzen fruhstuck frukost grundpflege hausbesuch hemtjanst ikkunanpesu inkop kavely kaynti kokous kotihoito
     koulutus laakkeet laundry lounas matlagning medication medicin middag mittagessen mittagspause pause pflege
@@ -55,8 +59,8 @@ TASKS = word_set("""
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """A shift as a card shows it; empty where it shows nothing."""
+class RecognisedShift:
+    """A shift as the page shows it; a field that it does not show is empty."""
 
     start: str
     end: str
@@ -64,170 +68,174 @@ class Card:
     customer: str
     location: str
     address: str
-    confidence: float  # of the letter that the engine is least sure of
+    confidence: float  # of the least certain character
 
 
 @dataclass(frozen=True, slots=True)
-class Conventions:
+class PageConventions:
     """How a page shows its shifts."""
 
-    titles: Titles
-    has_icons: bool  # before its lines
-    is_customer_first: bool  # of a bullet
-    customer_contrast: float | None  # as lines look that certainly are customers, beside their titles
-    place_contrast: float | None
+    titles: TitleAnalysis
+    has_icons: bool  # before its rows
+    is_customer_first: bool  # left of a bullet, with the title right of it
+    customer_contrast: float | None  # contrast of customers relative to their titles, from blocks with all fields
+    location_contrast: float | None  # the same for locations
 
-    def rows_of(self, block: Block) -> tuple[Line, ...]:
-        """Return the rows of a block, without icons, and with a title of several lines as one."""
-        rows = with_title_joined(block.rows, self.titles.rows_of_title(block))
+    def field_rows(self, block: Block) -> tuple[Line, ...]:
+        """Return the rows of a block without icons, and with the lines of the title joined."""
+        rows = join_title_rows(block.rows, self.titles.title_row_count(block))
         if not rows:
             return ()
-        title = replace(rows[0], text=without_digit_of_times(rows[0], block.line))
-        more = [replace(row, text=without_icon(row, rows[0], self.has_icons)) for row in rows[1:]]
+        title = replace(rows[0], text=drop_last_digit_of_times(rows[0], block.line))
+        more = [replace(row, text=drop_icon(row, rows[0], self.has_icons)) for row in rows[1:]]
         if len(more) > 1:
-            more[1] = replace(more[1], text=PLACE_STRAY.sub("", more[1].text))
+            more[1] = replace(more[1], text=LOCATION_ICON.sub("", more[1].text))
         return title, *more
 
-    def is_place(self, line: Line, title: Line) -> bool | None:
-        """Check whether the only row after a title is its place; None where that cannot be told."""
-        if STREET.search(line.text):
+    def is_location(self, line: Line, title: Line) -> bool | None:
+        """Check whether the only row after a title is its location; None if that is undecided."""
+        if STREET_ADDRESS.search(line.text):
             return True
-        if self.customer_contrast is None or self.place_contrast is None:  # no row tells how customers look
-            return line.left - title.left > PIN * line.height
-        contrast = contrast_beside(line, title)
+        if self.customer_contrast is None or self.location_contrast is None:  # no block shows how customers look
+            return line.left - title.left > MIN_ICON_INDENT * line.height
+        contrast = relative_contrast(line, title)
         if contrast is None:
             return None
-        as_customer, as_place = (abs(contrast - each) for each in (self.customer_contrast, self.place_contrast))
-        return as_place < as_customer if abs(as_place - as_customer) > NEARER else None
+        to_customer, to_location = (abs(contrast - each) for each in (self.customer_contrast, self.location_contrast))
+        return to_location < to_customer if abs(to_location - to_customer) > MIN_CONTRAST_DIFFERENCE else None
 
 
-def conventions_of(parts: Parts) -> Conventions:
-    """Look at all blocks of a page."""
-    titles = titles_of(parts)
-    blocks = [(with_title_joined(block.rows, titles.rows_of_title(block)), block) for block in parts.blocks]
-    indents = [row.left - rows[0].left > PIN * row.height for rows, _ in blocks for row in rows[1:USUAL_ROWS]]
-    icons = [bool(ICON.match(row.text) or GLUED.match(row.text)) for rows, _ in blocks for row in rows[1:USUAL_ROWS]]
-    strays = [bool(STRAY.match(row.text)) for rows, _ in blocks for row in rows[-1:] if len(rows) > 1]
-    whole = [rows for rows, _ in blocks if len(rows) == USUAL_ROWS]
-    return Conventions(
+def detect_conventions(segments: PageSegments) -> PageConventions:
+    """Detect the conventions of a page from all its blocks."""
+    titles = analyse_titles(segments)
+    blocks = [join_title_rows(block.rows, titles.title_row_count(block)) for block in segments.blocks]
+    others = [(row, rows[0]) for rows in blocks for row in rows[1:USUAL_ROWS]]
+    is_indented = any(row.left - title.left > MIN_ICON_INDENT * row.height for row, title in others)
+    has_symbols = any(LEADING_ICON.match(row.text) or TOUCHING_ICON.match(row.text) for row, _ in others)
+    lettered = [bool(LETTER_ICON.match(row.text)) for rows in blocks for row in rows[-1:] if len(rows) > 1]
+    full = [rows for rows in blocks if len(rows) == USUAL_ROWS]
+    return PageConventions(
         titles,
-        has_icons=any(indents) or any(icons) or (len(strays) > 1 and all(strays)),
-        is_customer_first=is_customer_first([rows[0].text for rows, _ in blocks if rows]),
-        customer_contrast=contrast_of([(rows[1], rows[0]) for rows in whole]),
-        place_contrast=contrast_of([(rows[2], rows[0]) for rows in whole]),
+        has_icons=is_indented or has_symbols or (len(lettered) > 1 and all(lettered)),
+        is_customer_first=detect_customer_first([rows[0].text for rows in blocks if rows]),
+        customer_contrast=median_contrast([(rows[1], rows[0]) for rows in full]),
+        location_contrast=median_contrast([(rows[2], rows[0]) for rows in full]),
     )
 
 
-def contrast_of(lines: Sequence[tuple[Line, Line]]) -> float | None:
-    """Return the usual contrast of some lines beside their titles."""
-    found = [contrast for line, title in lines if (contrast := contrast_beside(line, title)) is not None]
+def median_contrast(lines: Sequence[tuple[Line, Line]]) -> float | None:
+    """Return the median contrast of some lines relative to their titles."""
+    found = [contrast for line, title in lines if (contrast := relative_contrast(line, title)) is not None]
     return statistics.median(found) if found else None
 
 
-def contrast_beside(line: Line, title: Line) -> float | None:
-    """Return the contrast of a line as a part of its title's, which light on the page changes alike."""
+def relative_contrast(line: Line, title: Line) -> float | None:
+    """Return the contrast of a line relative to its title's, on which uneven light has no effect."""
     return line.ink.contrast / title.ink.contrast if line.ink and title.ink and title.ink.contrast else None
 
 
-def card_of(block: Block, page: Conventions) -> Card:
-    """The shift of a block, whose rows say by their order what they are."""
-    title, *rest = page.rows_of(block)
-    address = next((line for line in rest[1:] if STREET.search(line.text)), None) if len(rest) > 2 else None
-    if len(rest) == 1 and page.is_place(rest[0], title):
+def shift_from_block(block: Block, conventions: PageConventions) -> RecognisedShift:
+    """Return the shift of a block, whose rows are assigned to fields by their order."""
+    title, *rest = conventions.field_rows(block)
+    address = next((line for line in rest[1:] if STREET_ADDRESS.search(line.text)), None) if len(rest) > 2 else None
+    if len(rest) == 1 and conventions.is_location(rest[0], title):
         customer, location = None, rest[0]
     else:
         customer, location = (rest[0] if rest else None), (rest[1] if len(rest) > 1 else None)
-    parts = [line for line in (block.line, title, customer, location) if line]
-    who, what = parted(title.text, page.is_customer_first) if customer is None else ("", title.text)
-    return Card(
+    lines = [line for line in (block.line, title, customer, location) if line]
+    customer_text, title_text = (
+        split_at_bullet(title.text, conventions.is_customer_first) if customer is None else ("", title.text)
+    )
+    return RecognisedShift(
         start=block.times.start,
         end=block.times.end,
-        title=name_of(what),
-        customer=proper(customer.text if customer else who),
-        location=proper(location.text) if location else "",
-        address=name_of(address.text) if address and address is not location else "",
-        confidence=round(min(line.weakest for line in parts), 3),
+        title=clean_text(title_text),
+        customer=clean_name(customer.text if customer else customer_text),
+        location=clean_name(location.text) if location else "",
+        address=clean_text(address.text) if address and address is not location else "",
+        confidence=round(min(line.min_char_confidence for line in lines), 3),
     )
 
 
-def with_title_joined(rows: Sequence[Line], count: int) -> list[Line]:
-    """The rows with the first so many, which are a title of several lines, in one."""
+def join_title_rows(rows: Sequence[Line], count: int) -> list[Line]:
+    """Return the rows with the first `count`, which are the lines of a wrapped title, joined to one."""
     if count < 2:
         return list(rows)
     first, rest = rows[:count], rows[count:]
-    whole = replace(
+    title = replace(
         first[0],
         text=" ".join(line.text for line in first),
         confidence=min(line.confidence for line in first),
-        weakest=min(line.weakest for line in first),
-        is_at_edge=any(line.is_at_edge for line in first),
+        min_char_confidence=min(line.min_char_confidence for line in first),
+        may_be_truncated=any(line.may_be_truncated for line in first),
     )
-    return [whole, *rest]
+    return [title, *rest]
 
 
 # Customer and title in one row ----------------------------------------------------------------------------------------
 
 
-def parted(title: str, is_customer_first: bool) -> tuple[str, str]:
-    """Customer and title of a row that has both, with a bullet between them."""
-    first, bullet, second = BULLET.sub("\n", title.strip(), count=1).partition("\n")
-    first, second = GLUED.sub("", first), GLUED.sub("", second)
+def split_at_bullet(text: str, is_customer_first: bool) -> tuple[str, str]:
+    """Return customer and title of a row that has both, with a bullet between them."""
+    first, bullet, second = BULLET.sub("\n", text.strip(), count=1).partition("\n")
+    first, second = TOUCHING_ICON.sub("", first), TOUCHING_ICON.sub("", second)
     if not bullet or not second or BULLET.search(second):
-        return "", title
+        return "", text
     return (first, second) if is_customer_first else (second, first)
 
 
-def lacks_bullet(titles: Sequence[str]) -> list[str]:
+def titles_without_bullet(titles: Sequence[str]) -> list[str]:
     """Return the titles without a bullet on a page where most others have one."""
     lacking = [title for title in titles if not BULLET.search(title)]
     return lacking if 0 < len(lacking) < len(titles) / 2 else []
 
 
-def is_customer_first(titles: Sequence[str]) -> bool:
-    """Check on which side of a bullet the customers of a page stand; as a rule on the left."""
-    pairs = [pair for title in titles if all(pair := parted(title, is_customer_first=True))]
-    return sum(task_votes(second) - task_votes(first) for first, second in pairs) >= 0
+def detect_customer_first(titles: Sequence[str]) -> bool:
+    """Check whether the customers of a page are left of the bullet, which they are unless words show otherwise."""
+    pairs = [pair for title in titles if all(pair := split_at_bullet(title, is_customer_first=True))]
+    return sum(task_score(second) - task_score(first) for first, second in pairs) >= 0
 
 
-def task_votes(text: str) -> int:
-    """Return how much speaks for a task, and against a name."""
+def task_score(text: str) -> int:
+    """Return how strongly a text suggests a task rather than a name."""
     words = text.replace("(", " ").replace(",", " ").split()
-    is_task = bool(words) and (bare(words[0]) in TASKS or find_label(tuple(words)) is not None)
+    is_task = bool(words) and (fold(words[0]) in TASK_WORDS or find_label(tuple(words)) is not None)
     return 2 * is_task + any(not word.isalpha() for word in text.split())
 
 
 # Icons ----------------------------------------------------------------------------------------------------------------
 
 
-def without_icon(line: Line, title: Line, has_icons: bool) -> str:
-    """The text of a line without the icon before it, which was read as a letter or a digit.
-
-    A line that begins right of its title was read without its icon, and a page without icons has none.
-    """
-    text = BEFORE_NUMBER.sub("", GLUED.sub("", ICON.sub("", line.text)))
-    is_without = line.left - title.left > PIN * line.height
-    return STRAY.sub("", text) if has_icons and not is_without else text
+def is_indented_by_icon(line: Line, title: Line) -> bool:
+    """Check whether a line starts right of its title: it was recognised without the icon before it."""
+    return line.left - title.left > MIN_ICON_INDENT * line.height
 
 
-def without_digit_of_times(title: Line, times: Line) -> str:
-    """The text of a title without the last digit of the times beside it, which its part of the picture had, too."""
-    is_beside = abs(title.middle - times.middle) < title.height / 2 and title.left < times.right
+def drop_icon(line: Line, title: Line, has_icons: bool) -> str:
+    """Return the text of a line without the icon before it that was recognised as a letter or a digit."""
+    text = ICON_BEFORE_NUMBER.sub("", TOUCHING_ICON.sub("", LEADING_ICON.sub("", line.text)))
+    return LETTER_ICON.sub("", text) if has_icons and not is_indented_by_icon(line, title) else text
+
+
+def drop_last_digit_of_times(title: Line, times: Line) -> str:
+    """Return the text of a title without the last digit of the times beside it, if its crop included that digit."""
+    is_beside = abs(title.centre_y - times.centre_y) < title.height / 2 and title.left < times.right
     is_repeated = title.text[:1].isdigit() and title.text[:1] == times.text.rstrip()[-1:]
     return title.text[1:].lstrip() if is_beside and is_repeated else title.text
 
 
-def may_be_icon(line: Line, title: Line, has_icons: bool) -> bool:
-    """Check whether a digit before a street is its number or an icon, and nothing tells."""
-    is_without = line.left - title.left > PIN * line.height
-    return has_icons and not is_without and bool(STRAY.match(line.text) and NUMBERED.match(line.text))
+def is_icon_or_number(line: Line, title: Line, has_icons: bool) -> bool:
+    """Check whether a digit before a street may be its number or an icon, and nothing decides which."""
+    is_doubtful = has_icons and not is_indented_by_icon(line, title)
+    return is_doubtful and bool(LETTER_ICON.match(line.text) and NUMBERED_STREET.match(line.text))
 
 
-def proper(text: str) -> str:
-    """What a row with the name of a person or a place says: its words begin with capitals."""
-    return LARGE_I.sub("I", name_of(text))
+def clean_name(text: str) -> str:
+    """Return the name of a person or a place without an icon, and with capital letters at the start of its words."""
+    return MISREAD_CAPITAL_I.sub("I", clean_text(text))
 
 
-def name_of(text: str) -> str:
-    """What a row says, without an icon before it, and with the capital that only looks like a larger small letter."""
-    name = ICON.sub("", text).strip()
-    return name[:1].upper() + name[1:] if name[:1] in SHAPED_ALIKE else name
+def clean_text(text: str) -> str:
+    """Return a text without the icon before it, and with a capital where only the size of a letter shows one."""
+    cleaned = LEADING_ICON.sub("", text).strip()
+    return cleaned[:1].upper() + cleaned[1:] if cleaned[:1] in SAME_SHAPE_CAPITALS else cleaned

@@ -1,35 +1,35 @@
-"""What a child process does with a photograph: decodes it, reads it, and answers with a page for each day.
+"""Recognise a photograph in a child process: decode it, run OCR, return one result per day.
 
-The engine is built at the first photograph and kept for the next ones. A refusal is an exception of ours, whose words
-are for the person who sent it.
+The engine is built for the first photograph and kept for the following ones. A rejected photograph raises one of our
+exceptions, whose message is written for the user who sent it.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
 
-from duly.apps.ingest.ocr.engine import Engine, Equipment, build_engine
-from duly.apps.ingest.ocr.page import Page, read_pages
-from duly.storage.photo import plain_photo
+from duly.apps.ingest.ocr.engine import EngineConfig, OcrEngine, build_engine
+from duly.apps.ingest.ocr.reader import RecognisedDay, read_days
+from duly.storage.photo import decode_photo
 
-__all__ = ["Glasses", "engine_for", "look"]
+__all__ = ["RecognitionOptions", "get_engine", "recognise"]
 
 
 @dataclass(frozen=True, slots=True)
-class Glasses:
-    """With what a photograph is looked at, and which year is meant when it names none."""
+class RecognitionOptions:
+    """Engine to use, and the year of dates that show none."""
 
-    equipment: Equipment
+    engine: EngineConfig
     default_year: int
 
 
-def look(data: bytes, glasses: Glasses) -> tuple[Page, ...]:
-    """The pages that a photograph shows: one for each day."""
-    picture = plain_photo(data)
-    marks = engine_for(glasses.equipment).read(picture)
-    return read_pages(marks, picture.width, picture.height, glasses.default_year)
+def recognise(data: bytes, options: RecognitionOptions) -> tuple[RecognisedDay, ...]:
+    """Return the days that a photograph shows."""
+    image = decode_photo(data)
+    boxes = get_engine(options.engine).recognise(image)
+    return read_days(boxes, image.width, image.height, options.default_year)
 
 
 @lru_cache(maxsize=1)
-def engine_for(equipment: Equipment) -> Engine:
-    """The engine of this process."""
-    return build_engine(equipment)
+def get_engine(config: EngineConfig) -> OcrEngine:
+    """Return the engine of this process, built on first use."""
+    return build_engine(config)

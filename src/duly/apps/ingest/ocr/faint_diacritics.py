@@ -1,8 +1,9 @@
-"""Marks that an engine sees faintly: it settles for a bare letter, and gives its marked likes a part of the chances.
+"""Restore diacritics that the recogniser gives too little probability to win against the bare letter.
 
-At every step along a line an engine gives each letter that it knows a chance, and takes the best. Of a plain letter the
-marked likes together got less than one in two hundred. Of an Å whose ring is blurred or touches the letter, A may win,
-but Å, Á, Ä and their like got one in thirty and more: something stands above, and in Swedish that is a ring or dots.
+At every time step along a line the recogniser gives each character of its alphabet a probability, and greedy decoding
+takes the best. For a plain letter, its variants with diacritics together get less than 0.5 %. For an Å whose ring is
+blurred or touches the letter, A may win, but Å, Á, Ä and similar get 3 % and more: something is above the letter, and
+in Swedish that is a ring or dots.
 """
 
 from collections import defaultdict
@@ -11,40 +12,42 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from duly.apps.ingest.ocr.spelling import NOT_SWEDISH
+from duly.apps.ingest.ocr.letters import FOREIGN_TO_SWEDISH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["runs", "with_faint_marks"]
+__all__ = ["character_runs", "restore_faint_diacritics"]
 
-FAINT = 0.03  # of a letter's chances: what its marked likes must have together
-BARE = {"Å": "A", "Ä": "A", "Ö": "O", "å": "a", "ä": "a", "ö": "o"}
-FOREIGN = {"á": "å", "ó": "ö", "Ó": "Ö"}  # letters in their own right, as long as nothing else is seen in their place
-Likes = Mapping[int, Mapping[int, Sequence[int]]]  # letter, mark that it may bear, everything that looks so
+MIN_DIACRITIC_SHARE = 0.03  # of the probability of a letter and its variants: what the variants must have together
+BASE_LETTERS = {"Å": "A", "Ä": "A", "Ö": "O", "å": "a", "ä": "a", "ö": "o"}
+# Letters of other languages, kept as they are as long as no Swedish variant has a share of the probability.
+AMBIGUOUS_FOREIGN = {"á": "å", "ó": "ö", "Ó": "Ö"}
+# By index of a letter: index of each Swedish letter that it may be, with the indexes of all its look-alikes.
+Variants = Mapping[int, Mapping[int, Sequence[int]]]
 
 
-def with_faint_marks(chances: "NDArray[Any]", letters: Sequence[str]) -> "NDArray[Any]":
-    """The chances of some lines, by line, step and letter, in which a faint mark wins over its bare letter."""
-    likes, changed = likes_of(tuple(letters)), chances.copy()
+def restore_faint_diacritics(probabilities: "NDArray[Any]", alphabet: Sequence[str]) -> "NDArray[Any]":
+    """Return the probabilities (line, time step, character) with faint diacritics raised above their bare letters."""
+    variants, changed = letter_variants(tuple(alphabet)), probabilities.copy()
     for line in changed:
-        for letter, steps in runs(line.argmax(axis=1).tolist()):
-            mark = faint_mark(line[steps].max(axis=0), letter, likes[letter]) if letter in likes else None
-            if mark is not None:
-                line[steps, mark] = 1.0 + line[steps, letter]
+        for letter, steps in character_runs(line.argmax(axis=1).tolist()):
+            accented = find_faint(line[steps].max(axis=0), letter, variants[letter]) if letter in variants else None
+            if accented is not None:
+                line[steps, accented] = 1.0 + line[steps, letter]
     return changed
 
 
-def faint_mark(highest: "NDArray[Any]", letter: int, likes: Mapping[int, Sequence[int]]) -> int | None:
-    """The mark that a letter seems to bear; None when it seems to be what it is."""
-    others = float(highest[[like for same in likes.values() for like in same if like != letter]].sum())
-    if others < FAINT * (others + float(highest[letter])):
+def find_faint(highest: "NDArray[Any]", letter: int, variants: Mapping[int, Sequence[int]]) -> int | None:
+    """Return the Swedish letter that a letter seems to be; None if it seems to be what was read."""
+    others = float(highest[[like for same in variants.values() for like in same if like != letter]].sum())
+    if others < MIN_DIACRITIC_SHARE * (others + float(highest[letter])):
         return None
-    return max(likes, key=lambda mark: float(highest[likes[mark]].sum()))
+    return max(variants, key=lambda accented: float(highest[variants[accented]].sum()))
 
 
-def runs(best: Sequence[int]) -> Iterator[tuple[int, slice]]:
-    """Every letter that wins, and the steps in a row at which it does: together they are read as one."""
+def character_runs(best: Sequence[int]) -> Iterator[tuple[int, slice]]:
+    """Yield each winning character with its run of consecutive time steps, which decodes to one character."""
     start = 0
     for letter, steps in groupby(best):
         end = start + len(list(steps))
@@ -53,16 +56,16 @@ def runs(best: Sequence[int]) -> Iterator[tuple[int, slice]]:
 
 
 @lru_cache(maxsize=2)
-def likes_of(letters: tuple[str, ...]) -> Likes:
-    """By the place of a bare or foreign letter: the place of each mark that it may bear, and of all that look so."""
-    at = {letter: place for place, letter in enumerate(letters)}
+def letter_variants(alphabet: tuple[str, ...]) -> Variants:
+    """Return the Swedish letters that each bare or foreign letter of an alphabet may be, with their look-alikes."""
+    indexes = {letter: index for index, letter in enumerate(alphabet)}
     found = defaultdict[int, defaultdict[int, list[int]]](lambda: defaultdict(list))
-    for letter, place in at.items():
-        mark = FOREIGN.get(letter) or letter.translate(NOT_SWEDISH)
-        bare = BARE.get(mark, "")
-        if bare in at and mark in at:
-            found[at[bare]][at[mark]].append(place)
-    for letter, mark in FOREIGN.items():
-        if {letter, mark, BARE[mark]} <= at.keys():
-            found[at[letter]] = found[at[BARE[mark]]]
+    for letter, index in indexes.items():
+        swedish = AMBIGUOUS_FOREIGN.get(letter) or letter.translate(FOREIGN_TO_SWEDISH)
+        base = BASE_LETTERS.get(swedish, "")
+        if base in indexes and swedish in indexes:
+            found[indexes[base]][indexes[swedish]].append(index)
+    for letter, swedish in AMBIGUOUS_FOREIGN.items():
+        if {letter, swedish, BASE_LETTERS[swedish]} <= indexes.keys():
+            found[indexes[letter]] = found[indexes[BASE_LETTERS[swedish]]]
     return found

@@ -1,186 +1,218 @@
-"""From lines to shifts: a range of times is an anchor, and what stands under or beside it belongs to it.
+"""Analyse the layout: a time range anchors a shift, and what is below or beside it belongs to it.
 
     list                        cards              two columns
     08:00-09:00 | Title         08:00-09:00        08:00-09:00   09:30-10:00
                 | Customer      Title              Title         Title
-                | Place         Customer           Customer      Customer
-                                Place              Place         Place
+                | Location      Customer           Customer      Customer
+                                Location           Location      Location
 
-One rule reads all three: anchors whose left edges agree are a column; a line belongs to the last anchor above it, or
-beside it, in its column; the first lines are title, customer and place. What cannot be right is told, not guessed.
+One rule covers all three: anchors with aligned left edges are a column; a line belongs to the last anchor above or
+beside it in its column; the first rows are title, customer and location. What is inconsistent is reported as a
+problem, not guessed.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from duly.apps.ingest.ocr.anchors import find_anchors
-from duly.apps.ingest.ocr.cards import PIN, Card, card_of, conventions_of, name_of, proper
-from duly.apps.ingest.ocr.chips import is_state
-from duly.apps.ingest.ocr.lines import Line, Sheet
-from duly.apps.ingest.ocr.parts import Block, Parts, parts_of
-from duly.apps.ingest.ocr.problems import leftovers, problems_of, problems_of_row, repeated
-from duly.apps.ingest.ocr.table import Columns, Field, in_words, rows_of
-from duly.apps.ingest.ocr.times import find_range, is_like_range, is_old_note, is_old_range
+from duly.apps.ingest.ocr.block_fields import (
+    MIN_ICON_INDENT,
+    RecognisedShift,
+    clean_name,
+    clean_text,
+    detect_conventions,
+    shift_from_block,
+)
+from duly.apps.ingest.ocr.lines import Line, Region
+from duly.apps.ingest.ocr.problems import find_duplicates, find_problems, find_row_problems, find_unassigned_lines
+from duly.apps.ingest.ocr.segmentation import Block, PageSegments, segment_page
+from duly.apps.ingest.ocr.table import Field, TableColumns, build_rows, merge_cell
+from duly.apps.ingest.ocr.time_anchors import find_anchors
+from duly.apps.ingest.ocr.times import find_time_range, is_old_note, is_old_range, resembles_time_range
+from duly.apps.ingest.ocr.ui_text import is_status_label
 
-__all__ = ["Card", "Layout", "find_layout"]
+__all__ = ["Layout", "analyse_layout"]
 
-NEAR = 3.5  # of a line's height: so near above or below old times stand the new ones
-BESIDE = 6.0  # of a line's height: so near beside them
+# Multiples of a line's height, between replaced times and the new ones.
+MAX_REPLACEMENT_RISE = 3.5  # vertically
+MAX_REPLACEMENT_GAP = 6.0  # horizontally
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a page shows below its head."""
+    """What a page shows below its header."""
 
-    head: tuple[Line, ...]
-    cards: tuple[Card, ...]  # as they are read, from the first on
+    header: tuple[Line, ...]
+    shifts: tuple[RecognisedShift, ...]  # in reading order
     problems: tuple[str, ...]
-    remains: tuple[Line, ...]  # of the head: what could be left of a shift that is hidden above
-    ends: bool  # there is room for another shift below the last one
+    cut_rows: tuple[Line, ...]  # lines of the header that may be the rest of a shift hidden above
+    shows_day_end: bool  # there is space for another shift below the last one
 
 
-def find_layout(sheet: Sheet, columns: Columns | None = None) -> Layout:
-    """The shifts of a page, and what is wrong with it; columns where it is a table."""
-    lines, struck = without_old_times(sheet.lines)
-    sheet = replace(sheet, lines=lines)
+def analyse_layout(region: Region, columns: TableColumns | None = None) -> Layout:
+    """Return the shifts of a page and its problems; `columns` are those of a table, if the page is one."""
+    lines, struck_problems = drop_old_times(region.lines)
+    region = replace(region, lines=lines)
     if columns:
-        return table_layout(sheet, columns, struck)
-    anchors = find_anchors(sheet.lines)
+        return analyse_table(region, columns, struck_problems)
+    anchors = find_anchors(region.lines)
     if not anchors:
-        broken = [
-            f"{line.text!r} looks like times and cannot be read" for line in sheet.lines if is_like_range(line.text)
+        unreadable = [
+            f"{line.text!r} looks like times but cannot be read"
+            for line in region.lines
+            if resembles_time_range(line.text)
         ]
-        return Layout(sheet.lines, (), (*struck, *broken), (), ends=sheet.is_complete)
-    parts = parts_of(sheet, anchors)
-    page = conventions_of(parts)
-    cards = tuple(card_of(block, page) for block in in_order(parts) if is_shift(block, parts))
-    problems = (*struck, *problems_of(parts, cards, page))
-    return Layout(parts.head, cards, problems, remains_of(parts), ends=has_end(parts, sheet))
+        problems = (*struck_problems, *unreadable)
+        return Layout(region.lines, (), problems, (), shows_day_end=region.is_complete)
+    segments = segment_page(region, anchors)
+    conventions = detect_conventions(segments)
+    shifts = tuple(
+        shift_from_block(block, conventions) for block in reading_order(segments) if is_shift(block, segments)
+    )
+    problems = (*struck_problems, *find_problems(segments, shifts, conventions))
+    return Layout(
+        segments.header, shifts, problems, find_cut_rows(segments), shows_day_end=has_space_below(segments, region)
+    )
 
 
-def is_shift(block: Block, parts: Parts) -> bool:
-    """Is everything there that makes a shift?"""
-    return bool(block.rows) and not block.times.problem and not parts.is_cut(block)
+def is_shift(block: Block, segments: PageSegments) -> bool:
+    """Check whether a block has all that a shift needs."""
+    return bool(block.rows) and not block.times.problem and not segments.is_cut_off(block)
 
 
-def in_order(parts: Parts) -> list[Block]:
-    """The blocks as a person reads them: row by row, unless their times go down the columns."""
-    by_row = sorted(parts.blocks, key=lambda block: (row_of(block, parts), block.line.left))
-    return min(by_row, parts.blocks, key=lambda blocks: steps_back(block.times.start for block in blocks))
+def reading_order(segments: PageSegments) -> list[Block]:
+    """Return the blocks row by row, or column by column if their times are then in better order."""
+    by_row = sorted(segments.blocks, key=lambda block: (row_position(block, segments), block.line.left))
+    return min(by_row, segments.blocks, key=lambda blocks: count_backward_steps(block.times.start for block in blocks))
 
 
-def row_of(block: Block, parts: Parts) -> float:
-    """Where the row of a block stands: with that of the first column that is beside it."""
-    near = [other for other in parts.columns[0] if abs(other.line.middle - block.line.middle) < parts.pitch / 2]
-    return min([other.line.middle for other in near], default=block.line.middle)
+def row_position(block: Block, segments: PageSegments) -> float:
+    """Return the vertical position of a block's row: that of the block beside it in the first column."""
+    near = [
+        other
+        for other in segments.columns[0]
+        if abs(other.line.centre_y - block.line.centre_y) < segments.block_pitch / 2
+    ]
+    return min([other.line.centre_y for other in near], default=block.line.centre_y)
 
 
-def steps_back(starts: Iterable[str]) -> int:
-    """How often a start is earlier than the one before."""
+def count_backward_steps(starts: Iterable[str]) -> int:
+    """Count the starts that are earlier than the one before."""
     return sum(later < earlier for earlier, later in pairwise(filter(None, starts)))
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------
 
 
-def table_layout(sheet: Sheet, columns: Columns, struck: Sequence[str]) -> Layout:
-    """The shifts of a table."""
-    rows, problems = rows_of(columns, sheet)
-    cards: list[Card] = []
+def analyse_table(region: Region, columns: TableColumns, struck_problems: Sequence[str]) -> Layout:
+    """Return the shifts of a table and its problems."""
+    rows, problems = build_rows(columns, region)
+    shifts: list[RecognisedShift] = []
     for row in rows:
-        fields = {field: in_words(row.lines(field)) for field in (Field.TITLE, Field.CUSTOMER, Field.LOCATION)}
-        problems += problems_of_row(row, [line for line in fields.values() if line])
+        fields = {field: merge_cell(row.lines(field)) for field in (Field.TITLE, Field.CUSTOMER, Field.LOCATION)}
+        problems += find_row_problems(row, [line for line in fields.values() if line])
         title = fields[Field.TITLE] or (None if columns.has(Field.TITLE) else fields[Field.CUSTOMER])
         customer = fields[Field.CUSTOMER] if title is not fields[Field.CUSTOMER] else None
         location = fields[Field.LOCATION]
         if title is None:
             problems.append(f"the shift {row.anchor.line.text!r} has no title")
         elif not row.anchor.times.problem:
-            parts = [line for line in (row.anchor.line, title, customer, location) if line]
-            cards.append(
-                Card(
+            lines = [line for line in (row.anchor.line, title, customer, location) if line]
+            shifts.append(
+                RecognisedShift(
                     row.anchor.times.start,
                     row.anchor.times.end,
-                    name_of(title.text),
-                    proper(customer.text) if customer else "",
-                    proper(location.text) if location else "",
+                    clean_text(title.text),
+                    clean_name(customer.text) if customer else "",
+                    clean_name(location.text) if location else "",
                     "",
-                    round(min(line.weakest for line in parts), 3),
+                    round(min(line.min_char_confidence for line in lines), 3),
                 )
             )
-    problems += [f"the shift {card.start}-{card.end} {card.title!r} stands there twice" for card in repeated(cards)]
-    lowest = max((row.anchor.line.bottom for row in rows), default=sheet.height)
-    pitch = min(
-        (below.anchor.line.middle - above.anchor.line.middle for above, below in pairwise(rows)), default=sheet.height
+    problems += [
+        f"the shift {shift.start}-{shift.end} {shift.title!r} appears twice" for shift in find_duplicates(shifts)
+    ]
+    bottom = max((row.anchor.line.bottom for row in rows), default=region.height)
+    row_pitch = min(
+        (below.anchor.line.centre_y - above.anchor.line.centre_y for above, below in pairwise(rows)),
+        default=region.height,
     )
-    ends = sheet.is_complete or sheet.height - lowest >= pitch
-    return Layout((), tuple(cards), (*struck, *problems), (), ends=ends)
+    shows_day_end = region.is_complete or region.height - bottom >= row_pitch
+    return Layout((), tuple(shifts), (*struck_problems, *problems), (), shows_day_end=shows_day_end)
 
 
 # Old times ------------------------------------------------------------------------------------------------------------
 
 
-def without_old_times(lines: Sequence[Line]) -> tuple[tuple[Line, ...], list[str]]:
-    """The lines without times that others replaced, and what is struck through and replaced by nothing.
+def drop_old_times(lines: Sequence[Line]) -> tuple[tuple[Line, ...], list[str]]:
+    """Return the lines without times that others replace, and a problem for each struck-through line without a new one.
 
-    A shift begins at its uppermost line, so times below those that they replaced are moved up to them where its words
-    stand beside these.
+    A shift starts at its uppermost line, so new times below the old ones are moved up to these if the fields of the
+    shift are beside the old times.
     """
-    current = [line for line in lines if not line.is_struck and not is_old_range(line.text) and find_range(line.text)]
-    struck = [line for line in lines if line.is_struck and not is_state(line.text)]
+    current = [
+        line
+        for line in lines
+        if not line.is_struck_through and not is_old_range(line.text) and find_time_range(line.text)
+    ]
+    struck = [line for line in lines if line.is_struck_through and not is_status_label(line.text)]
     old = [line for line in lines if is_old_range(line.text)]
-    replaced = {id(line): near for line in [*old, *struck] if (near := replacing(line, current))}
+    replaced = {id(line): new for line in [*old, *struck] if (new := find_replacement(line, current))}
     moved = {
-        id(near): replace(near, middle=line.middle)
+        id(new): replace(new, centre_y=line.centre_y)
         for line in struck
-        if (near := replaced.get(id(line))) and line.middle < near.middle - line.height / 2 and has_beside(line, lines)
+        if (new := replaced.get(id(line)))
+        and line.centre_y < new.centre_y - line.height / 2
+        and has_text_beside(line, lines)
     }
-    left = [f"{line.text!r} is struck through" for line in struck if id(line) not in replaced]
-    gone = {*replaced, *(id(line) for line in old if is_old_note(line.text))}
-    return tuple(moved.get(id(line), line) for line in lines if id(line) not in gone), left
+    problems = [f"{line.text!r} is struck through" for line in struck if id(line) not in replaced]
+    dropped = {*replaced, *(id(line) for line in old if is_old_note(line.text))}
+    return tuple(moved.get(id(line), line) for line in lines if id(line) not in dropped), problems
 
 
-def has_beside(line: Line, lines: Sequence[Line]) -> bool:
-    """Check whether words stand right of old times: then their shift begins there, and not at the new times below."""
+def has_text_beside(line: Line, lines: Sequence[Line]) -> bool:
+    """Check whether text is right of old times: then their shift starts there, and not at the new times below."""
     return any(
-        other.left > line.right and abs(other.middle - line.middle) < line.height / 2 and not find_range(other.text)
+        other.left > line.right
+        and abs(other.centre_y - line.centre_y) < line.height / 2
+        and not find_time_range(other.text)
         for other in lines
     )
 
 
-def replacing(line: Line, current: Sequence[Line]) -> Line | None:
-    """The current times that stand beside old ones, or near above or below them."""
+def find_replacement(line: Line, current: Sequence[Line]) -> Line | None:
+    """Return the current times that are beside old ones, or close above or below them."""
     if not any(map(str.isdigit, line.text)):
         return None
     near = [
         other
         for other in current
-        if abs(other.middle - line.middle) < NEAR * line.height
+        if abs(other.centre_y - line.centre_y) < MAX_REPLACEMENT_RISE * line.height
         and min(abs(other.left - line.left), abs(other.left - line.right), abs(line.left - other.right))
-        < BESIDE * line.height
+        < MAX_REPLACEMENT_GAP * line.height
     ]
-    return min(near, key=lambda other: abs(other.middle - line.middle), default=None)
+    return min(near, key=lambda other: abs(other.centre_y - line.centre_y), default=None)
 
 
-# Which part of the day ------------------------------------------------------------------------------------------------
+# Which part of the day is shown ---------------------------------------------------------------------------------------
 
 
-def remains_of(parts: Parts) -> tuple[Line, ...]:
-    """Lines above the first shift that begin where rows begin: they could be left of a shift that is hidden."""
-    first = min(block.line.middle for block in parts.blocks)
-    rows = [row for block in parts.blocks for row in block.rows]
+def find_cut_rows(segments: PageSegments) -> tuple[Line, ...]:
+    """Return lines above the first shift that are aligned with rows: they may be the rest of a shift that is hidden."""
+    first = min(block.line.centre_y for block in segments.blocks)
+    rows = [row for block in segments.blocks for row in block.rows]
     return tuple(
         line
-        for line in parts.head
-        if line.middle > first - parts.pitch and any(abs(line.left - row.left) < PIN * line.height for row in rows)
+        for line in segments.header
+        if line.centre_y > first - segments.block_pitch
+        and any(abs(line.left - row.left) < MIN_ICON_INDENT * line.height for row in rows)
     )
 
 
-def has_end(parts: Parts, sheet: Sheet) -> bool:
-    """Is there room for another shift below the last one, with nothing in it that could be one?"""
-    if sheet.is_complete:
-        return not leftovers(parts)
-    lowest = max(block.bottom for block in parts.blocks)
-    is_free = parts.floor - lowest >= parts.pitch and not leftovers(parts)
-    return is_free and not any(parts.is_cut(block) for block in parts.blocks)
+def has_space_below(segments: PageSegments, region: Region) -> bool:
+    """Check whether there is space for another shift below the last one, with nothing in it that may be one."""
+    if region.is_complete:
+        return not find_unassigned_lines(segments)
+    bottom = max(block.bottom for block in segments.blocks)
+    is_free = segments.content_bottom - bottom >= segments.block_pitch and not find_unassigned_lines(segments)
+    return is_free and not any(segments.is_cut_off(block) for block in segments.blocks)

@@ -1,104 +1,109 @@
-"""One photograph, read: its days, the shifts of each, what is wrong, and which part of a day it covers."""
+"""Read the text boxes of a photograph: the days it shows, their shifts, and how much of each day it covers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from duly.apps.ingest.ocr.days import DayPart, split_days, undated_days, with_dates_apart
-from duly.apps.ingest.ocr.header import Named, find_day, says_today
-from duly.apps.ingest.ocr.layout import Card, Layout, find_layout
-from duly.apps.ingest.ocr.lines import Line, Sheet, sheet_of
-from duly.apps.ingest.ocr.mark import Mark
-from duly.apps.ingest.ocr.table import Columns, Field, find_columns, with_cells_apart
-from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes
+from duly.apps.ingest.ocr.block_fields import RecognisedShift
+from duly.apps.ingest.ocr.days import DayRegion, find_undated_days, split_dates, split_days
+from duly.apps.ingest.ocr.header import HeaderDate, find_header_date, is_relative_day
+from duly.apps.ingest.ocr.layout import Layout, analyse_layout
+from duly.apps.ingest.ocr.lines import Line, Region, assemble_lines
+from duly.apps.ingest.ocr.table import Field, TableColumns, find_columns, split_cells
+from duly.apps.ingest.ocr.text_box import TextBox
+from duly.apps.ingest.spelling import MINUTES_OF_DAY, minutes_since_midnight
 
-__all__ = ["Page", "is_over_midnight", "read_pages"]
+__all__ = ["RecognisedDay", "is_over_midnight", "read_days"]
 
-MAX_SHIFTS = 100
+MAX_SHIFTS = 100  # of one day: more cannot be right
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RecognisedDay:
     """What a photograph shows of one day."""
 
     schedule_date: str | None
-    shifts: tuple[Card, ...]
+    shifts: tuple[RecognisedShift, ...]
     problems: tuple[str, ...]
-    begins: bool  # the day begins with its first shift: below the head nothing is left of another
-    ends: bool  # the day ends with its last shift: there is room below for another
+    shows_day_start: bool  # the first shift is the first of the day: nothing of another one is below the header
+    shows_day_end: bool  # the last shift is the last of the day: there is space below for another one
     notes: tuple[str, ...] = ()  # what is odd, and makes nothing doubtful
 
 
-def read_pages(marks: Sequence[Mark], width: float, height: float, default_year: int) -> tuple[Page, ...]:
-    """The pages that these marks make: one for every day that it shows, and one for a picture without a day."""
-    sheet = with_dates_apart(sheet_of(marks, width, height))
-    columns = find_columns(sheet)
+def read_days(boxes: Sequence[TextBox], width: float, height: float, default_year: int) -> tuple[RecognisedDay, ...]:
+    """Return each day that an image of this size shows, or one without a date if it shows none."""
+    region = split_dates(assemble_lines(boxes, width, height))
+    columns = find_columns(region)
     if columns:
-        sheet = with_cells_apart(sheet, columns)
-    parts = split_days(sheet, default_year)
-    if not parts:
-        return (page_of_sheet(sheet, columns, default_year),)
-    return tuple(page_of_part(part, columns) for part in parts)
+        region = split_cells(region, columns)
+    days = split_days(region, default_year)
+    if not days:
+        return (read_single_day(region, columns, default_year),)
+    return tuple(read_day_region(day, columns) for day in days)
 
 
-def page_of_sheet(sheet: Sheet, columns: Columns | None, default_year: int) -> Page:
-    """The page of a sheet with one day, which its head names, or none."""
-    layout = find_layout(sheet, columns)
-    above = [line for line in sheet.lines if line.bottom < columns.top] if columns else layout.head
-    day = (find_day(days_of_table(sheet, columns), default_year) if columns else None) or find_day(above, default_year)
-    remains = any(line.middle > day.line.middle for line in layout.remains) if day else True
-    undated = undated_days(sheet.lines)
-    problems = [f"it shows several days without their dates: {', '.join(undated)}"] if undated else []
-    return page_of(layout, day, problems, begins=not remains)
+def read_single_day(region: Region, columns: TableColumns | None, default_year: int) -> RecognisedDay:
+    """Return the day of a page with at most one date, which is in its header."""
+    layout = analyse_layout(region, columns)
+    header = [line for line in region.lines if line.bottom < columns.top] if columns else layout.header
+    day = find_header_date(day_cells(region, columns), default_year) if columns else None
+    day = day or find_header_date(header, default_year)
+    is_cut_above = any(line.centre_y > day.line.centre_y for line in layout.cut_rows) if day else True
+    undated = find_undated_days(region.lines)
+    problems = [f"several days are shown without their dates: {', '.join(undated)}"] if undated else []
+    return build_day(layout, day, problems, shows_start=not is_cut_above)
 
 
-def days_of_table(sheet: Sheet, columns: Columns) -> list[Line]:
-    """Return the lines of a table's column of days; they count before a date above it, which may be any."""
-    return [line for line in sheet.lines if line.middle > columns.top and columns.column_of(line).field is Field.DAY]
+def day_cells(region: Region, columns: TableColumns) -> list[Line]:
+    """Return the cells of a table's day column; they take precedence over a date above the table."""
+    return [line for line in region.lines if line.centre_y > columns.top and columns.column_of(line).field is Field.DAY]
 
 
-def page_of_part(part: DayPart, columns: Columns | None) -> Page:
-    """The page of one of several days."""
-    layout = find_layout(part.sheet, columns)
-    problems = [f"{part.day.date}: {problem}" for problem in part.problems]
-    return page_of(layout, part.day, problems, begins=not layout.remains)
+def read_day_region(day: DayRegion, columns: TableColumns | None) -> RecognisedDay:
+    """Return one of several days."""
+    layout = analyse_layout(day.region, columns)
+    problems = [f"{day.header_date.date}: {problem}" for problem in day.problems]
+    return build_day(layout, day.header_date, problems, shows_start=not layout.cut_rows)
 
 
-def page_of(layout: Layout, day: Named | None, problems: Sequence[str], *, begins: bool) -> Page:
-    """The page of a layout and its day."""
+def build_day(layout: Layout, day: HeaderDate | None, problems: Sequence[str], *, shows_start: bool) -> RecognisedDay:
+    """Return the day of a layout and its date."""
     found = [*problems, *layout.problems]
     notes: list[str] = []
     if day and day.is_ambiguous:
-        found.append(f"{day.line.text!r} may be two days")
-    if day and day.contradicts:
-        odd = f"{day.line.text!r}: {day.date} is a {day.date:%A}"
-        if day.has_year or says_today(day.line.text):
-            notes.append(odd)
+        found.append(f"{day.line.text!r} may be two different dates")
+    if day and day.contradicts_weekday:
+        mismatch = f"{day.line.text!r}: {day.date} is a {day.date:%A}"
+        if day.has_year or is_relative_day(day.line.text):
+            notes.append(mismatch)
         else:
-            found.append(f"{odd}, so the year may be another one; send a photograph that shows the year")
-    if steps := backward_steps(layout.cards):
+            found.append(f"{mismatch}, so it may be of another year; send a photograph that shows the year")
+    if steps := backward_steps(layout.shifts):
         found.append(
             "the times run backwards: " + ", ".join(f"{earlier} is followed by {later}" for earlier, later in steps)
         )
-    if len(layout.cards) > MAX_SHIFTS:
-        found.append(f"it seems to show {len(layout.cards)} shifts, more than {MAX_SHIFTS}")
-    return Page(
+    if len(layout.shifts) > MAX_SHIFTS:
+        found.append(f"{len(layout.shifts)} shifts were recognised, more than the limit of {MAX_SHIFTS}")
+    return RecognisedDay(
         schedule_date=day.date.isoformat() if day else None,
-        shifts=layout.cards[:MAX_SHIFTS],
+        shifts=layout.shifts[:MAX_SHIFTS],
         problems=tuple(found),
-        begins=day is not None and begins,
-        ends=layout.ends,
+        shows_day_start=day is not None and shows_start,
+        shows_day_end=layout.shows_day_end,
         notes=tuple(notes),
     )
 
 
-def backward_steps(cards: Sequence[Card]) -> list[tuple[str, str]]:
-    """Return starts that are earlier than the one before, but for one step over midnight, and for double bookings."""
-    starts = [card.start for card in cards]
+def backward_steps(shifts: Sequence[RecognisedShift]) -> list[tuple[str, str]]:
+    """Return pairs of starts of which the later one is earlier in the day.
+
+    One step over midnight is allowed, and so are double bookings, which start during another shift.
+    """
+    starts = [shift.start for shift in shifts]
     back = [
-        (before.start, card.start)
-        for nth, (before, card) in enumerate(pairwise(cards), 1)
-        if card.start < before.start and not any(other.start <= card.start < other.end for other in cards[:nth])
+        (before.start, shift.start)
+        for nth, (before, shift) in enumerate(pairwise(shifts), 1)
+        if shift.start < before.start and not any(other.start <= shift.start < other.end for other in shifts[:nth])
     ]
     if len(back) == 1 and is_over_midnight(starts, *back[0]):
         return []
@@ -106,5 +111,7 @@ def backward_steps(cards: Sequence[Card]) -> list[tuple[str, str]]:
 
 
 def is_over_midnight(starts: Sequence[str], earlier: str, later: str) -> bool:
-    """Check whether a step back is one into the next day: it is long, and what follows stays before the first start."""
-    return minutes(earlier) - minutes(later) > MINUTES_OF_DAY // 2 and starts[-1] < starts[0]
+    """Check whether a step back leads into the next day: it is long, and the last start is before the first."""
+    return (
+        minutes_since_midnight(earlier) - minutes_since_midnight(later) > MINUTES_OF_DAY // 2 and starts[-1] < starts[0]
+    )

@@ -1,9 +1,9 @@
-"""A page in its parts: the head, columns of blocks, and what belongs to none of them.
+"""Segment a page into header, columns of blocks, and lines that belong to none of them.
 
-head                        the day stands here
-block   block               an anchor with its rows, in its column
+header                      has the date
+block   block               a time anchor with its rows, in its column
 block   block
--------------- floor        where the page ends for shifts: below is the bar at the foot
+-------------- content_bottom: below it is the navigation bar
 """
 
 import statistics
@@ -11,185 +11,194 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from duly.apps.ingest.ocr.anchors import INDENT, Anchor
-from duly.apps.ingest.ocr.chips import is_chip, is_navigation
-from duly.apps.ingest.ocr.lines import Line, Sheet
-from duly.apps.ingest.ocr.times import Range
+from duly.apps.ingest.ocr.lines import Line, Region
+from duly.apps.ingest.ocr.time_anchors import MAX_OUTDENT, TimeAnchor
+from duly.apps.ingest.ocr.times import TimeRange
+from duly.apps.ingest.ocr.ui_text import is_navigation_label, is_ui_text
 
-__all__ = ["Block", "Parts", "parts_of"]
+__all__ = ["Block", "PageSegments", "segment_page"]
 
-NEW_COLUMN = 0.16  # of the width of the page, between the left edges of two columns
-WIDEST_GAP = 2.7  # of a line's height, between the rows of one block
-REACH = 1.5  # of a line's height: so near to the floor a line may be cut, or the next one hidden
-ROOM = 6.0  # of a line's height: what a block takes at least
-SAME_ROW = 0.7  # of a line's height: the bar at the foot of a page that is not quite straight
-MANY = 3  # names in that bar
-MAX_ROWS = 3  # that nearly every block has: title, customer, place
+MIN_COLUMN_DISTANCE = 0.16  # of the width of the page, between the left edges of two columns
+# Multiples of a line's height.
+MAX_ROW_GAP = 2.7  # between the rows of one block
+MAX_HIDDEN_GAP = 1.5  # between a line and the end of the page, if the line may be cut or the next one hidden
+MIN_BLOCK_PITCH = 6.0  # assumed distance of two blocks, if a page has only one per column
+ROW_TOLERANCE = 0.7  # between labels of the navigation bar on a page that is not quite level
+MIN_NAVIGATION_LABELS = 3  # labels in the navigation bar
+MAX_FIELD_ROWS = 3  # rows that nearly every block has: title, customer, location
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """An anchor and the lines that belong to it: its rows, what stands beside these, and what comes after a gap."""
+    """A time anchor with its lines: the rows below each other, what is beside those, and what follows after a gap."""
 
     line: Line
-    times: Range
+    times: TimeRange
     rows: tuple[Line, ...]
-    aside: tuple[Line, ...]
-    rest: tuple[Line, ...]
+    beside: tuple[Line, ...]
+    trailing: tuple[Line, ...]
 
     @property
     def bottom(self) -> float:
-        """Where it ends."""
+        """Return the lower edge of the last row."""
         return max([self.line.bottom, *(row.bottom for row in self.rows)])
 
     @property
-    def steps(self) -> list[float]:
-        """How far below the times the first row stands, below that the second, and so on."""
-        return [below.middle - above.middle for above, below in pairwise([self.line, *self.rows])][:MAX_ROWS]
+    def row_steps(self) -> list[float]:
+        """Return the vertical distances from the times to the first row, from that to the second, and so on."""
+        return [below.centre_y - above.centre_y for above, below in pairwise([self.line, *self.rows])][:MAX_FIELD_ROWS]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of a page that shows shifts."""
+class PageSegments:
+    """The segments of a page that shows shifts."""
 
-    head: tuple[Line, ...]
+    header: tuple[Line, ...]
     columns: tuple[tuple[Block, ...], ...]  # from left to right, each from top to bottom
-    strays: tuple[Line, ...]  # below the head, and in no column
-    floor: float
+    unassigned: tuple[Line, ...]  # below the header, and in no column
+    content_bottom: float
     width: float
-    is_complete: bool = False  # the next day begins at the floor, so that nothing is hidden there
+    is_complete: bool = False  # the next day starts at `content_bottom`, so nothing is hidden there
 
     @property
     def blocks(self) -> list[Block]:
-        """All of them, column by column."""
+        """Return all blocks, column by column."""
         return [block for column in self.columns for block in column]
 
     @property
-    def pitch(self) -> float:
-        """How far below each other blocks stand, or else how much room one takes."""
-        steps = [below.line.middle - above.line.middle for column in self.columns for above, below in pairwise(column)]
-        return statistics.median(steps or [ROOM * block.line.height for block in self.blocks])
+    def block_pitch(self) -> float:
+        """Return the usual vertical distance of blocks, or an estimate if no column has two."""
+        steps = [
+            below.line.centre_y - above.line.centre_y for column in self.columns for above, below in pairwise(column)
+        ]
+        return statistics.median(steps or [MIN_BLOCK_PITCH * block.line.height for block in self.blocks])
 
     @property
     def usual_rows(self) -> int:
-        """How many rows most blocks have."""
-        counts = [min(MAX_ROWS, len(block.rows)) for block in self.blocks]
+        """Return the number of rows that most blocks have."""
+        counts = [min(MAX_FIELD_ROWS, len(block.rows)) for block in self.blocks]
         return statistics.mode(sorted(counts, reverse=True))
 
     @property
-    def extent(self) -> float:
-        """How far below its times the last row of a block stands at most."""
-        return max(sum(block.steps) + block.line.height / 2 for block in self.blocks)
+    def max_block_extent(self) -> float:
+        """Return the largest distance from the times of a block to the bottom of its rows."""
+        return max(sum(block.row_steps) + block.line.height / 2 for block in self.blocks)
 
     def is_last(self, block: Block) -> bool:
-        """Is it the last one of its column?"""
+        """Check whether a block is the last of its column."""
         return any(column[-1] is block for column in self.columns)
 
-    def reaches_floor(self, line: Line) -> bool:
-        """Is a line so near to the end of the page that it could be cut, or the next one hidden?"""
-        return not self.is_complete and self.floor - line.bottom < REACH * line.height
+    def reaches_bottom(self, line: Line) -> bool:
+        """Check whether a line is so close to the end of the page that it may be cut, or the next one hidden."""
+        return not self.is_complete and self.content_bottom - line.bottom < MAX_HIDDEN_GAP * line.height
 
-    def is_cut(self, block: Block) -> bool:
-        """Does the end of the page hide a part of a block?"""
+    def is_cut_off(self, block: Block) -> bool:
+        """Check whether the end of the page hides a part of a block."""
         last = block.rows[-1] if block.rows else block.line
-        return self.is_last(block) and len(block.rows) < self.usual_rows and self.reaches_floor(last)
+        return self.is_last(block) and len(block.rows) < self.usual_rows and self.reaches_bottom(last)
 
-    def right_of(self, block: Block) -> float:
-        """Where the column of a block ends on the right."""
+    def column_right(self, block: Block) -> float:
+        """Return the right edge of the column of a block."""
         lefts = [column[0].line.left for column in self.columns]
         own = next(column[0].line.left for column in self.columns if block in column)
         return min([left for left in lefts if left > own + 1], default=self.width)
 
 
-def parts_of(sheet: Sheet, anchors: Sequence[Anchor]) -> Parts:
-    """The parts of a page with these anchors."""
-    taken = {id(line) for anchor in anchors for line in anchor.sources}
-    lines = [line for line in sheet.lines if id(line) not in taken]
-    first = min(anchor.beside for anchor in anchors)
-    head = [line for line in lines if line.bottom < first + line.height / 2]
+def segment_page(region: Region, anchors: Sequence[TimeAnchor]) -> PageSegments:
+    """Segment a page with these anchors."""
+    used = {id(line) for anchor in anchors for line in anchor.sources}
+    lines = [line for line in region.lines if id(line) not in used]
+    first = min(anchor.block_top for anchor in anchors)
+    header = [line for line in lines if line.bottom < first + line.height / 2]
     below = [line for line in lines if line.bottom >= first + line.height / 2]
-    body, floor = without_navigation(below, sheet.height, anchors)
-    columns = columns_of(anchors, sheet.width)
-    owned: dict[Anchor | None, list[Line]] = {}
+    body, content_bottom = drop_navigation_bar(below, region.height, anchors)
+    columns = group_columns(anchors, region.width)
+    by_anchor: dict[TimeAnchor | None, list[Line]] = {}
     for line in body:
-        owned.setdefault(owner_of(line, columns), []).append(line)
-    return Parts(
-        head=tuple(head),
-        columns=tuple(tuple(block_of(anchor, owned.get(anchor, [])) for anchor in column) for column in columns),
-        strays=tuple(line for line in owned.get(None, []) if not is_chip(line.text)),
-        floor=floor,
-        width=sheet.width,
-        is_complete=sheet.is_complete,
+        by_anchor.setdefault(find_anchor_for(line, columns), []).append(line)
+    return PageSegments(
+        header=tuple(header),
+        columns=tuple(tuple(build_block(anchor, by_anchor.get(anchor, [])) for anchor in column) for column in columns),
+        unassigned=tuple(line for line in by_anchor.get(None, []) if not is_ui_text(line.text)),
+        content_bottom=content_bottom,
+        width=region.width,
+        is_complete=region.is_complete,
     )
 
 
-def without_navigation(lines: Sequence[Line], height: float, anchors: Sequence[Anchor]) -> tuple[list[Line], float]:
-    """The lines without the bar at the foot of the page, and where the page ends for shifts."""
-    for line in sorted(lines, key=lambda line: -line.middle):
-        row = [other for other in lines if abs(other.middle - line.middle) < SAME_ROW * line.height]
+def drop_navigation_bar(
+    lines: Sequence[Line], height: float, anchors: Sequence[TimeAnchor]
+) -> tuple[list[Line], float]:
+    """Return the lines above the navigation bar, and the lower edge of the content.
+
+    A row is the navigation bar if it has known labels, or several lines after a wide gap.
+    """
+    for line in sorted(lines, key=lambda line: -line.centre_y):
+        row = [other for other in lines if abs(other.centre_y - line.centre_y) < ROW_TOLERANCE * line.height]
         others = [*lines, *(anchor.line for anchor in anchors)]
         above = max(
-            (other.middle for other in others if other.middle < line.middle - SAME_ROW * line.height), default=0.0
+            (other.centre_y for other in others if other.centre_y < line.centre_y - ROW_TOLERANCE * line.height),
+            default=0.0,
         )
-        names = sum(is_navigation(other.text) for other in row)
-        is_bar = len(row) >= MANY and line.middle - above > WIDEST_GAP * line.height
-        if names >= MANY - 1 or is_bar:
-            top = min(other.middle for other in row) - line.height
-            return [other for other in lines if other.middle < top], top
+        labels = sum(is_navigation_label(other.text) for other in row)
+        is_separated = len(row) >= MIN_NAVIGATION_LABELS and line.centre_y - above > MAX_ROW_GAP * line.height
+        if labels >= MIN_NAVIGATION_LABELS - 1 or is_separated:
+            top = min(other.centre_y for other in row) - line.height
+            return [other for other in lines if other.centre_y < top], top
     return list(lines), height
 
 
 # Columns --------------------------------------------------------------------------------------------------------------
 
 
-def columns_of(anchors: Iterable[Anchor], width: float) -> list[list[Anchor]]:
-    """Anchors whose left edges agree, from left to right, each column from top to bottom."""
-    columns: list[list[Anchor]] = []
+def group_columns(anchors: Iterable[TimeAnchor], width: float) -> list[list[TimeAnchor]]:
+    """Return anchors with aligned left edges, from left to right, each column from top to bottom."""
+    columns: list[list[TimeAnchor]] = []
     for anchor in sorted(anchors, key=lambda anchor: anchor.line.left):
-        if columns and anchor.line.left - columns[-1][-1].line.left < NEW_COLUMN * width:
+        if columns and anchor.line.left - columns[-1][-1].line.left < MIN_COLUMN_DISTANCE * width:
             columns[-1].append(anchor)
         else:
             columns.append([anchor])
-    return [sorted(column, key=lambda anchor: anchor.line.middle) for column in columns]
+    return [sorted(column, key=lambda anchor: anchor.line.centre_y) for column in columns]
 
 
-def owner_of(line: Line, columns: Sequence[Sequence[Anchor]]) -> Anchor | None:
-    """The anchor that a line belongs to: the last one above it, or beside it, in its column."""
+def find_anchor_for(line: Line, columns: Sequence[Sequence[TimeAnchor]]) -> TimeAnchor | None:
+    """Return the anchor that a line belongs to: the last one above or beside it in its column."""
     for column in reversed(columns):
-        nearest = min(column, key=lambda anchor: abs(anchor.line.middle - line.middle))
-        if line.left >= nearest.line.left - INDENT * line.height:
-            return next((anchor for anchor in reversed(column) if anchor.beside <= line.middle), None)
+        nearest = min(column, key=lambda anchor: abs(anchor.line.centre_y - line.centre_y))
+        if line.left >= nearest.line.left - MAX_OUTDENT * line.height:
+            return next((anchor for anchor in reversed(column) if anchor.block_top <= line.centre_y), None)
     return None
 
 
 # Rows -----------------------------------------------------------------------------------------------------------------
 
 
-def block_of(anchor: Anchor, lines: Iterable[Line]) -> Block:
-    """An anchor with its lines, sorted into rows, what is beside them, and what comes after a gap."""
-    named = sorted((line for line in lines if not is_chip(line.text)), key=lambda line: (line.middle, line.left))
-    if words := beside_times(anchor):
-        named.insert(0, words)
+def build_block(anchor: TimeAnchor, lines: Iterable[Line]) -> Block:
+    """Return an anchor with its lines, sorted into rows, what is beside them, and what follows after a gap."""
+    fields = sorted((line for line in lines if not is_ui_text(line.text)), key=lambda line: (line.centre_y, line.left))
+    if first := text_after_times(anchor):
+        fields.insert(0, first)
     rows: list[Line] = []
-    aside: list[Line] = []
-    for nth, line in enumerate(named):
-        if rows and line.middle - rows[-1].middle < min(line.height, rows[-1].height) / 2:
-            first, other = sorted((rows[-1], line), key=lambda each: each.left)
-            rows[-1] = first
-            aside.append(other)
+    beside: list[Line] = []
+    for nth, line in enumerate(fields):
+        if rows and line.centre_y - rows[-1].centre_y < min(line.height, rows[-1].height) / 2:
+            left, right = sorted((rows[-1], line), key=lambda each: each.left)
+            rows[-1] = left
+            beside.append(right)
             continue
         height = statistics.median([anchor.line.height, line.height])
-        last = rows[-1].middle if rows else anchor.line.middle
-        if line.middle - last > WIDEST_GAP * height:
-            return Block(anchor.line, anchor.times, tuple(rows), tuple(aside), tuple(named[nth:]))
+        last = rows[-1].centre_y if rows else anchor.line.centre_y
+        if line.centre_y - last > MAX_ROW_GAP * height:
+            return Block(anchor.line, anchor.times, tuple(rows), tuple(beside), tuple(fields[nth:]))
         rows.append(line)
-    return Block(anchor.line, anchor.times, tuple(rows), tuple(aside), ())
+    return Block(anchor.line, anchor.times, tuple(rows), tuple(beside), ())
 
 
-def beside_times(anchor: Anchor) -> Line | None:
-    """What stands in the very line of the times, when it is more than how long they are."""
-    words = anchor.times.after.strip(" ,;|·•-")
-    if not words or is_chip(words):
+def text_after_times(anchor: TimeAnchor) -> Line | None:
+    """Return the text after the times in their own line, unless it is a duration or the like."""
+    text = anchor.times.after.strip(" ,;|·•-")
+    if not text or is_ui_text(text):
         return None
     line = anchor.line
-    return Line(words, line.left, line.right, line.middle, line.height, line.confidence)
+    return Line(text, line.left, line.right, line.centre_y, line.height, line.confidence)

@@ -1,11 +1,11 @@
-"""Tables: one row for a shift, and a column for each of its fields.
+"""Recognise tables: one row for each shift, and one column for each of its fields.
 
     Time        | Task     | Client     | Place
     08:00-09:00 | Cleaning | Anna Bua   | Brenvik
     10:00-11:30 | Laundry  | Ola Tullom | Altan
 
-A row of known column names above the first times makes a sheet a table; without one, rows of two or three cells beside
-their times do, in the order title, customer, place. A column whose name is not known is a problem once it has text.
+A row of known column names above the first times makes a region a table; without one, rows of two or three cells beside
+their times do, in the order title, customer, location. A column whose name is unknown is a problem once it has text.
 """
 
 import statistics
@@ -14,25 +14,27 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 
-from duly.apps.ingest.ocr.anchors import Anchor, both, find_anchors
-from duly.apps.ingest.ocr.chips import is_chip, is_heading, is_navigation
-from duly.apps.ingest.ocr.lines import Line, Sheet
-from duly.apps.ingest.ocr.spelling import bare, word_set
-from duly.apps.ingest.ocr.times import find_single
+from duly.apps.ingest.ocr.letters import fold, split_words
+from duly.apps.ingest.ocr.lines import Line, Region
+from duly.apps.ingest.ocr.time_anchors import TimeAnchor, find_anchors, join_start_and_end
+from duly.apps.ingest.ocr.times import find_single_time
+from duly.apps.ingest.ocr.ui_text import is_day_section_heading, is_navigation_label, is_ui_text
 
-__all__ = ["Columns", "Field", "Row", "find_columns", "in_words", "rows_of", "with_cells_apart"]
+__all__ = ["Field", "TableColumns", "TableRow", "build_rows", "find_columns", "merge_cell", "split_cells"]
 
-SAME_ROW = 0.6  # of a line's height, between the middles of two cells of one row
-LEAST_CELLS = 2  # beside the times, in a table without names
+MIN_CELLS = 2  # cells beside the times, in a table without column names, and rows of such a table
 MAX_CELLS = 3
-USUAL_SHARE = 0.7  # of the rows that have so many cells
-CUT_LETTERS = 3.5  # so far from the edge of a column a blank may stand at which a line is cut
-DECIDED_LETTERS = 1.2  # so much nearer to the edge than any other
-DECIDED = 0.25  # of a line's height: so much nearer a line must be to its row than to the next
+MIN_USUAL_SHARE = 0.7  # of the rows must have the usual number of cells
+MAX_SPLIT_DISTANCE = 3.5  # characters, between the edge of a column and the space at which a line is split
+MIN_SPLIT_MARGIN = 1.2  # characters: how much nearer to the edge that space must be than any other
+# Multiples of a line's height.
+ROW_TOLERANCE = 0.6  # between the vertical centres of two cells of one row
+CELL_TOLERANCE = 1.5  # between the left edges of the cells of a column without a name
+MIN_ROW_MARGIN = 0.25  # how much nearer a line must be to its row than to the next
 
 
 class Field(StrEnum):
-    """What a column has."""
+    """What a column contains."""
 
     DAY = "day"
     TIME = "time"
@@ -45,31 +47,32 @@ class Field(StrEnum):
     UNKNOWN = "unknown"
 
 
-NAMES: dict[Field, frozenset[str]] = {
-    Field.DAY: word_set("dag datum date day tag paiva pvm veckodag wochentag viikonpaiva"),
-    Field.TIME: word_set("tid tider kl time times hours zeit zeiten uhrzeit aika kello klo arbetstid klockan"),
-    Field.START: word_set("start starttid fran from von borjar begin beginn alkaa alku borjan"),
-    Field.END: word_set("slut sluttid till to end bis ende slutar loppuu loppu"),
-    Field.TITLE: word_set("""
+SHIFT_FIELDS = (Field.TITLE, Field.CUSTOMER, Field.LOCATION)
+COLUMN_NAMES: dict[Field, frozenset[str]] = {
+    Field.DAY: split_words("dag datum date day tag paiva pvm veckodag wochentag viikonpaiva"),
+    Field.TIME: split_words("tid tider kl time times hours zeit zeiten uhrzeit aika kello klo arbetstid klockan"),
+    Field.START: split_words("start starttid fran from von borjar begin beginn alkaa alku borjan"),
+    Field.END: split_words("slut sluttid till to end bis ende slutar loppuu loppu"),
+    Field.TITLE: split_words("""
         aktivitet uppdrag pass insats titel title task activity shift job jobb arbete tjanst service tatigkeit aufgabe
         einsatz dienst uppgift uppgifter arbetsuppgift arbetsmoment tasks activities tatigkeiten toiminta tehtava tyo
         vuoro besok vad what typ type arbetspass schicht
     """),
-    Field.CUSTOMER: word_set("""
+    Field.CUSTOMER: split_words("""
         kund kunder client customer kunde klient asiakas brukare namn name vem who patient hos
     """),
-    Field.LOCATION: word_set("""
+    Field.LOCATION: split_words("""
         plats ort adress address place location var where paikka osoite lokal site stalle omrade adresse
     """),
-    Field.IGNORED: word_set("""
+    Field.IGNORED: split_words("""
         langd duration dauer kesto timmar h nr no status rast break id stunden tunnit total totalt summa
     """),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column, and where its name or its cells stand."""
+class TableColumn:
+    """A column, with the position of its name or its cells."""
 
     field: Field
     name: str
@@ -78,203 +81,207 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns of a table, and where its rows begin."""
+class TableColumns:
+    """The columns of a table, and the upper edge of its rows."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     top: float
 
     def has(self, *fields: Field) -> bool:
-        """Check whether it has all of these."""
+        """Check whether there is a column for each of these fields."""
         return {*fields} <= {column.field for column in self.columns}
 
-    def column_of(self, line: Line) -> Column:
-        """Return the column of a cell: the one whose left edge or middle is nearest."""
+    def column_of(self, line: Line) -> TableColumn:
+        """Return the column of a cell: the one whose left edge, centre or right edge is nearest."""
         return min(self.columns, key=lambda column: distance(line, column))
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class TableRow:
     """A row of a table: its times, and the lines of each cell."""
 
-    anchor: Anchor
-    cells: dict[Column, list[Line]] = field(default_factory=dict[Column, list[Line]])
+    anchor: TimeAnchor
+    cells: dict[TableColumn, list[Line]] = field(default_factory=dict[TableColumn, list[Line]])
 
     def lines(self, wanted: Field) -> list[Line]:
         """Return the lines of a field, from top to bottom."""
         found = [line for column, lines in self.cells.items() if column.field is wanted for line in lines]
-        return sorted(found, key=lambda line: (line.middle, line.left))
+        return sorted(found, key=lambda line: (line.centre_y, line.left))
 
 
-def distance(line: Line, column: Column) -> float:
-    """Return how far a cell is from a column, by the left edges, the middles or the right edges."""
-    middles = abs((line.left + line.right) / 2 - (column.left + column.right) / 2)
-    return min(abs(line.left - column.left), middles, abs(line.right - column.right))
+def distance(line: Line, column: TableColumn) -> float:
+    """Return the distance of a cell from a column: between the left edges, the centres or the right edges."""
+    centres = abs((line.left + line.right) / 2 - (column.left + column.right) / 2)
+    return min(abs(line.left - column.left), centres, abs(line.right - column.right))
 
 
-def find_columns(sheet: Sheet) -> Columns | None:
-    """Return the columns of a sheet that is a table."""
-    return named_columns(sheet) or unnamed_columns(sheet)
+def find_columns(region: Region) -> TableColumns | None:
+    """Return the columns of a region that is a table, else None."""
+    return find_named_columns(region) or find_unnamed_columns(region)
 
 
-def with_cells_apart(sheet: Sheet, columns: Columns) -> Sheet:
-    """Return the sheet with lines cut where an engine took the cells of several columns for one line."""
+def split_cells(region: Region, columns: TableColumns) -> Region:
+    """Return the region with each line split in which the engine joined the cells of several columns."""
     lefts = [column.left for column in columns.columns]
-    return replace(sheet, lines=tuple(part for line in sheet.lines for part in cut_at(line, lefts, columns.top)))
+    return replace(region, lines=tuple(part for line in region.lines for part in split_line(line, lefts, columns.top)))
 
 
-def cut_at(line: Line, lefts: Sequence[float], top: float) -> list[Line]:
-    """Return the parts of a line, cut at the blanks that are nearest to where columns begin."""
+def split_line(line: Line, lefts: Sequence[float], top: float) -> list[Line]:
+    """Return the parts of a line, split at the spaces that are nearest to the left edges of columns."""
     inside = sorted(left for left in lefts if line.left + line.height < left < line.right - line.height / 2)
-    if line.middle < top or not inside or line.right <= line.left:
+    if line.centre_y < top or not inside or line.right <= line.left:
         return [line]
     border = (inside[0] - line.left) / (line.right - line.left) * len(line.text)
-    blanks = [at for at, letter in enumerate(line.text) if letter == " " and abs(at - border) < CUT_LETTERS]
-    blanks.sort(key=lambda at: abs(at - border))
-    if not blanks or (len(blanks) > 1 and abs(blanks[1] - border) - abs(blanks[0] - border) < DECIDED_LETTERS):
+    spaces = [at for at, char in enumerate(line.text) if char == " " and abs(at - border) < MAX_SPLIT_DISTANCE]
+    spaces.sort(key=lambda at: abs(at - border))
+    if not spaces or (len(spaces) > 1 and abs(spaces[1] - border) - abs(spaces[0] - border) < MIN_SPLIT_MARGIN):
         return [line]
-    at = blanks[0]
+    at = spaces[0]
     first, rest = (
         replace(line, text=line.text[:at].strip(), right=inside[0] - line.height / 2),
         replace(line, text=line.text[at + 1 :].strip(), left=inside[0]),
     )
-    return [first, *cut_at(rest, lefts, top)]
+    return [first, *split_line(rest, lefts, top)]
 
 
-def field_of(text: str) -> Field | None:
+def parse_column_name(text: str) -> Field | None:
     """Return the field that the name of a column means."""
-    words = [bare(word) for word in text.replace("/", " ").replace(".", " ").split()]
-    return next((found for found, names in NAMES.items() if words and words[0] in names), None)
+    words = [fold(word) for word in text.replace("/", " ").replace(".", " ").split()]
+    return next((found for found, names in COLUMN_NAMES.items() if words and words[0] in names), None)
 
 
-# By their names -------------------------------------------------------------------------------------------------------
+# Columns with names ---------------------------------------------------------------------------------------------------
 
 
-def named_columns(sheet: Sheet) -> Columns | None:
-    """Return the columns of a row of names, when one of them is for times and one for what is done, or for whom."""
-    for line in sheet.lines:
-        row = [other for other in sheet.lines if abs(other.middle - line.middle) < SAME_ROW * line.height]
-        fields = [field_of(other.text) for other in row]
+def find_named_columns(region: Region) -> TableColumns | None:
+    """Return the columns of a row of names, if it has one for times and one for a title, customer or location."""
+    for line in region.lines:
+        row = [other for other in region.lines if abs(other.centre_y - line.centre_y) < ROW_TOLERANCE * line.height]
+        fields = [parse_column_name(other.text) for other in row]
         has_time = Field.TIME in fields or {Field.START, Field.END} <= {*fields}
-        if len(row) > 2 and has_time and {Field.TITLE, Field.CUSTOMER, Field.LOCATION} & {*fields}:
+        if len(row) > 2 and has_time and {*SHIFT_FIELDS} & {*fields}:
             columns = [
-                Column(found or Field.UNKNOWN, other.text, other.left, other.right)
+                TableColumn(found or Field.UNKNOWN, other.text, other.left, other.right)
                 for found, other in zip(fields, row, strict=True)
             ]
-            return Columns(tuple(columns), max(other.bottom for other in row))
+            return TableColumns(tuple(columns), max(other.bottom for other in row))
     return None
 
 
-# By their cells -------------------------------------------------------------------------------------------------------
+# Columns without names ------------------------------------------------------------------------------------------------
 
 
-def unnamed_columns(sheet: Sheet) -> Columns | None:
+def find_unnamed_columns(region: Region) -> TableColumns | None:
     """Return the columns of rows that have two or three cells beside their times, and nothing below them."""
-    anchors = [anchor for anchor in find_anchors(sheet.lines) if not anchor.times.problem]
-    if len(anchors) < LEAST_CELLS:
+    anchors = [anchor for anchor in find_anchors(region.lines) if not anchor.times.problem]
+    if len(anchors) < MIN_CELLS:
         return None
-    taken = {id(line) for anchor in anchors for line in anchor.sources}
-    beside = [[line for line in sheet.lines if id(line) not in taken and is_cell(line, anchor)] for anchor in anchors]
+    used = {id(line) for anchor in anchors for line in anchor.sources}
+    beside = [[line for line in region.lines if id(line) not in used and is_cell(line, anchor)] for anchor in anchors]
     count = statistics.mode(len(cells) for cells in beside)
     usual = [cells for cells in beside if len(cells) == count]
-    if not LEAST_CELLS <= count <= MAX_CELLS or len(usual) < USUAL_SHARE * len(anchors):
+    if not MIN_CELLS <= count <= MAX_CELLS or len(usual) < MIN_USUAL_SHARE * len(anchors):
         return None
-    below = [line for line in sheet.lines if line.middle > anchors[0].line.top and id(line) not in taken]
+    below = [line for line in region.lines if line.centre_y > anchors[0].line.top and id(line) not in used]
     if len(below) > 2 * sum(map(len, beside)):
         return None
-    fields = (Field.TITLE, Field.CUSTOMER, Field.LOCATION)[:count]
     ordered = [sorted(cells, key=lambda line: line.left) for cells in usual]
     columns = [
-        Column(
+        TableColumn(
             found,
             found,
             statistics.median(cells[nth].left for cells in ordered),
             statistics.median(cells[nth].right for cells in ordered),
         )
-        for nth, found in enumerate(fields)
+        for nth, found in enumerate(SHIFT_FIELDS[:count])
     ]
     if any(
-        abs(cells[nth].left - columns[nth].left) > 1.5 * cells[nth].height for cells in ordered for nth in range(count)
+        abs(cells[nth].left - columns[nth].left) > CELL_TOLERANCE * cells[nth].height
+        for cells in ordered
+        for nth in range(count)
     ):
         return None
     times = [anchor.line for anchor in anchors]
-    time = Column(Field.TIME, Field.TIME, min(line.left for line in times), max(line.right for line in times))
-    return Columns((time, *columns), min(line.top for line in times))
+    time = TableColumn(Field.TIME, Field.TIME, min(line.left for line in times), max(line.right for line in times))
+    return TableColumns((time, *columns), min(line.top for line in times))
 
 
-def is_cell(line: Line, anchor: Anchor) -> bool:
-    """Check whether a line stands in the row of some times, right of them, and says something."""
-    is_beside = abs(line.middle - anchor.line.middle) < SAME_ROW * line.height and line.left > anchor.line.right
-    return is_beside and not is_chip(line.text)
+def is_cell(line: Line, anchor: TimeAnchor) -> bool:
+    """Check whether a line is in the row of some times, right of them, and may be a field."""
+    is_beside = (
+        abs(line.centre_y - anchor.line.centre_y) < ROW_TOLERANCE * line.height and line.left > anchor.line.right
+    )
+    return is_beside and not is_ui_text(line.text)
 
 
 # Rows -----------------------------------------------------------------------------------------------------------------
 
 
-def rows_of(columns: Columns, sheet: Sheet) -> tuple[list[Row], list[str]]:
-    """Return the rows of a table, each by its times, and what is wrong with them."""
-    lines = [line for line in sheet.lines if line.middle > columns.top - 1 and not is_navigation(line.text)]
-    anchors = row_anchors(columns, lines)
+def build_rows(columns: TableColumns, region: Region) -> tuple[list[TableRow], list[str]]:
+    """Return the rows of a table, one for each time range, and their problems."""
+    lines = [line for line in region.lines if line.centre_y > columns.top - 1 and not is_navigation_label(line.text)]
+    anchors = find_row_anchors(columns, lines)
     if not anchors:
-        named = [
-            line for line in lines if columns.column_of(line).field in (Field.TITLE, Field.CUSTOMER, Field.LOCATION)
-        ]
-        return [], [f"{line.text!r} stands in a row without times ({line.place})" for line in named[:1]]
-    rows = [Row(anchor) for anchor in anchors]
-    taken = {id(line) for anchor in anchors for line in anchor.sources}
-    pitch = min(
-        [below.line.middle - above.line.middle for above, below in pairwise(anchors)],
-        default=sheet.height,
+        cells = [line for line in lines if columns.column_of(line).field in SHIFT_FIELDS]
+        return [], [f"{line.text!r} is in a row without times ({line.position})" for line in cells[:1]]
+    rows = [TableRow(anchor) for anchor in anchors]
+    used = {id(line) for anchor in anchors for line in anchor.sources}
+    row_pitch = min(
+        [below.line.centre_y - above.line.centre_y for above, below in pairwise(anchors)],
+        default=region.height,
     )
     problems: list[str] = []
-    for line in (line for line in lines if id(line) not in taken):
-        row, is_decided = nearest_row(rows, line)
+    for line in (line for line in lines if id(line) not in used):
+        row, is_decided = find_nearest_row(rows, line)
         column = columns.column_of(line)
-        if reaches_over(line, columns):
-            problems.append(f"{line.text!r} reaches into another column ({line.place})")
-        elif abs(line.middle - row.anchor.line.middle) > max(pitch, 3 * line.height):
-            problems += [] if is_chip(line.text) or is_heading(line.text) else [f"{line.text!r} belongs to no shift"]
+        if spans_columns(line, columns):
+            problems.append(f"{line.text!r} reaches into another column ({line.position})")
+        elif abs(line.centre_y - row.anchor.line.centre_y) > max(row_pitch, 3 * line.height):
+            if not is_ui_text(line.text) and not is_day_section_heading(line.text):
+                problems.append(f"{line.text!r} belongs to no shift")
         elif not is_decided:
-            problems.append(f"{line.text!r} stands between two rows")
+            problems.append(f"{line.text!r} is between two rows")
         elif column.field is Field.UNKNOWN:
-            problems.append(f"{line.text!r} stands in the column {column.name!r}, which is not known")
-        elif column.field in (Field.TITLE, Field.CUSTOMER, Field.LOCATION):
+            problems.append(f"{line.text!r} is in the column {column.name!r}, which is unknown")
+        elif column.field in SHIFT_FIELDS:
             row.cells.setdefault(column, []).append(line)
     return rows, problems
 
 
-def reaches_over(line: Line, columns: Columns) -> bool:
-    """Check whether a line begins in one column and ends in another, so that it may be two cells."""
+def spans_columns(line: Line, columns: TableColumns) -> bool:
+    """Check whether a line starts in one column and ends in another, so that it may be two cells."""
     lefts = [column.left for column in columns.columns]
     return any(line.left + line.height < left < line.right - line.height for left in lefts)
 
 
-def row_anchors(columns: Columns, lines: Sequence[Line]) -> list[Anchor]:
-    """Return the times of the rows, from top to bottom: ranges, or starts and ends of two columns."""
+def find_row_anchors(columns: TableColumns, lines: Sequence[Line]) -> list[TimeAnchor]:
+    """Return the times of the rows, from top to bottom: time ranges, or starts and ends of two columns."""
     if not columns.has(Field.START, Field.END):
         return find_anchors(
             [line for line in lines if columns.column_of(line).field in (Field.TIME, Field.START, Field.END)]
         )
-    starts = [line for line in lines if columns.column_of(line).field is Field.START and find_single(line.text)]
+    starts = [line for line in lines if columns.column_of(line).field is Field.START and find_single_time(line.text)]
     ends = [
-        line for line in lines if columns.column_of(line).field is Field.END and find_single(line.text, is_later=True)
+        line
+        for line in lines
+        if columns.column_of(line).field is Field.END and find_single_time(line.text, is_end=True)
     ]
-    found: list[Anchor] = []
+    found: list[TimeAnchor] = []
     for start in starts:
-        beside = [end for end in ends if abs(end.middle - start.middle) < SAME_ROW * start.height]
-        found += [both(start, end) for end in beside[:1]]
-    return sorted(found, key=lambda anchor: anchor.line.middle)
+        beside = [end for end in ends if abs(end.centre_y - start.centre_y) < ROW_TOLERANCE * start.height]
+        found += [join_start_and_end(start, end) for end in beside[:1]]
+    return sorted(found, key=lambda anchor: anchor.line.centre_y)
 
 
-def nearest_row(rows: Sequence[Row], line: Line) -> tuple[Row, bool]:
+def find_nearest_row(rows: Sequence[TableRow], line: Line) -> tuple[TableRow, bool]:
     """Return the row whose times are nearest to a line, and whether that is certain."""
-    nearest = sorted(rows, key=lambda row: abs(row.anchor.line.middle - line.middle))
-    gaps = [abs(row.anchor.line.middle - line.middle) for row in nearest[:2]]
-    return nearest[0], len(gaps) < 2 or gaps[1] - gaps[0] > DECIDED * line.height
+    nearest = sorted(rows, key=lambda row: abs(row.anchor.line.centre_y - line.centre_y))
+    gaps = [abs(row.anchor.line.centre_y - line.centre_y) for row in nearest[:2]]
+    return nearest[0], len(gaps) < 2 or gaps[1] - gaps[0] > MIN_ROW_MARGIN * line.height
 
 
-def in_words(lines: Sequence[Line]) -> Line | None:
-    """Return the lines of a cell as one."""
+def merge_cell(lines: Sequence[Line]) -> Line | None:
+    """Return the lines of a cell as one, or None if it is empty."""
     if not lines:
         return None
     return replace(
@@ -282,6 +289,6 @@ def in_words(lines: Sequence[Line]) -> Line | None:
         text=" ".join(line.text for line in lines),
         right=max(line.right for line in lines),
         confidence=min(line.confidence for line in lines),
-        weakest=min(line.weakest for line in lines),
-        is_at_edge=any(line.is_at_edge for line in lines),
+        min_char_confidence=min(line.min_char_confidence for line in lines),
+        may_be_truncated=any(line.may_be_truncated for line in lines),
     )

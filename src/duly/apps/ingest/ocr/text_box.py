@@ -1,57 +1,58 @@
-"""A mark: one piece of text that an engine found in a picture, where it stands, and how sure the engine is."""
+"""Text box: a piece of text that an OCR engine recognised, with its position and confidence."""
 
 import math
 from dataclasses import dataclass
 
-__all__ = ["Ink", "Mark", "Point"]
+__all__ = ["Corners", "Ink", "Point", "TextBox"]
 
 Point = tuple[float, float]
+Corners = tuple[Point, Point, Point, Point]  # upper left, upper right, lower right, lower left, in reading direction
 
 
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """How strokes look."""
+    """Appearance of the strokes of a text."""
 
-    contrast: float  # 0 to 1, against the ground
-    weight: float  # width of a stroke, in pixels
-    strike: float  # the largest part of the text's width that ink takes at the height of a line through it
+    contrast: float  # 0 to 1, between text and background
+    stroke_width: float  # pixels
+    strikethrough: float  # largest share of the text's width that is inked in one pixel row where a strikethrough runs
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Some text within four corners: upper left, upper right, lower right, lower left, as the text runs."""
+class TextBox:
+    """Text within four corners."""
 
     text: str
-    corners: tuple[Point, Point, Point, Point]
-    confidence: float  # 0 to 1, of all letters together
-    second: str | None = None  # what a second engine reads here, where it was asked
-    again: str | None = None  # what the first engine reads in a second look, with faint marks taken
-    weakest: float = 1.0  # 0 to 1, of the letter that the engine is least sure of
-    chances: tuple[float, ...] = ()  # 0 to 1, of each letter of the text, where that is known
-    ink: Ink | None = None  # how its strokes look, where that was measured
-    is_cut: bool = False  # the ground ends where the text ends
-    goes_on: bool = False  # something like text follows that is in no mark
+    corners: Corners
+    confidence: float  # 0 to 1, of the whole text
+    second_engine_text: str | None = None  # what the second engine reads here, if it was run
+    reread_text: str | None = None  # what the first engine reads in a second pass that accepts faint diacritics
+    min_char_confidence: float = 1.0  # 0 to 1, of the least certain character
+    char_confidences: tuple[float, ...] = ()  # 0 to 1, of each character of the text, if known
+    ink: Ink | None = None  # appearance of the strokes, if measured
+    ends_at_page_edge: bool = False  # the background ends where the text ends
+    has_unread_text_after: bool = False  # something that looks like text follows and is in no box
 
     @property
     def centre(self) -> Point:
-        """The middle of it."""
+        """Return the centre of the box."""
         return sum(x for x, _ in self.corners) / 4, sum(y for _, y in self.corners) / 4
 
     @property
     def width(self) -> float:
-        """How long the text is, along its line."""
+        """Return the length of the text along its baseline."""
         upper_left, upper_right, lower_right, lower_left = self.corners
         return (math.dist(upper_left, upper_right) + math.dist(lower_left, lower_right)) / 2
 
     @property
     def height(self) -> float:
-        """How high its line is."""
+        """Return the height across the baseline."""
         upper_left, upper_right, lower_right, lower_left = self.corners
         return (math.dist(upper_left, lower_left) + math.dist(upper_right, lower_right)) / 2
 
     @property
     def slope(self) -> float:
-        """How much the line falls for every step to the right."""
+        """Return how far the baseline falls per pixel to the right."""
         upper_left, upper_right, lower_right, lower_left = self.corners
         run = (upper_right[0] - upper_left[0]) + (lower_right[0] - lower_left[0])
         fall = (upper_right[1] - upper_left[1]) + (lower_right[1] - lower_left[1])

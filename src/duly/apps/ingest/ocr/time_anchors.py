@@ -1,114 +1,129 @@
-"""Anchors: the ranges of times on a page, which tell where its shifts stand, and what was meant for one."""
+"""Time anchors: the positioned time ranges of a page. Each one marks where a shift is.
+
+Text that was meant as a time range and cannot be parsed is an anchor with a problem.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from duly.apps.ingest.ocr.lines import Line
-from duly.apps.ingest.ocr.times import Range, find_range, find_single, is_like_range, is_like_times
+from duly.apps.ingest.ocr.times import (
+    TimeRange,
+    find_single_time,
+    find_time_range,
+    resembles_time,
+    resembles_time_range,
+)
 
-__all__ = ["INDENT", "Anchor", "find_anchors"]
+__all__ = ["MAX_OUTDENT", "TimeAnchor", "find_anchors", "join_start_and_end"]
 
-BESIDE = 0.9  # of a line's height: so much higher than its anchor a title beside it may stand
-STACKED = 2.4  # of a line's height: so far below its start an end may stand
-APART = 3.0  # of a line's height: so far right of its start an end may stand
-INDENT = 2.0  # of a line's height: so far left of its anchor a line still belongs to its column
+# All in multiples of a line's height.
+MAX_RISE = 0.9  # how much higher than its anchor a title beside it may be
+MAX_END_BELOW = 2.4  # how far below its start an end may be
+MAX_END_RIGHT = 3.0  # how far right of its start an end may be
+MAX_OUTDENT = 2.0  # how far left of its anchor a line may start and still belong to the column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Anchor:
-    """A range of times, where it stands, and the lines that it was read from."""
+class TimeAnchor:
+    """A time range, its position, and the lines it was parsed from."""
 
     line: Line
-    times: Range
+    times: TimeRange
     sources: tuple[Line, ...]
 
     @property
-    def beside(self) -> float:
-        """How high a line that belongs to it may stand."""
-        return self.line.middle - BESIDE * self.line.height
+    def block_top(self) -> float:
+        """Return the smallest `centre_y` of a line that may belong to the anchor."""
+        return self.line.centre_y - MAX_RISE * self.line.height
 
 
-def find_anchors(lines: Sequence[Line]) -> list[Anchor]:
-    """Every range of times, from top to bottom; where there is one, also what was meant for one and cannot be read."""
-    whole = [Anchor(line, times, (line,)) for line in lines if (times := find_range(line.text))]
-    sound = [*whole, *stacked(others(lines, whole))]
-    broken = [broken_one(line) for line in others(lines, sound) if is_broken(line, sound, lines)]
-    return sorted(with_halves([*sound, *broken]), key=lambda anchor: (anchor.line.middle, anchor.line.left))
+def find_anchors(lines: Sequence[Line]) -> list[TimeAnchor]:
+    """Return all time ranges from top to bottom; if there is one, also what resembles times and cannot be parsed."""
+    single_line = [TimeAnchor(line, times, (line,)) for line in lines if (times := find_time_range(line.text))]
+    parsed = [*single_line, *find_two_line_ranges(lines_without_anchor(lines, single_line))]
+    unreadable = [
+        unreadable_anchor(line)
+        for line in lines_without_anchor(lines, parsed)
+        if is_unreadable_anchor(line, parsed, lines)
+    ]
+    anchors = check_meridiems([*parsed, *unreadable])
+    return sorted(anchors, key=lambda anchor: (anchor.line.centre_y, anchor.line.left))
 
 
-def others(lines: Sequence[Line], anchors: Sequence[Anchor]) -> list[Line]:
-    """The lines that no anchor was read from."""
-    taken = {id(line) for anchor in anchors for line in anchor.sources}
-    return [line for line in lines if id(line) not in taken]
+def lines_without_anchor(lines: Sequence[Line], anchors: Sequence[TimeAnchor]) -> list[Line]:
+    """Return the lines that no anchor was parsed from."""
+    used = {id(line) for anchor in anchors for line in anchor.sources}
+    return [line for line in lines if id(line) not in used]
 
 
-def with_halves(anchors: Sequence[Anchor]) -> list[Anchor]:
-    """The anchors, of which all must say their half of the day where one does."""
-    if not any(anchor.times.is_halved for anchor in anchors):
+def check_meridiems(anchors: Sequence[TimeAnchor]) -> list[TimeAnchor]:
+    """Return the anchors, with a problem for each one that lacks AM or PM on a page where another has it."""
+    if not any(anchor.times.is_12_hour for anchor in anchors):
         return list(anchors)
     return [
-        anchor if anchor.times.is_halved or anchor.times.problem else replace(anchor, times=without_half(anchor))
+        anchor if anchor.times.is_12_hour or anchor.times.problem else replace(anchor, times=missing_meridiem(anchor))
         for anchor in anchors
     ]
 
 
-def without_half(anchor: Anchor) -> Range:
-    """Its times as a problem: others on the page say their half of the day."""
-    return replace(anchor.times, problem=f"{anchor.line.text!r} does not say in which half of the day it is")
+def missing_meridiem(anchor: TimeAnchor) -> TimeRange:
+    """Return the times of an anchor with the problem that AM or PM is missing."""
+    return replace(anchor.times, problem=f"{anchor.line.text!r} lacks AM or PM, which other times on the page have")
 
 
-# Two lines ------------------------------------------------------------------------------------------------------------
+# Ranges in two lines --------------------------------------------------------------------------------------------------
 
 
-def stacked(lines: Sequence[Line]) -> list[Anchor]:
-    """Ranges in two lines, a start and an end, beside each other or below each other."""
-    anchors: list[Anchor] = []
-    singles = [line for line in lines if find_single(line.text, is_later=True)]
-    taken: set[int] = set()
+def find_two_line_ranges(lines: Sequence[Line]) -> list[TimeAnchor]:
+    """Return the ranges whose start and end are separate lines, side by side or one below the other."""
+    anchors: list[TimeAnchor] = []
+    singles = [line for line in lines if find_single_time(line.text, is_end=True)]
+    used: set[int] = set()
     for line in singles:
-        if id(line) in taken or find_single(line.text) is None:
+        if id(line) in used or find_single_time(line.text) is None:
             continue
-        ends = [other for other in singles if id(other) not in taken and other is not line and is_end_of(line, other)]
+        ends = [other for other in singles if id(other) not in used and other is not line and may_be_end(line, other)]
         if ends:
-            end = min(ends, key=lambda other: abs(other.middle - line.middle) + abs(other.left - line.left))
-            taken |= {id(line), id(end)}
-            anchors.append(both(line, end))
+            end = min(ends, key=lambda other: abs(other.centre_y - line.centre_y) + abs(other.left - line.left))
+            used |= {id(line), id(end)}
+            anchors.append(join_start_and_end(line, end))
     return anchors
 
 
-def both(line: Line, end: Line) -> Anchor:
-    """A start and an end as one."""
-    text = f"{find_single(line.text)}-{find_single(end.text, is_later=True)}"
-    times = find_range(text)
+def join_start_and_end(line: Line, end: Line) -> TimeAnchor:
+    """Return a start and an end as one anchor."""
+    text = f"{find_single_time(line.text)}-{find_single_time(end.text, is_end=True)}"
+    times = find_time_range(text)
     assert times, "two times make a range"
     right, confidence = max(line.right, end.right), min(line.confidence, end.confidence)
-    return Anchor(replace(line, text=text, right=right, confidence=confidence), times, (line, end))
+    return TimeAnchor(replace(line, text=text, right=right, confidence=confidence), times, (line, end))
 
 
-def is_end_of(start: Line, other: Line) -> bool:
-    """Could a time be the end of a shift that begins at another?"""
+def may_be_end(start: Line, other: Line) -> bool:
+    """Check whether a time may be the end of a shift that starts at another, by their positions."""
     height = max(start.height, other.height)
-    right, down = other.left - start.right, other.middle - start.middle
-    is_beside = abs(down) < height / 2 and 0 <= right < APART * height
-    is_below = height / 2 < down < STACKED * height and abs(other.left - start.left) < 2 * height
+    right, down = other.left - start.right, other.centre_y - start.centre_y
+    is_beside = abs(down) < height / 2 and 0 <= right < MAX_END_RIGHT * height
+    is_below = height / 2 < down < MAX_END_BELOW * height and abs(other.left - start.left) < 2 * height
     return is_beside or is_below
 
 
-# What cannot be read --------------------------------------------------------------------------------------------------
+# Unreadable times -----------------------------------------------------------------------------------------------------
 
 
-def broken_one(line: Line) -> Anchor:
-    """An anchor whose times nobody knows."""
-    return Anchor(line, Range("", "", "", "", f"{line.text!r} looks like times and cannot be read"), (line,))
+def unreadable_anchor(line: Line) -> TimeAnchor:
+    """Return an anchor whose times are unknown."""
+    return TimeAnchor(line, TimeRange("", "", "", "", f"{line.text!r} looks like times but cannot be read"), (line,))
 
 
-def is_broken(line: Line, anchors: Sequence[Anchor], lines: Sequence[Line]) -> bool:
-    """Does a line stand where times stand, and look like some, without being any or the telephone's clock?"""
-    if not is_like_times(line.text) or is_clock(line, lines):
+def is_unreadable_anchor(line: Line, anchors: Sequence[TimeAnchor], lines: Sequence[Line]) -> bool:
+    """Check whether a line resembles times, is aligned with an anchor, and is not the clock of the phone."""
+    if not resembles_time(line.text) or is_status_bar_clock(line, lines):
         return False
-    return any(abs(line.left - anchor.line.left) < INDENT * line.height for anchor in anchors)
+    return any(abs(line.left - anchor.line.left) < MAX_OUTDENT * line.height for anchor in anchors)
 
 
-def is_clock(line: Line, lines: Sequence[Line]) -> bool:
-    """Is a single time the clock of the telephone? Nothing stands above that."""
-    return not is_like_range(line.text) and not any(other.bottom < line.top for other in lines)
+def is_status_bar_clock(line: Line, lines: Sequence[Line]) -> bool:
+    """Check whether a single time is the clock of the phone's status bar: nothing is above it."""
+    return not resembles_time_range(line.text) and not any(other.bottom < line.top for other in lines)

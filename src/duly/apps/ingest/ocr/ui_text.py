@@ -1,25 +1,34 @@
-"""Text on a page that names nothing of a shift: icons, durations, states, headings, and the bar at the foot."""
+"""Recognise text of the user interface that is no field of a shift: icons, durations, status labels, headings, the
+navigation bar.
+"""
 
 import re
 
-from duly.apps.ingest.ocr.spelling import bare
+from duly.apps.ingest.ocr.letters import fold
 
-__all__ = ["DURATION", "ICON", "is_chip", "is_heading", "is_navigation", "is_state"]
+__all__ = [
+    "DURATION",
+    "LEADING_ICON",
+    "is_day_section_heading",
+    "is_navigation_label",
+    "is_status_label",
+    "is_ui_text",
+]
 
-NAVIGATION = frozenset(
+NAVIGATION_LABELS = frozenset(
     {
         "schema", "kalender", "chatt", "chat", "profil", "profile", "schedule", "calendar", "hem", "home", "mer",
         "more", "meny", "menu", "installningar", "settings", "meddelanden", "messages", "konto", "account", "notiser",
         "start", "oversikt", "overview", "tid", "time", "uppgifter", "tasks", "kunder", "dag", "vecka", "manad",
     }
 )  # fmt: skip
-HEADINGS = frozenset(
+DAY_SECTIONS = frozenset(
     {
         "formiddag", "eftermiddag", "kvall", "natt", "morgon", "morning", "afternoon", "evening", "night", "idag",
         "imorgon",
     }
 )  # fmt: skip
-CHIPS = frozenset(
+STATUS_LABELS = frozenset(
     {
         "bekraftad", "confirmed", "preliminar", "pagar", "pagaende", "ongoing", "klar", "done", "paborjad", "started",
         "ny", "new", "andrad", "changed", "nasta", "next", "obligatorisk", "planned", "planerad", "planerat", "geplant",
@@ -32,24 +41,24 @@ DURATION = re.compile(
     r"|\d{1,2}[.,:]\d{1,2}\s?(?:h|tim|timmar|hours?|std|stunden?|tuntia?)\.?)\s*\)?",
     re.IGNORECASE,
 )
-ICON = re.compile(r"^(?:[^\w(\"'+]+\s*)+")
+LEADING_ICON = re.compile(r"^(?:[^\w(\"'+]+\s*)+")  # read as symbols, not as letters
 
 
-def is_chip(text: str) -> bool:
-    """Is it an icon, a duration or a state, and not a name?"""
-    return not any(map(str.isalpha, text)) or bool(DURATION.fullmatch(text.strip())) or is_state(text)
+def is_ui_text(text: str) -> bool:
+    """Check whether a text is an icon, a duration or a status label, and no field of a shift."""
+    return not any(map(str.isalpha, text)) or bool(DURATION.fullmatch(text.strip())) or is_status_label(text)
 
 
-def is_state(text: str) -> bool:
-    """Is it the name of a state, as a chip has it?"""
-    return bare(text) in CHIPS
+def is_status_label(text: str) -> bool:
+    """Check whether a text is the status of a shift, as a chip shows it."""
+    return fold(text) in STATUS_LABELS
 
 
-def is_heading(text: str) -> bool:
-    """Is it the name of a part of the day, above its shifts?"""
-    return bare(text) in HEADINGS
+def is_day_section_heading(text: str) -> bool:
+    """Check whether a text names a section of the day, as a heading above its shifts does."""
+    return fold(text) in DAY_SECTIONS
 
 
-def is_navigation(text: str) -> bool:
-    """Is it a name in the bar at the foot?"""
-    return bare(text) in NAVIGATION
+def is_navigation_label(text: str) -> bool:
+    """Check whether a text is a label of the navigation bar at the bottom."""
+    return fold(text) in NAVIGATION_LABELS

@@ -1,0 +1,228 @@
+"""Scan a line for dates and weekdays as they are written, before deciding which date is meant (`header`)."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from duly.apps.ingest.ocr.calendar_names import (
+    DAY_FIRST_MONTHS,
+    ENGLISH,
+    ENGLISH_TWO_LETTERS,
+    GERMAN,
+    RELATIVE_DAYS,
+    SWEDISH,
+    TWO_LETTER_WEEKDAYS,
+    parse_month,
+    parse_weekday,
+)
+from duly.apps.ingest.ocr.letters import fold
+
+__all__ = [
+    "FILLER_WORDS",
+    "FIRST_YEAR",
+    "HEADER_WORDS",
+    "LAST_YEAR",
+    "WEEK_NUMBER",
+    "WORD_OR_NUMBER",
+    "DateMatch",
+    "DateScan",
+    "WeekdayMatch",
+    "blank_out",
+    "parse_number",
+    "scan_dates",
+    "to_spaces",
+]
+
+WORD_OR_NUMBER = re.compile(r"[^\W\d_]+|\d+(?:st|nd|rd|th|:e|e)?\b|\d+", re.IGNORECASE)
+WEEK_NUMBER = r"\b(?:v|vecka|week|kw|woche|vko|viikko)\.?\s?\d{1,2}\b"
+NOT_A_DATE = re.compile(
+    rf"""
+    \bv(?:ersion)?\.?\s?\d+(?:[.-]\d+)+                                          # v2.1
+    | {WEEK_NUMBER}                                                              # v. 9
+    | (?<![\d.])\d{{1,2}}(?:[.:,]\d{{1,2}})?\s?(?:h|tim|timmar|hours?|min|uhr|std|stunden|tuntia)\b  # 7.5 h
+    | (?<![\d.])\d{{1,2}}(?:[.:,]\d{{1,2}})+(?!\.?\d)                             # 08.10
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+YEAR_FIRST = re.compile(r"(?<!\d)(\d{4})(?:[-/]|\.(?=\d{2}\.\d{2}))(\d{1,2})[-/.](\d{1,2})(?!\d)")
+YEAR_LAST = re.compile(r"(?<!\d)(\d{1,2})(/|\.(?=\d{1,2}\.))(\d{1,2})[/.\s-]+(\d{4})(?!\d)")
+DAY_MONTH = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})(?![\d/])")
+DOTTED_DAY_MONTH = re.compile(r"(?<![\d.,:])(\d{1,2})\.\s?(\d{1,2})\.(?!\d)")
+ORDINAL = re.compile(r"(\d+)\D*")
+HEADER_WORDS = RELATIVE_DAYS | {
+    "den", "the", "of", "vecka", "week", "v", "dag", "day", "der", "am", "woche", "kw", "viikko", "vko", "tag",
+}  # fmt: skip
+FILLER_WORDS = HEADER_WORDS | {"schema", "schedule"}
+FIRST_YEAR, LAST_YEAR = 2000, 2199  # of a schedule
+NUMERIC, MONTH_NAME, SHORT = range(3)  # styles of a date, most reliable first
+
+
+@dataclass(frozen=True, slots=True)
+class DateMatch:
+    """A date as written in a line, with its span of characters."""
+
+    style: int
+    start: int
+    end: int
+    year: int | None
+    month: int
+    day: int
+    separator: str = ""  # between day and month, if both are numbers and the year is last or missing
+
+
+@dataclass(frozen=True, slots=True)
+class WeekdayMatch:
+    """A weekday as written in a line, with its span of characters."""
+
+    number: int  # 0 is Monday
+    language: str | None  # None for two letters that English has too
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class DateScan:
+    """The dates and weekdays of a line, and its other words."""
+
+    text: str
+    dates: tuple[DateMatch, ...]
+    weekdays: tuple[WeekdayMatch, ...]
+    other_words: tuple[str, ...]
+
+
+def scan_dates(text: str) -> DateScan:
+    """Find the dates and weekdays of a line.
+
+    A date of two numbers counts only beside a weekday or a relative day, and if the line has no other words.
+    """
+    calendar = NOT_A_DATE.sub(to_spaces, text)
+    dates: list[DateMatch] = []
+    for found in (*find_numeric(calendar), *find_with_month_name(calendar), *find_short(calendar), *find_dotted(text)):
+        if not any(found.start < other.end and other.start < found.end for other in dates):
+            dates.append(found)
+    dates.sort(key=lambda date_match: date_match.start)
+    weekdays = find_weekdays(text, dates)
+    spans = [(each.start, each.end) for each in (*dates, *weekdays)]
+    other_words = tuple(
+        word for word in WORD_OR_NUMBER.findall(blank_out(calendar, spans)) if fold(word) not in FILLER_WORDS
+    )
+    has_day_word = bool(weekdays) or any(fold(word) in RELATIVE_DAYS for word in WORD_OR_NUMBER.findall(text))
+    is_alone = has_day_word and not other_words
+    kept = [each for each in dates if each.style != SHORT or (is_alone and not is_clock(each, text, weekdays))]
+    if len(kept) < len(dates):
+        spans = [(each.start, each.end) for each in (*kept, *weekdays)]
+        other_words = tuple(
+            word for word in WORD_OR_NUMBER.findall(blank_out(calendar, spans)) if fold(word) not in FILLER_WORDS
+        )
+    return DateScan(text, tuple(kept), tuple(weekdays), other_words)
+
+
+def find_numeric(text: str) -> list[DateMatch]:
+    """Find dates of three numbers: 2026-02-24, 24/2 2026."""
+    first = [
+        DateMatch(NUMERIC, *found.span(), int(found[1]), int(found[2]), int(found[3]))
+        for found in YEAR_FIRST.finditer(text)
+    ]
+    last = [
+        DateMatch(NUMERIC, *found.span(), int(found[4]), int(found[3]), int(found[1]), found[2])
+        for found in YEAR_LAST.finditer(text)
+    ]
+    return [*first, *last]
+
+
+def find_short(text: str) -> list[DateMatch]:
+    """Find dates of two numbers with a slash: 24/2."""
+    return [
+        DateMatch(SHORT, *found.span(), None, int(found[2]), int(found[1]), "/") for found in DAY_MONTH.finditer(text)
+    ]
+
+
+def find_dotted(text: str) -> list[DateMatch]:
+    """Find dates of two numbers with a dot after each: 7.9."""
+    return [
+        DateMatch(SHORT, *found.span(), None, int(found[2]), int(found[1]), ".")
+        for found in DOTTED_DAY_MONTH.finditer(text)
+    ]
+
+
+def is_clock(date_match: DateMatch, text: str, weekdays: Iterable[WeekdayMatch]) -> bool:
+    """Check whether a date with dots may be a clock time, as 08.10. is in Swedish or English."""
+    written = text[date_match.start : date_match.end]
+    is_like_clock = date_match.separator == "." and bool(re.fullmatch(r"(?:[01]\d|2[0-3])\.[0-5]\d\.", written))
+    return is_like_clock and all(weekday.language in (SWEDISH, ENGLISH) for weekday in weekdays)
+
+
+def find_with_month_name(text: str) -> list[DateMatch]:
+    """Find dates around the name of a month: 24 februari 2026, February 24, 2026."""
+    words = list(WORD_OR_NUMBER.finditer(text))
+    found: list[DateMatch] = []
+    free = 0  # index of the first word that belongs to no date yet
+    for at, word in enumerate(words):
+        month = parse_month(word[0])
+        if month is None:
+            continue
+        before = parse_number(words[at - 1][0]) if at > free else None
+        after, later = (parse_number(words[at + n][0]) if at + n < len(words) else None for n in (1, 2))
+        if before is not None and 1 <= before <= 31:
+            first, last, day = at - 1, at, before
+            year = after
+        elif after is not None and 1 <= after <= 31 and fold(word[0]) not in DAY_FIRST_MONTHS:
+            first, last, day = at, at + 1, after
+            year = later
+        else:
+            continue
+        year = year if year is not None and year >= FIRST_YEAR else None
+        last += year is not None
+        free = last + 1
+        found.append(DateMatch(MONTH_NAME, words[first].start(), words[last].end(), year, month, day))
+    return found
+
+
+def parse_number(word: str) -> int | None:
+    """Return the value of a number or an ordinal of at most four digits, else None."""
+    found = ORDINAL.fullmatch(word)
+    return int(found[1]) if found and len(found[1]) <= 4 else None
+
+
+def find_weekdays(text: str, dates: Sequence[DateMatch]) -> list[WeekdayMatch]:
+    """Find the weekdays of a line; two letters count only directly beside a date."""
+    words = list(WORD_OR_NUMBER.finditer(text))
+    found = [WeekdayMatch(*known, *word.span()) for word in words if (known := parse_weekday(word[0]))]
+    two_letter_words = [
+        word for word in words if fold(word[0]) in TWO_LETTER_WEEKDAYS and is_beside(text, word.span(), dates)
+    ]
+    has_other_weekdays = bool(found) or any(fold(word[0]) != "to" for word in two_letter_words)
+    for word in two_letter_words:
+        letters = fold(word[0])
+        is_between = any(not text[each.end : word.start()].strip() for each in dates if each.end <= word.start())
+        if letters == "to" and is_between and not has_other_weekdays:  # English: 7 September to 9 September
+            continue
+        found.append(
+            WeekdayMatch(TWO_LETTER_WEEKDAYS[letters], None if letters in ENGLISH_TWO_LETTERS else GERMAN, *word.span())
+        )
+    return sorted(found, key=lambda weekday: weekday.start)
+
+
+def is_beside(text: str, span: tuple[int, int], dates: Sequence[DateMatch]) -> bool:
+    """Check whether a word is directly before a date, or directly after one with nothing behind it."""
+    start, end = span
+    before = re.sub(WEEK_NUMBER, to_spaces, text[:start], flags=re.IGNORECASE)
+    follows_number = bool(re.search(r"\d\s*$", before)) and not any(
+        each.end == len(text[:start].rstrip()) for each in dates
+    )
+    if any(re.fullmatch(r"[.,]?\s*", text[end : each.start]) for each in dates if each.start >= end):
+        return not follows_number  # 5 to 7 september
+    is_after = any(re.fullmatch(r"[\s,.(]*", text[each.end : start]) for each in dates if each.end <= start)
+    return is_after and bool(re.match(r"\.?\s*(?:$|[|),;·•])", text[end:]))
+
+
+def blank_out(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return the text with spaces in place of some spans of characters."""
+    for start, end in spans:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
+
+
+def to_spaces(found: re.Match[str]) -> str:
+    """Return as many spaces as the match has characters."""
+    return " " * len(found[0])
