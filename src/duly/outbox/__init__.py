@@ -1,17 +1,17 @@
-"""Delivery: a message is written down with what it tells of, and sent afterwards, by one sender at a time.
+"""Outbox: a message is written in the transaction that causes it, and sent afterwards by one sender at a time.
 
-    pending ---claim---> sending ---the transport took it---> sent
+    pending ---claim---> sending ---accepted by the transport---> sent
        ^                    |
-       |<--- try again -----+
-       |                    +------ nobody can know ---------> uncertain ---> sent, failed, or pending: resent, same id
+       |<----- retry -------+
+       |                    +------ outcome unknown -----------> uncertain ---> sent, failed, or pending (same id)
        |                    |
-       |                    +------ it will never work ------> failed <--- pending, withdrawn
-       |                                                         |
-       +---------------------- redriven -------------------------+
+       |                    +------ permanent failure ---------> failed <--- pending, withdrawn
+       |                                                           |
+       +---------------------- redriven ---------------------------+
 
-`duly.outbox` is written in the transaction of the domain that has something to say, so a message exists exactly when
-what it tells of does. Its id is given to every transport, each time, to dedupe on. A send whose outcome we cannot know
-is shown as uncertain, never as success.
+`duly.outbox` is written in the transaction of the application, so a message exists exactly when the change it reports
+is committed. Every transport gets the message id at every attempt, to deduplicate on. A send whose outcome is unknown
+is marked `uncertain`, never `sent`.
 """
 
 from duly.outbox.states import OUTBOX, OUTBOX_MACHINE

@@ -1,6 +1,6 @@
-"""Links that answer as a button does, for channels that have no buttons.
+"""Signed links that answer as a button does, for channels that have no buttons.
 
-A link is the same at every try of its message: it is made of the message, and lives so long from when that was written.
+A link is the same at every attempt: it is derived from the message, and expires a fixed time after that was created.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,39 +8,41 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from duly.accounts.signed_links import Link, sign_link
+from duly.accounts.signed_links import LinkClaims, sign_link
 from duly.outbox.channel import AnswerLink
 
-__all__ = ["Links"]
+__all__ = ["AnswerLinks"]
 
-LIFE_SECONDS = 14 * 86_400
+LINK_TTL_SECONDS = 14 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
-    """Makes links that lead to the API at its public address."""
+class AnswerLinks:
+    """Creates answer links to the API at its public URL."""
 
     public_url: str
 
     def create(
-        self, keys: Sequence[bytes], uid: str, payload: Mapping[str, Any], written_at: datetime
+        self, keys: Sequence[bytes], uid: str, payload: Mapping[str, Any], created_at: datetime
     ) -> list[AnswerLink]:
-        """A link for each button of a message about a run; none for other messages."""
+        """Return a link for each button of a message about a run; none for other messages."""
         run = payload.get("run")
         if not isinstance(run, int):
             return []
-        until = int(written_at.timestamp()) + LIFE_SECONDS
+        expires_at = int(created_at.timestamp()) + LINK_TTL_SECONDS
         buttons: Sequence[Mapping[str, Any]] = payload.get("buttons", ())
         return [
             AnswerLink(
                 str(each["label"]),
-                self.address_of(
-                    sign_link(keys, Link(uid, run, each["action"], each["key"], until, each.get("payload", {})))
+                self.link_url(
+                    sign_link(
+                        keys, LinkClaims(uid, run, each["action"], each["key"], expires_at, each.get("payload", {}))
+                    )
                 ),
             )
             for each in buttons
         ]
 
-    def address_of(self, token: str) -> str:
-        """Where a token is opened."""
+    def link_url(self, token: str) -> str:
+        """Return the URL that accepts a token."""
         return f"{self.public_url.rstrip('/')}/c/{token}"

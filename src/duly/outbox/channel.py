@@ -1,16 +1,25 @@
-"""What a channel is: a name, a way to send, and what to do when nobody can know whether a message arrived."""
+"""The protocol of a channel: a name, a send method, and a policy for messages whose outcome is unknown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-__all__ = ["AnswerLink", "Channel", "Message", "NotSent", "Person", "Unknown", "WhenUncertain", "WillNeverWork"]
+__all__ = [
+    "AnswerLink",
+    "Channel",
+    "Contact",
+    "NotSent",
+    "OutboundMessage",
+    "OutcomeUnknown",
+    "UncertainPolicy",
+    "Undeliverable",
+]
 
 
 @dataclass(frozen=True)
-class Person:
-    """Whom a message is for, as far as they are known."""
+class Contact:
+    """How a recipient can be reached, as far as known."""
 
     uid: str
     telegram_id: int | None = None
@@ -18,20 +27,20 @@ class Person:
     language: str = "en"
     webhook_url: str | None = None
     webhook_secret: str | None = field(default=None, repr=False)
-    apprise_url: str | None = field(default=None, repr=False)  # which holds passwords
+    apprise_url: str | None = field(default=None, repr=False)  # holds passwords
 
 
 @dataclass(frozen=True)
 class AnswerLink:
-    """What stands in for a button where there are none."""
+    """A link that replaces a button in channels without buttons."""
 
     label: str
     url: str
 
 
 @dataclass(frozen=True)
-class Message:
-    """What is to be said. The id is the same at every try: whoever receives it twice can tell."""
+class OutboundMessage:
+    """A message to send; the id is the same at every attempt, so that receivers can deduplicate."""
 
     id: str
     channel: str
@@ -39,51 +48,51 @@ class Message:
     kind: str
     payload: Mapping[str, Any]
     created_at: str
-    person: Person | None = None
+    contact: Contact | None = None
     links: tuple[AnswerLink, ...] = ()
 
     @property
     def text(self) -> str:
-        """Its words; of a message without any, that there is something of its kind."""
+        """The text of the payload, or a generic sentence that names the kind."""
         return str(self.payload.get("text") or f"There is news for you: {self.kind}.")
 
 
-class WhenUncertain(StrEnum):
-    """What happens to a message of which nobody knows whether it arrived."""
+class UncertainPolicy(StrEnum):
+    """What happens to a message whose outcome is unknown."""
 
-    RESEND = "resend"  # again, under the same id: the other side can tell
-    ASK = "ask"  # a person decides
+    RESEND = "resend"  # under the same id: the receiver deduplicates
+    MANUAL = "manual"  # an operator resends or resolves it
 
 
 class Channel(Protocol):
-    """A way to reach people."""
+    """A transport for messages."""
 
     name: str
-    when_uncertain: WhenUncertain
+    uncertain_policy: UncertainPolicy
 
-    async def send(self, message: Message) -> str | None:
-        """Send it, and return what the other side called it; one of the errors below, or any other, when it was not.
+    async def send(self, message: OutboundMessage) -> str | None:
+        """Send a message and return its receipt, if the transport gives one.
 
-        Any other error means that it was not sent this time.
+        Raises NotSent, Undeliverable or OutcomeUnknown; any other exception is treated as NotSent.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of what it holds."""
+        """Close connections and threads."""
         ...
 
 
 class NotSent(Exception):
-    """It was not sent this time; the other side may have said how long to wait."""
+    """The message was not sent and is retried, after `retry_after` seconds if the transport asked for it."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
 
-class WillNeverWork(Exception):
-    """It cannot be sent, and trying again would only repeat this."""
+class Undeliverable(Exception):
+    """The message can never be sent; a retry would fail in the same way."""
 
 
-class Unknown(Exception):
-    """It went out, and whether it arrived nobody knows."""
+class OutcomeUnknown(Exception):
+    """The message was handed to the transport and it is unknown whether it arrived."""

@@ -1,11 +1,11 @@
--- Messages, in either of the two tables they lie in: `{schema}.{table}`, whose state is in `{state}` and key in `{key}`.
+-- Messages of either table: `{schema}.{table}`, with the state in column `{state}` and the key in column `{key}`.
 
 -- Sending ---------------------------------------------------------------------------------------------------------------
 
 -- name: claim_messages
--- Due messages of our channels become ours, and one recipient's come in the order they were written: whoever has an
--- earlier one that is being sent, or is tried again later, waits behind it. It waits in time, not in the way: its due time
--- becomes that of the message before it, so that a line that stands still holds up no other line. Both are returned.
+-- Claims due messages of these channels, for each recipient in the order they were written: a message stays behind an
+-- earlier one of its recipient that is being sent or retried. Such a message is postponed to the due time of the earlier
+-- one, so that a blocked recipient does not fill the scan and delay others. Returns claimed and postponed messages.
 with due as (
     select found.*
     from unnest(%(channels)s::text[]) as c (channel)
@@ -14,11 +14,11 @@ with due as (
         from {schema}.{table} as t
         where t.{state} = 'pending' and t.channel = c.channel and t.due_at <= duly.now()
         order by t.due_at, t.{key}
-        limit %(looked_at)s
+        limit %(scan_limit)s
         for no key update skip locked
     ) as found
     order by found.due_at, found.key
-    limit %(looked_at)s
+    limit %(scan_limit)s
 ),
 behind as (
     select due.key, before.due_at
@@ -54,24 +54,24 @@ select * from held
 union all
 select * from waiting;
 
--- name: find_people
--- Whom messages are for: by their uid.
+-- name: find_contacts
+-- Contacts of recipients, by uid.
 select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret, a.url as apprise_url
 from "user".users as u
 left join "user".webhooks as w on w.user_id = u.id
 left join "user".apprise_addresses as a on a.user_id = u.id
 where u.uid = any (%(uids)s::text[]);
 
--- name: find_people_of_days
--- Whom messages about days are for: by their Telegram id, under which days are kept.
+-- name: find_contacts_by_telegram_id
+-- Contacts of recipients of notifications, by Telegram id, which is the owner of a day in ingest.
 select u.uid, u.telegram_id, u.zone, u.language, w.url as webhook_url, w.secret as webhook_secret, a.url as apprise_url
 from "user".users as u
 left join "user".webhooks as w on w.user_id = u.id
 left join "user".apprise_addresses as a on a.user_id = u.id
 where u.telegram_id = any (%(telegram_ids)s::bigint[]);
 
--- name: note_called
--- We are about to call the transport: from here on a lease that lapses leaves the outcome unknown. Only what is ours.
+-- name: mark_called
+-- Marks leased messages just before the transport is called: from now on an expired lease means an unknown outcome.
 with given as (
     select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
@@ -91,7 +91,8 @@ where t.{key} = any (array(select key from ours))
 returning t.{key} as key, t.lease_owner as owner;
 
 -- name: release_messages
--- What we hold and have not called the transport for waits again, unblamed. What was called is left to lapse: nobody knows.
+-- Makes leased messages pending again without counting a start. If the transport was called, the lease expires instead:
+-- the outcome is unknown, and the sweep marks it uncertain.
 with given as (
     select g.key, g.owner from unnest(%(keys)s::{key_type}[], %(owners)s::text[]) as g (key, owner) order by g.key
 ),
@@ -114,9 +115,8 @@ set {state} = case when t.called_at is null then 'pending' else t.{state} end,
 where t.{key} = any (array(select key from ours));
 
 -- name: sweep_messages
--- What dead senders held: what never left the house waits again, or is set aside when it was started too often; of what
--- was handed to a transport nobody can know.
-with lapsed as (
+-- Messages with expired leases: pending again, or failed when started too often; uncertain if the transport was called.
+with expired as (
     select t.{key}
     from {schema}.{table} as t
     where t.{state} = 'sending' and t.lease_expires_at < duly.now()
@@ -131,15 +131,15 @@ set {state} = case
     end,
     lease_owner = null, lease_expires_at = null, settled_by = null,
     last_error = case
-        when t.called_at is not null then 'its sender ended after it had called the transport'
-        when t.starts >= %(max_starts)s then 'it was started too often: each time its sender ended before it was sent'
-        else 'its sender ended before it was sent'
+        when t.called_at is not null then 'lease expired: the sender stopped after it had called the transport'
+        when t.starts >= %(max_starts)s then 'lease expired too often, each time before the transport was called'
+        else 'lease expired: the sender stopped before it called the transport'
     end
-where t.{key} = any (array(select {key} from lapsed))
+where t.{key} = any (array(select {key} from expired))
 returning t.{key};
 
 -- name: resend_uncertain
--- Where the other side can tell by the id, what is uncertain is sent again, so many times at most.
+-- Uncertain messages of channels whose receivers deduplicate by id are sent again, up to the maximum number of starts.
 with uncertain as (
     select t.{key}
     from {schema}.{table} as t
@@ -154,7 +154,7 @@ where t.{key} = any (array(select {key} from uncertain))
 returning t.{key};
 
 -- name: note_unconfigured
--- Due messages of channels that no setting configures here wait, and say why: the latest of them, so many at a time.
+-- Due messages of unconfigured channels stay pending and get the reason as last_error, the latest first.
 with latest as (
     select found.key, c.why
     from unnest(%(channels)s::text[], %(reasons)s::text[]) as c (channel, why)
@@ -180,7 +180,7 @@ from waiting
 where t.{key} = waiting.key;
 
 -- name: fail_unconfigured
--- Messages that waited so many days for a setting have failed.
+-- Fails messages that waited too many days for their channel to be configured.
 with waited as (
     select found.key, c.why
     from unnest(%(channels)s::text[], %(reasons)s::text[]) as c (channel, why)
@@ -195,29 +195,29 @@ with waited as (
     ) as found
 )
 update {schema}.{table} as t
-set {state} = 'failed', last_error = format('%%s, and the message waited for %%s days', waited.why, %(days)s::int)
+set {state} = 'failed', last_error = format('%%s; the message waited for %%s days', waited.why, %(days)s::int)
 from waited
 where t.{key} = waited.key
 returning t.{key};
 
 -- name: retain
--- Messages that ended long ago leave, each with its whole history.
+-- Deletes messages that ended long ago, each with its full history.
 select messages from duly.retain(make_interval(days => %(days)s), %(limit)s);
 
--- name: is_here
--- Is this table one that we deliver?
+-- name: is_managed
+-- Whether duly delivers the messages of this table: only our own migration adds the column `delivery`.
 select exists (
     select
     from pg_catalog.pg_attribute as a
     join pg_catalog.pg_class as c on c.oid = a.attrelid
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-    where n.nspname = %(in_schema)s and c.relname = %(of_table)s and a.attname = 'delivery' and not a.attisdropped
+    where n.nspname = %(schema_name)s and c.relname = %(table_name)s and a.attname = 'delivery' and not a.attisdropped
 );
 
--- Looking ---------------------------------------------------------------------------------------------------------------
+-- Reading ---------------------------------------------------------------------------------------------------------------
 
 -- name: list_messages
--- Messages, the newest first, from a place onwards.
+-- A page of messages, the newest first.
 select t.*
 from {schema}.{table} as t
 where t.seq < %(before)s and (%(status)s::text is null or t.{state} = %(status)s)
@@ -231,7 +231,7 @@ limit %(limit)s;
 select t.* from {schema}.{table} as t where t.{key} = %(key)s::{key_type};
 
 -- name: list_message_ids
--- The ids of messages of the outbox that begin alike, as a range of the primary key.
+-- Ids of outbox messages with a common prefix, as a range of the primary key.
 select id, concat_ws('  ', channel, recipient, status) as label
 from duly.outbox
 where id between %(first)s and %(last)s
@@ -239,24 +239,24 @@ order by id
 limit %(limit)s;
 
 -- name: resend
--- Have a message of the outbox sent again, under the same id.
+-- Puts a failed or uncertain outbox message back in the queue, under the same id.
 select duly.resend(%(key)s);
 
--- name: resend_about_day
--- The same for a message about a day.
+-- name: resend_notification
+-- Puts a failed or uncertain notification back in the queue, under the same id.
 update {schema}.{table} as t
 set {state} = 'pending', called_at = null, starts = 0, due_at = duly.clock(), last_error = null
 where t.{key} = %(key)s and t.{state} in ('failed', 'uncertain')
 returning t.{state};
 
 -- name: resolve
--- Say whether a message of the outbox arrived.
+-- Records whether an uncertain outbox message arrived.
 select duly.resolve(%(key)s, %(was_sent)s);
 
--- name: resolve_about_day
--- The same for a message about a day.
+-- name: resolve_notification
+-- Records whether an uncertain notification arrived.
 update {schema}.{table} as t
 set {state} = case when %(was_sent)s then 'sent' else 'failed' end,
-    last_error = case when %(was_sent)s then t.last_error else coalesce(t.last_error, 'somebody says it did not arrive') end
+    last_error = case when %(was_sent)s then t.last_error else coalesce(t.last_error, 'an operator says it did not arrive') end
 where t.{key} = %(key)s and t.{state} = 'uncertain'
 returning t.{state};

@@ -1,4 +1,4 @@
-"""One small function per statement: connection in, value out."""
+"""The statements of `queries.sql`, one function each."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -8,37 +8,38 @@ from uuid import UUID
 from duly.crashpoint import crashpoint
 from duly.db.id_prefix import CANDIDATES_LIMIT, IdPrefix
 from duly.db.queries import load_queries
-from duly.db.rows import Connection, Row, change, find_row, find_value, get_rows, get_value
+from duly.db.rows import Connection, Row, execute, find_row, find_value, get_rows, get_value
 from duly.lease.operations import Lease, LeaseTable
 from duly.lease.owner import new_owner
-from duly.outbox.channel import Person
+from duly.outbox.channel import Contact
+from duly.outbox.states import MessageTable
 
 __all__ = [
     "SQL",
     "claim_messages",
     "fail_unconfigured",
+    "find_contacts",
+    "find_contacts_by_telegram_id",
     "find_message",
-    "find_people",
-    "find_people_of_days",
-    "is_here",
+    "is_managed",
     "list_message_ids",
     "list_messages",
-    "names_of",
-    "note_called",
+    "mark_called",
     "note_unconfigured",
     "release_messages",
     "resend",
-    "resend_about_day",
+    "resend_notification",
     "resend_uncertain",
     "resolve",
-    "resolve_about_day",
+    "resolve_notification",
     "retain",
+    "sql_names",
     "sweep_messages",
 ]
 
 SQL = load_queries(__file__)
-LOOKED_AT = 500  # messages at a time, so that a long line in the way is passed quickly
-MAX_LOOKS = 20
+SCAN_LIMIT = 500  # due messages examined per scan, so that one recipient's long blocked queue is passed quickly
+MAX_SCANS = 20
 
 
 # Sending --------------------------------------------------------------------------------------------------------------
@@ -46,65 +47,67 @@ MAX_LOOKS = 20
 
 async def claim_messages(
     connection: Connection,
-    table: LeaseTable,
+    table: MessageTable,
     worker_id: str,
     channels: Sequence[str],
     *,
     lease_seconds: float,
     limit: int,
 ) -> list[Lease]:
-    """Hold due messages of these channels, each recipient's in order."""
+    """Claim due messages of these channels, in the order they were written for each recipient."""
     owner, sent_at = new_owner(worker_id), time.monotonic()
-    held: list[Lease] = []
-    for _ in range(MAX_LOOKS):
+    claimed: list[Lease] = []
+    for _ in range(MAX_SCANS):
         rows = await get_rows(
             connection,
-            SQL.using(**names_of(table)).claim_messages,
+            SQL.using(**sql_names(table)).claim_messages,
             owner=owner,
             channels=list(channels),
             lease_seconds=lease_seconds,
-            looked_at=max(limit, LOOKED_AT),
-            limit=limit - len(held),
+            scan_limit=max(limit, SCAN_LIMIT),
+            limit=limit - len(claimed),
         )
         ours = [Lease(table, owner, row, sent_at) for row in rows if row["lease_owner"] == owner]
-        held += ours
-        if len(ours) == len(rows) or len(held) >= limit:  # nobody was in the way
+        claimed += ours
+        if len(ours) == len(rows) or len(claimed) >= limit:  # nothing due was blocked behind an earlier message
             break
-    if held:
+    if claimed:
         crashpoint("after_claim")
-    return sorted(held, key=lambda lease: lease.row["seq"])
+    return sorted(claimed, key=lambda lease: lease.row["seq"])
 
 
-async def find_people(connection: Connection, uids: Sequence[str]) -> dict[str, Person]:
-    """Those of these that we know, by their uid."""
-    rows = await get_rows(connection, SQL.find_people, uids=list(uids))
-    return {row["uid"]: Person(**row) for row in rows}
+async def find_contacts(connection: Connection, uids: Sequence[str]) -> dict[str, Contact]:
+    """Return the contacts of known users, by uid."""
+    rows = await get_rows(connection, SQL.find_contacts, uids=list(uids))
+    return {row["uid"]: Contact(**row) for row in rows}
 
 
-async def find_people_of_days(connection: Connection, telegram_ids: Sequence[int]) -> dict[str, Person]:
-    """Whom messages about days are for, by their Telegram id; who is nobody we know is known by that alone."""
-    rows = await get_rows(connection, SQL.find_people_of_days, telegram_ids=list(telegram_ids))
-    nobody = {str(each): Person(str(each), telegram_id=each) for each in telegram_ids}
-    return nobody | {str(row["telegram_id"]): Person(**row) for row in rows}
+async def find_contacts_by_telegram_id(connection: Connection, telegram_ids: Sequence[int]) -> dict[str, Contact]:
+    """Return a contact for each Telegram id; one that belongs to no user has only that id."""
+    rows = await get_rows(connection, SQL.find_contacts_by_telegram_id, telegram_ids=list(telegram_ids))
+    without_user = {str(each): Contact(str(each), telegram_id=each) for each in telegram_ids}
+    return without_user | {str(row["telegram_id"]): Contact(**row) for row in rows}
 
 
-async def note_called(connection: Connection, table: LeaseTable, leases: Sequence[Lease]) -> frozenset[tuple[Any, str]]:
-    """Note that the transport is about to be called; which messages, by which claim, are still ours."""
+async def mark_called(
+    connection: Connection, table: MessageTable, leases: Sequence[Lease]
+) -> frozenset[tuple[Any, str]]:
+    """Set `called_at` just before the transport is called; return the claims whose leases are still ours."""
     rows = await get_rows(
         connection,
-        SQL.using(**names_of(table)).note_called,
+        SQL.using(**sql_names(table)).mark_called,
         keys=[lease.key for lease in leases],
         owners=[lease.owner for lease in leases],
     )
     return frozenset((row["key"], row["owner"]) for row in rows)
 
 
-async def release_messages(connection: Connection, table: LeaseTable, leases: Sequence[Lease]) -> None:
-    """Hand messages back unsent and unblamed."""
+async def release_messages(connection: Connection, table: MessageTable, leases: Sequence[Lease]) -> None:
+    """Release leases: messages whose transport was not called become pending, without counting a start."""
     crashpoint("before_release")
-    await change(
+    await execute(
         connection,
-        SQL.using(**names_of(table)).release_messages,
+        SQL.using(**sql_names(table)).release_messages,
         keys=[lease.key for lease in leases],
         owners=[lease.owner for lease in leases],
     )
@@ -112,11 +115,11 @@ async def release_messages(connection: Connection, table: LeaseTable, leases: Se
 
 
 async def sweep_messages(
-    connection: Connection, table: LeaseTable, *, max_starts: int, keys: Sequence[Any] | None = None, limit: int = 100
+    connection: Connection, table: MessageTable, *, max_starts: int, keys: Sequence[Any] | None = None, limit: int = 100
 ) -> int:
-    """Bring back, set aside, or mark as uncertain what dead senders held; how many there were."""
+    """Make messages with expired leases pending, failed or uncertain; return their number."""
     crashpoint("before_sweep")
-    statement = SQL.using(**names_of(table)).sweep_messages
+    statement = SQL.using(**sql_names(table)).sweep_messages
     rows = await get_rows(connection, statement, max_starts=max_starts, keys=keys, limit=limit)
     if rows:
         crashpoint("after_sweep")
@@ -124,21 +127,21 @@ async def sweep_messages(
 
 
 async def resend_uncertain(
-    connection: Connection, table: LeaseTable, channels: Sequence[str], *, max_starts: int, limit: int = 100
+    connection: Connection, table: MessageTable, channels: Sequence[str], *, max_starts: int, limit: int = 100
 ) -> int:
-    """Have what is uncertain sent again, where the other side can tell; how many there were."""
-    statement = SQL.using(**names_of(table)).resend_uncertain
+    """Make uncertain messages of channels that deduplicate pending again; return their number."""
+    statement = SQL.using(**sql_names(table)).resend_uncertain
     rows = await get_rows(connection, statement, channels=list(channels), max_starts=max_starts, limit=limit)
     return len(rows)
 
 
 async def note_unconfigured(
-    connection: Connection, table: LeaseTable, reasons: Mapping[str, str], limit: int = LOOKED_AT
+    connection: Connection, table: MessageTable, reasons: Mapping[str, str], limit: int = SCAN_LIMIT
 ) -> int:
-    """Write the reason on due messages of these channels, which are not configured; how many got it."""
-    return await change(
+    """Write the reason into `last_error` of due messages of unconfigured channels; return their number."""
+    return await execute(
         connection,
-        SQL.using(**names_of(table)).note_unconfigured,
+        SQL.using(**sql_names(table)).note_unconfigured,
         channels=list(reasons),
         reasons=list(reasons.values()),
         limit=limit,
@@ -146,10 +149,10 @@ async def note_unconfigured(
 
 
 async def fail_unconfigured(
-    connection: Connection, table: LeaseTable, reasons: Mapping[str, str], days: int, limit: int = 100
+    connection: Connection, table: MessageTable, reasons: Mapping[str, str], days: int, limit: int = 100
 ) -> int:
-    """Fail messages of these channels that have waited for so many days; how many there were."""
-    statement = SQL.using(**names_of(table)).fail_unconfigured
+    """Fail messages that have waited `days` for their channel to be configured; return their number."""
+    statement = SQL.using(**sql_names(table)).fail_unconfigured
     rows = await get_rows(
         connection, statement, channels=list(reasons), reasons=list(reasons.values()), days=days, limit=limit
     )
@@ -157,21 +160,23 @@ async def fail_unconfigured(
 
 
 async def retain(connection: Connection, days: int, limit: int = 500) -> int:
-    """Let messages leave that ended so many days ago; how many there were."""
+    """Delete messages that ended `days` ago, with their history; return their number."""
     return await get_value(connection, SQL.retain, days=days, limit=limit)
 
 
-async def is_here(connection: Connection, table: LeaseTable) -> bool:
-    """Is this table one that we deliver?"""
-    return await get_value(connection, SQL.is_here, in_schema=table.qualified_name[0], of_table=table.qualified_name[1])
+async def is_managed(connection: Connection, table: MessageTable) -> bool:
+    """Return whether duly delivers the messages of this table: does it have our `delivery` column?"""
+    return await get_value(
+        connection, SQL.is_managed, schema_name=table.qualified_name[0], table_name=table.qualified_name[1]
+    )
 
 
-# Looking --------------------------------------------------------------------------------------------------------------
+# Reading --------------------------------------------------------------------------------------------------------------
 
 
 async def list_messages(
     connection: Connection,
-    table: LeaseTable,
+    table: MessageTable,
     *,
     status: str | None = None,
     channel: str | None = None,
@@ -179,10 +184,10 @@ async def list_messages(
     before: int = 2**63 - 1,
     limit: int = 100,
 ) -> Sequence[Row]:
-    """A page of messages."""
+    """Return the messages before a sequence number, the newest first."""
     return await get_rows(
         connection,
-        SQL.using(**names_of(table)).list_messages,
+        SQL.using(**sql_names(table)).list_messages,
         status=status,
         channel=channel,
         recipient=recipient,
@@ -191,41 +196,41 @@ async def list_messages(
     )
 
 
-async def find_message(connection: Connection, table: LeaseTable, key: UUID | str) -> Row | None:
-    """One message."""
-    return await find_row(connection, SQL.using(**names_of(table)).find_message, key=key)
+async def find_message(connection: Connection, table: MessageTable, key: UUID | str) -> Row | None:
+    """Return a message by its key, or None."""
+    return await find_row(connection, SQL.using(**sql_names(table)).find_message, key=key)
 
 
 async def list_message_ids(connection: Connection, prefix: IdPrefix) -> Sequence[Row]:
-    """The messages of the outbox whose ids begin so, a few of them."""
+    """Return ids and labels of the first few outbox messages whose id has this prefix."""
     return await get_rows(
         connection, SQL.list_message_ids, first=prefix.first, last=prefix.last, limit=CANDIDATES_LIMIT
     )
 
 
 async def resend(connection: Connection, key: UUID | str) -> bool:
-    """Have a message of the outbox sent again; False when it is not one that could be."""
+    """Make a failed or uncertain message of the outbox pending; return False when it is in another state."""
     return await find_value(connection, SQL.resend, key=key) is not None
 
 
-async def resend_about_day(connection: Connection, table: LeaseTable, key: UUID | str) -> bool:
-    """The same for a message about a day."""
-    return await find_value(connection, SQL.using(**names_of(table)).resend_about_day, key=key) is not None
+async def resend_notification(connection: Connection, table: MessageTable, key: UUID | str) -> bool:
+    """Make a failed or uncertain notification pending; return False when it is in another state."""
+    return await find_value(connection, SQL.using(**sql_names(table)).resend_notification, key=key) is not None
 
 
 async def resolve(connection: Connection, key: UUID | str, *, was_sent: bool) -> bool:
-    """Say whether a message of the outbox arrived; False when that was no question."""
+    """Make an uncertain message of the outbox sent or failed; return False when it is not uncertain."""
     return await find_value(connection, SQL.resolve, key=key, was_sent=was_sent) is not None
 
 
-async def resolve_about_day(connection: Connection, table: LeaseTable, key: UUID | str, *, was_sent: bool) -> bool:
-    """The same for a message about a day."""
-    statement = SQL.using(**names_of(table)).resolve_about_day
+async def resolve_notification(connection: Connection, table: MessageTable, key: UUID | str, *, was_sent: bool) -> bool:
+    """Make an uncertain notification sent or failed; return False when it is not uncertain."""
+    statement = SQL.using(**sql_names(table)).resolve_notification
     return await find_value(connection, statement, key=key, was_sent=was_sent) is not None
 
 
-def names_of(table: LeaseTable) -> dict[str, str]:
-    """What stands in the braces, for one of the two tables."""
+def sql_names(table: LeaseTable) -> dict[str, str]:
+    """Return the names that replace the braces in `queries.sql`."""
     return {
         "schema": table.qualified_name[0],
         "table": table.qualified_name[1],

@@ -1,14 +1,15 @@
-"""The sender: holds messages, calls the transport outside of any transaction, and settles what came of it.
+"""The sender: claims messages, calls the transport outside of any transaction, and settles the outcome.
 
-        claim ---> note that the transport is called ---> send ---> settle
-                        |                                   |
-                        +-- dead here: it waits again       +-- dead here: nobody knows, uncertain
+        claim ---> mark as called ---> send ---> settle
+                        |                 |
+                        |                 +-- crash here: outcome unknown, uncertain
+                        +-- crash here: pending again
 
-One recipient's messages go out in the order they were written: those that are held together are sent one after the
-other, and when one must be tried again those behind it are handed back unblamed.
+Messages to one recipient are sent in the order they were written: those claimed together are sent one after the other,
+and when one must be retried, those behind it are released without counting a start.
 
-Messages of a channel that is not configured, such as Telegram without a bot token, stay pending: the sender writes on
-them which setting is missing, and after seven days they fail.
+Messages of a channel that is not configured, such as Telegram without a bot token, stay pending: the sender writes the
+missing setting into `last_error`, and after seven days they fail.
 """
 
 import asyncio
@@ -24,262 +25,284 @@ from duly.db.clock import get_now
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.executors.call import Call
-from duly.lease.operations import Lease, LeaseTable, settle_many
-from duly.lease.work import Finished, StopSign, Tuning, Work
+from duly.lease.operations import Lease, settle_many
+from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outbox import repository
-from duly.outbox.answer_links import Links
-from duly.outbox.channel import AnswerLink, Channel, Message, NotSent, Person, Unknown, WhenUncertain, WillNeverWork
-from duly.outcomes import Done, Failed, GiveUp, HandedBack, clean_text
+from duly.outbox.answer_links import AnswerLinks
+from duly.outbox.channel import (
+    AnswerLink,
+    Channel,
+    Contact,
+    NotSent,
+    OutboundMessage,
+    OutcomeUnknown,
+    UncertainPolicy,
+    Undeliverable,
+)
+from duly.outbox.states import MessageTable
+from duly.outcomes import Done, Failed, GiveUp, Released, clean_text
 
-__all__ = ["MAX_STARTS", "NOT_CONFIGURED", "WAITS_DAYS", "SendWork"]
+__all__ = ["MAX_STARTS", "NOT_CONFIGURED", "UNCONFIGURED_WAIT_DAYS", "SendWork"]
 
 MAX_STARTS = 12
 NOT_CONFIGURED = "CHANNEL_NOT_CONFIGURED"
-WAITS_DAYS = 7  # for a setting that is missing
+UNCONFIGURED_WAIT_DAYS = 7  # then messages of an unconfigured channel fail
 BACKOFF = Backoff(base_seconds=10.0, cap_seconds=3600.0)
-SWEPT_AT_ONCE = 100
 
 log = get_log("duly.outbox")
 
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """It went out, and whether it arrived nobody knows."""
+    """The message was handed to the transport and it is unknown whether it arrived."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class NotYet:
-    """It was not sent, and the other side said how long to wait."""
+class RetryAfter:
+    """The message was not sent, and the transport said how long to wait."""
 
     message: str
     seconds: float
 
 
 @dataclass(slots=True)
-class Line:
-    """The messages of one recipient that are in our hands."""
+class RecipientQueue:
+    """The claimed messages of one recipient on one channel, sent one at a time."""
 
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     members: int = 0
-    is_stopped: bool = False  # one of them must be tried again: those behind it wait
+    is_blocked: bool = False  # one of them must be retried: those behind it are released
 
 
 class SendWork(Work):
-    """Messages of one table as a kind of work: those that are due, of the channels that are switched on."""
+    """Due messages of one table, of the channels that are enabled, as work for a worker."""
 
     def __init__(
         self,
         name: str,
-        table: LeaseTable,
+        table: MessageTable,
         channels: Mapping[str, Channel],
         tuning: Tuning,
         *,
         max_starts: int = MAX_STARTS,
         backoff: Backoff = BACKOFF,
-        wakes: str | None = None,
-        seconds: float = 30.0,
+        notify_channel: str | None = None,
+        timeout_seconds: float = 30.0,
         retain_days: int | None = None,
-        missing: Mapping[str, str] | None = None,
-        console_instead: Mapping[str, str] | None = None,
-        links: Links | None = None,
+        unconfigured: Mapping[str, str] | None = None,
+        console_fallback: Mapping[str, str] | None = None,
+        links: AnswerLinks | None = None,
     ) -> None:
         self.name = name
-        self.table = table
+        self.table = self.messages = table  # `table` is for the worker, which knows lease tables only
         self.channels = channels
         self.tuning = tuning
-        self.wakes = wakes
+        self.notify_channel = notify_channel
         self.max_starts = max_starts
         self.backoff = backoff
-        self.seconds = seconds
-        self.retain_days = retain_days  # of the outbox; None: everything is kept
-        self.missing = missing or {}  # channels that are not configured, and why: their messages wait
-        self.console_instead = console_instead or {}  # the same, but the console sends them
-        self.links = links  # without, messages have none
-        self.lines: dict[tuple[str, str], Line] = {}
+        self.timeout_seconds = timeout_seconds
+        self.retain_days = retain_days  # outbox only; None keeps everything
+        self.unconfigured = unconfigured or {}  # channel -> missing setting: their messages stay pending
+        self.console_fallback = console_fallback or {}  # channel -> missing setting: the console prints them instead
+        self.links = links  # None: messages get no links
+        self.queues: dict[tuple[str, str], RecipientQueue] = {}
         self.pool: Pool | None = None
-        self.called: list[tuple[Lease, asyncio.Future[bool]]] = []
-        self.is_here = True
+        self.pending_calls: list[tuple[Lease, asyncio.Future[bool]]] = []
+        self.is_managed = True
 
     @property
-    def resendable(self) -> list[str]:
-        """The channels on which what is uncertain is sent again."""
-        return [name for name in self.served if self.channel_for(name).when_uncertain is WhenUncertain.RESEND]
+    def resendable_channels(self) -> list[str]:
+        """The channels on which uncertain messages are sent again."""
+        return [
+            name for name in self.served_channels if self.channel_for(name).uncertain_policy is UncertainPolicy.RESEND
+        ]
 
     @property
-    def served(self) -> list[str]:
-        """The channels whose messages we send."""
-        return [*self.channels, *self.console_instead]
+    def served_channels(self) -> list[str]:
+        """The channels whose messages this sender claims."""
+        return [*self.channels, *self.console_fallback]
 
     def channel_for(self, name: str) -> Channel:
-        """What sends the messages of a channel."""
-        return self.channels["console" if name in self.console_instead else name]
+        """Return the channel that sends messages addressed to `name`."""
+        return self.channels["console" if name in self.console_fallback else name]
 
-    # With the worker --------------------------------------------------------------------------------------------------
+    # For the worker --------------------------------------------------------------------------------------------------
 
     async def prepare(self, connection: Connection) -> None:
-        """A table that somebody else made is somebody else's to deliver."""
-        self.is_here = self.table.qualified_name[0] == "duly" or await repository.is_here(connection, self.table)
+        """Check whether duly delivers this table; a backend that created its own notifications delivers them itself."""
+        self.is_managed = self.messages.is_outbox or await repository.is_managed(connection, self.messages)
 
-    def lend(self, pool: Pool) -> None:
-        """Connections for the note that comes before each call."""
+    def use_handler_pool(self, pool: Pool) -> None:
+        """Keep the pool whose connections mark messages as called."""
         self.pool = pool
 
     async def close(self) -> None:
-        """Let every channel go of what it holds."""
+        """Close every channel."""
         for channel in set(self.channels.values()):
             await channel.close()
 
-    async def find_due(self, connection: Connection, limit: int, besides: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
-        """None: whose turn it is in a line, only the claim itself can tell."""
+    async def find_due(self, connection: Connection, limit: int, excluded_keys: Sequence[Any] = ()) -> list[Any]:  # noqa: ARG002
+        """Return nothing: only the claim itself can decide which message of a recipient is next."""
         return []
 
     async def claim(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[Any] | None = None
     ) -> list[Lease]:
-        """Hold due messages, with whom they are for."""
-        assert keys is None, "messages are not claimed by their keys"
-        if not self.is_here or not self.channels:
+        """Claim due messages and add the contact and the answer links to each row."""
+        assert keys is None, "messages are not claimed by key"
+        if not self.is_managed or not self.channels:
             return []
-        held = await repository.claim_messages(
-            connection, self.table, worker_id, self.served, lease_seconds=self.tuning.lease_seconds, limit=limit
+        leases = await repository.claim_messages(
+            connection,
+            self.messages,
+            worker_id,
+            self.served_channels,
+            lease_seconds=self.tuning.lease_seconds,
+            limit=limit,
         )
-        people = await self.find_people(connection, sorted({lease.row["recipient"] for lease in held}))
-        keys = await list_link_keys(connection) if held and self.links else []
+        contacts = await self.find_contacts(connection, sorted({lease.row["recipient"] for lease in leases}))
+        link_keys = await list_link_keys(connection) if leases and self.links else []
         return [
             replace(
                 lease,
-                row={**lease.row, "person": people.get(lease.row["recipient"]), "links": self.links_of(lease, keys)},
+                row={
+                    **lease.row,
+                    "contact": contacts.get(lease.row["recipient"]),
+                    "links": self.create_links(lease, link_keys),
+                },
             )
-            for lease in held
+            for lease in leases
         ]
 
-    def links_of(self, lease: Lease, keys: Sequence[bytes]) -> tuple[AnswerLink, ...]:
-        """What answers a message where there are no buttons."""
+    def create_links(self, lease: Lease, keys: Sequence[bytes]) -> tuple[AnswerLink, ...]:
+        """Return the links that replace the buttons of a message."""
         if not self.links or not keys or "payload" not in lease.row:
             return ()
         return tuple(self.links.create(keys, lease.row["recipient"], lease.row["payload"], lease.row["created_at"]))
 
-    async def find_people(self, connection: Connection, recipients: Sequence[str]) -> Mapping[str, Person]:
-        """Who these are: in the outbox a recipient is a uid, in messages about days a Telegram id."""
+    async def find_contacts(self, connection: Connection, recipients: Sequence[str]) -> Mapping[str, Contact]:
+        """Return the contacts of recipients, which are uids in the outbox and Telegram ids in notifications."""
         if not recipients:
             return {}
-        if self.table.qualified_name[0] == "duly":
-            return await repository.find_people(connection, recipients)
-        return await repository.find_people_of_days(connection, [int(each) for each in recipients])
+        if self.messages.is_outbox:
+            return await repository.find_contacts(connection, recipients)
+        return await repository.find_contacts_by_telegram_id(connection, [int(each) for each in recipients])
 
-    async def find_expired(self, connection: Connection, limit: int = 100, besides: Sequence[Any] = ()) -> list[Any]:
-        """The keys of what nobody holds any more, but for these."""
-        return await super().find_expired(connection, limit, besides) if self.is_here else []
+    async def find_expired(
+        self, connection: Connection, limit: int = 100, excluded_keys: Sequence[Any] = ()
+    ) -> list[Any]:
+        """Return the keys of messages with expired leases, except these."""
+        return await super().find_expired(connection, limit, excluded_keys) if self.is_managed else []
 
     async def sweep(self, connection: Connection, keys: Sequence[Any] | None = None) -> int:
-        """What dead senders held waits again, is set aside, or is uncertain; and that is sent again where it may be."""
-        if not self.is_here:
+        """Settle expired leases, resend uncertain messages where receivers deduplicate; return how many changed."""
+        if not self.is_managed:
             return 0
-        swept = await repository.sweep_messages(connection, self.table, max_starts=self.max_starts, keys=keys)
+        swept = await repository.sweep_messages(connection, self.messages, max_starts=self.max_starts, keys=keys)
         if keys is None:
             swept += await repository.resend_uncertain(
-                connection, self.table, self.resendable, max_starts=self.max_starts
+                connection, self.messages, self.resendable_channels, max_starts=self.max_starts
             )
             swept += await self.fail_unconfigured(connection)
         return swept
 
     async def fail_unconfigured(self, connection: Connection) -> int:
-        """Messages of channels that are not configured say why they wait, and fail after some days; how many failed."""
-        if not self.missing:
+        """Write the missing setting on messages of unconfigured channels; fail and count those that waited too long."""
+        if not self.unconfigured:
             return 0
-        reasons = {channel: f"{NOT_CONFIGURED}: {why}" for channel, why in self.missing.items()}
-        failed = await repository.fail_unconfigured(connection, self.table, reasons, WAITS_DAYS)
-        await repository.note_unconfigured(connection, self.table, reasons)
+        reasons = {channel: f"{NOT_CONFIGURED}: {reason}" for channel, reason in self.unconfigured.items()}
+        failed = await repository.fail_unconfigured(connection, self.messages, reasons, UNCONFIGURED_WAIT_DAYS)
+        await repository.note_unconfigured(connection, self.messages, reasons)
         return failed
 
-    async def tidy(self, connection: Connection) -> int:
-        """Let messages leave that ended long ago."""
+    async def purge(self, connection: Connection) -> int:
+        """Delete messages whose retention is over."""
         return 0 if self.retain_days is None else await repository.retain(connection, self.retain_days)
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
-        """Hand messages back: what was not called for waits again at once."""
-        await repository.release_messages(connection, self.table, leases)
+        """Release leases; messages whose transport was not called become pending at once."""
+        await repository.release_messages(connection, self.messages, leases)
 
     # Sending ----------------------------------------------------------------------------------------------------------
 
-    def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
-        """Send it, after those before it in its line."""
-        line = self.lines.setdefault(line_of(lease), Line())
-        line.members += 1
-        return Call(self.send_in_line, (lease, line), timeout_seconds=self.seconds)
+    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
+        """Return the call that sends a message after the earlier ones to its recipient."""
+        queue = self.queues.setdefault(queue_key(lease), RecipientQueue())
+        queue.members += 1
+        return Call(self.send_in_order, (lease, queue), timeout_seconds=self.timeout_seconds)
 
-    async def send_in_line(self, lease: Lease, line: Line) -> object:
-        """Send it when its turn has come; when one before it must be tried again, it waits for that."""
+    async def send_in_order(self, lease: Lease, queue: RecipientQueue) -> object:
+        """Send a message in its turn; release it when an earlier one must be retried."""
         try:
-            async with line.turn:
-                if line.is_stopped:
-                    return HandedBack()
+            async with queue.lock:
+                if queue.is_blocked:
+                    return Released()
                 outcome = await self.send(lease)
-                line.is_stopped = isinstance(outcome, Failed | NotYet | HandedBack)
+                queue.is_blocked = isinstance(outcome, Failed | RetryAfter | Released)
                 return outcome
         except BaseException:
-            line.is_stopped = True
+            queue.is_blocked = True
             raise
         finally:
-            line.members -= 1
-            if not line.members:
-                self.lines.pop(line_of(lease), None)
+            queue.members -= 1
+            if not queue.members:
+                self.queues.pop(queue_key(lease), None)
 
     async def send(self, lease: Lease) -> object:
-        """Call the transport, and say what came of it."""
+        """Call the transport and return the outcome."""
         channel = self.channel_for(lease.row["channel"])
-        if not await self.may_call(lease):
-            return HandedBack()  # it is not ours any more; handing it back does nothing
+        if not await self.confirm_call(lease):
+            return Released()  # the lease is lost; releasing it changes nothing
         crashpoint("before_send")
         try:
-            receipt = await channel.send(message_of(lease))
+            receipt = await channel.send(message_from_lease(lease))
         except NotSent as problem:
-            why = clean_text(str(problem))
-            return Failed("NOT_SENT", why) if problem.retry_after is None else NotYet(why, problem.retry_after)
-        except WillNeverWork as problem:
-            return GiveUp("WILL_NEVER_WORK", str(problem))
-        except Unknown as problem:
+            text = clean_text(str(problem))
+            return Failed("NOT_SENT", text) if problem.retry_after is None else RetryAfter(text, problem.retry_after)
+        except Undeliverable as problem:
+            return GiveUp("UNDELIVERABLE", str(problem))
+        except OutcomeUnknown as problem:
             return Uncertain(clean_text(str(problem)))
         crashpoint("after_send")
-        if why := self.console_instead.get(lease.row["channel"]):
-            receipt = f"on the console instead of {lease.row['channel']}: {why}"
+        if reason := self.console_fallback.get(lease.row["channel"]):
+            receipt = f"on the console instead of {lease.row['channel']}: {reason}"
         return Done(receipt)
 
-    async def may_call(self, lease: Lease) -> bool:
-        """Note, for all that are about to be sent at this moment together, that their transport is called."""
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.called.append((lease, answer))
-        if len(self.called) == 1:
-            asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self.note_called()))
-        return await answer
+    async def confirm_call(self, lease: Lease) -> bool:
+        """Mark a message as called, together with others about to be sent; return False when its lease is lost."""
+        is_ours: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.pending_calls.append((lease, is_ours))
+        if len(self.pending_calls) == 1:
+            asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self.mark_called()))
+        return await is_ours
 
-    async def note_called(self) -> None:
-        """One statement for everything that asked."""
-        several, self.called = self.called, []
-        assert self.pool, "a worker lends connections before it begins"
+    async def mark_called(self) -> None:
+        """Mark all pending calls in one statement and resolve their futures."""
+        calls, self.pending_calls = self.pending_calls, []
+        assert self.pool, "the worker must set the pool before it claims"
         try:
             async with self.pool.statement() as connection:
-                ours = await repository.note_called(connection, self.table, [lease for lease, _ in several])
+                ours = await repository.mark_called(connection, self.messages, [lease for lease, _ in calls])
         except BaseException as error:
-            for _, answer in several:
-                if not answer.done():
-                    answer.set_exception(error)
+            for _, is_ours in calls:
+                if not is_ours.done():
+                    is_ours.set_exception(error)
             return
-        for lease, answer in several:
-            if not answer.done():
-                answer.set_result(lease.claim in ours)
+        for lease, is_ours in calls:
+            if not is_ours.done():
+                is_ours.set_result(lease.claim in ours)
 
     # Settling ---------------------------------------------------------------------------------------------------------
 
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
-        """Write down what came of each: sent, tried again later, failed, or uncertain."""
-        ends: dict[str, list[Finished]] = {"sent": [], "uncertain": [], "failed": [], "pending": []}
+        """Write the outcomes: sent, pending again, failed or uncertain; return the claims that were still ours."""
+        by_status: dict[str, list[Finished]] = {"sent": [], "uncertain": [], "failed": [], "pending": []}
         for each in finished:
-            ends[self.end_of(each)].append(each)
-        sent, unknown, failed, again = ends.values()
+            by_status[self.status_for(each)].append(each)
+        sent, uncertain, failed, retried = by_status.values()
         ours = frozenset[Any]()
         if sent:
             receipts = [each.outcome.result for each in sent if isinstance(each.outcome, Done)]
@@ -287,88 +310,88 @@ class SendWork(Work):
                 "receipt": ("text", receipts),
                 "last_error": ("text", [None for _ in sent]),
             }
-            if self.console_instead:
-                named = [each.lease.row["channel"] for each in sent]
-                columns["channel"] = ("text", ["console" if name in self.console_instead else name for name in named])
-            ours |= await settle_many(connection, leases_of(sent), "sent", columns)
-        if unknown:
-            ours |= await settle_many(connection, leases_of(unknown), "uncertain", reasons_of(unknown))
+            if self.console_fallback:
+                names = [each.lease.row["channel"] for each in sent]
+                columns["channel"] = ("text", ["console" if name in self.console_fallback else name for name in names])
+            ours |= await settle_many(connection, to_leases(sent), "sent", columns)
+        if uncertain:
+            ours |= await settle_many(connection, to_leases(uncertain), "uncertain", error_column(uncertain))
         if failed:
-            ours |= await settle_many(connection, leases_of(failed), "failed", reasons_of(failed))
+            ours |= await settle_many(connection, to_leases(failed), "failed", error_column(failed))
             for each in failed:
-                log.warning("a message failed", key=str(each.lease.key), why=reason_of(each.outcome))
-        if again:
-            ours |= await self.try_again(connection, again)
+                log.warning("message.failed", key=str(each.lease.key), reason=error_text(each.outcome))
+        if retried:
+            ours |= await self.retry_later(connection, retried)
         return ours
 
-    def end_of(self, finished: Finished) -> str:
-        """What becomes of a message by its outcome."""
+    def status_for(self, finished: Finished) -> str:
+        """Return the status that follows from an outcome."""
         lease, outcome = finished
         if isinstance(outcome, Done):
             return "sent"
         if isinstance(outcome, Uncertain) or (
-            isinstance(outcome, Failed) and outcome.code == "TIMEOUT" and self.must_ask(lease)
+            isinstance(outcome, Failed) and outcome.code == "TIMEOUT" and self.needs_manual_resolution(lease)
         ):
             return "uncertain"
         return "failed" if isinstance(outcome, GiveUp) or lease.row["starts"] >= self.max_starts else "pending"
 
-    def must_ask(self, lease: Lease) -> bool:
-        """Can the other side not tell a message that comes twice?"""
-        return self.channel_for(lease.row["channel"]).when_uncertain is WhenUncertain.ASK
+    def needs_manual_resolution(self, lease: Lease) -> bool:
+        """Must an operator decide about an uncertain message, because the receiver does not deduplicate?"""
+        return self.channel_for(lease.row["channel"]).uncertain_policy is UncertainPolicy.MANUAL
 
-    async def try_again(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
-        """Let them wait: as long as the other side said, or longer every time."""
+    async def retry_later(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[Any]:
+        """Make messages pending again, after the transport's delay or with exponential backoff."""
         now = await get_now(connection)
-        due = [now + timedelta(seconds=self.delay_of(each)) for each in finished]
+        due = [now + timedelta(seconds=self.retry_delay_seconds(each)) for each in finished]
         columns = {
-            **reasons_of(finished),
+            **error_column(finished),
             "due_at": ("timestamptz", due),
             "called_at": ("timestamptz", [None for _ in finished]),
         }
-        return await settle_many(connection, leases_of(finished), "pending", columns)
+        return await settle_many(connection, to_leases(finished), "pending", columns)
 
-    def delay_of(self, finished: Finished) -> float:
-        """How long one waits before it is tried again."""
-        if isinstance(finished.outcome, NotYet):
+    def retry_delay_seconds(self, finished: Finished) -> float:
+        """Return the seconds until the next attempt."""
+        if isinstance(finished.outcome, RetryAfter):
             return finished.outcome.seconds
         return self.backoff.delay_seconds(finished.lease.row["starts"] - 1)
 
 
-def message_of(lease: Lease) -> Message:
-    """The message of a row, of either table."""
+def message_from_lease(lease: Lease) -> OutboundMessage:
+    """Build the message to send from a claimed row of either table."""
     row = lease.row
     payload = row.get("payload") or {
         "text": row["message"],
         "schedule_date": str(row["schedule_date"]),
         "event_ids": row["event_ids"],
     }
-    return Message(
+    return OutboundMessage(
         id=str(lease.key),
         channel=row["channel"],
         recipient=row["recipient"],
         kind=row["kind"],
         payload=payload,
         created_at=row["created_at"].isoformat(),
-        person=row["person"],
+        contact=row["contact"],
         links=row["links"],
     )
 
 
-def line_of(lease: Lease) -> tuple[str, str]:
-    """Whose line a message stands in."""
+def queue_key(lease: Lease) -> tuple[str, str]:
+    """Return the channel and recipient, within which messages are sent in order."""
     return lease.row["channel"], lease.row["recipient"]
 
 
-def leases_of(finished: Sequence[Finished]) -> list[Lease]:
-    """Their leases."""
+def to_leases(finished: Sequence[Finished]) -> list[Lease]:
+    """Return the leases of finished work."""
     return [each.lease for each in finished]
 
 
-def reasons_of(finished: Sequence[Finished]) -> dict[str, tuple[str, list[object]]]:
-    """The column that says why."""
-    return {"last_error": ("text", [reason_of(each.outcome) for each in finished])}
+def error_column(finished: Sequence[Finished]) -> dict[str, tuple[str, list[object]]]:
+    """Return the `last_error` column for `settle_many`."""
+    return {"last_error": ("text", [error_text(each.outcome) for each in finished])}
 
 
-def reason_of(outcome: object) -> str:
-    """Why a message was not sent."""
+def error_text(outcome: object) -> str:
+    """Return why a message was not sent."""
     return str(getattr(outcome, "message", "")) or type(outcome).__name__

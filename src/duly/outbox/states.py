@@ -1,30 +1,51 @@
-"""How a message is held, and how it may move.
+"""Lease tables and state machines of messages.
 
-Messages lie in two tables: `duly.outbox`, where every domain writes what it has to say, and the ingest contract's
-`schedule_notification`, which is delivered in place. They are held alike; the second keeps what became of a message in
-`delivery`, because the contract knows only pending, sent and failed, and says so in `status`.
+Messages are stored in two tables: `duly.outbox`, where every application writes its messages, and the ingest contract's
+`schedule_notification`, which is delivered in place. Both are leased in the same way; the second keeps its delivery
+state in `delivery`, because the contract allows only pending, sent and failed in `status`.
 
-`called_at` is written, fenced by the owner, just before the transport is called, and a message that waits must not have
-it. So when a lease lapses, the row itself says what is known: without `called_at` nothing left the house and it may
-wait again; with it nobody can know, and the message is uncertain. The sender's own sweep decides so in one statement,
-row by row, and sets aside what was started too often. The kernel's sweep knows nothing of calls: it would be refused by
-that constraint, and so never sends anything twice.
+`called_at` is written, fenced by the owner, just before the transport is called, and a pending message must not have
+it. So when a lease expires, the row itself tells what is known: without `called_at` nothing was sent and the message
+becomes pending again; with it the outcome is unknown, and the message becomes uncertain. The sender's own sweep decides
+this in one statement, row by row, and fails messages that were started too often. The generic sweep of `duly.lease`
+does not know `called_at`: that constraint refuses it, so it can never cause a second send.
 """
 
+from dataclasses import dataclass
+
 from duly.lease.operations import LeaseTable
-from duly.lease.state_machine import Machine
+from duly.lease.state_machine import StateMachine
 
-__all__ = ["NOTIFICATION_MACHINE", "OUTBOX", "OUTBOX_MACHINE", "notification", "notification_machine"]
+__all__ = [
+    "NOTIFICATION_MACHINE",
+    "OUTBOX",
+    "OUTBOX_MACHINE",
+    "MessageTable",
+    "notification_machine",
+    "notification_table",
+]
 
-INGEST = "schedule_ingest"
-EDGES = {
+DEFAULT_INGEST_SCHEMA = "schedule_ingest"
+TRANSITIONS = {
     "pending": ("sending", "failed"),
     "sending": ("sent", "pending", "failed", "uncertain"),
     "uncertain": ("sent", "pending", "failed"),
     "failed": ("pending",),
 }
 
-OUTBOX = LeaseTable(
+
+@dataclass(frozen=True)
+class MessageTable(LeaseTable):
+    """A lease table of messages: the outbox, or the notifications of an ingest schema.
+
+    In the outbox a recipient is a uid. In notifications it is a Telegram id, and the schema may belong to a backend
+    that delivers them itself.
+    """
+
+    is_outbox: bool = False
+
+
+OUTBOX = MessageTable(
     qualified_name=("duly", "outbox"),
     state="status",
     ready="pending",
@@ -33,14 +54,15 @@ OUTBOX = LeaseTable(
     until="lease_expires_at",
     due="due_at",
     expired="returned",
+    is_outbox=True,
 )
 
-OUTBOX_MACHINE = Machine(
+OUTBOX_MACHINE = StateMachine(
     name="outbox",
     table=("duly", "outbox"),
     state="status",
     initial=("pending",),
-    edges=EDGES,
+    edges=TRANSITIONS,
     held="sending",
     owner="lease_owner",
     actor="case when status = 'sending' then lease_owner when moved_from = 'sending' then settled_by end",
@@ -51,9 +73,9 @@ OUTBOX_MACHINE = Machine(
 )
 
 
-def notification(schema: str = INGEST) -> LeaseTable:
-    """The messages of an ingest schema."""
-    return LeaseTable(
+def notification_table(schema: str = DEFAULT_INGEST_SCHEMA) -> MessageTable:
+    """Return the table of an ingest schema's notifications."""
+    return MessageTable(
         qualified_name=(schema, "schedule_notification"),
         state="delivery",
         ready="pending",
@@ -67,15 +89,15 @@ def notification(schema: str = INGEST) -> LeaseTable:
     )
 
 
-def notification_machine(schema: str = INGEST) -> Machine:
-    """The moves of a message of an ingest schema. A program of somebody else's may send it and say so in `status`."""
-    return Machine(
+def notification_machine(schema: str = DEFAULT_INGEST_SCHEMA) -> StateMachine:
+    """Return the state machine of an ingest schema's notifications; another program may send them and set `status`."""
+    return StateMachine(
         name="notification",
         table=(schema, "schedule_notification"),
         state="delivery",
         key="notification_id",
         initial=("pending",),
-        edges=EDGES | {"pending": ("sending", "sent", "failed"), "failed": ("pending", "sent")},
+        edges=TRANSITIONS | {"pending": ("sending", "sent", "failed"), "failed": ("pending", "sent")},
         held="sending",
         owner="lease_owner",
         fixed=("user_id", "schedule_date", "source_session_id", "notification_type", "message", "event_ids"),
@@ -108,7 +130,7 @@ def notification_machine(schema: str = INGEST) -> Machine:
             "    new.sent_at := null;",
             "elsif old.delivery = 'uncertain' and old.called_at is not null then",
             "    new.sent_at := old.called_at;",
-            "elsif new.sent_at is null then",  # a statement of its own: who writes sent_at needs no right to our clock
+            "elsif new.sent_at is null then",  # a program that writes sent_at needs no right on duly.clock
             "    new.sent_at := duly.clock();",
             "end if;",
         ),

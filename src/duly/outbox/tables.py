@@ -1,4 +1,4 @@
-"""The outbox as SQLAlchemy sees it: for drift checks only."""
+"""The outbox as SQLAlchemy metadata, for drift checks only."""
 
 from sqlalchemy import (
     BigInteger,

@@ -1,26 +1,26 @@
-"""Objects: where images are kept, and how a photograph from a stranger is made safe.
+"""Object storage for images, and sanitizing of uploaded photographs.
 
-    photograph --clean_photo-------> JPEG without metadata --put--> a directory of this machine, or a bucket
+    photograph --clean_photo-------> JPEG without metadata --put--> a local directory, or an S3 bucket
                --clean_screenshot--> the same, or a PNG
 
-An object is some bytes under a name of ours. They are kept in a directory as long as no bucket is named; with
-R2_BUCKET they are kept in a store that speaks S3. Whoever asks cannot tell the two apart: what was put is there for
-good, what is put again is replaced as a whole, and what is removed twice is removed.
+An object is a sequence of bytes under a name. Objects are stored in a local directory unless R2_BUCKET names a bucket
+of an S3-compatible store. Both behave alike: a put is durable and atomic, also when it replaces an object, and deleting
+a missing object is no error.
 
-A photograph is decoded completely and written anew, so that nothing of the stranger's file is kept but what can be
-seen: not where it was taken, not when, not with what.
+A photograph is decoded completely and encoded again, so that nothing of the uploaded file is stored except its pixels:
+no location, no time, no camera.
 """
 
-from duly.storage.base import Objects, open_objects
-from duly.storage.photo import MAX_PHOTO_BYTES, MAX_PIXELS, Screenshot, clean_photo, clean_screenshot, small_photo
+from duly.storage.base import ObjectStore, open_object_store
+from duly.storage.photo import MAX_PHOTO_BYTES, MAX_PIXELS, Screenshot, clean_photo, clean_screenshot, decode_thumbnail
 
 __all__ = [
     "MAX_PHOTO_BYTES",
     "MAX_PIXELS",
-    "Objects",
+    "ObjectStore",
     "Screenshot",
     "clean_photo",
     "clean_screenshot",
-    "open_objects",
-    "small_photo",
+    "decode_thumbnail",
+    "open_object_store",
 ]

@@ -1,4 +1,4 @@
-"""The five things one can do with an object, the same over a directory and over a bucket."""
+"""The object store: five operations, over a directory or a bucket."""
 
 import asyncio
 import re
@@ -14,83 +14,87 @@ from duly.settings import Settings
 from duly.storage.bucket import Bucket, open_bucket
 from duly.storage.directory import Directory, open_directory
 
-__all__ = ["MAX_NAME_LENGTH", "Objects", "open_objects"]
+__all__ = ["MAX_NAME_LENGTH", "ObjectStore", "open_object_store"]
 
 MAX_NAME_LENGTH = 512
-MAX_PART_LENGTH = 200  # of a name, between slashes: a file system takes 255, and a draft has a longer name
-REMOVED_AT_ONCE = 10
-PART = re.compile(rf"[A-Za-z0-9._:@-]{{1,{MAX_PART_LENGTH}}}")
+MAX_PART_LENGTH = 200  # between slashes; file systems allow 255, and a temporary file has a longer name
+DELETE_BATCH = 10
+NAME_PART = re.compile(rf"[A-Za-z0-9._:@-]{{1,{MAX_PART_LENGTH}}}")
 
 
 @dataclass(frozen=True)
-class Objects:
-    """The images of one installation."""
+class ObjectStore:
+    """The object store of one installation."""
 
-    place: Directory | Bucket
+    backend: Directory | Bucket
 
     async def put(self, name: str, data: bytes) -> None:
-        """Keep these bytes under a name, in place of what was there; it is one or the other, never a part."""
-        with self.asking(check_name(name)):
-            await self.place.put(name, data)
+        """Store bytes under a name, replacing an existing object atomically."""
+        with self.translate_errors(check_name(name)):
+            await self.backend.put(name, data)
 
     async def get(self, name: str, max_bytes: int) -> bytes:
-        """The bytes under a name; NotFound when there are none, TooLarge when there are more than one can take."""
-        with self.asking(check_name(name)):
-            found = await get_async(self.place.store, name)
-            if found.meta["size"] > max_bytes:
-                raise TooLarge(f"the object {name!r} has {found.meta['size']} bytes, more than {max_bytes}")
-            return bytes(await found.bytes_async())
+        """Return the bytes under a name; raises NotFound, or TooLarge above `max_bytes`."""
+        with self.translate_errors(check_name(name)):
+            response = await get_async(self.backend.store, name)
+            if response.meta["size"] > max_bytes:
+                raise TooLarge(f"the object {name!r} has {response.meta['size']} bytes, more than {max_bytes}")
+            return bytes(await response.bytes_async())
 
     async def copy(self, name: str, to: str) -> bool:
-        """Keep the same bytes under another name too; False when there are none."""
-        if check_name(name) == check_name(to):  # which a bucket would refuse
+        """Store the object under another name too; return False when it does not exist."""
+        if check_name(name) == check_name(to):  # a bucket would refuse it
             return await self.exists(name)
-        with suppress(NotFound), self.asking(name):
-            await self.place.copy(name, to)
+        with suppress(NotFound), self.translate_errors(name):
+            await self.backend.copy(name, to)
             return True
         return False
 
     async def exists(self, name: str) -> bool:
-        """Is there anything under this name?"""
-        with suppress(NotFound), self.asking(check_name(name)):
-            await head_async(self.place.store, name)
+        """Is there an object under this name?"""
+        with suppress(NotFound), self.translate_errors(check_name(name)):
+            await head_async(self.backend.store, name)
             return True
-        with suppress(NotFound), self.asking(name):  # the answer to the first has no room to say: no such bucket
-            await get_async(self.place.store, name)
+        with (
+            suppress(NotFound),
+            self.translate_errors(name),
+        ):  # a HEAD response has no body, and so cannot report a missing bucket
+            await get_async(self.backend.store, name)
             return True
         return False
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Keep nothing under these names any more; what is not there is no error."""
-        waiting = [check_name(name) for name in names]
-        for first in range(0, len(waiting), REMOVED_AT_ONCE):
-            await asyncio.gather(*(self.remove_one(name) for name in waiting[first : first + REMOVED_AT_ONCE]))
+        """Delete objects; a missing one is no error."""
+        checked = [check_name(name) for name in names]
+        for start in range(0, len(checked), DELETE_BATCH):
+            await asyncio.gather(*(self.delete_one(name) for name in checked[start : start + DELETE_BATCH]))
 
-    async def remove_one(self, name: str) -> None:
-        """Keep nothing under this name any more."""
-        with suppress(NotFound), self.asking(name):
-            await delete_async(self.place.store, name)
+    async def delete_one(self, name: str) -> None:
+        """Delete one object."""
+        with suppress(NotFound), self.translate_errors(name):
+            await delete_async(self.backend.store, name)
 
     @contextmanager
-    def asking(self, name: str) -> Generator[None, None, None]:
-        """Tell what the place answers about a name in words of ours."""
+    def translate_errors(self, name: str) -> Generator[None, None, None]:
+        """Raise errors of the backend as errors of duly."""
         try:
             yield
         except (BaseError, OSError) as error:
-            raise self.place.refusal_of(error, name) from None
+            raise self.backend.to_duly_error(error, name) from None
 
 
-def open_objects(settings: Settings) -> Objects:
-    """The store that the settings name, not asked anything yet; of a directory, that it is there."""
-    return Objects(open_bucket(settings) if settings.objects_bucket else open_directory(settings))
+def open_object_store(settings: Settings) -> ObjectStore:
+    """Return the configured store; a directory is created, a bucket is not contacted yet."""
+    return ObjectStore(open_bucket(settings) if settings.objects_bucket else open_directory(settings))
 
 
 def check_name(name: str) -> str:
-    """The name itself, when it can be one in every place."""
+    """Return the name if every backend can store it; raises InvalidArgument."""
     parts = name.split("/")
-    if len(name) > MAX_NAME_LENGTH or ".." in name or "." in parts or not all(map(PART.fullmatch, parts)):
+    if len(name) > MAX_NAME_LENGTH or ".." in name or "." in parts or not all(map(NAME_PART.fullmatch, parts)):
         raise InvalidArgument(
-            f"an object's name is at most {MAX_NAME_LENGTH} of A-Z, a-z, 0-9, ., _, :, @ and -, with / between parts "
-            f"of at most {MAX_PART_LENGTH} that are neither empty nor . and have no ..; not {name[:MAX_PART_LENGTH]!r}"
+            f"an object name has at most {MAX_NAME_LENGTH} of A-Z, a-z, 0-9, ., _, :, @ and -, with / between parts of "
+            f"at most {MAX_PART_LENGTH} characters that are neither empty nor . and contain no ..; "
+            f"not {name[:MAX_PART_LENGTH]!r}"
         )
     return name

@@ -1,9 +1,8 @@
-"""A photograph from a stranger: read with care, and written anew with nothing in it but the picture.
+"""Sanitizing of uploaded photographs: decoded within limits, and encoded again with nothing but the pixels.
 
-Whatever the bytes are, the answer is a photograph or a refusal that a person understands. Limits are checked before
-anything is decoded: how many bytes there are, how they are laid out, and how many pixels the header promises. One
-photograph is decoded at a time: the largest takes some 700 MB, and the library's warnings, which are not for our
-readers, can be silenced for the whole process only.
+Any input gives an image or an InvalidArgument. Limits are checked before decoding: the size of the file, its structure,
+and the number of pixels in the header. Images are decoded one at a time: the largest needs some 700 MB, and the
+library's warnings can be silenced for the full process only.
 """
 
 import threading
@@ -17,7 +16,7 @@ from PIL import Image, ImageCms
 from PIL.Image import Transpose
 
 from duly.errors import DulyError, InvalidArgument, TooLarge
-from duly.storage.image_outline import check_outline
+from duly.storage.image_structure import check_structure
 
 __all__ = [
     "MAX_PHOTO_BYTES",
@@ -25,25 +24,25 @@ __all__ = [
     "Screenshot",
     "clean_photo",
     "clean_screenshot",
-    "plain_photo",
-    "small_jpeg",
-    "small_photo",
-    "unreadable",
+    "decode_photo",
+    "decode_thumbnail",
+    "make_thumbnail_jpeg",
+    "unreadable_error",
 ]
 
 MAX_PHOTO_BYTES = 20 * 1024 * 1024
 MAX_PIXELS = 40_000_000
 MAX_SIDE_LENGTH = 65_500  # of a JPEG
-MAX_PROFILE_BYTES = 16 * 1024  # cameras and screens need less; larger ones are for printers
+MAX_PROFILE_BYTES = 16 * 1024  # cameras and screens use less; larger ones are for printers
 
 FORMATS = ("JPEG", "PNG", "WEBP")
 MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "I;16"}
-LOSSLESS = "PNG"
-PNG_EFFORT = 4  # of 9: what more would save is not worth the time
-QUALITIES = (88, 70, 50)  # the first whose result is not too large
+LOSSLESS_FORMAT = "PNG"
+PNG_COMPRESS_LEVEL = 4  # of 9; more saves little and takes long
+JPEG_QUALITIES = (88, 70, 50)  # the first with a result within the limit is used
 WHITE = (255, 255, 255)
 ORIENTATION = 0x0112
-TURNS = {
+TRANSPOSITIONS = {
     2: Transpose.FLIP_LEFT_RIGHT,
     3: Transpose.ROTATE_180,
     4: Transpose.FLIP_TOP_BOTTOM,
@@ -54,156 +53,154 @@ TURNS = {
 }
 
 T = TypeVar("T")
-one_at_a_time = threading.Lock()
+decode_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Screenshot:
-    """A picture of a screen, written anew."""
+    """A sanitized screenshot."""
 
     data: bytes
-    kind: str  # the ending of its name
+    suffix: str  # of its file name: jpg or png
 
 
 def clean_photo(data: bytes) -> bytes:
-    """The same picture as a JPEG of at most LARGEST_PHOTO_BYTES, upright, on white, and without any metadata."""
-    with one_at_a_time, warnings.catch_warnings():
+    """Return an image as a JPEG of at most MAX_PHOTO_BYTES, upright, on white, without metadata."""
+    with decode_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return as_jpeg(picture_of(open_photo(data)))
+        return encode_jpeg(flatten(open_photo(data)))
 
 
 def clean_screenshot(data: bytes) -> Screenshot:
-    """The same picture to be read later: of a PNG every point as it was, of others a JPEG, as clean_photo makes it."""
-    with one_at_a_time, warnings.catch_warnings():
+    """Return an image for OCR: a PNG stays lossless, any other becomes a JPEG as in `clean_photo`."""
+    with decode_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         image = open_photo(data)
-        if image.format != LOSSLESS:
-            return Screenshot(as_jpeg(picture_of(image)), "jpg")
-        picture = picture_of(image)
-        written = must(lambda: to_png(picture))
-    if len(written) > MAX_PHOTO_BYTES:
-        raise TooLarge(
-            f"written anew, the picture has more than {MAX_PHOTO_BYTES // 1024**2} MiB; cut it, or send a JPEG"
-        )
-    return Screenshot(written, "png")
+        if image.format != LOSSLESS_FORMAT:
+            return Screenshot(encode_jpeg(flatten(image)), "jpg")
+        picture = flatten(image)
+        encoded = or_unreadable(lambda: to_png(picture))
+    if len(encoded) > MAX_PHOTO_BYTES:
+        raise TooLarge(f"the re-encoded PNG has more than {MAX_PHOTO_BYTES // 1024**2} MiB; crop it, or send a JPEG")
+    return Screenshot(encoded, "png")
 
 
-def as_jpeg(picture: Image.Image) -> bytes:
-    """The picture as a JPEG that is not too large."""
-    for quality in QUALITIES:
-        written = must(lambda quality=quality: to_jpeg(picture, quality))
-        if len(written) <= MAX_PHOTO_BYTES:
-            return written
-    raise too_many_bytes()
+def encode_jpeg(picture: Image.Image) -> bytes:
+    """Encode as a JPEG of at most MAX_PHOTO_BYTES, with lower quality if needed."""
+    for quality in JPEG_QUALITIES:
+        encoded = or_unreadable(lambda quality=quality: to_jpeg(picture, quality))
+        if len(encoded) <= MAX_PHOTO_BYTES:
+            return encoded
+    raise too_many_bytes_error()
 
 
-def plain_photo(data: bytes) -> Image.Image:
-    """The same picture in its own size, upright, on white, to be read."""
-    with one_at_a_time, warnings.catch_warnings():
+def decode_photo(data: bytes) -> Image.Image:
+    """Decode an image in its own size, upright, on white."""
+    with decode_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return picture_of(open_photo(data)).copy()  # which has forgotten the file
+        return flatten(open_photo(data)).copy()  # the copy does not keep the file in memory
 
 
-def small_photo(data: bytes, size: int = 128) -> Image.Image:
-    """The same picture at most `size` pixels wide and high, upright, on white, to look at."""
+def decode_thumbnail(data: bytes, size: int = 128) -> Image.Image:
+    """Decode an image to at most `size` pixels per side, upright, on white."""
     assert size > 0
-    with one_at_a_time, warnings.catch_warnings():
+    with decode_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         image = open_photo(data)
-        must(lambda: image.draft("RGB", (size, size)))  # a JPEG can be decoded at an eighth of its size
-        picture = picture_of(image)
-        must(lambda: picture.thumbnail((size, size)))
-        return picture.copy()  # which has forgotten the file
+        or_unreadable(lambda: image.draft("RGB", (size, size)))  # a JPEG can be decoded at an eighth of its size
+        picture = flatten(image)
+        or_unreadable(lambda: picture.thumbnail((size, size)))
+        return picture.copy()  # the copy does not keep the file in memory
 
 
-def small_jpeg(data: bytes, size: int) -> bytes:
-    """The same as a file, without any metadata, to be sent to somebody who looks at it."""
-    picture = small_photo(data, size)
-    return must(lambda: to_jpeg(picture, QUALITIES[0]))
+def make_thumbnail_jpeg(data: bytes, size: int) -> bytes:
+    """Return a thumbnail as a JPEG without metadata."""
+    picture = decode_thumbnail(data, size)
+    return or_unreadable(lambda: to_jpeg(picture, JPEG_QUALITIES[0]))
 
 
 def open_photo(data: bytes) -> Image.Image:
-    """A photograph of which the header is read, and nothing else; refused when it is more than we take."""
+    """Open an image without decoding it; raises InvalidArgument or TooLarge above a limit."""
     if len(data) > MAX_PHOTO_BYTES:
-        raise too_many_bytes()
-    check_outline(data)
-    image = must(lambda: read_header(data))
+        raise too_many_bytes_error()
+    check_structure(data)
+    image = or_unreadable(lambda: read_header(data))
     width, height = image.size
     if width * height > MAX_PIXELS or max(width, height) > MAX_SIDE_LENGTH:
-        raise too_many_pixels()
+        raise too_many_pixels_error()
     if image.mode not in MODES:
-        raise unreadable()
+        raise unreadable_error()
     return image
 
 
 def read_header(data: bytes) -> Image.Image:
-    """The photograph as its first bytes describe it."""
+    """Read the header of an image."""
     try:
         return Image.open(BytesIO(data), formats=FORMATS)
-    except Image.DecompressionBombError:  # the library has a limit too, above ours
-        raise too_many_pixels() from None
+    except Image.DecompressionBombError:  # the limit of the library, which is above ours
+        raise too_many_pixels_error() from None
 
 
-def picture_of(image: Image.Image) -> Image.Image:
-    """What can be seen of an opened photograph: its first picture, upright, in plain colours, and nothing else."""
-    must(image.load)
-    turn = attempt(lambda: TURNS.get(image.getexif()[ORIENTATION]))
+def flatten(image: Image.Image) -> Image.Image:
+    """Decode an opened image to its first frame, upright, in sRGB, without metadata."""
+    or_unreadable(image.load)
+    transposition = attempt(lambda: TRANSPOSITIONS.get(image.getexif()[ORIENTATION]))
     profile = image.info.get("icc_profile")
-    plain = must(lambda: on_white(image))
-    picture = attempt(lambda: in_common_colours(plain, profile)) or plain
-    picture.info.clear()  # a comment, for one, would be written with it
-    return must(lambda: picture.transpose(turn)) if turn is not None else picture
+    rgb = or_unreadable(lambda: to_rgb_on_white(image))
+    picture = attempt(lambda: to_srgb(rgb, profile)) or rgb
+    picture.info.clear()  # a comment, for example, would be encoded with it
+    return or_unreadable(lambda: picture.transpose(transposition)) if transposition is not None else picture
 
 
-def in_common_colours(image: Image.Image, profile: object) -> Image.Image | None:
-    """The image in the colours that everybody assumes; None when its profile says the same, or nothing simple."""
+def to_srgb(image: Image.Image, profile: object) -> Image.Image | None:
+    """Convert an image to sRGB; return None when it is sRGB already or has no usable profile."""
     if not isinstance(profile, bytes) or len(profile) > MAX_PROFILE_BYTES:
         return None
-    own = ImageCms.ImageCmsProfile(BytesIO(profile))
-    if "sRGB" in ImageCms.getProfileDescription(own):
+    source_profile = ImageCms.ImageCmsProfile(BytesIO(profile))
+    if "sRGB" in ImageCms.getProfileDescription(source_profile):
         return None
-    return ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"))  # type: ignore[no-untyped-call]
+    return ImageCms.profileToProfile(image, source_profile, ImageCms.createProfile("sRGB"))  # type: ignore[no-untyped-call]
 
 
-def on_white(image: Image.Image) -> Image.Image:
-    """The image in red, green and blue, white where it was transparent."""
-    if image.mode == "I;16":  # which would be cut off, not scaled
+def to_rgb_on_white(image: Image.Image) -> Image.Image:
+    """Convert an image to RGB, with white where it was transparent."""
+    if image.mode == "I;16":  # `convert` would clip it instead of scaling
         image = image.convert("I").point(lambda grey: grey * (1 / 256)).convert("L")
     if not image.has_transparency_data:
         return image if image.mode == "RGB" else image.convert("RGB")
-    seen = image.convert("RGBA")
-    white = Image.new("RGB", seen.size, WHITE)
-    white.paste(seen, mask=seen.getchannel("A"))
+    rgba = image.convert("RGBA")
+    white = Image.new("RGB", rgba.size, WHITE)
+    white.paste(rgba, mask=rgba.getchannel("A"))
     return white
 
 
 def to_jpeg(picture: Image.Image, quality: int) -> bytes:
-    """The picture as a file."""
+    """Encode as a JPEG."""
     file = BytesIO()
     picture.save(file, "JPEG", quality=quality)
     return file.getvalue()
 
 
 def to_png(picture: Image.Image) -> bytes:
-    """The same without loss."""
+    """Encode as a PNG."""
     file = BytesIO()
-    picture.save(file, LOSSLESS, compress_level=PNG_EFFORT)
+    picture.save(file, LOSSLESS_FORMAT, compress_level=PNG_COMPRESS_LEVEL)
     return file.getvalue()
 
 
-def must(work: Callable[[], T]) -> T:
-    """What the work gives, or the refusal of a photograph with which it cannot be done."""
-    done = attempt(lambda: (work(),))
-    if done is None:
-        raise unreadable()
-    return done[0]
+def or_unreadable(work: Callable[[], T]) -> T:
+    """Return the result of a step; raises InvalidArgument when the library fails."""
+    result = attempt(lambda: (work(),))
+    if result is None:
+        raise unreadable_error()
+    return result[0]
 
 
 def attempt(work: Callable[[], T]) -> T | None:
-    """What the work gives, or None when it fails, in whatever way but one of ours.
+    """Return the result of a step, or None when the library fails; errors of duly are raised.
 
-    Hostile bytes make the library raise nearly anything: OSError, SyntaxError, struct.error, EOFError, KeyError,
-    OverflowError, MemoryError; which of them is no part of its interface, and none of them is our mistake.
+    Hostile input makes the library raise nearly anything: OSError, SyntaxError, struct.error, EOFError, KeyError,
+    OverflowError, MemoryError; which of them is not documented.
     """
     try:
         return work()
@@ -213,19 +210,19 @@ def attempt(work: Callable[[], T]) -> T | None:
         return None
 
 
-def unreadable() -> InvalidArgument:
-    """The refusal of what is no photograph, or a broken one."""
-    return InvalidArgument("this is no photograph that we can read; send a complete JPEG, PNG or WEBP")
+def unreadable_error() -> InvalidArgument:
+    """Return the error for a file that is no image, or a broken one."""
+    return InvalidArgument("the file is not a readable image; send a complete JPEG, PNG or WEBP")
 
 
-def too_many_pixels() -> InvalidArgument:
-    """The refusal of a photograph whose header promises too much."""
+def too_many_pixels_error() -> InvalidArgument:
+    """Return the error for an image with too many pixels."""
     return InvalidArgument(
-        f"the photograph has more than {MAX_PIXELS // 1_000_000} million pixels, or a side of more than "
+        f"the image has more than {MAX_PIXELS // 1_000_000} million pixels, or a side of more than "
         f"{MAX_SIDE_LENGTH}; make it smaller"
     )
 
 
-def too_many_bytes() -> TooLarge:
-    """The refusal of a file that is too large."""
-    return TooLarge(f"the photograph has more than {MAX_PHOTO_BYTES // 1024**2} MiB; make it smaller")
+def too_many_bytes_error() -> TooLarge:
+    """Return the error for a file with too many bytes."""
+    return TooLarge(f"the image has more than {MAX_PHOTO_BYTES // 1024**2} MiB; make it smaller")

@@ -15,25 +15,27 @@ from urllib.parse import quote
 import pytest
 
 from duly.errors import InvalidArgument
-from duly.outbox.channel import AnswerLink, Message, NotSent, Person, Unknown, WillNeverWork
+from duly.outbox.channel import AnswerLink, Contact, NotSent, OutboundMessage, OutcomeUnknown, Undeliverable
 from duly.outbox.channels.apprise import AppriseChannel
-from duly.outbox.channels.apprise.address import checked_address, leash_of, load_apprise
-from duly.outbox.channels.apprise.sandbox import Leash, leashed
+from duly.outbox.channels.apprise.address import create_sandbox, load_apprise, validate_address
+from duly.outbox.channels.apprise.sandbox import PluginSandbox, sandboxed
 from tests.support.actions import working
 from tests.support.outbox.actions import MessageActions, send_work
-from tests.support.outbox.answering import flooding
+from tests.support.outbox.log_capture import capture_log_lines
+from tests.support.outbox.mailbox import Mailbox, mailbox
 from tests.support.outbox.receiver import Answer, Receiver
-from tests.support.outbox.said import lines_of_log
-from tests.support.outbox.sinks import Mailbox, mailbox
+from tests.support.outbox.servers import flood_server
 
 WORDS = "Hyra på Åsögatan\nSka göras 2026-12-01 åäö 中文 ✓"
 LINKS = (AnswerLink("Klart", "https://duly.example/c/abc.def"), AnswerLink("跳过", "https://duly.example/c/ghi.jkl"))
 
 
-def message(address: str | None, text: str = WORDS, links: tuple[AnswerLink, ...] = ()) -> Message:
+def message(address: str | None, text: str = WORDS, links: tuple[AnswerLink, ...] = ()) -> OutboundMessage:
     """A message for somebody with this address."""
-    person = Person("anna", apprise_url=address)
-    return Message("0194f3c2-0000-7000-8000-000000000001", "apprise", "anna", "t", {"text": text}, "now", person, links)
+    contact = Contact("anna", apprise_url=address)
+    return OutboundMessage(
+        "0194f3c2-0000-7000-8000-000000000001", "apprise", "anna", "t", {"text": text}, "now", contact, links
+    )
 
 
 def at(receiver: Receiver, scheme: str, rest: str = "") -> str:
@@ -114,7 +116,7 @@ async def test_a_message_of_one_line_has_no_title(channel: AppriseChannel, recei
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
 async def test_what_is_not_taken_is_tried_again(status: int, channel: AppriseChannel, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(status)
-    with pytest.raises(NotSent, match=f"json: it was not taken, HTTP {status}"):
+    with pytest.raises(NotSent, match=f"json: not accepted, HTTP {status}"):
         await channel.send(message(at(receiver, "json")))
     assert len(receiver.posted) == 1  # the sender tries again, not the plugin
 
@@ -131,22 +133,22 @@ async def test_an_address_cannot_say_that_failing_is_fine_or_ask_for_more_tries(
 async def test_a_mail_that_is_refused_is_tried_again(channel: AppriseChannel, mail: Mailbox) -> None:
     mail.answer = "451 later"
     address = f"mailto://127.0.0.1:{mail.port}/?from=duly@example.com&to=anna@example.com&mode=insecure"
-    with pytest.raises(NotSent, match="mailto: it was not taken"):
+    with pytest.raises(NotSent, match="mailto: not accepted"):
         await channel.send(message(address))
 
 
-async def test_nobody_there_is_tried_again(channel: AppriseChannel) -> None:
-    with pytest.raises(NotSent, match="json: it was not taken"):
+async def test_an_unreachable_server_is_retried(channel: AppriseChannel) -> None:
+    with pytest.raises(NotSent, match="json: not accepted"):
         await channel.send(message("json://127.0.0.1:9/"))
 
 
 async def test_a_service_that_is_not_known_never_works(channel: AppriseChannel) -> None:
-    with pytest.raises(WillNeverWork, match="nonsense: apprise does not know this service"):
+    with pytest.raises(Undeliverable, match="nonsense: Apprise does not know this service"):
         await channel.send(message("nonsense://secret-token"))
 
 
-async def test_somebody_without_an_address_is_told_apart(channel: AppriseChannel) -> None:
-    with pytest.raises(WillNeverWork, match="duly users set anna --apprise SERVICE://"):
+async def test_a_recipient_without_an_apprise_url_is_undeliverable(channel: AppriseChannel) -> None:
+    with pytest.raises(Undeliverable, match="duly users set anna --apprise SERVICE://"):
         await channel.send(message(None))
 
 
@@ -167,7 +169,7 @@ CHUNK = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
 
 @pytest.mark.parametrize(("head", "piece"), [(b"", b"x" * 65_536), (CHUNKED, CHUNK)], ids=["whole", "in chunks"])
 async def test_an_answer_without_an_end_is_read_only_so_far(head: bytes, piece: bytes, channel: AppriseChannel) -> None:
-    async with flooding(piece, head=head) as server:
+    async with flood_server(piece, head=head) as server:
         assert await channel.send(message(f"json://127.0.0.1:{server.port}/")) == "json"
     assert server.sent < 32 * MEGABYTE  # what was read, and what lay in the buffers of two sockets
 
@@ -179,7 +181,7 @@ async def test_an_answer_that_unpacks_to_far_more_is_unpacked_only_so_far(times:
         bomb = gzip.compress(bomb)
     head = b"content-encoding: " + b", ".join([b"gzip"] * times) + b"\r\ncontent-length: %d\r\n" % len(bomb)
     load_apprise()
-    async with flooding(bomb, head=head, limit=1) as server:
+    async with flood_server(bomb, head=head, limit=1) as server:
         tracemalloc.start()
         try:
             assert await channel.send(message(f"json://127.0.0.1:{server.port}/")) == "json"
@@ -196,7 +198,7 @@ def test_a_plugin_reads_what_was_answered_packed_or_not(receiver: Receiver) -> N
     load_apprise()
     import requests
 
-    with leashed(leash_of(True)) as leash:
+    with sandboxed(create_sandbox(True)) as sandbox:
         answer = requests.post(receiver.url, timeout=10)
         assert answer.json() == said
         assert answer.cookies["a"] == "b"
@@ -204,7 +206,7 @@ def test_a_plugin_reads_what_was_answered_packed_or_not(receiver: Receiver) -> N
         assert len(requests.post(receiver.url, timeout=10).content) == MEGABYTE
         with requests.post(receiver.url, timeout=10, stream=True) as cut:
             assert sum(len(piece) for piece in cut.iter_content(1000)) == MEGABYTE
-    leash.close()
+    sandbox.close()
     assert len(requests.post(receiver.url, timeout=10).content) == 2 * MEGABYTE  # and nobody else is held
 
 
@@ -228,22 +230,22 @@ def test_a_plugin_reads_what_was_answered_packed_or_not(receiver: Receiver) -> N
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # sockets that a plugin leaves open
 async def test_addresses_inside_are_not_reached(address: str) -> None:
     channel = AppriseChannel(seconds=20)
-    with pytest.raises(WillNeverWork, match="is not a public address"):
+    with pytest.raises(Undeliverable, match="is not a public address"):
         await channel.send(message(address))
     await channel.close()
 
 
-async def test_of_a_service_that_hangs_up_without_a_word_nobody_knows(
+async def test_a_service_that_closes_the_connection_without_a_response_is_uncertain(
     channel: AppriseChannel, receiver: Receiver
 ) -> None:
     receiver.answer = lambda _: None
-    with pytest.raises(Unknown, match="before an answer came"):
+    with pytest.raises(OutcomeUnknown, match="before a response arrived"):
         await channel.send(message(at(receiver, "json")))
     assert len(receiver.posted) == 1
 
 
 async def test_a_service_that_cannot_be_reached_has_not_been_sent_to(channel: AppriseChannel) -> None:
-    with pytest.raises(NotSent, match="it was not taken"):
+    with pytest.raises(NotSent, match="not accepted"):
         await channel.send(message("json://127.0.0.1:9/"))
 
 
@@ -258,8 +260,8 @@ async def test_redirects_are_not_followed_whatever_the_address_says(
 
 async def test_a_name_is_judged_by_where_it_leads(receiver: Receiver) -> None:
     channel = AppriseChannel(seconds=20)
-    channel.new_leash = lambda: Leash(lambda host: host == "127.0.0.2")
-    with pytest.raises(WillNeverWork, match=r"it leads to 127\.0\.0\.1, which is not a public address"):
+    channel.new_sandbox = lambda: PluginSandbox(lambda host: host == "127.0.0.2")
+    with pytest.raises(Undeliverable, match=r"it resolves to 127\.0\.0\.1, which is not a public address"):
         await channel.send(message(f"json://localhost:{receiver.server.server_port}/"))
     assert receiver.posted == []
     await channel.close()
@@ -267,17 +269,17 @@ async def test_a_name_is_judged_by_where_it_leads(receiver: Receiver) -> None:
 
 @pytest.mark.parametrize("scheme", ["syslog", "dbus", "kde", "gnome", "glib", "macosx", "windows", "blink1"])
 async def test_services_of_this_machine_are_refused(scheme: str, channel: AppriseChannel) -> None:
-    with pytest.raises(InvalidArgument, match=f"{scheme}://...: it speaks to whoever sits at the machine"):
-        checked_address(f"{scheme}://", allow_private=True)
-    with pytest.raises(WillNeverWork, match="it speaks to whoever sits at the machine"):
+    with pytest.raises(InvalidArgument, match=f"{scheme}://...: it notifies the desktop or system log"):
+        validate_address(f"{scheme}://", allow_private=True)
+    with pytest.raises(Undeliverable, match="it notifies the desktop or system log"):
         await channel.send(message(f"{scheme}://"))
 
 
-def test_on_its_leash_code_reads_no_file_and_starts_no_program(tmp_path: Path) -> None:
+def test_sandboxed_code_reads_no_file_and_starts_no_program(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("word")
-    with leashed(leash_of(True)) as leash:
-        with pytest.raises(PermissionError, match="file of this machine"):
+    with sandboxed(create_sandbox(True)) as sandbox:
+        with pytest.raises(PermissionError, match="local file"):
             secret.read_text()
         with pytest.raises(PermissionError):
             Path("/usr/../etc/passwd").read_text()
@@ -285,7 +287,7 @@ def test_on_its_leash_code_reads_no_file_and_starts_no_program(tmp_path: Path) -
             subprocess.run(["true"])
         with pytest.raises(PermissionError, match="start a program"):
             os.posix_spawn("/bin/true", ["true"], {})
-        assert leash.refused
+        assert sandbox.refusal
     assert secret.read_text() == "word"  # and nobody else is held
 
 
@@ -301,28 +303,28 @@ def test_on_its_leash_code_reads_no_file_and_starts_no_program(tmp_path: Path) -
     ],
 )
 def test_an_address_that_can_work_is_kept(address: str, kept: str) -> None:
-    assert checked_address(address) == kept
+    assert validate_address(address) == kept
 
 
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("nonsense://hunter2", "nonsense://...: apprise does not know"),
-        ("slack://hunter2", "slack://...: apprise does not know this service, or lacks something"),
-        ("hunter2", "an address for apprise is"),
-        ("json://host/hunter2 x", "an address for apprise is"),
-        ("json://host/hunter2å", "an address for apprise is"),
+        ("nonsense://hunter2", "nonsense://...: Apprise does not know"),
+        ("slack://hunter2", "slack://...: Apprise does not know this service, or a part of the URL is missing"),
+        ("hunter2", "invalid Apprise URL"),
+        ("json://host/hunter2 x", "invalid Apprise URL"),
+        ("json://host/hunter2å", "invalid Apprise URL"),
         ("json://host/hunter2" + "x" * 2048, "at most 2048"),
         ("json://u:hunter2@127.0.0.1/", r"json://...: 127.0.0.1 is not a public address; DULY_WEBHOOK_ALLOW_PRIVATE"),
         ("json://u:hunter2@localhost/", "localhost is not a public address"),
         ("json://u:hunter2@[::1]/", "is not a public address"),
-        ("fcm://hunter2/device?keyfile=/etc/passwd", "fcm://...: it names a file of this machine"),
+        ("fcm://hunter2/device?keyfile=/etc/passwd", "fcm://...: it names a local file"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # half-made attachments of apprise
 def test_an_address_that_cannot_is_refused_and_never_repeated(address: str, words: str, logged: StringIO) -> None:
     with pytest.raises(InvalidArgument, match=words) as refusal:
-        checked_address(address)
+        validate_address(address)
     assert "hunter2" not in str(refusal.value)
     assert "hunter2" not in logged.getvalue()
 
@@ -331,14 +333,14 @@ async def test_an_address_in_use_is_not_logged_however_much_is_asked_for(
     channel: AppriseChannel, receiver: Receiver
 ) -> None:
     receiver.answer = lambda _: Answer(200, (("nonsense", "\r\nthis is no header, and a library says so\r\n"),))
-    with lines_of_log("debug") as lines:
+    with capture_log_lines("debug") as lines:
         await channel.send(message(at(receiver, "json", "hunter2")))
     assert len(receiver.posted) == 1
     assert "hunter2" not in lines.getvalue()
 
 
 def test_a_person_does_not_show_it() -> None:
-    assert "hunter2" not in repr(Person("anna", apprise_url="json://hunter2"))
+    assert "hunter2" not in repr(Contact("anna", apprise_url="json://hunter2"))
 
 
 # With the sender ------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 import io
 
-from duly.outbox.channel import Message
-from duly.outbox.channels.console import Console
+from duly.outbox.channel import OutboundMessage
+from duly.outbox.channels.console import ConsoleChannel
 
 
 async def test_a_reminder_shows_its_buttons_and_the_commands_that_answer() -> None:
@@ -16,7 +16,9 @@ async def test_a_reminder_shows_its_buttons_and_the_commands_that_answer() -> No
             {"action": "snooze", "label": "In 1 hour", "key": "7:1:snooze:60", "payload": {"minutes": 60}},
         ],
     }
-    await Console(out).send(Message("m1", "console", "anna", "reminder.due", payload, "2026-11-16T10:00:00Z"))
+    await ConsoleChannel(out).send(
+        OutboundMessage("m1", "console", "anna", "reminder.due", payload, "2026-11-16T10:00:00Z")
+    )
     assert out.getvalue() == (
         "--- to anna (reminder.due, m1)\n"
         "    Rent\n"
@@ -28,11 +30,15 @@ async def test_a_reminder_shows_its_buttons_and_the_commands_that_answer() -> No
 
 async def test_a_message_without_words_says_that_there_is_one_and_not_how_it_is_stored() -> None:
     out = io.StringIO()
-    await Console(out).send(Message("m1", "console", "anna", "post.released", {"postId": "p"}, "2026-11-16T10:00:00Z"))
+    await ConsoleChannel(out).send(
+        OutboundMessage("m1", "console", "anna", "post.released", {"postId": "p"}, "2026-11-16T10:00:00Z")
+    )
     assert out.getvalue().splitlines()[1:] == ["    There is news for you: post.released."]
 
 
 async def test_nothing_in_a_message_steers_the_terminal() -> None:
     out = io.StringIO()
-    await Console(out).send(Message("m1", "console", "anna", "x", {"text": "a\x1b[2Jb\rc\x07"}, "2026-11-16T10:00:00Z"))
+    await ConsoleChannel(out).send(
+        OutboundMessage("m1", "console", "anna", "x", {"text": "a\x1b[2Jb\rc\x07"}, "2026-11-16T10:00:00Z")
+    )
     assert "a\N{REPLACEMENT CHARACTER}[2Jb\N{REPLACEMENT CHARACTER}c\N{REPLACEMENT CHARACTER}" in out.getvalue()

@@ -1,11 +1,12 @@
-"""The laws of holding a row, on the messages of an ingest schema: every statement that they share with the outbox.
+"""Conformance tests of leases on the messages of an ingest schema: every statement that they share with the outbox.
 
-The outbox itself is one of the tables in `tests/laws`; finding what is due is the senders' own, and has its own tests.
+The outbox itself is one of the tables in `tests/support/conformance`; the sender's query for due messages has tests of
+its own.
 """
 
 import pytest
 
-from duly.outbox.states import notification, notification_machine
+from duly.outbox.states import notification_machine, notification_table
 from tests.fast.lease.test_lease import Admin
 from tests.support.conformance.everywhere import *  # noqa: F403
 from tests.support.conformance.noted import *  # noqa: F403
@@ -18,7 +19,7 @@ SESSION = "00000000-0000-0000-0000-00000000000a"
 def shape() -> Shape:
     """Messages about days."""
     return Shape(
-        table=notification(),
+        table=notification_table(),
         machine=notification_machine(),
         end="sent",
         note="receipt",

@@ -190,7 +190,7 @@ async def test_a_lapsed_message_is_uncertain_if_it_was_called_and_waits_again_if
     assert dict(rows) == {called: "uncertain", other: "pending"}
 
 
-async def test_a_message_called_by_nobody_is_not_uncertain(admin: Admin) -> None:
+async def test_a_message_that_was_never_called_is_not_uncertain(admin: Admin) -> None:
     create_message(admin)
     lease = await claim_message(admin)
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_outbox__called_at"):

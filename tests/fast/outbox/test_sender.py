@@ -17,8 +17,8 @@ from duly.errors import IllegalMove, InvalidArgument, NotFound
 from duly.launcher import ROOT
 from duly.lease.operations import Lease
 from duly.outbox import repository, service
-from duly.outbox.channel import Message, NotSent, Unknown, WhenUncertain, WillNeverWork
-from duly.outbox.states import OUTBOX, notification
+from duly.outbox.channel import NotSent, OutboundMessage, OutcomeUnknown, UncertainPolicy, Undeliverable
+from duly.outbox.states import OUTBOX, notification_table
 from duly.settings import Settings
 from duly.wiring import channels_of, works_of
 from tests.support.actions import working
@@ -33,7 +33,7 @@ def all_sent(messages: MessageActions) -> bool:
 
 async def call(messages: MessageActions, leases: list[Lease]) -> None:
     """Note that their transport is called, as a sender does that ends right after."""
-    assert await repository.note_called(messages.worker, OUTBOX, leases) == {lease.claim for lease in leases}
+    assert await repository.mark_called(messages.worker, OUTBOX, leases) == {lease.claim for lease in leases}
 
 
 async def test_a_new_message_wakes_the_sender(messages: MessageActions, dsn: str) -> None:
@@ -41,11 +41,11 @@ async def test_a_new_message_wakes_the_sender(messages: MessageActions, dsn: str
     asleep = replace(TUNING, poll_seconds=3600)
     messages.add_user()
     (wired,) = works_of(Settings(), ["outbox"])
-    async with working(dsn, send_work(channel, tuning=asleep, wakes=wired.wakes)) as worker:
+    async with working(dsn, send_work(channel, tuning=asleep, notify_channel=wired.notify_channel)) as worker:
         messages.create("first")  # seen by the look that every worker begins with, if not by being woken
         await messages.until(lambda: messages.columns("status") == ["sent"])
-        (lanes,) = worker.control.lanes
-        await messages.until(lambda: time.monotonic() > lanes.awake_until)  # from here on it does not look by itself
+        (cycle,) = worker.control.cycles
+        await messages.until(lambda: time.monotonic() > cycle.polling.awake_until)  # it no longer polls
         messages.create("second")
         await messages.until(lambda: messages.columns("status") == ["sent", "sent"])
     assert channel.words() == ["first", "second"]
@@ -62,7 +62,7 @@ async def test_what_is_due_is_sent_and_says_so(messages: MessageActions, dsn: st
     assert channel.words() == ["hello"]
     (message,) = channel.sent
     assert (message.id, message.recipient, message.kind) == (key, "anna", "test.word")
-    assert message.person is not None
+    assert message.contact is not None
     assert messages.columns("status", "starts", "receipt", "called_at is not null", "sent_at is not null") == [
         ("sent", 1, "receipt 1", True, True),
         ("pending", 0, None, False, False),
@@ -105,7 +105,7 @@ async def test_any_other_error_is_tried_again_too(messages: MessageActions, dsn:
 
 async def test_what_will_never_work_fails_at_once(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
-    channel.act = lambda _: WillNeverWork("no such person")
+    channel.act = lambda _: Undeliverable("no such person")
     messages.create("hello")
     async with working(dsn, send_work(channel)):
         await messages.until(lambda: messages.columns("status") == ["failed"])
@@ -124,7 +124,7 @@ async def test_the_other_side_says_how_long_to_wait(messages: MessageActions, ds
         await messages.until(lambda: all_sent(messages))
 
 
-async def test_whoever_must_be_tried_again_is_not_overtaken_and_holds_up_no_other(
+async def test_a_retried_message_is_not_overtaken_and_delays_no_other_recipient(
     messages: MessageActions, dsn: str
 ) -> None:
     channel = ScriptedChannel()
@@ -141,7 +141,7 @@ async def test_whoever_must_be_tried_again_is_not_overtaken_and_holds_up_no_othe
     assert messages.columns("starts")[1:3] == [1, 1]  # waiting is nobody's fault
 
 
-async def test_a_line_that_stands_still_is_not_looked_at_again_and_again(messages: MessageActions, dsn: str) -> None:
+async def test_a_blocked_recipient_is_not_scanned_again_and_again(messages: MessageActions, dsn: str) -> None:
     messages.create(*(f"a{nth}" for nth in range(700)), to="anna")
     messages.create("b", to="bo")
     messages.admin.execute(
@@ -160,7 +160,7 @@ async def test_a_line_that_stands_still_is_not_looked_at_again_and_again(message
     assert soon == (0,)
 
 
-async def test_what_is_due_later_on_purpose_holds_up_nobody(messages: MessageActions, dsn: str) -> None:
+async def test_a_message_that_is_due_later_does_not_delay_others(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     messages.create("after quiet hours", due="duly.clock() + interval '1 hour'")
     messages.create("now")
@@ -172,7 +172,7 @@ async def test_what_is_due_later_on_purpose_holds_up_nobody(messages: MessageAct
 # Uncertain ------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_never_left_the_house_waits_again(messages: MessageActions, dsn: str) -> None:
+async def test_a_message_whose_sender_died_before_the_call_is_pending_again(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel()
     messages.create("hello")
     assert len(await messages.claim("test")) == 1
@@ -183,7 +183,7 @@ async def test_what_never_left_the_house_waits_again(messages: MessageActions, d
     assert messages.columns("starts") == [2]
 
 
-async def test_nobody_is_named_for_what_a_dead_sender_left(messages: MessageActions, dsn: str) -> None:
+async def test_a_swept_message_has_no_actor(messages: MessageActions, dsn: str) -> None:
     """Least of all whoever tried before."""
     channel = ScriptedChannel()
     channel.act = lambda _: NotSent("not now")
@@ -196,25 +196,25 @@ async def test_nobody_is_named_for_what_a_dead_sender_left(messages: MessageActi
     messages.advance_clock(LEASE + 1)
     async with working(dsn, send_work(channel)):
         await messages.until(lambda: all_sent(messages))
-    swept = "select actor from duly.transition where detail_json ->> 'error' like 'its sender ended%'"
+    swept = "select actor from duly.transition where detail_json ->> 'error' like 'lease expired: the sender stopped%'"
     assert messages.admin.execute(swept).fetchall() == [(None,)]
 
 
-async def test_of_what_was_handed_to_a_transport_nobody_can_know(messages: MessageActions, dsn: str) -> None:
-    channel = ScriptedChannel(when_uncertain=WhenUncertain.ASK)
+async def test_a_message_whose_sender_died_after_the_call_is_uncertain(messages: MessageActions, dsn: str) -> None:
+    channel = ScriptedChannel(uncertain_policy=UncertainPolicy.MANUAL)
     messages.create("hello", "behind it")
     await call(messages, await messages.claim("test", limit=1))
     messages.advance_clock(LEASE + 1)
     async with working(dsn, send_work(channel)):
         await messages.until(lambda: messages.columns("status") == ["uncertain", "sent"])  # and it keeps nobody waiting
     assert channel.words() == ["behind it"]
-    assert messages.columns("last_error")[0] == "its sender ended after it had called the transport"
+    assert messages.columns("last_error")[0] == "lease expired: the sender stopped after it had called the transport"
 
 
 async def test_where_the_other_side_can_tell_it_is_sent_again_under_the_same_id(
     messages: MessageActions, dsn: str
 ) -> None:
-    channel = ScriptedChannel(when_uncertain=WhenUncertain.RESEND)
+    channel = ScriptedChannel(uncertain_policy=UncertainPolicy.RESEND)
     (key,) = messages.create("hello")
     await call(messages, await messages.claim("test"))
     messages.advance_clock(LEASE + 1)
@@ -225,8 +225,8 @@ async def test_where_the_other_side_can_tell_it_is_sent_again_under_the_same_id(
 
 
 async def test_a_channel_may_say_that_it_does_not_know(messages: MessageActions, dsn: str) -> None:
-    channel = ScriptedChannel(when_uncertain=WhenUncertain.ASK)
-    channel.act = lambda _: Unknown("the line went dead")
+    channel = ScriptedChannel(uncertain_policy=UncertainPolicy.MANUAL)
+    channel.act = lambda _: OutcomeUnknown("the line went dead")
     messages.create("hello")
     async with working(dsn, send_work(channel)):
         await messages.until(lambda: messages.columns("status") == ["uncertain"])
@@ -236,10 +236,10 @@ async def test_a_channel_may_say_that_it_does_not_know(messages: MessageActions,
 async def test_a_send_that_takes_too_long_is_uncertain_where_the_other_side_cannot_tell(
     messages: MessageActions, dsn: str
 ) -> None:
-    channel = ScriptedChannel(when_uncertain=WhenUncertain.ASK)
+    channel = ScriptedChannel(uncertain_policy=UncertainPolicy.MANUAL)
     channel.act = lambda _: asyncio.Event().wait()
     messages.create("hello")
-    async with working(dsn, send_work(channel, seconds=0.2)):
+    async with working(dsn, send_work(channel, timeout_seconds=0.2)):
         await messages.until(lambda: messages.columns("status") == ["uncertain"])
 
 
@@ -247,7 +247,7 @@ async def test_a_sender_that_lost_its_lease_calls_no_transport(messages: Message
     messages.create("hello")
     (lease,) = await messages.claim("test")
     messages.advance_clock(LEASE + 1)
-    assert await repository.note_called(messages.worker, OUTBOX, [lease]) == frozenset()
+    assert await repository.mark_called(messages.worker, OUTBOX, [lease]) == frozenset()
     assert messages.columns("status", "called_at is null") == [("sending", True)]
 
 
@@ -311,7 +311,7 @@ def statuses(messages: MessageActions) -> list[str]:
 async def test_notifications_are_sent_in_place(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel("telegram")
     create_notifications(messages, "n1", "n2")
-    async with working(dsn, send_work(channel, table=notification())):
+    async with working(dsn, send_work(channel, table=notification_table())):
         await messages.until(lambda: statuses(messages) == ["sent", "sent"])
     assert [(message.id, message.text, message.recipient, message.kind) for message in channel.sent] == [
         ("n1", "about n1", "42", "schedule.event"),
@@ -336,7 +336,7 @@ async def test_the_contracts_statuses_keep_their_meaning_for_another_program(
         ("failed", "failed"),
         ("pending", "pending"),
     ]
-    async with working(dsn, send_work(channel, table=notification())):
+    async with working(dsn, send_work(channel, table=notification_table())):
         await messages.until(lambda: statuses(messages)[2] == "sent")
     assert [message.id for message in channel.sent] == ["n3"]
 
@@ -373,9 +373,9 @@ def test_another_program_delivers_with_the_grants_that_the_docs_name(messages: M
 
 async def test_a_notification_that_fails_says_so_in_both_places(messages: MessageActions, dsn: str) -> None:
     channel = ScriptedChannel("telegram")
-    channel.act = lambda _: WillNeverWork("blocked by the person")
+    channel.act = lambda _: Undeliverable("blocked by the person")
     create_notifications(messages, "n1")
-    async with working(dsn, send_work(channel, table=notification())):
+    async with working(dsn, send_work(channel, table=notification_table())):
         await messages.until(lambda: statuses(messages) == ["failed"])
     assert notifications(messages, "delivery", "last_error", "sent_at") == [("failed", "blocked by the person", None)]
 
@@ -395,7 +395,7 @@ async def test_a_backends_own_notifications_are_left_alone(messages: MessageActi
     messages.admin.execute("grant usage on schema theirs to duly_worker")
     channel = ScriptedChannel("telegram")
     messages.create("hello", channel="telegram")
-    async with working(dsn, send_work(channel, table=notification("theirs")), send_work(channel)):
+    async with working(dsn, send_work(channel, table=notification_table("theirs")), send_work(channel)):
         await messages.until(lambda: all_sent(messages))
 
 
@@ -403,14 +403,14 @@ async def test_a_backends_own_notifications_are_left_alone(messages: MessageActi
 
 
 async def test_people_send_again_and_say_what_arrived(messages: MessageActions, dsn: str) -> None:
-    channel = ScriptedChannel(when_uncertain=WhenUncertain.ASK)
+    channel = ScriptedChannel(uncertain_policy=UncertainPolicy.MANUAL)
     failed, lost, other = (
         messages.create("failed", to="a") + messages.create("lost", to="b") + messages.create("other", to="c")
     )
 
-    def act(message: Message) -> object:
+    def act(message: OutboundMessage) -> object:
         word = message.payload["word"]
-        return {"failed": WillNeverWork("no"), "lost": Unknown("?"), "other": Unknown("?")}[word]
+        return {"failed": Undeliverable("no"), "lost": OutcomeUnknown("?"), "other": OutcomeUnknown("?")}[word]
 
     channel.act = act
     async with (
@@ -425,9 +425,9 @@ async def test_people_send_again_and_say_what_arrived(messages: MessageActions, 
         assert (await service.resolve_message(api, UUID(lost), was_sent=True)).status == "sent"
         assert (await service.resolve_message(api, UUID(other), was_sent=False)).status == "failed"
         await messages.until(lambda: messages.columns("status") == ["sent", "sent", "failed"])
-        with pytest.raises(IllegalMove, match="only what failed or is uncertain"):
+        with pytest.raises(IllegalMove, match="only failed or uncertain messages can be resent"):
             await service.resend_message(api, UUID(failed))
-        with pytest.raises(IllegalMove, match="only of what is uncertain"):
+        with pytest.raises(IllegalMove, match="only uncertain messages can be resolved"):
             await service.resolve_message(api, UUID(failed), was_sent=True)
         with pytest.raises(NotFound):
             await service.resend_message(api, uuid4())

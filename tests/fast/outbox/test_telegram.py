@@ -4,14 +4,14 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from duly.outbox.channel import Message, NotSent, Person, WillNeverWork
-from duly.outbox.states import notification
+from duly.outbox.channel import Contact, NotSent, OutboundMessage, Undeliverable
+from duly.outbox.states import notification_table
 from duly.settings import Settings
 from duly.telegram.channel import Telegram
-from duly.telegram.client import MAX_TEXT_LENGTH, cut
+from duly.telegram.client import MAX_TEXT_LENGTH, truncate
 from duly.wiring import channels_of
 from tests.support.actions import working
-from tests.support.bot_api import TOKEN, FakeTelegram, ForeignPage, Json
+from tests.support.bot_api import TOKEN, FakeTelegram, Json, ProxyResponse
 from tests.support.outbox.actions import MessageActions, send_work
 
 BUTTONS = [{"action": "complete", "label": "Klart", "key": "1:1794837780:complete"}]
@@ -31,11 +31,13 @@ async def channel(telegram: FakeTelegram) -> AsyncGenerator[Telegram, None]:
     await made.close()
 
 
-def message(telegram_id: int | None = 42, **payload: object) -> Message:
+def message(telegram_id: int | None = 42, **payload: object) -> OutboundMessage:
     """A message for somebody with this Telegram id."""
-    person = Person("anna", telegram_id=telegram_id)
+    contact = Contact("anna", telegram_id=telegram_id)
     given = {"text": "Rent", **payload}
-    return Message("0194f3c2-0000-7000-8000-000000000001", "telegram", "anna", "reminder.due", given, "now", person)
+    return OutboundMessage(
+        "0194f3c2-0000-7000-8000-000000000001", "telegram", "anna", "reminder.due", given, "now", contact
+    )
 
 
 async def test_a_message_arrives_with_its_buttons_and_its_number_is_the_receipt(
@@ -50,9 +52,9 @@ async def test_a_message_arrives_with_its_buttons_and_its_number_is_the_receipt(
     assert button["callback_data"].startswith("1:1794837780:complete.")
 
 
-async def test_being_told_to_wait_is_waited_for(channel: Telegram, telegram: FakeTelegram) -> None:
+async def test_a_requested_wait_is_respected(channel: Telegram, telegram: FakeTelegram) -> None:
     telegram.person(42)
-    telegram.flood(17)
+    telegram.rate_limit(17)
     with pytest.raises(NotSent, match="Too Many Requests") as refusal:
         await channel.send(message())
     assert refusal.value.retry_after == 17
@@ -70,31 +72,33 @@ async def test_who_cannot_be_written_to_is_never_tried_again(
         "never wrote": (44, "can't initiate"),
         "no id": (None, "duly users link anna"),
     }[how]
-    with pytest.raises(WillNeverWork, match=words):
+    with pytest.raises(Undeliverable, match=words):
         await channel.send(message(to))
 
 
 @pytest.mark.parametrize("status", [401, 404, 500, 502])
-async def test_what_somebody_must_mend_is_tried_again(status: int, channel: Telegram, telegram: FakeTelegram) -> None:
+async def test_an_error_that_an_operator_can_fix_is_retried(
+    status: int, channel: Telegram, telegram: FakeTelegram
+) -> None:
     telegram.person(42)
-    telegram.refuse(status, "Something is wrong")
+    telegram.plan_errors(status, "Something is wrong")
     with pytest.raises(NotSent, match="Something is wrong"):
         await channel.send(message())
 
 
 @pytest.mark.parametrize("page", [{"ok": False}, {"ok": False, "description": None}])
-async def test_a_gateway_that_fails_without_a_word_is_tried_again(
+async def test_a_gateway_error_without_a_description_is_retried(
     page: Json, channel: Telegram, telegram: FakeTelegram
 ) -> None:
     anna = telegram.person(42)
-    telegram.refusals += [("sendMessage", ForeignPage(502, page))]
-    with pytest.raises(NotSent, match="HTTP 502 without a word"):
+    telegram.planned_errors += [("sendMessage", ProxyResponse(502, page))]
+    with pytest.raises(NotSent, match="HTTP 502 without a description"):
         await channel.send(message())
     assert await channel.send(message()) == "42:1"
-    assert anna.read() == ["Rent"]
+    assert anna.texts() == ["Rent"]
 
 
-async def test_nobody_there_is_tried_again_and_the_token_is_not_told(telegram: FakeTelegram) -> None:
+async def test_an_unreachable_server_is_retried_and_the_token_stays_secret(telegram: FakeTelegram) -> None:
     channel = Telegram(TOKEN, "http://127.0.0.1:9", seconds=2)
     with pytest.raises(NotSent) as refusal:
         await channel.send(message())
@@ -104,7 +108,7 @@ async def test_nobody_there_is_tried_again_and_the_token_is_not_told(telegram: F
 
 async def test_a_key_that_does_not_fit_is_refused_before_it_is_sent(channel: Telegram, telegram: FakeTelegram) -> None:
     telegram.person(42)
-    with pytest.raises(WillNeverWork, match="at most 47 bytes"):
+    with pytest.raises(Undeliverable, match="at most 47 bytes"):
         await channel.send(message(buttons=[{"label": "x", "key": "k" * 48}]))
     assert telegram.called("sendMessage") == []
 
@@ -113,13 +117,13 @@ async def test_a_key_that_does_not_fit_is_refused_before_it_is_sent(channel: Tel
 async def test_a_text_that_is_too_long_is_cut(text: str, channel: Telegram, telegram: FakeTelegram) -> None:
     anna = telegram.person(42)
     await channel.send(message(text=text))
-    (arrived,) = anna.read()
+    (arrived,) = anna.texts()
     assert arrived.endswith("…")
     assert len(arrived.encode("utf-16-le")) // 2 in (MAX_TEXT_LENGTH, MAX_TEXT_LENGTH - 1)
 
 
 def test_a_text_that_fits_is_left_alone() -> None:
-    assert cut("😀" * 2048) == "😀" * 2048
+    assert truncate("😀" * 2048) == "😀" * 2048
 
 
 async def test_the_sender_settles_what_telegram_answered(
@@ -134,7 +138,7 @@ async def test_the_sender_settles_what_telegram_answered(
     messages.create("nej", to="ben", channel="telegram")
     async with working(dsn, send_work(Telegram(TOKEN, telegram.url, seconds=5))):
         await messages.until(lambda: messages.columns("status") == ["sent", "failed"])
-    assert anna.read() == ["hej"]
+    assert anna.texts() == ["hej"]
     assert messages.columns("receipt") == ["42:1", None]
     assert "blocked by the user" in messages.columns("last_error")[1]
 
@@ -151,10 +155,10 @@ async def test_messages_about_days_go_to_the_telegram_id_they_are_kept_under(
     someone = telegram.person(43 if uid == "43" else 42)
     telegram.person(42)
     messages.admin.execute(NOTIFICATION.encode(), {"user": someone.id})
-    async with working(dsn, send_work(Telegram(TOKEN, telegram.url, seconds=5), table=notification())):
+    async with working(dsn, send_work(Telegram(TOKEN, telegram.url, seconds=5), table=notification_table())):
         delivery = "select delivery from schedule_ingest.schedule_notification"
         await messages.until(lambda: messages.values(delivery) == ["sent"])
-    assert someone.read() == ["New shift on 2026-02-10."]
+    assert someone.texts() == ["New shift on 2026-02-10."]
 
 
 def test_with_a_token_there_is_telegram_and_without_there_is_not() -> None:

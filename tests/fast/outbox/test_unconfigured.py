@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from duly.cli.up import components
+from duly.cli.up import build_components
 from duly.db.location import Database
-from duly.lease.operations import LeaseTable
 from duly.outbox.sender import SendWork
-from duly.outbox.states import OUTBOX, notification
+from duly.outbox.states import OUTBOX, MessageTable, notification_table
 from duly.settings import Settings
 from duly.wiring import channels_of, console_instead_of, missing_settings_of, works_of
 from tests.fast.verify.test_doctor import look
@@ -23,7 +22,7 @@ WAITS = f"CHANNEL_NOT_CONFIGURED: {NO_TOKEN}"
 MISSING = {"telegram": NO_TOKEN}
 TABLES = [
     pytest.param(OUTBOX, "status", id="outbox"),
-    pytest.param(notification(), "delivery", id="days"),
+    pytest.param(notification_table(), "delivery", id="days"),
 ]
 ABOUT_DAY = (
     "insert into schedule_ingest.schedule_notification (notification_id, user_id, schedule_date, source_session_id,"
@@ -37,9 +36,9 @@ def settings(**variables: object) -> Settings:
     return Settings(**variables)  # type: ignore[arg-type]
 
 
-def create(messages: MessageActions, table: LeaseTable) -> None:
+def create(messages: MessageActions, table: MessageTable) -> None:
     """Create a message for Telegram in one of the two tables."""
-    if table is OUTBOX:
+    if table.is_outbox:
         messages.create("hello", channel="telegram")
         return
     session = "00000000-0000-0000-0000-00000000000a"
@@ -47,7 +46,7 @@ def create(messages: MessageActions, table: LeaseTable) -> None:
     messages.admin.execute(ABOUT_DAY.encode())
 
 
-def row(messages: MessageActions, table: LeaseTable, *columns: str) -> tuple[Any, ...]:
+def row(messages: MessageActions, table: MessageTable, *columns: str) -> tuple[Any, ...]:
     """Return these columns of the only message of a table."""
     (found,) = messages.rows(f"select {', '.join(columns)} from {'.'.join(table.qualified_name)}")
     return found
@@ -60,9 +59,9 @@ async def sweep(messages: MessageActions, work: SendWork) -> int:
         return await work.sweep(messages.worker)
 
 
-def without_token(table: LeaseTable = OUTBOX) -> SendWork:
+def without_token(table: MessageTable = OUTBOX) -> SendWork:
     """A sender that has no bot token."""
-    return send_work(ScriptedChannel("console"), table=table, missing=MISSING)
+    return send_work(ScriptedChannel("console"), table=table, unconfigured=MISSING)
 
 
 # What the settings say -------------------------------------------------------------------------------------------
@@ -96,16 +95,16 @@ def test_up_turns_the_console_on_for_telegram_on_the_embedded_server_only(
 
     database = Database("dbname=x", server=object() if is_embedded else None)  # type: ignore[arg-type]
     with socket.socket() as listener:
-        _, worker = components(listener, database, settings(), None)
+        _, worker = build_components(listener, database, settings(), None)
         assert worker.environment.get("DULY_TELEGRAM_ON_CONSOLE") == ("true" if is_embedded else None)
         monkeypatch.setenv("DULY_TELEGRAM_ON_CONSOLE", "false")
-        _, worker = components(listener, database, settings(), None)
+        _, worker = build_components(listener, database, settings(), None)
         assert worker.environment.get("DULY_TELEGRAM_ON_CONSOLE") == ("false" if is_embedded else None)
 
 
 def test_both_senders_of_a_worker_know_what_is_missing() -> None:
     works = works_of(settings(DATABASE_URL="host=unused"), ["outbox", "notifications"])
-    assert [each.missing for each in works if isinstance(each, SendWork)] == [MISSING, MISSING]
+    assert [each.unconfigured for each in works if isinstance(each, SendWork)] == [MISSING, MISSING]
 
 
 # What becomes of a message ---------------------------------------------------------------------------------------
@@ -113,11 +112,11 @@ def test_both_senders_of_a_worker_know_what_is_missing() -> None:
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
 async def test_a_message_without_its_channel_waits_and_says_why(
-    table: LeaseTable, state: str, messages: MessageActions, dsn: str
+    table: MessageTable, state: str, messages: MessageActions, dsn: str
 ) -> None:
     create(messages, table)
     console = ScriptedChannel("console")
-    async with working(dsn, send_work(console, table=table, missing=MISSING)):
+    async with working(dsn, send_work(console, table=table, unconfigured=MISSING)):
         await messages.until(lambda: row(messages, table, "last_error") != (None,))
     assert row(messages, table, state, "last_error", "starts", "sent_at") == ("pending", WAITS, 0, None)
     assert console.sent == []
@@ -125,7 +124,7 @@ async def test_a_message_without_its_channel_waits_and_says_why(
 
 async def test_a_worker_without_a_token_never_marks_a_telegram_message_sent(messages: MessageActions, dsn: str) -> None:
     create(messages, OUTBOX)
-    create(messages, notification())
+    create(messages, notification_table())
     messages.create("later", channel="console")
     works = works_of(settings(DATABASE_URL=dsn, DULY_SWEEP_SECONDS="0.2"), ["outbox", "notifications"])
     async with working(dsn, *works):
@@ -134,12 +133,12 @@ async def test_a_worker_without_a_token_never_marks_a_telegram_message_sent(mess
         days = "select last_error from schedule_ingest.schedule_notification"
         await messages.until(lambda: messages.values(days) != [None])
     assert messages.values("select status from duly.outbox where channel = 'telegram'") == ["pending"]
-    assert row(messages, notification(), "status", "sent_at") == ("pending", None)
+    assert row(messages, notification_table(), "status", "sent_at") == ("pending", None)
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
 async def test_it_is_sent_when_there_is_a_token(
-    table: LeaseTable, state: str, messages: MessageActions, dsn: str
+    table: MessageTable, state: str, messages: MessageActions, dsn: str
 ) -> None:
     create(messages, table)
     await sweep(messages, without_token(table))
@@ -151,7 +150,7 @@ async def test_it_is_sent_when_there_is_a_token(
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
 async def test_after_seven_days_it_is_failed_as_channel_not_configured(
-    table: LeaseTable, state: str, messages: MessageActions
+    table: MessageTable, state: str, messages: MessageActions
 ) -> None:
     create(messages, table)
     work = without_token(table)
@@ -163,7 +162,7 @@ async def test_after_seven_days_it_is_failed_as_channel_not_configured(
     assert await sweep(messages, work) == 1
     status, why, sent_at = row(messages, table, "status", "last_error", "sent_at")
     assert (status, sent_at) == ("failed", None)
-    assert why == f"{WAITS}, and the message waited for 7 days"
+    assert why == f"{WAITS}; the message waited for 7 days"
     assert await sweep(messages, work) == 0
 
 
@@ -176,11 +175,11 @@ async def test_a_channel_that_is_off_waits_for_longer_than_seven_days(messages: 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
 async def test_by_the_console_instead_it_is_sent_and_the_row_says_so(
-    table: LeaseTable, state: str, messages: MessageActions, dsn: str
+    table: MessageTable, state: str, messages: MessageActions, dsn: str
 ) -> None:
     create(messages, table)
     console = ScriptedChannel("console")
-    async with working(dsn, send_work(console, table=table, console_instead=MISSING)):
+    async with working(dsn, send_work(console, table=table, console_fallback=MISSING)):
         await messages.until(lambda: row(messages, table, state) == ("sent",))
     assert row(messages, table, "channel", "receipt", "last_error") == (
         "console",
@@ -194,11 +193,11 @@ async def test_by_the_console_instead_it_is_sent_and_the_row_says_so(
 
 
 @pytest.mark.parametrize(("table", "state"), TABLES)
-def test_doctor_says_how_many_wait_for_a_token(table: LeaseTable, state: str, messages: MessageActions) -> None:
+def test_doctor_says_how_many_wait_for_a_token(table: MessageTable, state: str, messages: MessageActions) -> None:
     create(messages, table)
     messages.advance_clock(minutes=1)
     found = look("messages", messages.admin.info.dsn)
-    about = "" if table is OUTBOX else "about days "
+    about = "" if table.is_outbox else "about days "
     assert found.found == f"1 {about}wait for telegram: {NO_TOKEN}"
     assert found.fix == "set TELEGRAM_BOT_TOKEN, or DULY_TELEGRAM_ON_CONSOLE=true; after 7 days they fail"
     messages.advance_clock(hours=1)

@@ -12,30 +12,30 @@ import httpx2
 import pytest
 from standardwebhooks import Webhook as Verifier
 
-from duly.outbox.channel import Message, NotSent, Person, WillNeverWork
-from duly.outbox.channels.webhook import Webhook, addresses, retry_after_of
+from duly.outbox.channel import Contact, NotSent, OutboundMessage, Undeliverable
+from duly.outbox.channels.webhook import WebhookChannel, addresses, parse_retry_after
 from duly.outbox.channels.webhook.addresses import PublicAddresses, is_public
 from tests.support.outbox.actions import SECRET
-from tests.support.outbox.answering import certificate_for, named
+from tests.support.outbox.log_capture import capture_log_lines
 from tests.support.outbox.receiver import Answer, Receiver
-from tests.support.outbox.said import lines_of_log
+from tests.support.outbox.servers import certificate_for, tls_server
 
 
-def message(url: str | None, **payload: object) -> Message:
+def message(url: str | None, **payload: object) -> OutboundMessage:
     """A message for somebody with this address."""
-    person = Person("anna", webhook_url=url, webhook_secret=SECRET if url else None)
-    return Message(
-        "0194f3c2-0000-7000-8000-000000000001", "webhook", "anna", "test.word", payload, "2026-11-16T10:00:00Z", person
+    contact = Contact("anna", webhook_url=url, webhook_secret=SECRET if url else None)
+    return OutboundMessage(
+        "0194f3c2-0000-7000-8000-000000000001", "webhook", "anna", "test.word", payload, "2026-11-16T10:00:00Z", contact
     )
 
 
 @pytest.fixture
-def webhook() -> Webhook:
+def webhook() -> WebhookChannel:
     """One that may go to this machine."""
-    return Webhook(seconds=5, allow_private=True)
+    return WebhookChannel(seconds=5, allow_private=True)
 
 
-async def test_a_message_is_posted_and_signed(webhook: Webhook, receiver: Receiver) -> None:
+async def test_a_message_is_posted_and_signed(webhook: WebhookChannel, receiver: Receiver) -> None:
     assert await webhook.send(message(receiver.url, text="hej å 你")) == "HTTP 204"
     (posted,) = receiver.posted
     assert posted.id == "0194f3c2-0000-7000-8000-000000000001"
@@ -47,7 +47,9 @@ async def test_a_message_is_posted_and_signed(webhook: Webhook, receiver: Receiv
 
 
 @pytest.mark.parametrize("status", [408, 421, 429, 500, 502, 503])
-async def test_an_answer_that_may_change_is_tried_again(status: int, webhook: Webhook, receiver: Receiver) -> None:
+async def test_an_answer_that_may_change_is_tried_again(
+    status: int, webhook: WebhookChannel, receiver: Receiver
+) -> None:
     receiver.answer = lambda _: Answer(status, (("retry-after", "17"),))
     with pytest.raises(NotSent, match=f"HTTP {status}") as refusal:
         await webhook.send(message(receiver.url))
@@ -55,21 +57,23 @@ async def test_an_answer_that_may_change_is_tried_again(status: int, webhook: We
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 413])
-async def test_an_answer_that_will_not_change_is_final(status: int, webhook: Webhook, receiver: Receiver) -> None:
+async def test_an_answer_that_will_not_change_is_final(
+    status: int, webhook: WebhookChannel, receiver: Receiver
+) -> None:
     receiver.answer = lambda _: Answer(status)
-    with pytest.raises(WillNeverWork, match=f"HTTP {status}"):
+    with pytest.raises(Undeliverable, match=f"HTTP {status}"):
         await webhook.send(message(receiver.url))
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_redirects_are_not_followed(status: int, webhook: Webhook, receiver: Receiver) -> None:
+async def test_redirects_are_not_followed(status: int, webhook: WebhookChannel, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(status, (("location", receiver.url + "/secret"),))
-    with pytest.raises(WillNeverWork, match="redirects are not followed"):
+    with pytest.raises(Undeliverable, match="redirects are not followed"):
         await webhook.send(message(receiver.url))
     assert len(receiver.posted) == 1
 
 
-async def test_an_answer_is_read_only_so_far(webhook: Webhook, receiver: Receiver) -> None:
+async def test_an_answer_is_read_only_so_far(webhook: WebhookChannel, receiver: Receiver) -> None:
     receiver.answer = lambda _: Answer(200, (), b"x" * 50_000_000)
     assert await webhook.send(message(receiver.url)) == "HTTP 200"
 
@@ -77,24 +81,24 @@ async def test_an_answer_is_read_only_so_far(webhook: Webhook, receiver: Receive
 async def test_an_answer_is_waited_for_only_so_long(receiver: Receiver) -> None:
     receiver.gate.clear()
     with pytest.raises(NotSent, match="Timeout"):
-        await Webhook(seconds=0.2, allow_private=True).send(message(receiver.url))
+        await WebhookChannel(seconds=0.2, allow_private=True).send(message(receiver.url))
 
 
-async def test_nobody_there_is_tried_again(webhook: Webhook) -> None:
+async def test_an_unreachable_server_is_retried(webhook: WebhookChannel) -> None:
     with pytest.raises(NotSent, match="ConnectError"):
         await webhook.send(message("http://127.0.0.1:9/hook"))
 
 
-async def test_somebody_without_a_webhook_is_told_apart(webhook: Webhook) -> None:
-    with pytest.raises(WillNeverWork, match="has no webhook; give them one with: duly users set anna --webhook"):
+async def test_a_recipient_without_a_webhook_is_undeliverable(webhook: WebhookChannel) -> None:
+    with pytest.raises(Undeliverable, match="has no webhook URL; set one with: duly users set anna --webhook"):
         await webhook.send(message(None))
 
 
 @pytest.mark.parametrize("level", ["debug", "info"])
 async def test_an_address_which_may_be_all_that_opens_a_service_is_not_logged(
-    level: str, webhook: Webhook, receiver: Receiver
+    level: str, webhook: WebhookChannel, receiver: Receiver
 ) -> None:
-    with lines_of_log(level) as lines:
+    with capture_log_lines(level) as lines:
         await webhook.send(message(receiver.url + "/hunter2"))
     assert "hunter2" not in lines.getvalue()
 
@@ -118,15 +122,15 @@ async def test_an_address_which_may_be_all_that_opens_a_service_is_not_logged(
     ],
 )
 async def test_addresses_inside_are_refused_by_name(url: str) -> None:
-    with pytest.raises((WillNeverWork, NotSent)) as refusal:
-        await Webhook(seconds=2).send(message(url))
-    assert "not a public address" in str(refusal.value) or "cannot be looked up" in str(refusal.value)
+    with pytest.raises((Undeliverable, NotSent)) as refusal:
+        await WebhookChannel(seconds=2).send(message(url))
+    assert "not a public address" in str(refusal.value) or "cannot be resolved" in str(refusal.value)
 
 
 @pytest.mark.parametrize("url", ["ftp://example.org/", "file:///etc/passwd", "gopher://x/"])
 async def test_other_schemes_are_refused(url: str) -> None:
-    with pytest.raises((WillNeverWork, NotSent)):
-        await Webhook(seconds=2).send(message(url))
+    with pytest.raises((Undeliverable, NotSent)):
+        await WebhookChannel(seconds=2).send(message(url))
 
 
 @pytest.mark.parametrize(
@@ -180,15 +184,15 @@ async def test_a_name_that_leads_elsewhere_a_moment_later_leads_nowhere() -> Non
     answers: list[Sequence[str]] = [["93.184.216.34"], ["127.0.0.1"], ["93.184.216.34", "10.0.0.7"]]
     looked: list[str] = []
 
-    async def look_up(host: str, port: int) -> Sequence[str]:
+    async def resolve(host: str, port: int) -> Sequence[str]:
         looked.append(f"{host}:{port}")
         return answers[len(looked) - 1]
 
     inner = Noted()
-    async with httpx2.AsyncClient(transport=PublicAddresses(inner, look_up=look_up)) as client:
+    async with httpx2.AsyncClient(transport=PublicAddresses(inner, resolve=resolve)) as client:
         await client.post("https://rebind.example/hook")
         for _ in range(2):
-            with pytest.raises(WillNeverWork, match="not a public address"):
+            with pytest.raises(Undeliverable, match="not a public address"):
                 await client.post("https://rebind.example/hook")
     assert inner.went == [("93.184.216.34", "rebind.example", "rebind.example")]  # and nowhere else
     assert looked == ["rebind.example:443"] * 3
@@ -207,23 +211,25 @@ def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trust:
     def make(*names: str) -> tuple[Path, list[str]]:
         certificate, looked = certificate_for(names, tmp_path), list[str]()
 
-        async def look_up(host: str, _port: int) -> Sequence[str]:
+        async def resolve(host: str, _port: int) -> Sequence[str]:
             looked.append(host)
             return ["127.0.0.1"]
 
         def believe(**_: object) -> ssl.SSLContext:
             return ssl.create_default_context(cafile=certificate)
 
-        monkeypatch.setattr(addresses, "look_up_here", look_up)
+        monkeypatch.setattr(addresses, "resolve_host", resolve)
         monkeypatch.setattr(httpcore2, "default_ssl_context", believe)
         return certificate, looked
 
     return make
 
 
-async def test_a_connection_that_was_checked_for_one_name_serves_no_other(webhook: Webhook, trusted: Trust) -> None:
+async def test_a_connection_that_was_checked_for_one_name_serves_no_other(
+    webhook: WebhookChannel, trusted: Trust
+) -> None:
     certificate, _ = trusted("one.example")
-    async with named(certificate) as server:
+    async with tls_server(certificate) as server:
         assert await webhook.send(message(f"https://one.example:{server.port}/hook")) == "HTTP 204"
         with pytest.raises(NotSent, match=r"certificate is not valid for 'two\.example'"):
             await webhook.send(message(f"https://two.example:{server.port}/hook"))
@@ -233,11 +239,11 @@ async def test_a_connection_that_was_checked_for_one_name_serves_no_other(webhoo
 
 
 async def test_every_message_has_a_connection_of_its_own_however_many_go_at_once(
-    webhook: Webhook, trusted: Trust
+    webhook: WebhookChannel, trusted: Trust
 ) -> None:
     names = ["one.example", "two.example"] * 8
     certificate, _ = trusted(*set(names))
-    async with named(certificate) as server:
+    async with tls_server(certificate) as server:
         urls = [f"https://{name}:{server.port}/hook" for name in names]
         assert await asyncio.gather(*(webhook.send(message(url)) for url in urls)) == ["HTTP 204"] * len(names)
         assert await asyncio.gather(*(webhook.send(message(url)) for url in urls)) == ["HTTP 204"] * len(names)
@@ -245,12 +251,12 @@ async def test_every_message_has_a_connection_of_its_own_however_many_go_at_once
     assert sorted(map(str, server.handshakes)) == sorted(names * 2)
 
 
-async def test_a_name_with_other_letters_is_looked_up_and_checked_as_it_is_written(
-    webhook: Webhook, trusted: Trust
+async def test_a_name_with_other_letters_is_resolved_and_checked_as_it_is_written(
+    webhook: WebhookChannel, trusted: Trust
 ) -> None:
     written, other = "xn--strae-oqa.de", "strasse.de"  # straße.de, which an older standard takes for the other
     certificate, looked = trusted(written, other)
-    async with named(certificate) as server:
+    async with tls_server(certificate) as server:
         assert await webhook.send(message(f"https://{written}:{server.port}/hook")) == "HTTP 204"
         await webhook.close()
     assert looked == [written]
@@ -259,11 +265,11 @@ async def test_a_name_with_other_letters_is_looked_up_and_checked_as_it_is_writt
 
 
 def test_how_long_to_wait_is_seconds_or_a_date() -> None:
-    assert retry_after_of("120") == 120
-    assert retry_after_of(None) is None
-    assert retry_after_of("soon") is None
-    assert retry_after_of("99999999999") == 86_400
-    soon = retry_after_of(format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True))
+    assert parse_retry_after("120") == 120
+    assert parse_retry_after(None) is None
+    assert parse_retry_after("soon") is None
+    assert parse_retry_after("99999999999") == 86_400
+    soon = parse_retry_after(format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True))
     assert soon is not None
     assert 50 < soon <= 60
-    assert retry_after_of("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert parse_retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0

@@ -8,14 +8,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from duly.errors import DulyError, Misconfigured, NotFound
-from duly.storage import Objects, open_objects
+from duly.storage import ObjectStore, open_object_store
 from duly.storage.bucket import Bucket
-from tests.support.storage.shelf import BUCKET, Shelf
+from tests.support.storage.s3_server import BUCKET, S3Server
 
 KEY = "R2_ACCESS_KEY_ID and R2_SECRET_ACCESS_KEY"
 
 
-async def every_refusal(objects: Objects) -> list[DulyError]:
+async def every_refusal(objects: ObjectStore) -> list[DulyError]:
     """What each of the five verbs is refused with."""
     refusals: list[DulyError] = []
     for asked in (
@@ -57,7 +57,7 @@ def answering(status: int, code: str) -> Generator[str, None, None]:
         thread.join()
 
 
-async def test_only_the_settings_decide_where_objects_are(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_settings_decide_where_objects_are(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable, value in {
         "AWS_SESSION_TOKEN": "of something else",
         "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
@@ -67,54 +67,54 @@ async def test_only_the_settings_decide_where_objects_are(shelf: Shelf, monkeypa
         "AWS_REGION": "mars-1",
     }.items():
         monkeypatch.setenv(variable, value)
-    objects = open_objects(shelf.settings(R2_REGION="auto"))
+    objects = open_object_store(s3_server.settings(R2_REGION="auto"))
     await objects.put("from-settings", b"1")
     assert await objects.get("from-settings", 1) == b"1"
 
 
 def test_a_variable_that_misleads_the_library_is_named_without_its_value(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_CHECKSUM_ALGORITHM", "hunter2")
     with pytest.raises(Misconfigured, match="AWS_CHECKSUM_ALGORITHM") as refused:
-        open_objects(shelf.settings())
+        open_object_store(s3_server.settings())
     assert "hunter2" not in str(refused.value)
 
 
-async def test_every_name_begins_with_the_prefix(shelf: Shelf) -> None:
+async def test_every_name_begins_with_the_prefix(s3_server: S3Server) -> None:
     for prefix in ("pre/fix", "pre/fix/"):
-        await open_objects(shelf.settings(R2_KEY_PREFIX=prefix)).put("a", prefix.encode())
-        assert await open_objects(shelf.settings()).get("pre/fix/a", 100) == prefix.encode()
+        await open_object_store(s3_server.settings(R2_KEY_PREFIX=prefix)).put("a", prefix.encode())
+        assert await open_object_store(s3_server.settings()).get("pre/fix/a", 100) == prefix.encode()
 
 
-async def test_a_bucket_that_is_not_there_is_refused_with_its_setting(shelf: Shelf) -> None:
-    for refused in await every_refusal(open_objects(shelf.settings(R2_BUCKET="no-such-bucket"))):
+async def test_a_bucket_that_is_not_there_is_refused_with_its_setting(s3_server: S3Server) -> None:
+    for refused in await every_refusal(open_object_store(s3_server.settings(R2_BUCKET="no-such-bucket"))):
         assert isinstance(refused, Misconfigured)
         assert "'no-such-bucket'" in str(refused)
         assert "R2_BUCKET" in str(refused)
 
 
 @pytest.mark.parametrize("wrong", ["R2_ACCESS_KEY_ID", "R2_SECRET_ACCESS_KEY"])
-async def test_a_wrong_key_is_refused_with_its_settings_and_never_shown(shelf: Shelf, wrong: str) -> None:
-    objects = open_objects(shelf.settings(**{wrong: "hunter2hunter2hunter2"}))
+async def test_a_wrong_key_is_refused_with_its_settings_and_never_shown(s3_server: S3Server, wrong: str) -> None:
+    objects = open_object_store(s3_server.settings(**{wrong: "hunter2hunter2hunter2"}))
     for refused in await every_refusal(objects):
         assert isinstance(refused, Misconfigured)
         assert KEY in str(refused)
         assert "hunter2" not in str(refused) + repr(objects)
-        assert shelf.secret not in str(refused) + repr(objects)
+        assert s3_server.secret not in str(refused) + repr(objects)
 
 
 async def test_the_variable_that_was_set_is_the_one_that_is_named(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("S3_BUCKET", "no-such-bucket")
     with pytest.raises(Misconfigured, match="correct S3_BUCKET"):
-        await open_objects(shelf.settings(R2_BUCKET="no-such-bucket")).put("a", b"")
+        await open_object_store(s3_server.settings(R2_BUCKET="no-such-bucket")).put("a", b"")
 
 
-async def test_an_object_that_is_not_there_is_no_fault_of_the_settings(shelf: Shelf) -> None:
+async def test_an_object_that_is_not_there_is_no_fault_of_the_settings(s3_server: S3Server) -> None:
     with answering(404, "NoSuchKey") as endpoint, pytest.raises(NotFound):
-        await open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint)).get("a", 1)
+        await open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint)).get("a", 1)
 
 
 @pytest.mark.parametrize(
@@ -131,18 +131,18 @@ async def test_an_object_that_is_not_there_is_no_fault_of_the_settings(shelf: Sh
         "http://[::1",
     ],
 )
-def test_an_address_that_is_none_is_refused_and_not_shown(shelf: Shelf, endpoint: str) -> None:
-    with pytest.raises(Misconfigured, match="R2_ENDPOINT_URL is no address") as refused:
-        open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))
+def test_an_address_that_is_none_is_refused_and_not_shown(s3_server: S3Server, endpoint: str) -> None:
+    with pytest.raises(Misconfigured, match="R2_ENDPOINT_URL is not a valid endpoint") as refused:
+        open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))
     assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
     "endpoint", [f"https://account.r2.cloudflarestorage.com/{BUCKET}/", f"https://{BUCKET}.s3.eu-west-1.amazonaws.com"]
 )
-def test_an_address_with_the_bucket_in_it_is_refused(shelf: Shelf, endpoint: str) -> None:
-    with pytest.raises(Misconfigured, match="R2_ENDPOINT_URL has the name of the bucket"):
-        open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))
+def test_an_address_with_the_bucket_in_it_is_refused(s3_server: S3Server, endpoint: str) -> None:
+    with pytest.raises(Misconfigured, match="R2_ENDPOINT_URL contains the name of the bucket"):
+        open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))
 
 
 @pytest.mark.parametrize(
@@ -161,18 +161,18 @@ def test_an_address_with_the_bucket_in_it_is_refused(shelf: Shelf, endpoint: str
     ],
 )
 def test_the_region_is_one_that_the_store_knows(
-    shelf: Shelf, endpoint: str, region: str, expected: tuple[str, str]
+    s3_server: S3Server, endpoint: str, region: str, expected: tuple[str, str]
 ) -> None:
-    settings = shelf.settings(R2_REGION=region).model_copy(update={"objects_endpoint": endpoint or None})
-    place = open_objects(settings).place
-    assert isinstance(place, Bucket)
-    assert (place.endpoint, place.region) == expected
+    settings = s3_server.settings(R2_REGION=region).model_copy(update={"objects_endpoint": endpoint or None})
+    backend = open_object_store(settings).backend
+    assert isinstance(backend, Bucket)
+    assert (backend.endpoint, backend.region) == expected
 
 
 @pytest.mark.parametrize(("endpoint", "plain"), [("http://host", True), ("https://host", False)])
-def test_only_an_address_that_says_so_is_asked_unencrypted(shelf: Shelf, endpoint: str, plain: bool) -> None:
-    place = open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint)).place
-    assert isinstance(place, Bucket)
-    options = place.store.client_options
+def test_only_an_address_that_says_so_is_asked_unencrypted(s3_server: S3Server, endpoint: str, plain: bool) -> None:
+    backend = open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint)).backend
+    assert isinstance(backend, Bucket)
+    options = backend.store.client_options
     assert options
     assert str(options.get("allow_http", False)).lower() == str(plain).lower()

@@ -11,17 +11,17 @@ from obstore.store import LocalStore
 
 from duly.errors import InvalidArgument, Misconfigured, Unavailable
 from duly.settings import Settings
-from duly.storage import Objects, directory, open_objects
+from duly.storage import ObjectStore, directory, open_object_store
 from duly.storage.directory import Directory
 from tests.support.processes import PYTHON, Program, plain_environment
 
 WRITER = """
 import asyncio, sys
-from duly.storage import open_objects
+from duly.storage import open_object_store
 from duly.settings import Settings
 
 async def write():
-    objects = open_objects(Settings(DULY_OBJECTS_DIR=sys.argv[1]))
+    objects = open_object_store(Settings(DULY_OBJECTS_DIR=sys.argv[1]))
     await objects.put("a", b"a" * 1_000_000)
     print("one is there", flush=True)
     while True:
@@ -32,8 +32,8 @@ asyncio.run(write())
 """
 
 
-def opened(path: Path) -> Objects:
-    return open_objects(Settings(DULY_OBJECTS_DIR=path))  # type: ignore[call-arg]
+def opened(path: Path) -> ObjectStore:
+    return open_object_store(Settings(DULY_OBJECTS_DIR=path))  # type: ignore[call-arg]
 
 
 def files_under(path: Path) -> set[str]:
@@ -41,7 +41,7 @@ def files_under(path: Path) -> set[str]:
 
 
 def test_without_a_bucket_objects_are_in_the_home_and_only_we_enter(tmp_path: Path) -> None:
-    open_objects(Settings(DULY_HOME=tmp_path / "new" / "home"))  # type: ignore[call-arg]
+    open_object_store(Settings(DULY_HOME=tmp_path / "new" / "home"))  # type: ignore[call-arg]
     assert S_IMODE((tmp_path / "new" / "home" / "objects").stat().st_mode) == 0o700
 
 
@@ -142,9 +142,9 @@ async def test_a_name_above_or_under_another_is_refused(tmp_path: Path, first: s
     objects = opened(tmp_path)
     await objects.put(first, b"1")
     await objects.put("c", b"2")
-    with pytest.raises(InvalidArgument, match="above or under"):
+    with pytest.raises(InvalidArgument, match="parent or child"):
         await objects.put(second, b"2")
-    with pytest.raises(InvalidArgument, match="above or under"):
+    with pytest.raises(InvalidArgument, match="parent or child"):
         await objects.copy("c", second)
     assert files_under(tmp_path) == {first, "c"}
 
@@ -169,10 +169,8 @@ def test_a_directory_that_we_may_not_write_is_refused(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("number", "expected"), [(13, Misconfigured), (30, Misconfigured), (28, Unavailable), (5, Unavailable)]
 )
-def test_what_the_system_says_is_told_as_what_can_be_done(
-    tmp_path: Path, number: int, expected: type[Exception]
-) -> None:
-    place = Directory(tmp_path, LocalStore(tmp_path))
-    told = place.refusal_of(RuntimeError(f"Unable to open file: {os.strerror(number)} (os error {number})"), "a")
-    assert type(told) is expected
-    assert os.strerror(number) in str(told)
+def test_errors_of_the_system_name_the_fix(tmp_path: Path, number: int, expected: type[Exception]) -> None:
+    backend = Directory(tmp_path, LocalStore(tmp_path))
+    error = backend.to_duly_error(RuntimeError(f"Unable to open file: {os.strerror(number)} (os error {number})"), "a")
+    assert type(error) is expected
+    assert os.strerror(number) in str(error)

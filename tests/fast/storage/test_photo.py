@@ -10,8 +10,16 @@ import pytest
 from PIL import Image, ImageChops
 
 from duly.errors import InvalidArgument, TooLarge
-from duly.storage import MAX_PHOTO_BYTES, clean_photo, clean_screenshot, photo, small_photo
-from tests.support.storage.pictures import SECRETS, chunk, gradient, png_claiming, profile, talkative, written
+from duly.storage import MAX_PHOTO_BYTES, clean_photo, clean_screenshot, decode_thumbnail, photo
+from tests.support.storage.pictures import (
+    SECRETS,
+    chunk,
+    gradient,
+    photo_with_metadata,
+    png_with_header,
+    profile,
+    written,
+)
 
 KINDS = ("JPEG", "PNG", "WEBP")
 MODES = [
@@ -48,7 +56,7 @@ def test_a_photograph_becomes_a_jpeg_that_looks_the_same(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_bytes_give_the_same_bytes_and_again(kind: str) -> None:
-    data = talkative(kind)
+    data = photo_with_metadata(kind)
     once = clean_photo(data)
     assert clean_photo(data) == once
     assert opened(clean_photo(once)).size == opened(once).size
@@ -56,7 +64,7 @@ def test_the_same_bytes_give_the_same_bytes_and_again(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_was_not_to_be_seen_is_left(kind: str) -> None:
-    data = talkative(kind)
+    data = photo_with_metadata(kind)
     assert b"Exif" in data or b"eXIf" in data or b"EXIF" in data
     cleaned = clean_photo(data)
     for secret in (*SECRETS, b"Exif", b"http://ns.adobe.com", b"ICC_PROFILE", b"Photoshop", b"SECRET"):
@@ -69,16 +77,16 @@ def test_nothing_that_was_not_to_be_seen_is_left(kind: str) -> None:
 
 def markers_of(data: bytes) -> set[int]:
     """The kinds of parts that a JPEG has, up to its picture."""
-    place, found = 2, set[int]()
-    while data[place + 1] != 0xDA:
-        found.add(data[place + 1])
-        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+    offset, found = 2, set[int]()
+    while data[offset + 1] != 0xDA:
+        found.add(data[offset + 1])
+        offset += 2 + int.from_bytes(data[offset + 2 : offset + 4], "big")
     return found
 
 
-def test_the_place_really_was_in_the_photograph() -> None:
-    place = opened(talkative("JPEG")).getexif().get_ifd(0x8825)
-    assert place[2] == (52, 31, 12)
+def test_the_location_really_was_in_the_photograph() -> None:
+    offset = opened(photo_with_metadata("JPEG")).getexif().get_ifd(0x8825)
+    assert offset[2] == (52, 31, 12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -88,7 +96,10 @@ def test_a_photograph_is_upright(kind: str, orientation: int) -> None:
     upright.paste(RED, (0, 0, 32, 16))  # above, on the left
     upright.paste(GREEN, (0, 16, 32, 32))  # below, on the left
     lying = lay(upright, orientation)
-    for image in (opened(clean_photo(talkative(kind, orientation, lying))), small(talkative(kind, orientation, lying))):
+    for image in (
+        opened(clean_photo(photo_with_metadata(kind, orientation, lying))),
+        small(photo_with_metadata(kind, orientation, lying)),
+    ):
         assert image.size == (64, 32)
         assert near(image.getpixel((8, 8)), RED)
         assert near(image.getpixel((8, 24)), GREEN)
@@ -98,17 +109,17 @@ def test_a_photograph_is_upright(kind: str, orientation: int) -> None:
 def lay(image: Image.Image, orientation: int) -> Image.Image:
     """The image as a camera held so would have seen it."""
     undone = {6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
-    turn = undone.get(orientation, photo.TURNS.get(orientation))
+    turn = undone.get(orientation, photo.TRANSPOSITIONS.get(orientation))
     return image if turn is None else image.transpose(turn)
 
 
 def small(data: bytes) -> Image.Image:
-    return small_photo(data, 64)
+    return decode_thumbnail(data, 64)
 
 
 @pytest.mark.parametrize("orientation", [0, 9, 65535])
 def test_an_orientation_that_is_none_is_passed_over(orientation: int) -> None:
-    assert opened(clean_photo(talkative("JPEG", orientation))).size == (64, 48)
+    assert opened(clean_photo(photo_with_metadata("JPEG", orientation))).size == (64, 48)
 
 
 @pytest.mark.parametrize(("kind", "mode"), MODES)
@@ -118,7 +129,7 @@ def test_every_way_to_write_colours_is_read(kind: str, mode: str) -> None:
     cleaned = opened(clean_photo(written(image, kind)))
     assert cleaned.mode == "RGB"
     assert differ(cleaned.reduce(8), expected.convert("RGB").reduce(8)) < 24
-    assert small_photo(written(image, kind)).mode == "RGB"
+    assert decode_thumbnail(written(image, kind)).mode == "RGB"
 
 
 def grey_of_sixteen_bits() -> Image.Image:
@@ -132,7 +143,7 @@ def test_what_was_transparent_is_white(kind: str, mode: str) -> None:
     image = Image.new("RGBA", (32, 32), (0, 0, 0, 0))
     image.paste((0, 0, 0, 255), (0, 0, 16, 32))
     data = written(image.convert(mode), kind, **({"lossless": True} if kind == "WEBP" else {}))
-    for seen in (opened(clean_photo(data)), small_photo(data)):
+    for seen in (opened(clean_photo(data)), decode_thumbnail(data)):
         assert near(seen.getpixel((24, 16)), WHITE)
         assert near(seen.getpixel((4, 16)), (0, 0, 0))
 
@@ -168,7 +179,7 @@ def test_of_moving_pictures_the_first_is_taken(kind: str) -> None:
     frames = [Image.new("RGB", (32, 32), colour) for colour in (RED, GREEN)]
     data = written(frames[0], kind, save_all=True, append_images=frames[1:], duration=100)
     assert near(opened(clean_photo(data)).getpixel((8, 8)), RED)
-    assert near(small_photo(data).getpixel((8, 8)), RED)
+    assert near(decode_thumbnail(data).getpixel((8, 8)), RED)
 
 
 def test_of_several_pictures_in_a_jpeg_the_first_is_taken() -> None:
@@ -180,7 +191,7 @@ def test_of_several_pictures_in_a_jpeg_the_first_is_taken() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1, 16, 128])
 def test_a_small_photograph_is_small_plain_and_in_proportion(kind: str, size: int) -> None:
-    image = small_photo(talkative(kind, image=gradient(400, 200)), size)
+    image = decode_thumbnail(photo_with_metadata(kind, image=gradient(400, 200)), size)
     assert image.size == (size, max(1, size // 2))
     assert image.mode == "RGB"
     assert type(image) is Image.Image
@@ -189,14 +200,14 @@ def test_a_small_photograph_is_small_plain_and_in_proportion(kind: str, size: in
 
 
 def test_a_small_photograph_is_not_made_larger() -> None:
-    assert small_photo(written(gradient(20, 10))).size == (20, 10)
+    assert decode_thumbnail(written(gradient(20, 10))).size == (20, 10)
 
 
 def test_twenty_mebibytes_are_taken_and_not_a_byte_more() -> None:
     data = written(gradient())
     full = data + b"\0" * (MAX_PHOTO_BYTES - len(data))
     assert opened(clean_photo(full)).size == (64, 48)
-    for read in (clean_photo, small_photo):
+    for read in (clean_photo, decode_thumbnail):
         with pytest.raises(TooLarge, match="20 MiB"):
             read(full + b"\0")
 
@@ -212,15 +223,15 @@ def test_what_is_written_is_never_larger_than_what_is_taken(monkeypatch: pytest.
         clean_photo(data)
 
 
-def test_warnings_of_the_library_reach_nobody() -> None:
+def test_warnings_of_the_library_are_silenced() -> None:
     broken_exif = written(gradient(), exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
-    odd_animation = png_claiming(8, 8, chunk(b"acTL", struct.pack(">II", 0, 0)))
-    many_pixels = png_claiming(10_000, 10_000)
+    odd_animation = png_with_header(8, 8, chunk(b"acTL", struct.pack(">II", 0, 0)))
+    many_pixels = png_with_header(10_000, 10_000)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         before = list(warnings.filters)
         for data in (broken_exif, odd_animation, many_pixels):
-            for read in (clean_photo, small_photo):
+            for read in (clean_photo, decode_thumbnail):
                 try:
                     read(data)
                 except InvalidArgument:
@@ -231,7 +242,9 @@ def test_warnings_of_the_library_reach_nobody() -> None:
 
 def test_photographs_can_be_cleaned_in_several_threads() -> None:
     results: list[bytes] = []
-    threads = [threading.Thread(target=lambda: results.append(clean_photo(talkative("JPEG")))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: results.append(clean_photo(photo_with_metadata("JPEG")))) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -247,7 +260,7 @@ def test_photographs_can_be_cleaned_in_several_threads() -> None:
 def test_a_screenshot_stays_a_png_where_it_was_one_and_is_a_jpeg_otherwise(kind: str) -> None:
     cleaned = clean_screenshot(written(gradient(), kind))
     image = opened(cleaned.data)
-    assert (cleaned.kind, image.format) == (("png", "PNG") if kind == "PNG" else ("jpg", "JPEG"))
+    assert (cleaned.suffix, image.format) == (("png", "PNG") if kind == "PNG" else ("jpg", "JPEG"))
     assert (image.mode, image.size) == ("RGB", (64, 48))
     if kind != "PNG":
         assert cleaned.data == clean_photo(written(gradient(), kind))
@@ -264,7 +277,7 @@ def test_of_a_png_every_point_is_kept(mode: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_was_not_to_be_seen_is_left_in_a_screenshot(kind: str) -> None:
-    cleaned = clean_screenshot(talkative(kind)).data
+    cleaned = clean_screenshot(photo_with_metadata(kind)).data
     for secret in (*SECRETS, b"Exif", b"eXIf", b"iTXt", b"tEXt", b"zTXt", b"iCCP", b"tIME", b"http://ns.adobe.com"):
         assert secret not in cleaned
     image = opened(cleaned)
@@ -275,13 +288,13 @@ def test_nothing_that_was_not_to_be_seen_is_left_in_a_screenshot(kind: str) -> N
 def test_a_png_is_laid_on_white_and_turned_upright_like_any_photograph() -> None:
     clear = Image.new("RGBA", (4, 2), (255, 0, 0, 0))
     assert opened(clean_screenshot(written(clear, "PNG")).data).getpixel((0, 0)) == WHITE
-    assert opened(clean_screenshot(talkative("PNG", orientation=6)).data).size == (48, 64)
+    assert opened(clean_screenshot(photo_with_metadata("PNG", orientation=6)).data).size == (48, 64)
 
 
 def test_a_png_that_would_be_too_large_when_written_anew_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = written(gradient(), "PNG")
     monkeypatch.setattr(photo, "MAX_PHOTO_BYTES", len(data))
-    monkeypatch.setattr(photo, "PNG_EFFORT", 0)
+    monkeypatch.setattr(photo, "PNG_COMPRESS_LEVEL", 0)
     with pytest.raises(TooLarge, match="send a JPEG"):
         clean_screenshot(data)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.errors import InvalidArgument, NotFound, TooLarge
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from duly.storage.base import MAX_PART_LENGTH, check_name
 
 NAMES = ["a", "posts/2026-01-31/anna:1@example.com_small.jpg", ".hidden", "a-b/c.d/E_F", "x" * MAX_PART_LENGTH]
@@ -15,33 +15,33 @@ LARGE = bytes(range(256)) * 4096 * 6  # 6 MiB, which the library would send in p
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_what_was_put_is_what_one_gets(objects: Objects, name: str) -> None:
+async def test_what_was_put_is_what_one_gets(objects: ObjectStore, name: str) -> None:
     await objects.put(name, b"picture")
     assert await objects.get(name, 7) == b"picture"
     assert await objects.exists(name)
 
 
 @pytest.mark.parametrize("data", [b"", LARGE], ids=["nothing", "much"])
-async def test_nothing_and_much_are_kept_alike(objects: Objects, data: bytes) -> None:
+async def test_nothing_and_much_are_kept_alike(objects: ObjectStore, data: bytes) -> None:
     await objects.put("a", data)
     assert await objects.get("a", len(data)) == data
     assert await objects.copy("a", "b")
     assert await objects.get("b", len(data)) == data
 
 
-async def test_a_second_put_replaces_the_first(objects: Objects) -> None:
+async def test_a_second_put_replaces_the_first(objects: ObjectStore) -> None:
     await objects.put("a", b"a longer one")
     await objects.put("a", b"short")
     assert await objects.get("a", 100) == b"short"
 
 
-async def test_what_is_not_there_is_not_found(objects: Objects) -> None:
+async def test_what_is_not_there_is_not_found(objects: ObjectStore) -> None:
     with pytest.raises(NotFound, match="'none/such'"):
         await objects.get("none/such", 100)
     assert not await objects.exists("none/such")
 
 
-async def test_what_lies_under_another_object_is_not_there(objects: Objects) -> None:
+async def test_what_lies_under_another_object_is_not_there(objects: ObjectStore) -> None:
     await objects.put("a", b"1")
     assert not await objects.exists("a/b")
     assert not await objects.copy("a/b", "c")
@@ -50,7 +50,7 @@ async def test_what_lies_under_another_object_is_not_there(objects: Objects) -> 
         await objects.get("a/b", 100)
 
 
-async def test_the_folder_of_an_object_is_no_object(objects: Objects) -> None:
+async def test_the_folder_of_an_object_is_no_object(objects: ObjectStore) -> None:
     await objects.put("a/b", b"1")
     assert not await objects.exists("a")
     assert not await objects.copy("a", "c")
@@ -60,13 +60,13 @@ async def test_the_folder_of_an_object_is_no_object(objects: Objects) -> None:
         await objects.get("a", 100)
 
 
-async def test_an_object_larger_than_one_can_take_is_not_read(objects: Objects) -> None:
+async def test_an_object_larger_than_one_can_take_is_not_read(objects: ObjectStore) -> None:
     await objects.put("a", b"12345678")
     with pytest.raises(TooLarge, match="8 bytes, more than 7"):
         await objects.get("a", 7)
 
 
-async def test_a_copy_stays_when_the_first_goes_or_changes(objects: Objects) -> None:
+async def test_a_copy_stays_when_the_first_goes_or_changes(objects: ObjectStore) -> None:
     await objects.put("a", b"1")
     assert await objects.copy("a", "deep/in/b")
     await objects.put("a", b"2")
@@ -75,7 +75,7 @@ async def test_a_copy_stays_when_the_first_goes_or_changes(objects: Objects) -> 
     assert await objects.get("deep/in/b", 100) == b"1"
 
 
-async def test_a_copy_replaces_what_was_there_and_can_be_made_again(objects: Objects) -> None:
+async def test_a_copy_replaces_what_was_there_and_can_be_made_again(objects: ObjectStore) -> None:
     await objects.put("a", b"new")
     await objects.put("b", b"old")
     for _ in range(3):
@@ -83,20 +83,20 @@ async def test_a_copy_replaces_what_was_there_and_can_be_made_again(objects: Obj
         assert await objects.get("b", 100) == b"new"
 
 
-async def test_a_copy_of_nothing_says_so_and_leaves_the_target(objects: Objects) -> None:
+async def test_a_copy_of_nothing_says_so_and_leaves_the_target(objects: ObjectStore) -> None:
     await objects.put("b", b"old")
     assert not await objects.copy("a", "b")
     assert await objects.get("b", 100) == b"old"
 
 
-async def test_a_copy_onto_itself_changes_nothing(objects: Objects) -> None:
+async def test_a_copy_onto_itself_changes_nothing(objects: ObjectStore) -> None:
     assert not await objects.copy("a", "a")
     await objects.put("a", b"1")
     assert await objects.copy("a", "a")
     assert await objects.get("a", 100) == b"1"
 
 
-async def test_what_is_removed_is_gone_and_what_is_not_there_is_no_error(objects: Objects) -> None:
+async def test_what_is_removed_is_gone_and_what_is_not_there_is_no_error(objects: ObjectStore) -> None:
     names = [f"many/{number}" for number in range(23)]
     await asyncio.gather(*(objects.put(name, b"1") for name in names))
     await objects.put("kept", b"1")
@@ -107,7 +107,7 @@ async def test_what_is_removed_is_gone_and_what_is_not_there_is_no_error(objects
     assert await objects.exists("kept")
 
 
-async def test_a_reader_never_sees_a_part(objects: Objects) -> None:
+async def test_a_reader_never_sees_a_part(objects: ObjectStore) -> None:
     contents = [letter * 500_000 for letter in (b"a", b"b")]
     await objects.put("a", contents[0])
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from duly.outbox.channel import Unknown, WhenUncertain
+from duly.outbox.channel import OutcomeUnknown, UncertainPolicy
 from duly.outbox.channels.apprise import AppriseChannel
 from tests.fast.outbox.test_apprise import at, came, channel, message
 from tests.support.actions import working
@@ -14,15 +14,15 @@ from tests.support.outbox.receiver import Receiver
 __all__ = ["channel"]
 
 
-async def test_of_a_service_that_does_not_answer_nobody_knows_and_its_thread_ends(receiver: Receiver) -> None:
+async def test_a_service_that_does_not_respond_is_uncertain_and_its_thread_ends(receiver: Receiver) -> None:
     channel = AppriseChannel(seconds=20, allow_private=True)
     await channel.send(message(at(receiver, "json")))  # imports the library, which takes its time on a busy machine
     receiver.gate.clear()
     channel.seconds = 2
-    with pytest.raises(Unknown, match=r"json: no answer within 2 s"):
+    with pytest.raises(OutcomeUnknown, match=r"json: no response within 2 s"):
         await channel.send(message(at(receiver, "json", "?rto=600&cto=600")))
     await asyncio.to_thread(channel.threads.shutdown, wait=True)  # which would hang if the thread still waited
-    assert channel.when_uncertain is WhenUncertain.ASK
+    assert channel.uncertain_policy is UncertainPolicy.MANUAL
 
 
 async def test_a_service_that_drips_is_cut_off(receiver: Receiver) -> None:
@@ -46,7 +46,7 @@ async def test_a_service_that_drips_is_cut_off(receiver: Receiver) -> None:
         channel = AppriseChannel(seconds=20, allow_private=True)
         await channel.send(message(at(receiver, "json")))  # imports the library, as above
         channel.seconds = 2
-        with pytest.raises(Unknown):
+        with pytest.raises(OutcomeUnknown):
             await channel.send(message(f"json://127.0.0.1:{port}/"))
         await asyncio.wait_for(stopped.wait(), 20)
         await asyncio.to_thread(channel.threads.shutdown, wait=True)
@@ -67,5 +67,5 @@ async def test_what_was_cut_off_is_uncertain_and_waits_for_a_person(
     receiver.gate.clear()
     async with working(dsn, send_work(channel)):
         await messages.until(lambda: messages.columns("status") == ["uncertain"])
-    assert messages.columns("last_error") == ["json: no answer within 2 s"]
+    assert messages.columns("last_error") == ["json: no response within 2 s"]
     assert len(receiver.posted) <= 1  # cut off behind the connection, it may not have come; it is not sent again

@@ -10,20 +10,20 @@ from tests.full.lease.test_plans import (
     plan,
     test_no_statement_scans_a_table_that_was_analysed_while_idle,
 )
-from tests.support.conformance.fixtures import Connection, admin, connection, laws, workers
+from tests.support.conformance.fixtures import Connection, admin, conformance_dsn, connection, workers
 from tests.support.conformance.tables import MESSAGE, Shape
 from tests.support.plans import check_plan
 
 __all__ = [
     "admin",
+    "conformance_dsn",
     "connection",
-    "laws",
     "session",
     "shape",
     "test_no_statement_scans_a_table_that_was_analysed_while_idle",
     "workers",
 ]
-SENDING = ("claim_messages", "note_called", "release_messages", "sweep_messages", "resend_uncertain")
+SENDING = ("claim_messages", "mark_called", "release_messages", "sweep_messages", "resend_uncertain")
 
 
 @pytest.mark.parametrize("table", ["outbox", "notification"])
@@ -32,7 +32,7 @@ async def test_sending_scans_no_table_that_was_analysed_while_idle(
 ) -> None:
     messages = MESSAGE if table == "outbox" else shape
     await fill_and_analyse_while_idle(messages, connection, admin)
-    statements = repository.SQL.using(**repository.names_of(messages.table))
+    statements = repository.SQL.using(**repository.sql_names(messages.table))
     for mode in ("force_custom_plan", "force_generic_plan"):
         admin.execute(f"set plan_cache_mode = {mode}".encode())
         for name in SENDING:

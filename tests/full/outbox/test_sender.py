@@ -52,7 +52,7 @@ def test_the_claim_and_the_sweep_find_their_indexes(admin: Admin) -> None:
         ("sweep_messages", "idx_outbox__id", {"keys": None, "max_starts": 3}),
         ("resend_uncertain", "idx_outbox__seq_uncertain", {"channels": ["mail"], "max_starts": 3}),
     ):
-        statement = getattr(repository.SQL.using(**repository.names_of(OUTBOX)), name)
+        statement = getattr(repository.SQL.using(**repository.sql_names(OUTBOX)), name)
         with psycopg.ClientCursor(admin) as cursor:
-            cursor.execute(b"explain " + statement.as_string(None).encode(), {"most": 10, "looked_at": 500, **given})
+            cursor.execute(b"explain " + statement.as_string(None).encode(), {"limit": 10, "scan_limit": 500, **given})
             assert index in str(cursor.fetchall()), name

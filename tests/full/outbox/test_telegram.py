@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.outbox.channel import Unknown
+from duly.outbox.channel import OutcomeUnknown
 from duly.telegram.channel import Telegram
 from tests.fast.outbox.test_telegram import channel, message
 from tests.support.actions import working
@@ -14,11 +14,11 @@ __all__ = ["channel"]
 
 async def test_an_answer_that_never_comes_leaves_it_unknown(channel: Telegram, telegram: FakeTelegram) -> None:
     anna = telegram.person(42)
-    telegram.hangs.add("sendMessage")
+    telegram.hanging_methods.add("sendMessage")
     channel.seconds = 0.5
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await channel.send(message())
-    assert anna.read() == ["Rent"]
+    assert anna.texts() == ["Rent"]
 
 
 async def test_what_was_sent_and_never_answered_is_uncertain_and_is_not_sent_again(
@@ -27,10 +27,10 @@ async def test_what_was_sent_and_never_answered_is_uncertain_and_is_not_sent_aga
     messages.add_user()
     messages.admin.execute('update "user".users set telegram_id = 42')
     anna = telegram.person(42)
-    telegram.hangs.add("sendMessage")
+    telegram.hanging_methods.add("sendMessage")
     messages.create("hej", channel="telegram")
     async with working(dsn, send_work(Telegram(TOKEN, telegram.url, seconds=0.5))):
         await messages.until(lambda: messages.columns("status") == ["uncertain"])
         await messages.until(lambda: bool(messages.admin.execute("select pg_sleep(0.5)")))
-    assert anna.read() == ["hej"]
+    assert anna.texts() == ["hej"]
     assert messages.columns("status") == ["uncertain"]

@@ -2,7 +2,7 @@
 
 import json
 
-from duly.outbox.channels.webhook import Webhook
+from duly.outbox.channels.webhook import WebhookChannel
 from tests.fast.outbox.test_webhook import webhook
 from tests.support.actions import working
 from tests.support.outbox.actions import MessageActions, send_work
@@ -15,7 +15,7 @@ __all__ = ["webhook"]
 
 
 async def test_a_message_goes_out_by_webhook(
-    messages: MessageActions, dsn: str, receiver: Receiver, webhook: Webhook
+    messages: MessageActions, dsn: str, receiver: Receiver, webhook: WebhookChannel
 ) -> None:
     messages.add_webhook("anna", receiver.url)
     messages.add_user("bo")

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from duly.errors import DulyError, Misconfigured, Unavailable
-from duly.storage import bucket, open_objects
+from duly.storage import bucket, open_object_store
 from tests.fast.storage.test_bucket import KEY, answering, every_refusal
-from tests.support.storage.shelf import Shelf
+from tests.support.storage.s3_server import S3Server
 
 ANSWERS = [
     (301, "PermanentRedirect", Misconfigured, "R2_REGION"),
@@ -33,16 +33,16 @@ ANSWERS = [
 @pytest.fixture
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store is silent after a moment."""
-    monkeypatch.setattr(bucket, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(bucket, "REQUEST_SECONDS", 0.3)
     monkeypatch.setattr(bucket, "MAX_RETRIES", 1)
 
 
-async def test_a_store_that_nobody_runs_is_unavailable_soon(shelf: Shelf) -> None:
+async def test_a_store_that_does_not_run_is_unavailable_soon(s3_server: S3Server) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and not listening
         endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
         began = time.monotonic()
-        for refused in await every_refusal(open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))):
+        for refused in await every_refusal(open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))):
             assert isinstance(refused, Unavailable)
             assert endpoint in str(refused)
             assert "R2_ENDPOINT_URL" in str(refused)
@@ -50,19 +50,19 @@ async def test_a_store_that_nobody_runs_is_unavailable_soon(shelf: Shelf) -> Non
 
 
 @pytest.mark.usefixtures("in_a_hurry")
-async def test_a_store_that_takes_the_call_and_says_nothing_is_unavailable(shelf: Shelf) -> None:
+async def test_a_store_that_takes_the_call_and_says_nothing_is_unavailable(s3_server: S3Server) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        for refused in await every_refusal(open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))):
+        for refused in await every_refusal(open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))):
             assert isinstance(refused, Unavailable)
 
 
 @pytest.mark.usefixtures("in_a_hurry")
 @pytest.mark.parametrize(("status", "code", "expected", "named"), ANSWERS)
-async def test_what_the_store_says_is_told_as_what_can_be_done(
-    shelf: Shelf, status: int, code: str, expected: type[DulyError], named: str
+async def test_errors_of_the_store_name_the_fix(
+    s3_server: S3Server, status: int, code: str, expected: type[DulyError], named: str
 ) -> None:
     with answering(status, code) as endpoint:
-        objects = open_objects(shelf.settings(R2_ENDPOINT_URL=endpoint))
+        objects = open_object_store(s3_server.settings(R2_ENDPOINT_URL=endpoint))
         with pytest.raises(expected, match=named):
             await objects.put("a", b"1")

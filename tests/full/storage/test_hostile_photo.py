@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from duly.errors import InvalidArgument, TooLarge
-from duly.storage import clean_photo, small_photo
+from duly.storage import clean_photo, decode_thumbnail
 from tests.fast.storage.test_hostile_photo import HONEST, refused_apart
-from tests.support.storage.pictures import chunk, png_claiming
+from tests.support.storage.pictures import chunk, png_with_header
 
 
 def test_a_picture_with_far_more_behind_it_takes_no_room(tmp_path: Path) -> None:
     squeeze = zlib.compressobj(9)
     rows = [squeeze.compress(bytes(10_000_000)) for _ in range(50)]
-    data = png_claiming(8, 8, chunk(b"IDAT", b"".join([*rows, squeeze.flush()])))
+    data = png_with_header(8, 8, chunk(b"IDAT", b"".join([*rows, squeeze.flush()])))
     assert refused_apart(data, tmp_path)[1] < 40
 
 
@@ -50,9 +50,9 @@ def test_a_damaged_photograph_is_cleaned_or_refused_in_our_own_words(data: bytes
 
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(damaged(), st.integers(1, 300))
-def test_a_damaged_photograph_is_looked_at_or_refused_in_our_own_words(data: bytes, size: int) -> None:
+def test_a_damaged_photograph_is_decoded_or_refused_with_our_own_error(data: bytes, size: int) -> None:
     try:
-        image = small_photo(data, size)
+        image = decode_thumbnail(data, size)
     except (InvalidArgument, TooLarge):
         return
     assert max(image.size) <= size

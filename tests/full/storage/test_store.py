@@ -3,7 +3,7 @@
 import pytest
 
 from duly.errors import InvalidArgument
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from duly.storage.base import MAX_NAME_LENGTH, MAX_PART_LENGTH
 
 BAD_PATHS = ["", "/a", "a/", "a//b", "..", "a/../b", "a..b", ".", "a/./b"]
@@ -12,7 +12,7 @@ TOO_LONG = ["x" * (MAX_PART_LENGTH + 1), "x/" * (MAX_NAME_LENGTH // 2) + "x"]
 
 
 @pytest.mark.parametrize("name", [*BAD_PATHS, *BAD_LETTERS, *TOO_LONG])
-async def test_a_name_that_is_none_of_ours_is_refused(objects: Objects, name: str) -> None:
+async def test_a_name_that_is_none_of_ours_is_refused(objects: ObjectStore, name: str) -> None:
     for refused in (
         objects.put(name, b""),
         objects.get(name, 1),

@@ -7,12 +7,12 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from duly.backoff import Backoff
-from duly.lease.operations import Lease, LeaseTable
+from duly.lease.operations import Lease
 from duly.lease.work import Tuning
 from duly.outbox import repository
-from duly.outbox.channel import Channel, Message, WhenUncertain
+from duly.outbox.channel import Channel, OutboundMessage, UncertainPolicy
 from duly.outbox.sender import SendWork
-from duly.outbox.states import OUTBOX
+from duly.outbox.states import OUTBOX, MessageTable
 from tests.support.actions import Actions, Admin, Connection
 
 __all__ = ["LEASE", "SECRET", "SOON", "TUNING", "Admin", "Connection", "MessageActions", "ScriptedChannel", "send_work"]
@@ -55,14 +55,14 @@ class MessageActions(Actions):
 class ScriptedChannel:
     """A channel that does with each message what a test says, and records what it was given."""
 
-    def __init__(self, name: str = "test", when_uncertain: WhenUncertain = WhenUncertain.RESEND) -> None:
+    def __init__(self, name: str = "test", uncertain_policy: UncertainPolicy = UncertainPolicy.RESEND) -> None:
         self.name = name
-        self.when_uncertain = when_uncertain
-        self.sent: list[Message] = []
+        self.uncertain_policy = uncertain_policy
+        self.sent: list[OutboundMessage] = []
         self.tries: list[str] = []
-        self.act: Callable[[Message], object] = lambda _: None
+        self.act: Callable[[OutboundMessage], object] = lambda _: None
 
-    async def send(self, message: Message) -> str | None:
+    async def send(self, message: OutboundMessage) -> str | None:
         """Do what the test says; an exception that it returns is raised."""
         self.tries.append(str(message.payload.get("word", message.id)))
         result = self.act(message)
@@ -81,7 +81,7 @@ class ScriptedChannel:
         return [str(each.payload["word"]) for each in self.sent]
 
 
-def send_work(*channels: Channel, table: LeaseTable = OUTBOX, tuning: Tuning = TUNING, **more: Any) -> SendWork:
+def send_work(*channels: Channel, table: MessageTable = OUTBOX, tuning: Tuning = TUNING, **more: Any) -> SendWork:
     """Return the work of a sender over these channels, which tries again soon."""
     named: Mapping[str, Channel] = {each.name: each for each in channels}
     given: dict[str, Any] = {"backoff": SOON, **more}

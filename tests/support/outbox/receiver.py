@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine that takes webhooks, remembers them, and answers as a test tells it."""
+"""A local HTTP server that records webhooks and responds as a test configures it."""
 
 import json
 import threading
@@ -10,7 +10,7 @@ __all__ = ["Answer", "Posted", "Receiver"]
 
 
 class Posted(NamedTuple):
-    """A request that came."""
+    """A received request."""
 
     id: str
     headers: dict[str, str]
@@ -18,12 +18,12 @@ class Posted(NamedTuple):
 
     @property
     def data(self) -> Any:
-        """What it is about."""
+        """The `data` field of the body."""
         return json.loads(self.body)["data"]
 
 
 class Answer(NamedTuple):
-    """What the server says."""
+    """A configured response."""
 
     status: int = 204
     headers: tuple[tuple[str, str], ...] = ()
@@ -31,28 +31,28 @@ class Answer(NamedTuple):
 
 
 class Receiver:
-    """The server, in threads of its own."""
+    """The server, in its own threads."""
 
     def __init__(self) -> None:
         self.posted: list[Posted] = []
-        self.answer: Callable[[Posted], Answer | None] = lambda _: Answer()  # None: it hangs up without a word
-        self.gate = threading.Event()  # requests are answered when it is open
+        self.answer: Callable[[Posted], Answer | None] = lambda _: Answer()  # None: disconnect
+        self.gate = threading.Event()  # requests are answered while it is set
         self.gate.set()
-        self.slowly = 0.0  # so many seconds pass before each answer
+        self.delay_seconds = 0.0  # before each response
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             """One request."""
 
             def do_POST(self) -> None:
-                """Remember it, wait for the gate, answer."""
+                """Record the request, wait for the gate, respond."""
                 length = int(self.headers.get("content-length", "0"))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 posted = Posted(headers.get("webhook-id", ""), headers, self.rfile.read(length))
                 outer.posted.append(posted)
                 outer.gate.wait(60)
-                if outer.slowly:
-                    threading.Event().wait(outer.slowly)
+                if outer.delay_seconds:
+                    threading.Event().wait(outer.delay_seconds)
                 answer = outer.answer(posted)
                 if answer is None:
                     self.close_connection = True
@@ -65,22 +65,22 @@ class Receiver:
                 self.wfile.write(answer.body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Say nothing."""
+                """Log nothing."""
 
         class Quiet(ThreadingHTTPServer):
-            """A server that does not mind callers who hang up."""
+            """A server that ignores clients that disconnect."""
 
             daemon_threads = True
 
             def handle_error(self, request: object, client_address: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self.server = Quiet(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
 
     def ids(self) -> list[str]:
-        """The ids that came, in their order."""
+        """Return the received ids, in order."""
         return [each.id for each in self.posted]
 
     def __enter__(self) -> Self:

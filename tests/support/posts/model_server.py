@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks OpenAI's API as far as a test tells it to, and otherwise lies, stalls or hangs up."""
+"""A local HTTP server with OpenAI's API that responds, stalls or disconnects as a test configures it."""
 
 import json
 import threading
@@ -12,22 +12,22 @@ CALM = {"mood": "calm", "music": "piano, 60 bpm, major", "reasoning": "Stilla va
 
 
 def completion(content: object, **message: object) -> bytes:
-    """An answer as the API writes it, with this content; what is no text is written as JSON."""
+    """Return a response of the API with this content; anything but text is encoded as JSON."""
     text = content if isinstance(content, str | None) else json.dumps(content)
-    said = {"role": "assistant", "content": text, "refusal": None, **message}
+    reply = {"role": "assistant", "content": text, "refusal": None, **message}
     return json.dumps(
         {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 1,
             "model": "said-otherwise",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": said}],
+            "choices": [{"index": 0, "finish_reason": "stop", "message": reply}],
         }
     ).encode()
 
 
 class Asked:
-    """A question that came."""
+    """A received request."""
 
     def __init__(self, path: str, headers: dict[str, str], body: bytes) -> None:
         self.path = path
@@ -35,19 +35,19 @@ class Asked:
         self.body: dict[str, Any] = json.loads(body)
 
     def parts(self) -> list[dict[str, Any]]:
-        """What the person's part of the question consists of."""
+        """Return the content of the user's message."""
         return self.body["messages"][1]["content"]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One question."""
+    """Handles one request."""
 
     protocol_version = "HTTP/1.1"
     outer: "ModelServer"
     asked: Asked
 
     def do_POST(self) -> None:
-        """Remember it, and answer as told."""
+        """Record the request and respond as configured."""
         length = int(self.headers.get("content-length", "0"))
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.asked = Asked(self.path, headers, self.rfile.read(length))
@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
         self.outer.act(self)
 
     def say(self, body: bytes, status: int = 200, kind: str = "application/json", **headers: str) -> None:
-        """Answer."""
+        """Send a response."""
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
@@ -66,25 +66,25 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Quiet(ThreadingHTTPServer):
-    """A server that does not mind callers who hang up."""
+    """A server that ignores clients that disconnect."""
 
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class ModelServer:
-    """The server, in threads of its own."""
+    """The server, in its own threads."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
-        self.came = threading.Event()  # a question did
-        self.gate = threading.Event()  # what waits, waits for it
+        self.came = threading.Event()  # set at the first request
+        self.gate = threading.Event()  # `stall` waits for it
         self.act: Callable[[Handler], None] = lambda it: it.say(completion(CALM))
         bound = type("Bound", (Handler,), {"outer": self})
         self.server = Quiet(("127.0.0.1", 0), bound)
@@ -92,15 +92,15 @@ class ModelServer:
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
 
     def say(self, content: object, **message: object) -> None:
-        """From now on answer this."""
+        """Respond with this content from now on."""
         self.act = lambda it: it.say(completion(content, **message))
 
     def refuse(self, status: int, **headers: str) -> None:
-        """From now on answer with an error."""
+        """Respond with an error from now on."""
         self.act = lambda it: it.say(b'{"error": {"message": "secret words"}}', status, **headers)
 
     def stall(self, _: Handler) -> None:
-        """Answer nothing, for a long time."""
+        """Send no response for a long time."""
         self.gate.wait(60)
 
     def __enter__(self) -> Self:

@@ -1,20 +1,20 @@
-"""Posts: a post waits, is prepared, and appears exactly once.
+"""Posts: a post waits for its release time, is read by an analyzer, and is released exactly once.
 
     PENDING --now >= releaseTime--> PROCESSING --read or fallback--> RELEASED
        ^                                 |
-       +--------- lease lapsed ----------+      (repair)
+       +--------- lease expired ---------+      (repair)
 
 One post per author and UTC day: the `daily_locks` row is inserted first, in the same transaction, so the loser of a
-race is refused before it has written anything a client could see. A request that comes again gets the answer it got.
+race is refused before it has written anything a client could see. A repeated request gets the first response again.
 
-Nothing is stuck: every claim counts as a start, and after five of them the post appears without being read; whatever an
-analyzer does, its failure is a code in `aiError` and a reading by rules in its place; and a lease ends ten minutes
-after the post was taken, however often it is renewed.
+No post gets stuck: every claim counts as a start, and after five of them the post is released without being read; a
+failure of the analyzer is stored as a code in `aiError` and replaced by a reading by rules; and a lease ends ten
+minutes after the claim, however often it is renewed.
 
-Documents of the first version live among the others, as they were, released.
+Documents of the first version are stored in the same table, unchanged and released.
 """
 
-from duly.apps.posts.model import Intent, LegacyPost, Post, Status, read_legacy
+from duly.apps.posts.model import Intent, LegacyPost, Post, PostStatus, parse_legacy
 from duly.apps.posts.states import POST, POST_MACHINE
 
-__all__ = ["POST", "POST_MACHINE", "Intent", "LegacyPost", "Post", "Status", "read_legacy"]
+__all__ = ["POST", "POST_MACHINE", "Intent", "LegacyPost", "Post", "PostStatus", "parse_legacy"]

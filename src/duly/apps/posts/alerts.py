@@ -1,11 +1,11 @@
-"""Telling somebody when a promise is broken, once per breach, and when it is kept again.
+"""Alerts on service level objectives: one message when an objective is breached, and one when it recovers.
 
-    kept ---not met---> broken, told: slo.breached 1
+    met ---not met---> breached, message: slo.breached 1
      ^                    |
-     +-------met----------+     told: slo.recovered 1; the next breach is the second
+     +-------met----------+     message: slo.recovered 1; the next breach is number 2
 
-Workers look once a minute, one of them for all: whoever takes the row of a promise. What it finds is written together
-with the message that tells of it, and the number of the breach is the message's key.
+Workers check the objectives once a minute: the worker that locks the row of an objective checks it for all. The result
+is written together with the message, whose deduplication key is the number of the breach.
 """
 
 from collections.abc import Sequence
@@ -14,70 +14,70 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from duly.apps.posts.slo import Objective, objectives_now
+from duly.apps.posts.slo import Objective, measure_objectives
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, get_rows
 from duly.logging import get_log
 
-__all__ = ["LOOK_SECONDS", "OPERATOR", "Alerts"]
+__all__ = ["CHECK_SECONDS", "OPERATOR", "Alerts"]
 
 SQL = load_queries(__file__, "alerts.sql")
-LOOK_SECONDS = 60.0
-OPERATOR = "operator"  # whoever reads the console
+CHECK_SECONDS = 60.0
+OPERATOR = "operator"  # the recipient of messages on the console
 
 log = get_log("duly.posts")
 
 
 @dataclass(frozen=True, slots=True)
 class Alerts:
-    """Who is told, and by which channel."""
+    """Sends alerts to one recipient by one channel."""
 
     channel: str = "console"
     recipient: str = OPERATOR
 
-    async def look(self, connection: Connection) -> int:
-        """See how the promises stand that nobody looked at for a minute; how many messages that made."""
-        names = await take_objectives(connection)
+    async def check(self, connection: Connection) -> int:
+        """Measure the objectives that were not checked for a minute; return how many messages were written."""
+        names = await claim_objectives(connection)
         if not names:
             return 0
-        found = [each for each in await objectives_now(connection) if each.name in names]
-        written = await write_alerts(connection, found, self.channel, self.recipient)
+        objectives = [each for each in await measure_objectives(connection) if each.name in names]
+        written = await write_alerts(connection, objectives, self.channel, self.recipient)
         for row in written:
             log.warning(row["kind"], **{name: row["payload"][name] for name in ("slo", "measured", "bad", "breach")})
         return len(written)
 
 
-async def take_objectives(connection: Connection) -> list[str]:
-    """The promises that are ours to look at, until the transaction ends."""
-    return [row["name"] for row in await get_rows(connection, SQL.take_objectives, seconds=LOOK_SECONDS)]
+async def claim_objectives(connection: Connection) -> list[str]:
+    """Lock the objectives that are due for a check until the transaction ends; return their names."""
+    return [row["name"] for row in await get_rows(connection, SQL.claim_objectives, seconds=CHECK_SECONDS)]
 
 
 async def write_alerts(
-    connection: Connection, found: Sequence[Objective], channel: str, recipient: str
+    connection: Connection, objectives: Sequence[Objective], channel: str, recipient: str
 ) -> Sequence[Row]:
-    """Note how promises stand; the messages about those that turned."""
+    """Record the state of objectives; return the messages written about those that changed."""
     return await get_rows(
         connection,
         SQL.write_alerts,
-        names=[each.name for each in found],
-        met=[each.is_met for each in found],
-        payloads=[Jsonb(payload_of(each)) for each in found],
+        names=[each.name for each in objectives],
+        met=[each.is_met for each in objectives],
+        payloads=[Jsonb(alert_payload(each)) for each in objectives],
         channel=channel,
         recipient=recipient,
     )
 
 
-def payload_of(found: Objective) -> dict[str, Any]:
-    """The message about a promise, as the outbox keeps it."""
-    state = "A promise is kept again" if found.is_met else "A promise is broken"
-    measured = "nothing" if found.measured is None else f"{found.measured:.10g}"
+def alert_payload(objective: Objective) -> dict[str, Any]:
+    """Return the outbox payload of an alert."""
+    state = "Objective met again" if objective.is_met else "Objective breached"
+    measured = "nothing" if objective.measured is None else f"{objective.measured:.10g}"
     return {
-        "text": f"{state}: {found.promise}.\nMeasured: {measured}, of {found.target:.10g}; "
-        f"{found.bad} of {found.events} bad. See: duly slo",
-        "slo": found.name,
-        "promise": found.promise,
-        "target": found.target,
-        "measured": found.measured,
-        "events": found.events,
-        "bad": found.bad,
+        "text": f"{state}: {objective.promise}.\nMeasured: {measured}, target: {objective.target:.10g}; "
+        f"{objective.bad} of {objective.events} bad. See: duly slo",
+        "slo": objective.name,
+        "promise": objective.promise,
+        "target": objective.target,
+        "measured": objective.measured,
+        "events": objective.events,
+        "bad": objective.bad,
     }

@@ -1,7 +1,7 @@
--- Which promises are broken, and who is told.
+-- Alerts on service level objectives.
 
--- name: take_objectives
--- Promises at which nobody has looked for a while, nobody else being at them.
+-- name: claim_objectives
+-- Locks the objectives that were not checked for a while and that no other worker is checking.
 select name
 from posts.objectives
 where looked_at not between duly.now() - make_interval(secs => %(seconds)s) and duly.now()
@@ -9,18 +9,18 @@ order by name
 for no key update skip locked;
 
 -- name: write_alerts
--- A promise that was kept and is broken begins a breach; one that was broken and is kept ends it. Each is told once: the
--- message has the number of the breach for its key, so that whoever comes second writes none.
-with seen as (
+-- An objective that was met and no longer is begins a breach; one that is met again ends it. Each change is reported once:
+-- the dedupe key of the message contains the number of the breach, so that a second worker writes none.
+with measured as (
     select s.name, s.is_met, s.payload
     from unnest(%(names)s::text[], %(met)s::boolean[], %(payloads)b::jsonb[]) as s (name, is_met, payload)
 ),
-turned as (
+updated as (
     update posts.objectives as o
     set looked_at = duly.now(),
         breached_at = case when not s.is_met then coalesce(o.breached_at, duly.now()) end,
         breaches = o.breaches + case when o.breached_at is null and not s.is_met then 1 else 0 end
-    from seen as s
+    from measured as s
     join posts.objectives as before on before.name = s.name
     where o.name = s.name
     returning o.name, o.breaches, o.breached_at, before.breached_at as breached_before, s.payload
@@ -30,7 +30,7 @@ select
     %(channel)s, %(recipient)s, k.kind,
     t.payload || jsonb_build_object('breach', t.breaches, 'since', posts.iso(coalesce(t.breached_before, t.breached_at))),
     concat_ws(':', k.kind, t.name, t.breaches)
-from turned as t
+from updated as t
 cross join lateral (
     select case when t.breached_at is null then 'slo.recovered' else 'slo.breached' end as kind
 ) as k

@@ -1,7 +1,7 @@
-"""What a caption says: in which language, how pleasant, how loudly.
+"""Sentiment analysis of captions: language, valence and emphasis.
 
-VADER reads English. A Swedish caption is scored by the same engine with a Swedish lexicon, after its few small words
-that strengthen, weaken or turn around were put in English, for those the engine knows by heart.
+VADER supports English. A Swedish caption is scored by the same engine with a Swedish lexicon, after its intensifiers
+and negations were translated to English, because those are built into the engine.
 """
 
 import hashlib
@@ -17,22 +17,22 @@ from typing import Any, NamedTuple, Protocol
 
 from duly.apps.posts.model import MAX_CAPTION_LENGTH
 
-__all__ = ["Language", "Words", "language_of", "read_caption", "tidy"]
+__all__ = ["CaptionAnalysis", "Language", "analyze_caption", "detect_language", "round_score"]
 
-EMPHASIS = 0.15  # of an exclamation mark, at most three, and of delight
-DELIGHT = 0.60
+EMPHASIS_STEP = 0.15  # per exclamation mark, at most three, and for delight
+DELIGHT_VALENCE = 0.60
 
 
 class Language(StrEnum):
-    """The languages these rules know."""
+    """The supported languages."""
 
     ENGLISH = "English"
     SWEDISH = "Swedish"
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """What a caption says: how pleasant it is, from -1 to 1, and how loudly it says so."""
+class CaptionAnalysis:
+    """The result of analyzing a caption; the valence is from -1 to 1."""
 
     language: Language | None
     valence: float
@@ -42,11 +42,11 @@ class Words:
 
     @property
     def emphasis(self) -> float:
-        """What the caption adds to arousal; delight wakes up, grief does not."""
-        return EMPHASIS * (min(self.exclamations, 3) + (self.valence >= DELIGHT))
+        """What the caption adds to arousal: exclamation marks and delight do, grief does not."""
+        return EMPHASIS_STEP * (min(self.exclamations, 3) + (self.valence >= DELIGHT_VALENCE))
 
     def describe(self) -> str:
-        """What was seen, in a sentence."""
+        """Describe the analysis in a sentence."""
         if self.is_empty:
             return "There is no caption."
         language = f"reads as {self.language}" if self.language else "is in no language these rules can tell"
@@ -54,39 +54,39 @@ class Words:
         return f"The caption {language}; its words score {self.valence:+.2f} (-1 to 1), with {marks}."
 
 
-def tidy(number: float) -> float:
-    """Two decimals, and no minus before a zero."""
+def round_score(number: float) -> float:
+    """Round to two decimals, without a negative zero."""
     return round(number, 2) + 0.0
 
 
-# The language --------------------------------------------------------------------------------------------------------
+# The language ---------------------------------------------------------------------------------------------------------
 
 WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 NO_NEGATION = re.compile(
     r"\b(?:(?:can'?t|cannot|couldn'?t|could not) (?:wait|believe|stop|be)"
     r"|(?:kan|kunde) inte (?:vänta|tro|fatta|förstå|sluta|vara|bli))\b",
     re.IGNORECASE,
-)  # said of what is more than one can grasp
+)  # expressions of enthusiasm, not negations
 SWEDISH_LETTER = re.compile("[åäö]")
-SWEDISH_SMALL_WORDS = """
+SWEDISH_FUNCTION_WORDS = """
     och att det inte jag som med av till den har vi min mitt mina om du en ett kan ska var vad hos eller bara mycket sig
     sin sitt hur han hon oss mig dig ni blir blev vara varit efter igen alla allt ingen inget inga aldrig utan hem hemma
     nu sen sedan vill ville fick kommer kom tar tog lite helt mot hela ut upp ner lika detta denna dessa dag dagen idag
     imorgon morgon natt vecka sommar vinter jobbet barnen kul bra fin fint
 """
-ENGLISH_SMALL_WORDS = """
+ENGLISH_FUNCTION_WORDS = """
     the and is it its it's to of a an my you your this that these those was were with for not but be been being have has
     had we our they their he she his her him i'm im i've i'll can't cant don't dont didn't isn't wasn't won't never what
     when where who why how which so too on at from by as or if just me us do does did will would could should there here
     are am no very really into out up about after again all any some more most than then now today tonight tomorrow day
     days night morning week time good best ever love happy
 """
-SWEDISH_WORDS = frozenset(SWEDISH_SMALL_WORDS.split())
-ENGLISH_WORDS = frozenset(ENGLISH_SMALL_WORDS.split())
+SWEDISH_WORDS = frozenset(SWEDISH_FUNCTION_WORDS.split())
+ENGLISH_WORDS = frozenset(ENGLISH_FUNCTION_WORDS.split())
 
 
-def language_of(text: str) -> Language | None:
-    """The language that more of the words belong to, by the small words and by å, ä and ö; None when neither leads."""
+def detect_language(text: str) -> Language | None:
+    """Detect the language by function words and by å, ä and ö; return None for a tie."""
     words = WORD.findall(text.lower())
     swedish = sum(word in SWEDISH_WORDS or bool(SWEDISH_LETTER.search(word)) for word in words)
     english = sum(word in ENGLISH_WORDS for word in words)
@@ -95,33 +95,33 @@ def language_of(text: str) -> Language | None:
     return Language.SWEDISH if swedish > english else Language.ENGLISH
 
 
-def read_caption(caption: str) -> Words:
-    """What a caption says, in whichever language it says more when its language cannot be told."""
+def analyze_caption(caption: str) -> CaptionAnalysis:
+    """Analyze a caption; if its language is unclear, use the one with the stronger score."""
     caption = caption[:MAX_CAPTION_LENGTH]
-    text = plain(caption)
-    language = language_of(text)
+    text = normalize_caption(caption)
+    language = detect_language(text)
     if language:
-        valence = score_of(text, language)
+        valence = score_text(text, language)
     else:
-        language, valence = stronger(text)
+        language, valence = stronger_language(text)
     digest = hashlib.sha256(caption.encode("utf-8", "surrogatepass")).digest()
-    return Words(language, valence, text.count("!"), digest, not text.strip())
+    return CaptionAnalysis(language, valence, text.count("!"), digest, not text.strip())
 
 
-def stronger(text: str) -> tuple[Language | None, float]:
-    """The language in which a text says more, and what it says; none when it says the same in all."""
-    scores = {language: score_of(text, language) for language in Language}
+def stronger_language(text: str) -> tuple[Language | None, float]:
+    """Return the language with the stronger score, and that score; no language when all scores are equal."""
+    scores = {language: score_text(text, language) for language in Language}
     language = max(scores, key=lambda each: abs(scores[each]))
     return (language if len(set(scores.values())) > 1 else None), scores[language]
 
 
-def score_of(text: str, language: Language) -> float:
-    """How pleasant a text is in a language, from -1 to 1."""
-    engine = engine_of(language)
-    said = NO_NEGATION.sub(" ", text)
+def score_text(text: str, language: Language) -> float:
+    """Score the valence of a text in a language, from -1 to 1."""
+    engine = load_engine(language)
+    content = NO_NEGATION.sub(" ", text)
     if language is Language.SWEDISH:
-        said = in_english_order(said, engine.lexicon)
-    return tidy(engine.polarity_scores(said)["compound"])
+        content = in_english_order(content, engine.lexicon)
+    return round_score(engine.polarity_scores(content)["compound"])
 
 
 # An emoji means the same in every language; the values are on the lexicons' scale, from -4 to 4.
@@ -146,14 +146,14 @@ JOINERS = dict.fromkeys("\N{ZERO WIDTH JOINER}", " ") | dict.fromkeys(
 SIGNS = str.maketrans(QUOTES | JOINERS | {sign: f" {sign} " for sign in EMOJI})
 
 
-def plain(caption: str) -> str:
-    """A caption in the letters lexicons are written in, with every emoji a word of its own."""
+def normalize_caption(caption: str) -> str:
+    """Normalize a caption to the characters of the lexicons, with every emoji as a separate word."""
     return unicodedata.normalize("NFKC", caption.translate(SIGNS))[:MAX_CAPTION_LENGTH]
 
 
 # Swedish --------------------------------------------------------------------------------------------------------------
 
-SMALL_WORDS = {
+FUNCTION_WORDS = {
     "not": "inte ej icke knappast ingen inget inga ingenting",
     "never": "aldrig",
     "neither": "varken",
@@ -169,7 +169,7 @@ SMALL_WORDS = {
     "slightly": "lite litet någorlunda",
     "almost": "nästan",
 }
-ENGLISH_FOR = {swedish: english for english, words in SMALL_WORDS.items() for swedish in words.split()}
+ENGLISH_FOR = {swedish: english for english, words in FUNCTION_WORDS.items() for swedish in words.split()}
 AFTER_THE_VERB = frozenset({"inte", "ej", "icke", "aldrig"})
 BETWEEN = frozenset({"mig", "dig", "honom", "henne", "det", "den", "oss", "er", "dem", "detta", "sig"})
 VERB_ENDINGS = ("r", "s", "de", "te")
@@ -184,36 +184,36 @@ MISSING = {
     -2.5: "sämst sämsta sorglig sorgligt deppig deppigt uselt vidrigt läskig läskigt ångesten fördjävligt begravningen "
     "krossat",
 }
-MISTRANSLATED = frozenset({"stor", "ny", "tycker"})  # as if they were great, novel and doubts
+MISTRANSLATED = frozenset({"stor", "ny", "tycker"})  # scored as if they were great, novel and doubts
 
 
 def swedish_lexicon() -> dict[str, float]:
-    """The Swedish lexicon, with everyday words it lacks and without some that it got wrong."""
-    found = lexicon_at("duly.apps.posts", "lexicon/sv.txt")
-    found |= {word: value for value, words in MISSING.items() for word in words.split()}
-    return {word: value for word, value in found.items() if word not in MISTRANSLATED}
+    """Load the Swedish lexicon, with missing everyday words added and mistranslated ones removed."""
+    lexicon = load_lexicon("duly.apps.posts", "lexicon/sv.txt")
+    lexicon |= {word: value for value, words in MISSING.items() for word in words.split()}
+    return {word: value for word, value in lexicon.items() if word not in MISTRANSLATED}
 
 
 def in_english_order(text: str, lexicon: dict[str, float]) -> str:
-    """A Swedish text with its small words in English, where and as the engine looks for them."""
+    """Translate the function words of a Swedish text, and move negations to where the engine expects them."""
     tokens = text.split()
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if token.strip(string.punctuation).lower() in AFTER_THE_VERB:
-            tokens.insert(verb_before(tokens, place, lexicon), tokens.pop(place))
+            tokens.insert(verb_before(tokens, position, lexicon), tokens.pop(position))
     return " ".join(in_english(token, lexicon) for token in tokens)
 
 
-def verb_before(tokens: list[str], place: int, lexicon: dict[str, float]) -> int:
-    """The place of the verb that the negator at this place turns around ("gillar det inte"), or else this place."""
-    verb = place - 1
+def verb_before(tokens: list[str], position: int, lexicon: dict[str, float]) -> int:
+    """Return the position of the verb that the negation at `position` negates ("gillar det inte"), or `position`."""
+    verb = position - 1
     if verb > 0 and tokens[verb].lower() in BETWEEN:
         verb -= 1
     found = tokens[verb].lower() if verb >= 0 else ""
-    return verb if found in lexicon and found.endswith(VERB_ENDINGS) else place
+    return verb if found in lexicon and found.endswith(VERB_ENDINGS) else position
 
 
 def in_english(token: str, lexicon: dict[str, float]) -> str:
-    """A small word in English, a word with a strong beginning as two; any other as it is."""
+    """Translate a function word, split an intensified word in two, and return any other unchanged."""
     core = token.strip(string.punctuation)
     word = core.lower()
     english = ENGLISH_FOR.get(word) or strengthened(word, lexicon)
@@ -221,7 +221,7 @@ def in_english(token: str, lexicon: dict[str, float]) -> str:
 
 
 def strengthened(word: str, lexicon: dict[str, float]) -> str | None:
-    """`Jättebra` as `very bra`, when only the latter is known."""
+    """Return `very bra` for `jättebra`, if only `bra` is in the lexicon."""
     for beginning in STRONG_BEGINNINGS:
         rest = word.removeprefix(beginning)
         if rest != word and rest in lexicon and word not in lexicon:
@@ -232,38 +232,38 @@ def strengthened(word: str, lexicon: dict[str, float]) -> str | None:
 # The engine -----------------------------------------------------------------------------------------------------------
 
 
-class Engine(Protocol):
-    """The part of VADER that we use."""
+class SentimentEngine(Protocol):
+    """The used part of VADER's analyzer."""
 
     lexicon: dict[str, float]
 
     def polarity_scores(self, text: str) -> dict[str, float]:
-        """The scores of a text; `compound` is all of them in one."""
+        """Return the scores of a text; `compound` combines them."""
         ...
 
 
 class Nearby(NamedTuple):
-    """The words around one word, as the engine wants a text."""
+    """The words around one word, in the shape of the engine's text class."""
 
     words_and_emoticons: list[str]
     is_cap_diff: bool
 
 
 @cache
-def engine_of(language: Language) -> Engine:
-    """The engine of a language, which takes its tables into memory the first time; nothing it shares is changed."""
+def load_engine(language: Language) -> SentimentEngine:
+    """Return the cached engine of a language; it shares no mutable state with VADER."""
     swedish = language is Language.SWEDISH
-    own = swedish_lexicon() if swedish else lexicon_at("vaderSentiment", "vader_lexicon.txt")
-    return engine_class()(own | EMOJI)
+    lexicon = swedish_lexicon() if swedish else load_lexicon("vaderSentiment", "vader_lexicon.txt")
+    return engine_class()(lexicon | EMOJI)
 
 
 @cache
 def engine_class() -> Any:
-    """VADER's engine, without its habit of going through the whole text again at every word that matters."""
+    """Return VADER's analyzer without its quadratic run time: it scans the full text at every scored word."""
     base = import_module("vaderSentiment.vaderSentiment").SentimentIntensityAnalyzer
 
-    class NearsightedEngine(base):
-        """Looks three words back and two ahead, which is as far as any of its rules reach."""
+    class WindowedEngine(base):
+        """Passes three words before and two after a word, which is the range of all rules."""
 
         def __init__(self, lexicon: dict[str, float]) -> None:
             self.lexicon = lexicon
@@ -277,11 +277,11 @@ def engine_class() -> Any:
             nearby = Nearby(text.words_and_emoticons[first : i + 3], text.is_cap_diff)
             return base.sentiment_valence(self, valence, nearby, item, i - first, sentiments)
 
-    return NearsightedEngine
+    return WindowedEngine
 
 
-def lexicon_at(package: str, path: str) -> dict[str, float]:
-    """The words of a lexicon file and how pleasant each is."""
+def load_lexicon(package: str, path: str) -> dict[str, float]:
+    """Load a lexicon file as words and valences."""
     lines = files(package).joinpath(path).read_text("utf-8").splitlines()
     entries = (line.strip().split("\t") for line in lines if line.strip())
     return {word: float(value) for word, value, *_ in entries}

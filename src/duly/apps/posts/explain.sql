@@ -1,8 +1,8 @@
--- Why a post has not appeared: everything that could be the reason, in one look.
+-- Why a post has not been released: all possible causes, in one query.
 
 -- name: find_situation
--- One statement, one snapshot: nothing moves between two parts of the answer. A worker is alive when it was seen lately and
--- neither stops nor said goodbye. A lock is tried as claims and sweeps try it.
+-- One statement, one snapshot: all parts of the answer are consistent. A worker is alive when it was seen lately and is
+-- neither stopping nor stopped. The row lock is tested in the same way as in claims and sweeps.
 with present as materialized (
     select w.worker_id, w.kinds, w.stopping_at, coalesce((w.slots ->> 'posts')::bigint, 0) as slots
     from duly.workers as w
@@ -22,7 +22,7 @@ alive as (
 select
     p.id, p.status, p.release_time, p.released_at, p.process_attempts, p.lease_owner, p.lease_expires_at, p.processing_since,
     p.ai_error, p.legacy is not null as is_legacy,
-    duly.now() as looked_at,
+    duly.now() as observed_at,
     (
         select max(w.seen_at)
         from duly.workers as w
@@ -45,7 +45,7 @@ select
             select
             from posts.posts as o
             where o.status = 'PENDING' and o.release_time <= duly.now() and (o.release_time, o.id) < (p.release_time, p.id)
-            limit %(most_counted)s
+            limit %(ahead_limit)s
         ) as earlier
     ) as ahead,
     case when p.status = 'PENDING' or p.lease_expires_at < duly.now() then not exists (

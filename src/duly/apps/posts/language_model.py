@@ -1,11 +1,11 @@
-"""Having a post read by a language model, at any server that speaks the API of OpenAI.
+"""Reading of a post by a language model, at any server with an OpenAI-compatible API.
 
-    caption, photo --> one question --> JSON of a given shape --> Reading
-                            +--> whatever goes wrong: NoReading(code), with what rules can say of the post
+    caption, photo --> one request --> JSON of a fixed schema --> Reading
+                           +--> any failure: ReadingFailed(code), with a reading by rules
 
-The caption is a stranger's: it is sent as data, the model has no tools, and nothing counts of what it says but three
-fields that are checked. The photo goes out small and without metadata. Redirects are not followed, for the key would go
-with them; an answer is read only so far; and all tries together take no longer than the settings promise.
+The caption is untrusted: it is sent as data, the model has no tools, and only three validated fields of its response
+are used. The photo is sent small and without metadata. Redirects are not followed, because they would receive the API
+key; the size of a response is limited; and all attempts together stay within the configured time.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from duly import extras
 from duly.apps.posts.model import MAX_CAPTION_LENGTH
-from duly.apps.posts.reading import Mood, NoReading, Reading
+from duly.apps.posts.reading import Mood, Reading, ReadingFailed
 from duly.apps.posts.rules import RulesAnalyzer, fallback_reading
 from duly.errors import Refused
 from duly.settings import OPENAI_RETRIES, OPENAI_WAIT_SECONDS
-from duly.storage.photo import small_jpeg
+from duly.storage.photo import make_thumbnail_jpeg
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["LanguageModelAnalyzer"]
 
 PROVIDER = "openai"
-MAX_ANSWER_BYTES = 262_144
+MAX_RESPONSE_BYTES = 262_144
 PHOTO_SIDE = 768
-NO_KEY = "none"  # servers of one's own often want none, the client always does
+PLACEHOLDER_KEY = "none"  # self-hosted servers often need none, but the client requires one
 
 INSTRUCTIONS = (
     "You read one post of a photo diary: its caption, and its photo where there is one. Say, as the JSON object you "
@@ -45,8 +45,8 @@ INSTRUCTIONS = (
 )
 
 
-class Answered(BaseModel):
-    """What a model is to answer; lengths are cut afterwards, for not every server knows them in a schema."""
+class ModelAnswer(BaseModel):
+    """The response schema; lengths are truncated later, because not every server supports them in a schema."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -56,73 +56,73 @@ class Answered(BaseModel):
 
 
 class LanguageModelAnalyzer:
-    """Asks a model; what it cannot or will not say is said by rules."""
+    """Reads posts by a language model, and by rules when that fails."""
 
     name: str = PROVIDER
 
     def __init__(
         self, model: str, *, key: str | None = None, base_url: str | None = None, seconds: float = 8.0
     ) -> None:
-        extras.install("ai")  # by a setting, when a worker starts
-        importlib.import_module("openai")  # now, for it takes a while, and not on the loop that reads
+        extras.install("ai")  # a setting chose it; this runs when a worker starts
+        importlib.import_module("openai")  # now, because it is slow and must not block the event loop later
         self.model = model
         self.key = key
         self.base_url = base_url
-        self.seconds = seconds  # for one try
+        self.seconds = seconds  # per attempt
         self.rules = RulesAnalyzer()
         self.client: AsyncOpenAI | None = None
 
     async def read(self, caption: str, photo: bytes | None) -> Reading:
-        """The model's reading; NoReading with the code of what went wrong, and what rules say, when there is none."""
+        """Read a post by the model; raises ReadingFailed with a code and a reading by rules."""
         try:
-            picture = await asyncio.to_thread(small_jpeg, photo, PHOTO_SIDE) if photo is not None else None
-        except Refused as error:  # no photo, or more of one than we read
-            alone = await self.read_or_fall_back(caption, None, None)
-            raise NoReading("IMAGE_UNREADABLE", str(error), alone) from error
+            picture = await asyncio.to_thread(make_thumbnail_jpeg, photo, PHOTO_SIDE) if photo is not None else None
+        except Refused as error:  # not an image, or larger than the limit
+            caption_only = await self.read_or_fall_back(caption, None, None)
+            raise ReadingFailed("IMAGE_UNREADABLE", str(error), caption_only) from error
         return await self.read_or_fall_back(caption, photo, picture)
 
     async def read_or_fall_back(self, caption: str, photo: bytes | None, picture: bytes | None) -> Reading:
-        """What the model says, or else rules."""
+        """Return the model's reading; raises ReadingFailed with a reading by rules."""
         try:
-            async with failures_named():
-                return await self.ask(caption, picture)
-        except NoReading as problem:
+            async with translate_failures():
+                return await self.call_model(caption, picture)
+        except ReadingFailed as problem:
             problem.reading = await by_rules(self.rules.read(caption, photo), caption)
             raise
 
-    async def ask(self, caption: str, picture: bytes | None) -> Reading:
-        """One question, and an answer of which every part is checked."""
+    async def call_model(self, caption: str, picture: bytes | None) -> Reading:
+        """Send one request and validate every part of the response."""
         async with asyncio.timeout(
             self.seconds * (OPENAI_RETRIES + 1) + OPENAI_WAIT_SECONDS
-        ):  # an answer that drips is none
-            completion = await self.opened().chat.completions.parse(
+        ):  # also limits a response that arrives byte by byte
+            completion = await self.get_client().chat.completions.parse(
                 model=self.model,
                 messages=[
                     {"role": "system", "content": INSTRUCTIONS},
-                    {"role": "user", "content": parts_of(caption, picture)},
+                    {"role": "user", "content": build_content(caption, picture)},
                 ],
-                response_format=Answered,
+                response_format=ModelAnswer,
             )
         message = completion.choices[0].message
         if message.refusal:
-            raise NoReading("AI_REFUSED", "the model would not read it")
-        answered = message.parsed
-        if answered is None or not answered.music.strip() or not answered.reasoning.strip():
-            raise NoReading("AI_BAD_OUTPUT", "the model said nothing")
-        return Reading(answered.mood, answered.music, answered.reasoning, PROVIDER, self.model)
+            raise ReadingFailed("AI_REFUSED", "the model refused to read the post")
+        answer = message.parsed
+        if answer is None or not answer.music.strip() or not answer.reasoning.strip():
+            raise ReadingFailed("AI_BAD_OUTPUT", "the model returned an empty field")
+        return Reading(answer.mood, answer.music, answer.reasoning, PROVIDER, self.model)
 
-    def opened(self) -> "AsyncOpenAI":
-        """The client, on the loop that reads."""
+    def get_client(self) -> "AsyncOpenAI":
+        """Return the client, created on the event loop that reads."""
         if self.client is None:
             from openai import AsyncOpenAI
 
             self.client = AsyncOpenAI(
-                api_key=self.key or NO_KEY,
+                api_key=self.key or PLACEHOLDER_KEY,
                 base_url=self.base_url,
                 timeout=self.seconds,
                 max_retries=OPENAI_RETRIES,
                 http_client=httpx2.AsyncClient(
-                    timeout=self.seconds, follow_redirects=False, event_hooks={"response": [keep_within_bounds]}
+                    timeout=self.seconds, follow_redirects=False, event_hooks={"response": [limit_response]}
                 ),
             )
         return self.client
@@ -134,10 +134,10 @@ class LanguageModelAnalyzer:
             self.client = None
 
 
-def parts_of(caption: str, picture: bytes | None) -> Any:
-    """The post as the API wants it: the caption as JSON, so that nothing in it ends it; the photo as an address."""
-    said = json.dumps({"caption": caption[:MAX_CAPTION_LENGTH]}, ensure_ascii=False)
-    parts: list[dict[str, Any]] = [{"type": "text", "text": said}]
+def build_content(caption: str, picture: bytes | None) -> Any:
+    """Build the message content: the caption as JSON, so that it cannot end the text, and the photo as data URL."""
+    content = json.dumps({"caption": caption[:MAX_CAPTION_LENGTH]}, ensure_ascii=False)
+    parts: list[dict[str, Any]] = [{"type": "text", "text": content}]
     if picture is not None:
         url = f"data:image/jpeg;base64,{b64encode(picture).decode()}"
         parts.append({"type": "image_url", "image_url": {"url": url, "detail": "low"}})
@@ -145,80 +145,80 @@ def parts_of(caption: str, picture: bytes | None) -> Any:
 
 
 async def by_rules(reading: Awaitable[Reading], caption: str) -> Reading:
-    """What rules say, whatever happens."""
+    """Return the reading by rules; never raises ReadingFailed."""
     try:
         return await reading
-    except NoReading as problem:
+    except ReadingFailed as problem:
         return problem.reading or fallback_reading(caption)
 
 
-# What a server may do to us -------------------------------------------------------------------------------------------
+# Limits on the server -------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def failures_named() -> AsyncGenerator[None, None]:
-    """Every way in which asking can fail, by its code. What the server said of it stays out of our log."""
+async def translate_failures() -> AsyncGenerator[None, None]:
+    """Raise every failure of a request as ReadingFailed with its code, without the server's text."""
     import openai
 
     try:
         yield
-    except (NoReading, asyncio.CancelledError):
+    except (ReadingFailed, asyncio.CancelledError):
         raise
-    except (openai.APITimeoutError, TimeoutError):  # the first of which is a connection error to the client
-        raise NoReading("AI_TIMEOUT", "the model did not answer in time") from None
+    except (openai.APITimeoutError, TimeoutError):  # APITimeoutError is a subclass of APIConnectionError
+        raise ReadingFailed("AI_TIMEOUT", "the model did not answer in time") from None
     except openai.APIConnectionError as error:
-        if isinstance(error.__cause__, TooMuch):
-            raise NoReading("AI_BAD_OUTPUT", str(error.__cause__)) from None
-        raise NoReading("AI_UNREACHABLE", f"no answer: {type(error.__cause__ or error).__name__}") from None
+        if isinstance(error.__cause__, ResponseTooLarge):
+            raise ReadingFailed("AI_BAD_OUTPUT", str(error.__cause__)) from None
+        raise ReadingFailed("AI_UNREACHABLE", f"no answer: {type(error.__cause__ or error).__name__}") from None
     except openai.RateLimitError:
-        raise NoReading("AI_RATE_LIMITED", "the server takes no more questions for now") from None
+        raise ReadingFailed("AI_RATE_LIMITED", "the server limits the request rate") from None
     except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-        raise NoReading("AI_AUTH", f"HTTP {error.status_code}: see OPENAI_API_KEY") from None
+        raise ReadingFailed("AI_AUTH", f"HTTP {error.status_code}: see OPENAI_API_KEY") from None
     except openai.APIStatusError as error:
         code = "AI_REJECTED" if 400 <= error.status_code < 500 else "AI_UPSTREAM"
-        raise NoReading(code, f"HTTP {error.status_code}") from None
+        raise ReadingFailed(code, f"HTTP {error.status_code}") from None
     except openai.ContentFilterFinishReasonError:
-        raise NoReading("AI_REFUSED", "the answer was held back by a filter") from None
+        raise ReadingFailed("AI_REFUSED", "the response was blocked by a content filter") from None
     except (openai.OpenAIError, ValidationError, ValueError, TypeError, AttributeError, LookupError, Refused) as error:
-        # with HTTP 200 a server can answer anything: what cannot be taken for a reading is a bad answer
-        raise NoReading(
-            "AI_BAD_OUTPUT", f"the answer has not the shape it should have: {type(error).__name__}"
+        # a server can return anything with HTTP 200: whatever is no valid reading is bad output
+        raise ReadingFailed(
+            "AI_BAD_OUTPUT", f"the response does not match the schema: {type(error).__name__}"
         ) from None
 
 
-class TooMuch(httpx2.TransportError):
-    """A server that does not stop talking."""
+class ResponseTooLarge(httpx2.TransportError):
+    """The response is larger than the limit."""
 
 
-class Limited(httpx2.AsyncByteStream):
-    """The body of an answer, so far and no farther."""
+class LimitedStream(httpx2.AsyncByteStream):
+    """A response body that raises ResponseTooLarge above the limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self.inner = inner
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         read = 0
-        async for piece in self.inner:
-            read += len(piece)
-            if read > MAX_ANSWER_BYTES:
-                raise TooMuch(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
-            yield piece
+        async for chunk in self.inner:
+            read += len(chunk)
+            if read > MAX_RESPONSE_BYTES:
+                raise ResponseTooLarge(f"the response has more than {MAX_RESPONSE_BYTES} bytes")
+            yield chunk
 
     async def aclose(self) -> None:
-        """Let go of the rest."""
+        """Close the inner stream."""
         await self.inner.aclose()
 
 
-async def keep_within_bounds(response: httpx2.Response) -> None:
-    """Bound what is read of an answer, and the time the client would wait because of it."""
+async def limit_response(response: httpx2.Response) -> None:
+    """Limit the size of a response, and the time that the client waits because of its Retry-After."""
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = Limited(response.stream)
-    if not waits_shortly(response.headers):
+    response.stream = LimitedStream(response.stream)
+    if not has_short_retry_after(response.headers):
         response.headers["x-should-retry"] = "false"
 
 
-def waits_shortly(headers: httpx2.Headers) -> bool:
-    """Does a server want us back as soon as we would come anyway? A date is seldom as near as that."""
+def has_short_retry_after(headers: httpx2.Headers) -> bool:
+    """Does the server ask for no longer wait than our own? A date counts as longer."""
     try:
         waits = (float(headers.get("retry-after", 0)), float(headers.get("retry-after-ms", 0)) / 1000)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The import of documents of the first version: each batch is a transaction, and every refused document is named.
+"""Import of documents of the first version: one transaction per batch, and a report of every rejected document.
 
-A file has one document a line, or is one JSON array of documents. Doing it again adds nothing: a document is known by
-its id. So an import that was interrupted is simply started again.
+A file has one document per line, or is one JSON array of documents. The import is idempotent by document id, so an
+interrupted import is simply started again.
 """
 
 import re
@@ -14,57 +14,57 @@ import orjson
 import psycopg
 
 from duly.apps.posts import repository
-from duly.apps.posts.model import LegacyPost, read_legacy
+from duly.apps.posts.model import LegacyPost, parse_legacy
 from duly.canonical_json import MAX_BYTES
 from duly.db.pool import Pool
 from duly.errors import InvalidArgument, Unavailable
 from duly.lease.bisect import bisect
 from duly.outcomes import clean_text
 
-__all__ = ["BadLine", "Documents", "Imported", "documents_of", "import_legacy", "lines_of"]
+__all__ = ["Documents", "ImportResult", "RejectedLine", "import_legacy", "read_documents", "read_lines"]
 
-BATCH = 500
+BATCH_SIZE = 500
 BATCH_BYTES = 8 * 1024 * 1024
 MAX_LINE_LENGTH = 2 * MAX_BYTES
-REFUSED_AT_ONCE = 10_000  # so many are held before they are reported
+MAX_UNREPORTED = 10_000  # rejected lines in memory before they are reported
 CHUNK_BYTES = 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 IN_ARRAY, IN_DOCUMENT, IN_STRING = re.compile(rb'["{}\[\],]'), re.compile(rb'["{}\[\]]'), re.compile(rb'["\\]')
 
 
-class BadLine(NamedTuple):
-    """A line, or a document of an array, that became no post; why, and its id where it has one."""
+class RejectedLine(NamedTuple):
+    """A rejected line or array element: its number, the reason, and its id if it has one."""
 
     number: int
     reason: str
     id: str | None = None
 
 
-class Numbered(NamedTuple):
-    """A post and the line it stands on."""
+class NumberedPost(NamedTuple):
+    """A post with its line number."""
 
     number: int
     post: LegacyPost
 
 
 @dataclass
-class Imported:
-    """What came of an import so far."""
+class ImportResult:
+    """The counts of an import so far."""
 
     lines: int = 0
     added: int = 0
     existing: int = 0
     bad: int = 0
-    bad_lines: list[BadLine] = field(default_factory=list[BadLine])  # that were not reported yet
+    bad_lines: list[RejectedLine] = field(default_factory=list[RejectedLine])  # not reported yet
 
-    def blame(self, number: int, reason: str, document: object = None) -> None:
-        """A line was no good."""
+    def reject(self, number: int, reason: str, document: object = None) -> None:
+        """Record a rejected line."""
         self.bad += 1
-        self.bad_lines.append(BadLine(number, clean_text(reason, 500), id_in(document)))
+        self.bad_lines.append(RejectedLine(number, clean_text(reason, 500), find_id(document)))
 
 
 class Documents(NamedTuple):
-    """The documents of a file, and what they are counted as; in their place a refusal where a file is broken."""
+    """The documents of a file, and the unit of their numbers; an InvalidArgument replaces a broken document."""
 
     unit: Literal["line", "document"]
     each: Iterator[bytes | InvalidArgument]
@@ -73,47 +73,47 @@ class Documents(NamedTuple):
 async def import_legacy(
     pool: Pool,
     lines: Iterable[bytes | InvalidArgument],
-    on_progress: Callable[[Imported], None] = lambda _: None,
-    on_refused: Callable[[Sequence[BadLine]], None] | None = None,
-) -> Imported:
-    """Make posts of all lines that are documents; the others are named with their numbers.
+    on_progress: Callable[[ImportResult], None] = lambda _: None,
+    on_refused: Callable[[Sequence[RejectedLine]], None] | None = None,
+) -> ImportResult:
+    """Import all valid documents and report the others by number.
 
-    Refused lines are given to `on_refused`, in order, as they come; without it they are in the result.
+    Rejected lines are passed to `on_refused` after each batch, in order; without it they are in the result.
     """
-    so_far = Imported()
+    result = ImportResult()
 
     def report() -> None:
-        so_far.bad_lines.sort(key=lambda each: each.number)
-        if on_refused and so_far.bad_lines:
-            on_refused(tuple(so_far.bad_lines))
-            so_far.bad_lines.clear()
+        result.bad_lines.sort(key=lambda each: each.number)
+        if on_refused and result.bad_lines:
+            on_refused(tuple(result.bad_lines))
+            result.bad_lines.clear()
 
-    for batch in batches_of(lines, so_far):
+    for batch in split_batches(lines, result):
         try:
-            await add_batch(pool, batch, so_far)
+            await add_batch(pool, batch, result)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             reason, *_ = *str(error).splitlines(), type(error).__name__
             raise Unavailable(
-                f"after {so_far.added + so_far.existing} documents the database did not answer ({reason}); begin "
-                "again: what is there is not added twice"
+                f"after {result.added + result.existing} documents the database is unavailable ({reason}); start "
+                "the import again: existing documents are skipped"
             ) from None
         report()
-        on_progress(so_far)
+        on_progress(result)
     report()
-    return so_far
+    return result
 
 
 # Reading files --------------------------------------------------------------------------------------------------------
 
 
-def documents_of(file: BufferedReader) -> Documents:
-    """The documents of a file: of an array, where it begins with one, else of its lines."""
+def read_documents(file: BufferedReader) -> Documents:
+    """Return the documents of a file: the elements of an array if it begins with `[`, else its lines."""
     head = file.peek().removeprefix(BYTE_ORDER_MARK).lstrip()
-    return Documents("document", elements_of(file)) if head.startswith(b"[") else Documents("line", lines_of(file))
+    return Documents("document", read_array(file)) if head.startswith(b"[") else Documents("line", read_lines(file))
 
 
-def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file; of one that is too long, so much that it is seen to be."""
+def read_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; a line above the limit is truncated just above it."""
     while line := file.readline(MAX_LINE_LENGTH + 1):
         rest = line
         while len(rest) > MAX_LINE_LENGTH and not rest.endswith(b"\n"):
@@ -121,10 +121,10 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def elements_of(file: BinaryIO) -> Iterator[bytes | InvalidArgument]:
-    """The elements of the array in a file, each as its text; of one that is too long, so much that it is seen to be.
+def read_array(file: BinaryIO) -> Iterator[bytes | InvalidArgument]:
+    """Yield the elements of the array in a file as text; an element above the limit is truncated just above it.
 
-    Only brackets and strings are looked at, so that an element that is no JSON is refused alone.
+    Only brackets and strings are parsed, so that one element that is invalid JSON is rejected alone.
     """
     element, depth, commas = bytearray(), -1, 0  # depth -1: before the array, 0: between its elements
     in_string = is_escaped = False
@@ -143,12 +143,12 @@ def elements_of(file: BinaryIO) -> Iterator[bytes | InvalidArgument]:
                 if element.strip():
                     yield bytes(element)
                 elif sign == b"," or commas:
-                    yield InvalidArgument("is empty: a comma stands where a document should")
+                    yield InvalidArgument("is empty: found a comma instead of a document")
                 element.clear()
                 commas += sign == b","
                 if sign == b"]":
                     if chunk[end:].strip() or any(rest.strip() for rest in iter(lambda: file.read(CHUNK_BYTES), b"")):
-                        yield InvalidArgument("something follows the end of the array, and was not read")
+                        yield InvalidArgument("data after the end of the array was ignored")
                     return
                 at = end
                 continue
@@ -163,34 +163,34 @@ def elements_of(file: BinaryIO) -> Iterator[bytes | InvalidArgument]:
                 depth += 1
             elif sign in (b"}", b"]"):
                 depth -= 1
-    yield InvalidArgument("the array does not end: the file is cut off here")
+    yield InvalidArgument("the array is not closed: the file is truncated")
 
 
-def batches_of(lines: Iterable[bytes | InvalidArgument], so_far: Imported) -> Iterator[list[Numbered]]:
-    """The documents among the lines, some hundred at a time."""
-    batch: list[Numbered] = []
+def split_batches(lines: Iterable[bytes | InvalidArgument], result: ImportResult) -> Iterator[list[NumberedPost]]:
+    """Parse lines and yield the valid documents in batches."""
+    batch: list[NumberedPost] = []
     size = 0
     for number, line in enumerate(lines, 1):
-        so_far.lines = number
+        result.lines = number
         if isinstance(line, InvalidArgument):
-            so_far.blame(number, str(line))
+            result.reject(number, str(line))
         elif text := line.strip().removeprefix(BYTE_ORDER_MARK):
             document: object = None
             try:
-                document = parsed(text)
-                batch.append(Numbered(number, read_legacy(document)))
+                document = parse_line(text)
+                batch.append(NumberedPost(number, parse_legacy(document)))
                 size += len(text)
             except InvalidArgument as refusal:
-                so_far.blame(number, str(refusal), document)
-        if len(batch) == BATCH or size > BATCH_BYTES or len(so_far.bad_lines) >= REFUSED_AT_ONCE:
+                result.reject(number, str(refusal), document)
+        if len(batch) == BATCH_SIZE or size > BATCH_BYTES or len(result.bad_lines) >= MAX_UNREPORTED:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
 
 
-def parsed(line: bytes) -> object:
-    """A line as JSON, or a refusal."""
+def parse_line(line: bytes) -> object:
+    """Parse a line as JSON; raises InvalidArgument."""
     if len(line) > MAX_LINE_LENGTH:
         raise InvalidArgument(f"has more than {MAX_LINE_LENGTH} bytes; a document has at most {MAX_BYTES}")
     try:
@@ -199,27 +199,27 @@ def parsed(line: bytes) -> object:
         raise InvalidArgument(f"is not JSON: {error}") from None
 
 
-async def add_batch(pool: Pool, batch: Sequence[Numbered], so_far: Imported) -> None:
-    """Add a batch in as few transactions as bad documents allow."""
+async def add_batch(pool: Pool, batch: Sequence[NumberedPost], result: ImportResult) -> None:
+    """Insert a batch, bisecting it so that only invalid documents are rejected."""
 
-    async def add(piece: Sequence[Numbered]) -> None:
+    async def add(piece: Sequence[NumberedPost]) -> None:
         posts = [each.post for each in piece]
         async with pool.transaction() as connection:
             await repository.add_authors(connection, [post.author_id for post in posts])
             added = await repository.add_legacy(connection, posts)
             await repository.add_locks(connection, added)
-        so_far.added += len(added)
-        so_far.existing += len(posts) - len(added)
+        result.added += len(added)
+        result.existing += len(posts) - len(added)
 
-    for place, error in (await bisect(batch, add)).items():
-        words = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-        so_far.blame(batch[place].number, words or str(error), batch[place].post.document)
+    for index, error in (await bisect(batch, add)).items():
+        text = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+        result.reject(batch[index].number, text or str(error), batch[index].post.document)
 
 
-def id_in(document: object) -> str | None:
-    """The id that a document has, where it has one, for people who look for it."""
+def find_id(document: object) -> str | None:
+    """Return the id of a document, if it has one, for the report."""
     if not isinstance(document, dict):
         return None
-    found = cast("dict[str, Any]", document)
-    name = next((found[key] for key in ("postId", "id", "_id") if isinstance(found.get(key), str)), None)
+    fields = cast("dict[str, Any]", document)
+    name = next((fields[key] for key in ("postId", "id", "_id") if isinstance(fields.get(key), str)), None)
     return clean_text(name, 200) if name else None

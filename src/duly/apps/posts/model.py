@@ -1,4 +1,4 @@
-"""Posts as values: what is asked for, what is answered, what is shown; and how documents of the first version read."""
+"""Values of posts: the validated request, the post, and the parser of documents of the first version."""
 
 import re
 from collections.abc import Mapping
@@ -18,23 +18,23 @@ __all__ = [
     "Intent",
     "LegacyPost",
     "Post",
-    "Status",
-    "checked_caption",
-    "kept_name",
-    "read_legacy",
+    "PostStatus",
+    "parse_legacy",
+    "permanent_name",
+    "validate_caption",
 ]
 
 MAX_CAPTION_LENGTH = 2200
-MAX_ATTEMPTS = 5  # then it is released as it is
+MAX_ATTEMPTS = 5  # then the post is released unread
 UPLOAD = re.compile(r"temp/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.jpg")
 UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
-NAMESPACE = UUID("6f0c1f3e-6d0b-5b0e-9a52-0d2f7a3b8c11")  # of documents whose id is no UUID
+NAMESPACE = UUID("6f0c1f3e-6d0b-5b0e-9a52-0d2f7a3b8c11")  # for documents whose id is not a UUID
 DELAY = timedelta(hours=6)
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
-class Status(StrEnum):
-    """Where a post is."""
+class PostStatus(StrEnum):
+    """The status of a post."""
 
     PENDING = "PENDING"
     PROCESSING = "PROCESSING"
@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A request for a post, checked: whose, of which image, with which words, under which request id."""
+    """A validated request for a post; raises InvalidArgument for an invalid image path or caption."""
 
     author: str
     image_path: str
@@ -52,22 +52,22 @@ class Intent:
 
     def __post_init__(self) -> None:
         if not UPLOAD.fullmatch(self.image_path):
-            raise InvalidArgument("imagePath: must be what the upload of the image answered, temp/<uuid>.jpg")
-        checked_caption(self.caption)
+            raise InvalidArgument("imagePath: must be the name that the upload returned, temp/<uuid>.jpg")
+        validate_caption(self.caption)
 
     @property
     def digest(self) -> bytes:
-        """What the request id stands for."""
+        """The hash of the request, which the request id must always be used with."""
         return digest({"imagePath": self.image_path, "caption": self.caption})
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A post as it may be shown; its request and its lease only to its author and to administrators."""
+    """A post; request and lease are None except for its author and for administrators."""
 
     id: UUID
     author_id: str
-    status: Status
+    status: PostStatus
     release_time: datetime | None
     created_at: datetime
     updated_at: datetime
@@ -80,35 +80,35 @@ class Post:
     image_url: str | None
     released_at: datetime | None
     request_id: UUID | None
-    lease_owner: str | None  # the worker's name: the token of the claim is never shown
+    lease_owner: str | None  # the worker id, without the claim token
     lease_expires_at: datetime | None
 
 
-def checked_caption(caption: str) -> str:
-    """A caption as it can be kept, or a refusal."""
+def validate_caption(caption: str) -> str:
+    """Return a storable caption; raises InvalidArgument."""
     if len(caption) > MAX_CAPTION_LENGTH:
         raise InvalidArgument(f"caption: has {len(caption)} characters; at most {MAX_CAPTION_LENGTH}")
     if UNSTORABLE.search(caption):
-        raise InvalidArgument("caption: holds a NUL or half a character, which cannot be stored; leave it out")
+        raise InvalidArgument("caption: contains a NUL or a lone surrogate, which cannot be stored; remove it")
     return caption
 
 
-def kept_name(upload: str) -> str:
-    """Where the image of a post is kept for good; `posts.kept_name` says the same."""
+def permanent_name(upload: str) -> str:
+    """Return the permanent name of an uploaded image, as the SQL function `posts.kept_name` does."""
     name = upload.removeprefix("temp/")
     return f"posts/{name[:2]}/{name}"
 
 
-# The first version -------------------------------------------------------------------------------------------------
+# The first version ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyPost:
-    """A document of the first version, or of a time when both were written, as the row it becomes."""
+    """A document of the first version, or of the transition to the second, as the row to insert."""
 
     id: UUID
     author_id: str
-    status: Status
+    status: PostStatus
     created_at: datetime
     release_time: datetime | None
     released_at: datetime | None
@@ -121,79 +121,79 @@ class LegacyPost:
     document: Mapping[str, Any]
 
 
-def read_legacy(document: object) -> LegacyPost:
-    """The row that a document becomes; InvalidArgument, naming the field, when it becomes none.
+def parse_legacy(raw: object) -> LegacyPost:
+    """Parse a document; raises InvalidArgument, naming the field.
 
-    A field of the second version wins over its name in the first. Without a status it was released long ago; one that
-    another system was about to release waits here for that.
+    A field of the second version takes precedence over its name in the first. Without a status the document counts as
+    released; one that was not released elsewhere becomes pending.
     """
-    found = checked_json(document)
-    status = legacy_status(found)
-    created_at = instant(found, "createdAt", "timestamp")
+    document = checked_json(raw)
+    status = legacy_status(document)
+    created_at = find_time(document, "createdAt", "timestamp")
     assert created_at is not None
-    release_time = instant(found, "releaseTime", needed=False)
-    if status is not Status.RELEASED:
+    release_time = find_time(document, "releaseTime", is_required=False)
+    if status is not PostStatus.RELEASED:
         release_time = release_time or created_at + DELAY
-    released = status is Status.RELEASED
+    released = status is PostStatus.RELEASED
     return LegacyPost(
-        id=legacy_id(found),
-        author_id=legacy_author(found),
+        id=legacy_id(document),
+        author_id=legacy_author(document),
         status=status,
         created_at=created_at,
         release_time=release_time,
-        released_at=instant(found, "releasedAt", "processedAt", needed=False) if released else None,
-        daily_key=text(found, "dailyKey") or None,
-        request_id=as_uuid(text(found, "requestId")),
-        caption=checked_caption(text(found, "caption", "content") or ""),
-        image_url=text(found, "imageUrl", "url") or None,
-        ai=legacy_ai(found) if released else None,
-        ai_error=legacy_error(found) if released else None,
-        document=found,
+        released_at=find_time(document, "releasedAt", "processedAt", is_required=False) if released else None,
+        daily_key=find_text(document, "dailyKey") or None,
+        request_id=parse_uuid(find_text(document, "requestId")),
+        caption=validate_caption(find_text(document, "caption", "content") or ""),
+        image_url=find_text(document, "imageUrl", "url") or None,
+        ai=legacy_ai(document) if released else None,
+        ai_error=legacy_error(document) if released else None,
+        document=document,
     )
 
 
-def legacy_id(found: Mapping[str, Any]) -> UUID:
-    """Its own id; one that is no UUID, or is missing, stands for a UUID that is the same every time."""
-    name = text(found, "postId", "id", "_id")
-    return as_uuid(name) or uuid5(NAMESPACE, name or digest_hex(dict(found)))
+def legacy_id(document: Mapping[str, Any]) -> UUID:
+    """Return the id of a document, or a stable UUID derived from it when it is missing or not a UUID."""
+    name = find_text(document, "postId", "id", "_id")
+    return parse_uuid(name) or uuid5(NAMESPACE, name or digest_hex(dict(document)))
 
 
-def legacy_author(found: Mapping[str, Any]) -> str:
-    """Whose it is."""
-    author = text(found, "authorId", "userId")
+def legacy_author(document: Mapping[str, Any]) -> str:
+    """Return the author of a document."""
+    author = find_text(document, "authorId", "userId")
     if author is None or not UID.fullmatch(author):
         raise InvalidArgument(
-            "authorId or userId: must be there: up to 128 letters, digits and . _ : @ -, the first a letter or digit"
+            "authorId or userId: required: up to 128 letters, digits and . _ : @ -, the first a letter or digit"
         )
     return author
 
 
-def legacy_status(found: Mapping[str, Any]) -> Status:
-    """Without a status it is released; one that was being prepared elsewhere is prepared here, from the start."""
-    status = text(found, "status")
+def legacy_status(document: Mapping[str, Any]) -> PostStatus:
+    """Return the status of a document: released if it has none, pending if it was in progress elsewhere."""
+    status = find_text(document, "status")
     if status is None:
-        return Status.RELEASED
-    if status not in set(Status):
-        raise InvalidArgument(f"status: must be one of {', '.join(Status)}, or missing")
-    return Status.RELEASED if status == Status.RELEASED else Status.PENDING
+        return PostStatus.RELEASED
+    if status not in set(PostStatus):
+        raise InvalidArgument(f"status: must be one of {', '.join(PostStatus)}, or missing")
+    return PostStatus.RELEASED if status == PostStatus.RELEASED else PostStatus.PENDING
 
 
-def legacy_ai(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """How it was read, where that is a map."""
-    ai = found.get("ai")
+def legacy_ai(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the `ai` field if it is a map."""
+    ai = document.get("ai")
     return cast("Mapping[str, Any]", ai) if isinstance(ai, dict) else None
 
 
-def legacy_error(found: Mapping[str, Any]) -> str | None:
-    """Why it was not, where that is a code."""
-    error = text(found, "aiError")
+def legacy_error(document: Mapping[str, Any]) -> str | None:
+    """Return the `aiError` field if it is a code."""
+    error = find_text(document, "aiError")
     return error if error and re.fullmatch(r"[A-Z][A-Z0-9_]{0,63}", error) else None
 
 
-def text(found: Mapping[str, Any], *names: str) -> str | None:
-    """The first of these fields that is there; InvalidArgument when it is no text."""
+def find_text(document: Mapping[str, Any], *names: str) -> str | None:
+    """Return the first of these fields that is present; raises InvalidArgument when it is not text."""
     for name in names:
-        value = found.get(name)
+        value = document.get(name)
         if value is None:
             continue
         if not isinstance(value, str):
@@ -202,19 +202,19 @@ def text(found: Mapping[str, Any], *names: str) -> str | None:
     return None
 
 
-def instant(found: Mapping[str, Any], *names: str, needed: bool = True) -> datetime | None:
-    """The first of these fields that is there, as a time."""
+def find_time(document: Mapping[str, Any], *names: str, is_required: bool = True) -> datetime | None:
+    """Return the first of these fields that is present, parsed as a time."""
     for name in names:
-        value = found.get(name)
+        value = document.get(name)
         if value is not None:
-            return as_instant(name, value)
-    if needed:
-        raise InvalidArgument(f"{' or '.join(names)}: must be there")
+            return parse_time(name, value)
+    if is_required:
+        raise InvalidArgument(f"{' or '.join(names)}: required")
     return None
 
 
-def as_instant(name: str, value: object) -> datetime:
-    """A time, however an export writes it."""
+def parse_time(name: str, value: object) -> datetime:
+    """Parse a time in any format of the known exports; raises InvalidArgument."""
     try:
         match value:
             case str():
@@ -241,14 +241,14 @@ def as_instant(name: str, value: object) -> datetime:
 
 
 def from_parts(seconds: int, nanoseconds: int) -> datetime:
-    """A time that is written as Firestore does, or ValueError."""
+    """Convert a Firestore timestamp; raises ValueError."""
     if isinstance(seconds, bool) or isinstance(nanoseconds, bool) or not 0 <= nanoseconds < 1_000_000_000:
         raise ValueError
     return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=nanoseconds // 1000)
 
 
-def as_uuid(value: str | None) -> UUID | None:
-    """A text as the UUID it spells, if it does."""
+def parse_uuid(value: str | None) -> UUID | None:
+    """Return the UUID that a text contains, or None."""
     try:
         return UUID(value) if value else None
     except ValueError:

@@ -1,26 +1,26 @@
--- Posts. Every statement is bounded: what is released everybody may see, what is not only its author.
+-- Posts. Every statement is bounded. Released posts are public; others are visible to their author only.
 
--- Asking ----------------------------------------------------------------------------------------------------------------
+-- Creating --------------------------------------------------------------------------------------------------------------
 
 -- name: create_intent
--- One post per author and day; the same request gets the answer it got. Everything else is refused by SQLSTATE.
+-- Creates the only post of an author and day; the same request gets the stored response. Refusals have their own SQLSTATE.
 select is_new, answer
 from posts.create_intent(%(author)s, %(request_id)s, %(digest)s, %(caption)s, %(upload)s, %(is_kept)s);
 
 -- name: add_upload
--- Whose an image is, written before the image: none is ever without its row.
+-- The author of an image, written before the image is stored: no image exists without its row.
 insert into posts.uploads (name, author_id) values (%(name)s, %(author)s);
 
 -- name: edit_caption
--- The caption is its author's until the post is taken: an edit that waited for the claim finds nothing to change.
+-- The author may edit the caption until the post is claimed: an edit that waited for the claim changes nothing.
 update posts.posts set caption = %(caption)s
 where id = %(key)s and author_id = %(author)s and status = 'PENDING'
 returning id;
 
--- Looking ---------------------------------------------------------------------------------------------------------------
+-- Reading ---------------------------------------------------------------------------------------------------------------
 
 -- name: find_post
--- A post that this viewer may see; its request and its lease are for its author and for administrators, the reader '*'.
+-- A post that the viewer may see; request and lease are visible to its author and to administrators (reader '*') only.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,
     caption, image_url, released_at,
     case when %(reader)s in (author_id, '*') then request_id end as request_id,
@@ -30,7 +30,7 @@ from posts.posts
 where id = %(key)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'));
 
 -- name: list_post_ids
--- The ids of posts that begin alike and that this viewer may see, as a range of the primary key.
+-- Ids of posts with a common prefix that the viewer may see, as a range of the primary key.
 select id, concat_ws('  ', author_id, status) as label
 from posts.posts
 where id between %(first)s and %(last)s and (status = 'RELEASED' or %(viewer)s in (author_id, '*'))
@@ -38,7 +38,7 @@ order by id
 limit %(limit)s;
 
 -- name: list_released
--- Everybody's feed, the newest first, posts of the first version among them.
+-- The public feed, the newest first, including posts of the first version.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,
     caption, image_url, released_at,
     case when %(reader)s in (author_id, '*') then request_id end as request_id,
@@ -49,8 +49,8 @@ where status = 'RELEASED' and (created_at, id) < (%(before_at)s, %(before_id)s)
 order by created_at desc, id desc
 limit %(limit)s;
 
--- name: list_of_author
--- The posts of one author that this viewer may see, the newest first.
+-- name: list_by_author
+-- The posts of one author that the viewer may see, the newest first.
 select id, author_id, status, release_time, created_at, updated_at, daily_key, version, process_attempts, ai, ai_error,
     caption, image_url, released_at,
     case when %(reader)s in (author_id, '*') then request_id end as request_id,
@@ -65,8 +65,8 @@ limit %(limit)s;
 -- Releasing -------------------------------------------------------------------------------------------------------------
 
 -- name: write_notices
--- Whoever posted is told once, in the transaction that releases, in their language: by Telegram where they are known there.
--- The author of an imported document is not told: it was posted long ago, elsewhere.
+-- Notifies each author once, in the transaction that releases the post and in their language: by Telegram if linked, else
+-- on the console. Authors of imported documents are not notified.
 insert into duly.outbox (channel, recipient, kind, payload, dedupe_key)
 select
     case when u.telegram_id is null then 'console' else 'telegram' end, p.author_id, 'post.released',
@@ -82,20 +82,20 @@ where p.legacy is null
 order by p.id
 on conflict (dedupe_key) do nothing;
 
--- Tidying ---------------------------------------------------------------------------------------------------------------
+-- Purging ---------------------------------------------------------------------------------------------------------------
 
 -- name: expire_uploads
--- Uploads that no post was made of in time, and what was kept of them.
+-- Uploads that became no post in time, with the name of their permanent copy.
 select name, kept from posts.expire_uploads(%(limit)s);
 
 -- name: retain
--- Answers and minutes whose time is over.
+-- Deletes expired responses and per-minute counts.
 select posts.retain(%(limit)s);
 
--- How intents fare ------------------------------------------------------------------------------------------------------
+-- Counting intents ------------------------------------------------------------------------------------------------------
 
 -- name: count_intents
--- So many more ended so, in this minute.
+-- Adds to the counts by outcome of the current minute.
 insert into posts.intent_minutes as m (minute, outcome, intents)
 select date_trunc('minute', duly.clock(), 'UTC'), g.outcome, g.intents
 from unnest(%(outcomes)s::text[], %(intents)s::bigint[]) as g (outcome, intents)
@@ -105,12 +105,12 @@ on conflict (minute, outcome) do update set intents = m.intents + excluded.inten
 -- The first version -----------------------------------------------------------------------------------------------------
 
 -- name: add_authors
--- Whoever posted in the first version is somebody here too.
+-- Creates users for the authors of imported documents.
 insert into "user".users (uid) select distinct g.uid from unnest(%(authors)s::text[]) as g (uid) order by 1
 on conflict (uid) do nothing;
 
 -- name: add_legacy
--- Documents of the first version become rows, once: what is there already stays as it is.
+-- Inserts documents of the first version; existing rows stay unchanged.
 insert into posts.posts (
     id, author_id, status, created_at, updated_at, release_time, released_at, daily_key, request_id, caption, image_url, ai,
     ai_error, legacy
@@ -126,7 +126,7 @@ on conflict (id) do nothing
 returning id;
 
 -- name: add_locks
--- A day that had its post in the first version has it here: only of documents that say so by their daily key.
+-- Locks the day of each imported document that has a daily key.
 insert into posts.daily_locks (id, created_at, post_id)
 select posts.daily_key(p.author_id, p.created_at) || '_UTC', p.created_at, p.id
 from posts.posts as p

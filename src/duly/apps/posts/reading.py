@@ -1,9 +1,9 @@
-"""The reading of a post: its mood, the music that goes with it, and why; or the reason why there is none.
+"""The reading of a post: mood, matching music and reasoning; or the reason why it failed.
 
-    Analyzer.read(caption, photo) --> Reading            kept as `ai`
-                                  +-> NoReading(code)    the code is kept as `aiError`, and `ai` says what rules could
+    Analyzer.read(caption, photo) --> Reading                stored as `ai`
+                                  +-> ReadingFailed(code)    the code is stored as `aiError`, and `ai` is a fallback
 
-Whatever is in a reading can be stored: checked when it is made, whoever made it.
+A Reading validates itself, so that every one can be stored, whichever analyzer made it.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Protocol
 from duly.errors import InvalidArgument
 from duly.outcomes import clean_text
 
-__all__ = ["MAX_MUSIC_LENGTH", "MAX_REASONING_LENGTH", "Analyzer", "Mood", "NoReading", "Reading", "error_code_of"]
+__all__ = ["MAX_MUSIC_LENGTH", "MAX_REASONING_LENGTH", "Analyzer", "Mood", "Reading", "ReadingFailed", "to_ai_error"]
 
 MAX_MUSIC_LENGTH = 200
 MAX_REASONING_LENGTH = 1000
@@ -34,7 +34,7 @@ class Mood(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a post feels like, in words for people, and who says so."""
+    """The mood of a post, the music, the reasoning, and the analyzer that found them."""
 
     mood: str
     music: str
@@ -46,11 +46,11 @@ class Reading:
         if self.mood not in set(Mood):
             raise InvalidArgument(f"mood {clean_text(self.mood, 40)!a}: must be one of {', '.join(Mood)}")
         object.__setattr__(self, "mood", str(self.mood))
-        for name, max_length in BOUNDS.items():
+        for name, max_length in MAX_LENGTHS.items():
             object.__setattr__(self, name, one_line(getattr(self, name), max_length))
 
     def document(self) -> dict[str, str]:
-        """The contract's `ai` map."""
+        """Return the contract's `ai` map."""
         return {
             "mood": self.mood,
             "music": self.music,
@@ -60,7 +60,7 @@ class Reading:
         }
 
 
-BOUNDS = {
+MAX_LENGTHS = {
     "music": MAX_MUSIC_LENGTH,
     "reasoning": MAX_REASONING_LENGTH,
     "provider": MAX_NAME_LENGTH,
@@ -69,39 +69,39 @@ BOUNDS = {
 
 
 def one_line(text: str, max_length: int) -> str:
-    """The text without its line breaks, and short enough."""
+    """Return a text without line breaks, truncated to a length."""
     return clean_text(" ".join(text[: 2 * max_length].split()), max_length)
 
 
-class NoReading(Exception):
-    """A post could not be read; the code says why, and `reading` is what could be read all the same."""
+class ReadingFailed(Exception):
+    """A post could not be read as intended; `reading` is a partial result, if there is one."""
 
     def __init__(self, code: str, message: str, reading: Reading | None = None) -> None:
-        assert CODE.fullmatch(code), f"{code!a} is no error code"
+        assert CODE.fullmatch(code), f"{code!a} is not an error code"
         super().__init__(clean_text(message))
         self.code = code
         self.reading = reading
 
     @property
     def message(self) -> str:
-        """Why, for people."""
+        """The reason, as text."""
         return str(self)
 
 
 class Analyzer(Protocol):
-    """Whoever can read a post."""
+    """Reads posts."""
 
     name: str
 
     async def read(self, caption: str, photo: bytes | None) -> Reading:
-        """The reading of a post with or without a photo, or NoReading."""
+        """Read a post with or without a photo; raises ReadingFailed."""
         ...
 
 
-def error_code_of(error: BaseException | str) -> str:
-    """Any failure, or the code of one, as the contract's `aiError`."""
+def to_ai_error(error: BaseException | str) -> str:
+    """Convert an exception or an error code to the contract's `aiError`."""
     match error:
-        case NoReading():
+        case ReadingFailed():
             return error.code
         case TimeoutError() | "TIMEOUT":
             return "AI_TIMEOUT"

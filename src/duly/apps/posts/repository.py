@@ -1,4 +1,4 @@
-"""One small function per statement: connection in, value out."""
+"""The statements of `queries.sql`, one function each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -7,19 +7,19 @@ from uuid import UUID
 
 import orjson
 
-from duly.apps.posts.model import Intent, LegacyPost, Post, Status
+from duly.apps.posts.model import Intent, LegacyPost, Post, PostStatus
 from duly.db.id_prefix import CANDIDATES_LIMIT, IdPrefix
 from duly.db.queries import load_queries
-from duly.db.rows import Connection, Row, change, find_row, find_value, get_row, get_rows, get_value
-from duly.lease.owner import worker_of
+from duly.db.rows import Connection, Row, execute, find_row, find_value, get_row, get_rows, get_value
+from duly.lease.owner import worker_from_owner
 
 __all__ = [
+    "ADMIN_VIEWER",
     "ALREADY_POSTED",
-    "ANYBODY",
-    "END",
     "NO_IMAGE",
     "REQUEST_ID_REUSED",
     "SQL",
+    "START_CURSOR",
     "add_authors",
     "add_legacy",
     "add_locks",
@@ -29,7 +29,7 @@ __all__ = [
     "edit_caption",
     "expire_uploads",
     "find_post",
-    "list_of_author",
+    "list_by_author",
     "list_post_ids",
     "list_released",
     "retain",
@@ -37,16 +37,16 @@ __all__ = [
 ]
 
 SQL = load_queries(__file__)
-REQUEST_ID_REUSED, ALREADY_POSTED, NO_IMAGE = "DU002", "DU003", "DU004"  # how an intent is refused
-ANYBODY = "*"  # a viewer who may see everything; no uid is called so
-END = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
+REQUEST_ID_REUSED, ALREADY_POSTED, NO_IMAGE = "DU002", "DU003", "DU004"  # SQLSTATEs of posts.create_intent
+ADMIN_VIEWER = "*"  # sees everything; not a valid uid
+START_CURSOR = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 
 
-# Asking ------------------------------------------------------------------------------------------------------------
+# Creating -------------------------------------------------------------------------------------------------------------
 
 
 async def create_intent(connection: Connection, intent: Intent, *, is_kept: bool) -> Row:
-    """Make a post, or find what the same request was answered: whether it `is_new`, and the `answer`."""
+    """Create a post, or return the stored response to the same request, as `is_new` and `answer`."""
     return await get_row(
         connection,
         SQL.create_intent,
@@ -60,54 +60,54 @@ async def create_intent(connection: Connection, intent: Intent, *, is_kept: bool
 
 
 async def add_upload(connection: Connection, name: str, author: str) -> None:
-    """Note whose an image is."""
-    await change(connection, SQL.add_upload, name=name, author=author)
+    """Record the author of an uploaded image."""
+    await execute(connection, SQL.add_upload, name=name, author=author)
 
 
 async def edit_caption(connection: Connection, key: UUID, author: str, caption: str) -> bool:
-    """Change the caption of a post that waits; False when it is not theirs or no longer waits."""
+    """Change the caption of a pending post; return False when it has another author or status."""
     return await find_value(connection, SQL.edit_caption, key=key, author=author, caption=caption) is not None
 
 
-# Looking -----------------------------------------------------------------------------------------------------------
+# Reading --------------------------------------------------------------------------------------------------------------
 
 
 async def find_post(connection: Connection, key: UUID, viewer: str | None, *, reader: str | None = None) -> Post | None:
-    """A post that this viewer may see; a reader sees request and lease too, where it is theirs."""
+    """Return a post that the viewer may see, or None; its author and the reader also see request and lease."""
     row = await find_row(connection, SQL.find_post, key=key, viewer=viewer, reader=reader or viewer)
-    return post_of(row) if row else None
+    return post_from_row(row) if row else None
 
 
 async def list_post_ids(connection: Connection, prefix: IdPrefix, viewer: str | None) -> Sequence[Row]:
-    """The posts whose ids begin so and that this viewer may see, a few of them."""
+    """Return ids and labels of the first few posts with this prefix that the viewer may see."""
     return await get_rows(
         connection, SQL.list_post_ids, first=prefix.first, last=prefix.last, viewer=viewer, limit=CANDIDATES_LIMIT
     )
 
 
 async def list_released(
-    connection: Connection, before: tuple[datetime, UUID] = END, limit: int = 100, *, reader: str | None = None
+    connection: Connection, before: tuple[datetime, UUID] = START_CURSOR, limit: int = 100, *, reader: str | None = None
 ) -> Sequence[Post]:
-    """A page of everybody's feed."""
+    """Return a page of the public feed."""
     rows = await get_rows(
         connection, SQL.list_released, before_at=before[0], before_id=before[1], limit=limit, reader=reader
     )
-    return [post_of(row) for row in rows]
+    return [post_from_row(row) for row in rows]
 
 
-async def list_of_author(
+async def list_by_author(
     connection: Connection,
     author: str,
     viewer: str | None,
-    before: tuple[datetime, UUID] = END,
+    before: tuple[datetime, UUID] = START_CURSOR,
     limit: int = 100,
     *,
     reader: str | None = None,
 ) -> Sequence[Post]:
-    """A page of one author's posts."""
+    """Return a page of one author's posts that the viewer may see."""
     rows = await get_rows(
         connection,
-        SQL.list_of_author,
+        SQL.list_by_author,
         author=author,
         viewer=viewer,
         reader=reader or viewer,
@@ -115,57 +115,59 @@ async def list_of_author(
         before_id=before[1],
         limit=limit,
     )
-    return [post_of(row) for row in rows]
+    return [post_from_row(row) for row in rows]
 
 
-def post_of(row: Row) -> Post:
-    """A row as a post."""
+def post_from_row(row: Row) -> Post:
+    """Build a post from its row, without the claim token in the lease owner."""
     owner = row["lease_owner"]
-    return replace(Post(**row), status=Status(row["status"]), lease_owner=worker_of(owner) if owner else None)
+    return replace(
+        Post(**row), status=PostStatus(row["status"]), lease_owner=worker_from_owner(owner) if owner else None
+    )
 
 
-# Releasing ---------------------------------------------------------------------------------------------------------
+# Releasing ------------------------------------------------------------------------------------------------------------
 
 
 async def write_notices(connection: Connection, keys: Sequence[UUID], texts: Mapping[str, str]) -> int:
-    """Tell the authors of released posts, once each, in these words by language; how many messages were written."""
-    return await change(connection, SQL.write_notices, keys=list(keys), texts=orjson.dumps(texts).decode())
+    """Write one message to the author of each released post, in the author's language; return how many."""
+    return await execute(connection, SQL.write_notices, keys=list(keys), texts=orjson.dumps(texts).decode())
 
 
-# Tidying -----------------------------------------------------------------------------------------------------------
+# Purging --------------------------------------------------------------------------------------------------------------
 
 
 async def expire_uploads(connection: Connection, limit: int = 100) -> list[str]:
-    """Forget uploads whose time is over; the names of the images that go with them."""
+    """Delete expired uploads; return the names of the stored images to remove."""
     rows = await get_rows(connection, SQL.expire_uploads, limit=limit)
     return [name for row in rows for name in (row["name"], row["kept"]) if name]
 
 
 async def retain(connection: Connection, limit: int = 1000) -> int:
-    """Forget answers and minutes whose time is over; how many rows went."""
+    """Delete expired responses and per-minute counts; return the number of rows."""
     return await get_value(connection, SQL.retain, limit=limit)
 
 
 async def count_intents(connection: Connection, intents: Mapping[str, int]) -> None:
-    """Add to this minute's counts."""
-    await change(connection, SQL.count_intents, outcomes=list(intents), intents=list(intents.values()))
+    """Add to the counts of the current minute."""
+    await execute(connection, SQL.count_intents, outcomes=list(intents), intents=list(intents.values()))
 
 
-# The first version -------------------------------------------------------------------------------------------------
+# The first version ----------------------------------------------------------------------------------------------------
 
 
 async def add_authors(connection: Connection, authors: Sequence[str]) -> int:
-    """Make people of authors we do not know; how many there were."""
-    return await change(connection, SQL.add_authors, authors=list(authors))
+    """Create users for unknown authors; return how many."""
+    return await execute(connection, SQL.add_authors, authors=list(authors))
 
 
-async def add_legacy(connection: Connection, several: Sequence[LegacyPost]) -> list[UUID]:
-    """Make rows of documents; the ids of those that were not there."""
-    rows = [asdict(each) for each in several]
-    found = await get_rows(connection, SQL.add_legacy, rows=orjson.dumps(rows).decode())
-    return [row["id"] for row in found]
+async def add_legacy(connection: Connection, posts: Sequence[LegacyPost]) -> list[UUID]:
+    """Insert documents as posts; return the ids of those that did not exist."""
+    rows = [asdict(each) for each in posts]
+    inserted = await get_rows(connection, SQL.add_legacy, rows=orjson.dumps(rows).decode())
+    return [row["id"] for row in inserted]
 
 
 async def add_locks(connection: Connection, keys: Sequence[UUID]) -> int:
-    """Lock the days of imported posts that say which day they were of; how many were free."""
-    return await change(connection, SQL.add_locks, keys=list(keys))
+    """Insert the daily locks of imported posts that have a daily key; return how many were free."""
+    return await execute(connection, SQL.add_locks, keys=list(keys))

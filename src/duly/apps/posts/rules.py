@@ -1,30 +1,31 @@
-"""Reading a post by rules that anybody can follow: no model, no network, the same answer every time.
+"""Deterministic reading of a post by rules: no model, no network, the same result every time.
 
                   quiet         lively
     pleasant      calm          joyful
-    unpleasant    melancholic   tense         and neutral where nothing says which
+    unpleasant    melancholic   tense         and neutral without a signal
 
-Pleasant or not (valence) is what the caption says, by VADER; when that says nothing, what the photo's light says. Quiet
-or lively (arousal) is the photo's saturation and contrast and the caption's emphasis. The numbers in the reasoning are
-the numbers that decided, rounded before they were used. Nothing here can tell what a photo shows.
+Valence (pleasant or not) is VADER's score of the caption; if that is about zero, it comes from the brightness and
+warmth of the photo. Arousal (quiet or lively) is the photo's saturation and contrast plus the caption's emphasis. The
+numbers in the reasoning are those that decided, rounded before they were used. The content of a photo is not
+recognized.
 """
 
 import asyncio
 from dataclasses import dataclass
 
-from duly.apps.posts.caption import Words, read_caption, tidy
-from duly.apps.posts.reading import Mood, NoReading, Reading
+from duly.apps.posts.caption import CaptionAnalysis, analyze_caption, round_score
+from duly.apps.posts.reading import Mood, Reading, ReadingFailed
 from duly.errors import Refused
 
 __all__ = ["RULES_VERSION", "RulesAnalyzer", "fallback_reading"]
 
 PROVIDER = "rules"
-RULES_VERSION = "1"  # raise it with any change that lets a post read differently
+RULES_VERSION = "1"  # increase it with every change of the results
 
-FAINT_CAPTION = 0.05  # VADER's own band, within which a text says nothing
+FAINT_CAPTION = 0.05  # VADER's own limit, below which a text is neutral
 FAINT_PHOTO = 0.10
 QUIET, LIVELY = 0.30, 0.60
-ORDINARY_PHOTO = 0.50  # the saturation and contrast of a photo that is not there
+ORDINARY_PHOTO = 0.50  # assumed saturation plus contrast without a photo
 
 MUSIC = {
     Mood.JOYFUL: (
@@ -60,38 +61,38 @@ MUSIC = {
 
 
 class RulesAnalyzer:
-    """Reads a post by rules; the photo in a thread, for opening one takes some milliseconds."""
+    """Reads a post by rules; the photo in a thread, because decoding takes some milliseconds."""
 
     name: str = PROVIDER
 
     async def read(self, caption: str, photo: bytes | None) -> Reading:
-        """The reading of caption and photo; of the caption alone, inside NoReading, when the photo cannot be opened."""
-        words = read_caption(caption)
+        """Read caption and photo; raises ReadingFailed, with a reading of the caption, if the photo is unreadable."""
+        analysis = analyze_caption(caption)
         if photo is None:
-            return reading_of(words, None, "There is no photo.")
+            return build_reading(analysis, None, "There is no photo.")
         try:
-            light = await asyncio.to_thread(read_photo, photo)
-        except Refused as error:  # no photo, or more of one than we read
-            alone = reading_of(words, None, "The photo could not be read.")
-            raise NoReading("IMAGE_UNREADABLE", str(error), alone) from error
-        return reading_of(words, light, light.describe())
+            tones = await asyncio.to_thread(read_photo, photo)
+        except Refused as error:  # not an image, or larger than the limit
+            caption_only = build_reading(analysis, None, "The photo could not be read.")
+            raise ReadingFailed("IMAGE_UNREADABLE", str(error), caption_only) from error
+        return build_reading(analysis, tones, tones.describe())
 
 
 def fallback_reading(caption: str) -> Reading:
-    """A reading of the caption alone, whatever happens."""
+    """Read the caption only; never raises."""
     try:
-        return reading_of(read_caption(caption), None, "The photo was not looked at.")
+        return build_reading(analyze_caption(caption), None, "The photo was not looked at.")
     except Exception:
-        why = "The caption could not be read and the photo was not looked at."
-        return Reading(Mood.NEUTRAL, MUSIC[Mood.NEUTRAL][0], why, PROVIDER, RULES_VERSION)
+        reasoning = "The caption could not be read and the photo was not looked at."
+        return Reading(Mood.NEUTRAL, MUSIC[Mood.NEUTRAL][0], reasoning, PROVIDER, RULES_VERSION)
 
 
-# What caption and photo make together ---------------------------------------------------------------------------------
+# Combining caption and photo ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Light:
-    """What can be told of a photo without knowing what it shows; each from 0 to 1, warmth from -1."""
+class PhotoTones:
+    """The tones of a photo, each from 0 to 1, warmth from -1 to 1."""
 
     brightness: float
     contrast: float
@@ -100,11 +101,11 @@ class Light:
 
     @property
     def valence(self) -> float:
-        """Light and warm colours are pleasant, dark and cold ones are not."""
-        return tidy(max(-1.0, min(1.0, self.brightness - 0.45 + 0.8 * self.warmth)))
+        """How pleasant the tones are: bright and warm ones are, dark and cold ones are not."""
+        return round_score(max(-1.0, min(1.0, self.brightness - 0.45 + 0.8 * self.warmth)))
 
     def describe(self) -> str:
-        """What was seen, in a sentence."""
+        """Describe the tones in a sentence."""
         return (
             f"The photo has brightness {self.brightness:.2f}, contrast {self.contrast:.2f}, "
             f"saturation {self.saturation:.2f} (each 0 to 1) and warmth {self.warmth:+.2f} (red minus blue); "
@@ -112,32 +113,32 @@ class Light:
         )
 
 
-def reading_of(words: Words, light: Light | None, of_the_photo: str) -> Reading:
-    """The mood of caption and photo, music for it, and how it was found."""
-    source, valence = valence_of(words, light)
-    activity = light.saturation + light.contrast if light else ORDINARY_PHOTO
-    arousal = tidy(activity + words.emphasis)
-    mood = mood_of(valence, arousal)
-    parts = "saturation + contrast" if light else f"{ORDINARY_PHOTO:.2f} for want of a photo"
+def build_reading(analysis: CaptionAnalysis, tones: PhotoTones | None, photo_text: str) -> Reading:
+    """Combine caption and photo to a mood, music for it, and the reasoning."""
+    source, valence = choose_valence(analysis, tones)
+    activity = tones.saturation + tones.contrast if tones else ORDINARY_PHOTO
+    arousal = round_score(activity + analysis.emphasis)
+    mood = choose_mood(valence, arousal)
+    parts = "saturation + contrast" if tones else f"{ORDINARY_PHOTO:.2f} for want of a photo"
     verdict = (
-        f"Valence {valence:+.2f} ({source}) and arousal {arousal:.2f} ({parts} + emphasis {words.emphasis:.2f}; "
+        f"Valence {valence:+.2f} ({source}) and arousal {arousal:.2f} ({parts} + emphasis {analysis.emphasis:.2f}; "
         f"lively from {LIVELY:.2f}) make it {mood}."
     )
-    music = MUSIC[mood][int.from_bytes(words.digest[:4]) % len(MUSIC[mood])]
-    return Reading(mood, music, f"{words.describe()} {of_the_photo} {verdict}", PROVIDER, RULES_VERSION)
+    music = MUSIC[mood][int.from_bytes(analysis.digest[:4]) % len(MUSIC[mood])]
+    return Reading(mood, music, f"{analysis.describe()} {photo_text} {verdict}", PROVIDER, RULES_VERSION)
 
 
-def valence_of(words: Words, light: Light | None) -> tuple[str, float]:
-    """How pleasant the post is, and who says so: the caption, or else the photo, or nobody."""
-    if abs(words.valence) >= FAINT_CAPTION:
-        return "the caption's", words.valence
-    if light and abs(light.valence) >= FAINT_PHOTO:
-        return "the photo's, for the caption says nothing", light.valence
+def choose_valence(analysis: CaptionAnalysis, tones: PhotoTones | None) -> tuple[str, float]:
+    """Return the source and value of the valence: the caption, else the photo, else zero."""
+    if abs(analysis.valence) >= FAINT_CAPTION:
+        return "the caption's", analysis.valence
+    if tones and abs(tones.valence) >= FAINT_PHOTO:
+        return "the photo's, for the caption says nothing", tones.valence
     return "nothing says which", 0.0
 
 
-def mood_of(valence: float, arousal: float) -> Mood:
-    """The quadrant; without a valence only stillness means something."""
+def choose_mood(valence: float, arousal: float) -> Mood:
+    """Return the quadrant of valence and arousal; with zero valence calm or neutral."""
     if not valence:
         return Mood.CALM if arousal < QUIET else Mood.NEUTRAL
     if valence > 0:
@@ -148,21 +149,21 @@ def mood_of(valence: float, arousal: float) -> Mood:
 # The photo ------------------------------------------------------------------------------------------------------------
 
 
-def read_photo(photo: bytes) -> Light:
-    """The light of a photo; refused when it cannot be opened."""
+def read_photo(photo: bytes) -> PhotoTones:
+    """Measure the tones of a photo; raises Refused when it cannot be decoded."""
     from PIL import ImageChops, ImageStat
 
-    from duly.storage.photo import small_photo
+    from duly.storage.photo import decode_thumbnail
 
-    image = small_photo(photo).convert("RGB")
+    image = decode_thumbnail(photo).convert("RGB")
     red, green, blue = image.split()
-    limit = ImageChops.lighter(ImageChops.lighter(red, green), blue)
-    least = ImageChops.darker(ImageChops.darker(red, green), blue)
+    brightest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    darkest = ImageChops.darker(ImageChops.darker(red, green), blue)
     grey = ImageStat.Stat(image.convert("L"))
     means = ImageStat.Stat(image).mean
-    return Light(
-        brightness=tidy(grey.mean[0] / 255),
-        contrast=tidy(grey.stddev[0] / 127.5),
-        saturation=tidy(ImageStat.Stat(ImageChops.subtract(limit, least)).mean[0] / 255),
-        warmth=tidy((means[0] - means[2]) / 255),
+    return PhotoTones(
+        brightness=round_score(grey.mean[0] / 255),
+        contrast=round_score(grey.stddev[0] / 127.5),
+        saturation=round_score(ImageStat.Stat(ImageChops.subtract(brightest, darkest)).mean[0] / 255),
+        warmth=round_score((means[0] - means[2]) / 255),
     )

@@ -1,4 +1,4 @@
-"""The verbs that doors call: bring an image, ask for a post, change its words, look. Each is one short transaction."""
+"""Operations for the entry points: upload an image, create a post, edit its caption, read; one transaction each."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,17 +10,17 @@ from psycopg import DatabaseError
 from psycopg.errors import ForeignKeyViolation, UniqueViolation
 
 from duly.apps.posts import repository
-from duly.apps.posts.model import Intent, Post, checked_caption, kept_name
+from duly.apps.posts.model import Intent, Post, permanent_name, validate_caption
 from duly.apps.posts.states import POST, POST_MACHINE
-from duly.db.id_prefix import IdPrefix, only_match
+from duly.db.id_prefix import IdPrefix, resolve_single_match
 from duly.db.pool import Pool
 from duly.db.rows import Connection
 from duly.errors import AlreadyPosted, DulyError, IllegalMove, InvalidArgument, NotFound, RequestIdReused
 from duly.lease import timeline
 from duly.lease.operations import sweep
 from duly.outcomes import Created, Creation, Existing
-from duly.paging import Page, checked_limit, page_of, read_place
-from duly.storage import Objects
+from duly.paging import Page, build_page, checked_limit, decode_cursor
+from duly.storage import ObjectStore
 from duly.storage.photo import MAX_PHOTO_BYTES
 
 __all__ = [
@@ -36,68 +36,68 @@ __all__ = [
 ]
 
 Answer = Mapping[str, Any]
-SWEPT_AT_ONCE = 100
+SWEEP_BATCH = 100
 
 
-# Asking ---------------------------------------------------------------------------------------------------------------
+# Creating -------------------------------------------------------------------------------------------------------------
 
 
-async def upload_image(pool: Pool, objects: Objects, author: str, photo: bytes, key: UUID | None = None) -> str:
-    """Keep a cleaned image for a day, until its author makes a post of it; the name it goes by.
+async def upload_image(pool: Pool, objects: ObjectStore, author: str, photo: bytes, key: UUID | None = None) -> str:
+    """Store a cleaned image for a day, until its author creates a post with it; return its name.
 
-    Whoever brings the same image again, for the same request, may say so by a `key` made of both: it is one upload.
+    Repeated uploads of one image with the same `key` are one upload.
     """
     name = f"temp/{key or uuid4()}.jpg"
     try:
         async with pool.transaction() as connection:
             await repository.add_upload(connection, name, author)
     except ForeignKeyViolation:
-        raise NotFound(f"there is nobody called {author}; make them with: duly users create {author}") from None
+        raise NotFound(f"there is no user {author}; create it with: duly users create {author}") from None
     except UniqueViolation:
-        assert key, "a new id is nobody else's"
+        assert key, "a random id cannot exist already"
     await objects.put(name, photo)
     return name
 
 
-async def create_intent(pool: Pool, objects: Objects, intent: Intent) -> Creation[Answer]:
-    """Make the post of this author and day, or find what the same request was answered.
+async def create_intent(pool: Pool, objects: ObjectStore, intent: Intent) -> Creation[Answer]:
+    """Create the post of an author and day, or return the response that the same request got before.
 
-    The image is copied to where it stays before the post is there, and the upload removed after it: a post is never
-    without its image. A copy that no post came of leaves with its upload. Where images are kept matters to new posts
-    alone: whoever has been answered before is answered while nothing can be copied.
+    The image is copied to its permanent name before the post is created, and the upload removed after it: a post is
+    never without its image. A copy without a post is purged with its upload. Only new posts need the object store: a
+    repeated request is answered even when nothing can be copied.
     """
-    trouble: DulyError | None = None
+    store_error: DulyError | None = None
     try:
-        is_kept = await keep_image(objects, intent)
+        is_kept = await copy_image(objects, intent)
     except DulyError as error:
-        is_kept, trouble = False, error
+        is_kept, store_error = False, error
     try:
-        with as_our_errors():
+        with translate_errors():
             async with pool.statement() as connection:
-                made = await repository.create_intent(connection, intent, is_kept=is_kept)
-    except InvalidArgument as refusal:  # there is no image: none was brought, or nobody could look
-        raise trouble or refusal from None
-    if not made["is_new"]:
-        return Existing(made["answer"])
-    with suppress(DulyError):  # the post is there, and what stays behind leaves with its upload
+                created = await repository.create_intent(connection, intent, is_kept=is_kept)
+    except InvalidArgument as refusal:  # no image: it was never uploaded, or the store failed
+        raise store_error or refusal from None
+    if not created["is_new"]:
+        return Existing(created["answer"])
+    with suppress(DulyError):  # the post exists; what remains is purged with its upload
         await objects.remove([intent.image_path])
-    return Created(made["answer"])
+    return Created(created["answer"])
 
 
-async def keep_image(objects: Objects, intent: Intent) -> bool:
-    """Copy the image to where it stays; False when there is none, here or there."""
-    kept = kept_name(intent.image_path)
-    return await objects.copy(intent.image_path, kept) or await objects.exists(kept)
+async def copy_image(objects: ObjectStore, intent: Intent) -> bool:
+    """Copy the image to its permanent name; return False when it exists under neither name."""
+    name = permanent_name(intent.image_path)
+    return await objects.copy(intent.image_path, name) or await objects.exists(name)
 
 
 async def edit_caption(pool: Pool, author: str, key: UUID, caption: str) -> Post:
-    """Change the words of a post that waits; one that is being prepared or is released refuses."""
-    checked_caption(caption)
+    """Change the caption of a pending post; raises IllegalMove in any other status."""
+    validate_caption(caption)
     async with pool.transaction() as connection:
         is_edited = await repository.edit_caption(connection, key, author, caption)
         post = await repository.find_post(connection, key, author)
     if post is None or post.author_id != author:
-        raise NotFound(f"there is no post {key} of yours")
+        raise NotFound(f"you have no post {key}")
     if not is_edited:
         raise IllegalMove(f"post {key} is {post.status}: its caption can be changed only while it is PENDING")
     return post
@@ -107,39 +107,39 @@ async def edit_caption(pool: Pool, author: str, key: UUID, caption: str) -> Post
 
 
 async def repair(pool: Pool) -> int:
-    """Let posts wait again whose holders are gone, some at a time, as workers do with every sweep; how many."""
+    """Make posts with expired leases pending, in batches, as workers do with every sweep; return how many."""
     repaired = 0
     while True:
         async with pool.transaction() as connection:
-            rows = await sweep(connection, POST, limit=SWEPT_AT_ONCE)
+            rows = await sweep(connection, POST, limit=SWEEP_BATCH)
         repaired += len(rows)
-        if len(rows) < SWEPT_AT_ONCE:
+        if len(rows) < SWEEP_BATCH:
             return repaired
 
 
-# Looking --------------------------------------------------------------------------------------------------------------
+# Reading --------------------------------------------------------------------------------------------------------------
 
 
 async def get_post(pool: Pool, viewer: str | None, key: UUID, *, reader: str | None = None) -> Post:
-    """A post that this viewer may see, or NotFound; a reader sees its request and lease too, where it is theirs."""
+    """Return a post that the viewer may see; its author and the reader also see request and lease. Raises NotFound."""
     async with pool.transaction() as connection:
         return await get(connection, key, viewer, reader)
 
 
 async def resolve_id(pool: Pool, viewer: str | None, prefix: IdPrefix) -> UUID:
-    """The id of the one post that begins so and that this viewer may see; a whole id is not looked up."""
-    if prefix.is_whole:
+    """Return the id of the only visible post with this prefix; a full id is returned without a query."""
+    if prefix.is_full_id:
         return prefix.first
     async with pool.transaction() as connection:
-        return only_match(prefix, "post", await repository.list_post_ids(connection, prefix, viewer))
+        return resolve_single_match(prefix, "post", await repository.list_post_ids(connection, prefix, viewer))
 
 
-async def get_image(pool: Pool, objects: Objects, viewer: str | None, key: UUID) -> bytes:
-    """The image of a post that this viewer may see."""
+async def get_image(pool: Pool, objects: ObjectStore, viewer: str | None, key: UUID) -> bytes:
+    """Return the image of a post that the viewer may see; raises NotFound."""
     post = await get_post(pool, viewer, key)
-    with suppress(InvalidArgument, NotFound):  # one of the first version may name a place elsewhere, or nothing
+    with suppress(InvalidArgument, NotFound):  # a legacy post may refer to another system, or have no image
         return await objects.get(post.image_url or "", MAX_PHOTO_BYTES)
-    raise NotFound(f"we keep no image of post {key}")
+    raise NotFound(f"post {key} has no stored image")
 
 
 async def list_posts(
@@ -147,54 +147,56 @@ async def list_posts(
     viewer: str | None,
     *,
     author: str | None = None,
-    place: str | None = None,
+    cursor: str | None = None,
     limit: int = 100,
     reader: str | None = None,
 ) -> Page[Post]:
-    """A page of what is released, or of one author's posts, the newest first; their own show authors what waits too."""
-    at, key = repository.END if place is None else read_place(place, datetime.fromisoformat, UUID)
+    """Return a page of the feed, or of one author's posts, newest first; authors see their unreleased posts too."""
+    at, key = repository.START_CURSOR if cursor is None else decode_cursor(cursor, datetime.fromisoformat, UUID)
     async with pool.transaction() as connection:
         if author is None:
-            shown_to = reader or viewer
-            rows = await repository.list_released(connection, (at, key), checked_limit(limit) + 1, reader=shown_to)
+            viewer_or_reader = reader or viewer
+            rows = await repository.list_released(
+                connection, (at, key), checked_limit(limit) + 1, reader=viewer_or_reader
+            )
         else:
-            several = checked_limit(limit) + 1
-            rows = await repository.list_of_author(connection, author, viewer, (at, key), several, reader=reader)
-    return page_of(rows, limit, lambda post: (post.created_at, post.id))
+            page_size = checked_limit(limit) + 1
+            rows = await repository.list_by_author(connection, author, viewer, (at, key), page_size, reader=reader)
+    return build_page(rows, limit, lambda post: (post.created_at, post.id))
 
 
 async def list_transitions(
-    pool: Pool, viewer: str | None, key: UUID, *, place: str | None = None, limit: int = 100
+    pool: Pool, viewer: str | None, key: UUID, *, cursor: str | None = None, limit: int = 100
 ) -> Page[timeline.Transition]:
-    """A page of a post's log, in order."""
+    """Return a page of a post's transitions, in order."""
     async with pool.transaction() as connection:
         await get(connection, key, viewer)
-        return await timeline.list_transitions(connection, POST_MACHINE.name, key, place=place, limit=limit)
+        return await timeline.list_transitions(connection, POST_MACHINE.name, key, cursor=cursor, limit=limit)
 
 
-# Within ---------------------------------------------------------------------------------------------------------------
+# Helpers --------------------------------------------------------------------------------------------------------------
 
 
 async def get(connection: Connection, key: UUID, viewer: str | None, reader: str | None = None) -> Post:
-    """A post that this viewer may see, or NotFound."""
+    """Return a post that the viewer may see; raises NotFound."""
     if post := await repository.find_post(connection, key, viewer, reader=reader):
         return post
     raise NotFound(f"there is no post {key}")
 
 
 @contextmanager
-def as_our_errors() -> Generator[None, None, None]:
-    """What the database says of an intent, in the words of our tree."""
+def translate_errors() -> Generator[None, None, None]:
+    """Raise the SQLSTATEs of `posts.create_intent` as errors of duly."""
     try:
         yield
     except DatabaseError as error:
-        words = error.diag.message_primary or str(error)
+        text = error.diag.message_primary or str(error)
         match error.sqlstate:
             case repository.REQUEST_ID_REUSED:
-                raise RequestIdReused(words) from None
+                raise RequestIdReused(text) from None
             case repository.ALREADY_POSTED:
-                raise AlreadyPosted(words, post_id=UUID(error.diag.message_detail)) from None
+                raise AlreadyPosted(text, post_id=UUID(error.diag.message_detail)) from None
             case repository.NO_IMAGE:
-                raise InvalidArgument(f"imagePath: {words}") from None
+                raise InvalidArgument(f"imagePath: {text}") from None
             case _:
                 raise

@@ -1,11 +1,11 @@
--- How the contract's three promises stand. A window is so many seconds back from now.
+-- The contract's three service level objectives. A window is a number of seconds before now.
 
 -- name: count_by_window
--- Intents that succeeded and those that failed through our fault; what a caller got wrong counts neither way.
+-- Intents that succeeded and those that failed by a server error; client errors count neither way.
 select
     w.seconds,
     coalesce(sum(m.intents) filter (where m.outcome in ('CREATED', 'REPLAYED')), 0)::bigint as good,
-    coalesce(sum(m.intents) filter (where m.outcome = any (%(ours)s)), 0)::bigint as bad
+    coalesce(sum(m.intents) filter (where m.outcome = any (%(server_error_codes)s)), 0)::bigint as bad
 from unnest(%(windows)s::bigint[]) as w (seconds)
 left join posts.intent_minutes as m on m.minute > duly.now() - make_interval(secs => w.seconds)
 group by w.seconds
@@ -13,8 +13,8 @@ order by w.seconds;
 
 -- name: lag_by_window
 -- Posts that were released in each window, or are overdue and not released now: how many, how many of them late, and
--- the lag that 95 of 100 stayed within. A post that is not released is late once it is overdue by the promised time, and
--- its lag so far counts. Imported documents of the first version never count.
+-- the 95th percentile of the lag. A post that is not released is late once it is overdue by the target, and its lag so far
+-- counts. Imported documents of the first version never count.
 with overdue as materialized (
     select duly.now() - p.release_time as lag
     from posts.posts as p
@@ -43,10 +43,10 @@ group by w.seconds
 order by w.seconds;
 
 -- name: count_stuck
--- Posts that are being prepared for longer than any may be, and for how long the longest is.
+-- Posts that are in PROCESSING for longer than the target, and the longest time in PROCESSING.
 select
     count(*) filter (where processing_since < duly.now() - make_interval(secs => %(stuck_seconds)s)) as stuck,
     count(*) as held,
-    coalesce(extract(epoch from max(duly.now() - processing_since)), 0)::float8 as longest_seconds
+    coalesce(extract(epoch from max(duly.now() - processing_since)), 0)::float8 as max_seconds
 from posts.posts
 where status = 'PROCESSING';

@@ -1,12 +1,12 @@
-"""How a post is held, and how it may move.
+"""The lease table and state machine of posts.
 
-The contract's own words are rules of the guard: nobody takes a post before its release time, nobody repairs one whose
-lease still runs, the caption is its author's until the post is taken, and what is released stays as it is. A lease ends
-ten minutes after the post was taken however often it is renewed, so that none is ever stuck for fifteen.
+The guard enforces the rules of the contract: a post is not claimed before its release time, not repaired while its
+lease is valid, its caption is editable until it is claimed, and a released post is immutable. A lease ends ten minutes
+after the claim however often it is renewed, so that no post is stuck for fifteen.
 """
 
 from duly.lease.operations import LeaseTable
-from duly.lease.state_machine import Machine
+from duly.lease.state_machine import StateMachine
 
 __all__ = ["POST", "POST_MACHINE"]
 
@@ -26,7 +26,7 @@ POST = LeaseTable(
     starts="process_attempts",
 )
 
-POST_MACHINE = Machine(
+POST_MACHINE = StateMachine(
     name="post",
     table=("posts", "posts"),
     state="status",

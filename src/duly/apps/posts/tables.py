@@ -1,4 +1,4 @@
-"""Posts as SQLAlchemy sees them: for drift checks only."""
+"""The posts schema as SQLAlchemy metadata, for drift checks only."""
 
 from sqlalchemy import (
     BigInteger,

@@ -1,9 +1,8 @@
-"""What a worker does with a post whose time has come: looks at it, has it read, and lets it appear.
+"""Posts as work for a worker: a due post is read by the analyzer and released.
 
-Reading may fail in every way there is; a post appears all the same, with a reading by rules and the reason why. One
-that was started five times, and took its worker with it each time, is not read again. Posts that were held together
-with it were started as often: the last two times each is read without the others, so that only the one to blame is
-left unread.
+Whatever fails while reading, the post is released, with a reading by rules and an error code. A post that crashed its
+worker at all five starts is not read again. Posts claimed together with it were started as often: the last two starts
+are run one post at a time, so that only the post that crashes workers stays unread.
 """
 
 from collections.abc import Sequence
@@ -15,8 +14,9 @@ import orjson
 
 from duly.apps.posts import repository
 from duly.apps.posts.alerts import Alerts
-from duly.apps.posts.model import MAX_ATTEMPTS, Status
-from duly.apps.posts.reading import Analyzer, Mood, NoReading, Reading, error_code_of
+from duly.apps.posts.messages import texts_by_language
+from duly.apps.posts.model import MAX_ATTEMPTS, PostStatus
+from duly.apps.posts.reading import Analyzer, Mood, Reading, ReadingFailed, to_ai_error
 from duly.apps.posts.rules import MUSIC, PROVIDER, RULES_VERSION, fallback_reading
 from duly.apps.posts.states import POST
 from duly.db.rows import Connection
@@ -24,95 +24,93 @@ from duly.errors import DulyError, InvalidArgument, NotFound, TooLarge
 from duly.executors.call import Call
 from duly.lease.crash_isolation import CrashIsolation
 from duly.lease.operations import Lease, release, settle_many
-from duly.lease.work import Finished, StopSign, Tuning, Work
+from duly.lease.work import Finished, StopSignal, Tuning, Work
 from duly.logging import get_log
 from duly.outcomes import Failed, GiveUp
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from duly.storage.photo import MAX_PHOTO_BYTES
 
-__all__ = ["IT_IS_OUT", "PostWork", "Read"]
+__all__ = ["PostWork", "ReadResult"]
 
-TIDIED_AT_ONCE = 500
-TOGETHER = 3  # so many starts a post has in any company; the rest without another that had them
+PURGE_BATCH = 500
+SHARED_STARTS = 3  # starts of a post together with others; later ones are run alone
 TOO_MANY_ATTEMPTS = "TOO_MANY_ATTEMPTS"
 IMAGE_MISSING = "IMAGE_MISSING"
 IMAGE_UNREADABLE = "IMAGE_UNREADABLE"
 STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
-IT_IS_OUT = {
-    "en": "Your post is out: everybody can see it now.",
-    "sv": "Ditt inlägg är ute: alla kan se det nu.",
-    "zh": "您的帖子已发布，大家现在都能看到。",  # noqa: RUF001 (a comma of Chinese)
-}
 
 log = get_log("duly.posts")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """How a post was read, and what went wrong on the way, if anything did."""
+class ReadResult:
+    """The reading of a post, and the error code and detail if it is a fallback."""
 
     reading: Reading
     error: str | None = None
-    why: str | None = None  # for the log: the code is all that is kept
+    detail: str | None = None  # for the log; only the code is stored
 
 
 class PostWork(Work):
-    """Posts as a kind of work: those whose release time has come."""
+    """Due posts as work for a worker."""
 
     name = "posts"
     table = POST
+    has_unleased_work = True
 
     def __init__(
         self,
         analyzer: Analyzer,
         tuning: Tuning,
         *,
-        objects: Objects | None = None,
+        objects: ObjectStore | None = None,
         analyzer_seconds: float = 20.0,
         alerts: Alerts | None = None,
     ) -> None:
         self.analyzer = analyzer
         self.tuning = tuning
-        self.objects = objects  # without, only captions are read
+        self.objects = objects  # None: only captions are read
         self.analyzer_seconds = analyzer_seconds
-        self.alerts = alerts  # without, nobody is told of broken promises
+        self.alerts = alerts  # None: objectives are not checked
         self.crash_isolation = CrashIsolation(
-            together=TOGETHER, limit=MAX_ATTEMPTS, seconds=tuning.lease_seconds + analyzer_seconds
+            max_shared_starts=SHARED_STARTS,
+            max_starts=MAX_ATTEMPTS,
+            timeout_seconds=tuning.lease_seconds + analyzer_seconds,
         )
 
     async def claim(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None
     ) -> list[Lease]:
-        """Hold due posts; of those that were started often one at a time, the others handed back unblamed."""
-        kept, back = self.crash_isolation.choose(await super().claim(connection, worker_id, limit, keys))
-        if back:
-            await release(connection, back)
+        """Claim due posts; of those started often keep one, and release the others without counting a start."""
+        kept, released = self.crash_isolation.split(await super().claim(connection, worker_id, limit, keys))
+        if released:
+            await release(connection, released)
         return kept
 
     async def release(self, connection: Connection, leases: Sequence[Lease]) -> None:
-        """Hand posts back unread and unblamed."""
+        """Release leases without counting a start."""
         await super().release(connection, leases)
-        self.crash_isolation.forget([lease.key for lease in leases])
+        self.crash_isolation.note_ended([lease.key for lease in leases])
 
-    def call(self, lease: Lease, sign: StopSign) -> Call:  # noqa: ARG002
-        """Read it; if that was tried too often, leave it unread."""
+    def call(self, lease: Lease, stop_signal: StopSignal) -> Call:  # noqa: ARG002
+        """Return the call that reads a post, or leaves it unread after too many starts."""
         row = lease.row
         if row["process_attempts"] > MAX_ATTEMPTS:
-            return Call(give_up)
+            return Call(skip_reading)
         return Call(self.read, (row["caption"], row["image_url"]), timeout_seconds=self.analyzer_seconds)
 
-    async def read(self, caption: str, image_url: str | None) -> Read:
-        """Have the analyzer look at caption and image; what could not be read is told by its code."""
-        photo, missing = await self.photo_of(image_url)
+    async def read(self, caption: str, image_url: str | None) -> ReadResult:
+        """Read caption and image by the analyzer; return a fallback with an error code when that fails."""
+        photo, photo_error = await self.fetch_photo(image_url)
         try:
-            return Read(await self.analyzer.read(caption, photo), missing)
-        except NoReading as problem:
-            return Read(problem.reading or fallback_reading(caption), problem.code, problem.message)
-        except TimeoutError as problem:  # the analyzer's own; ours is the worker's to tell
-            return Read(fallback_reading(caption), error_code_of(problem), str(problem))
+            return ReadResult(await self.analyzer.read(caption, photo), photo_error)
+        except ReadingFailed as problem:
+            return ReadResult(problem.reading or fallback_reading(caption), problem.code, problem.message)
+        except TimeoutError as problem:  # raised by the analyzer; our own timeout reaches `settle` as Failed
+            return ReadResult(fallback_reading(caption), to_ai_error(problem), str(problem))
 
-    async def photo_of(self, image_url: str | None) -> tuple[bytes | None, str | None]:
-        """The image, or why there is none to look at."""
+    async def fetch_photo(self, image_url: str | None) -> tuple[bytes | None, str | None]:
+        """Return the image, or the error code why there is none."""
         if self.objects is None or image_url is None:
             return None, None
         try:
@@ -125,46 +123,46 @@ class PostWork(Work):
             return None, STORE_UNAVAILABLE
 
     async def settle(self, connection: Connection, finished: Sequence[Finished]) -> frozenset[UUID]:
-        """Let posts appear, and tell their authors, once."""
-        reads = [read_of(lease, outcome) for lease, outcome in finished]
+        """Release posts and notify their authors, once."""
+        results = [result_from_outcome(lease, outcome) for lease, outcome in finished]
         columns = {
-            "ai": ("jsonb", [orjson.dumps(each.reading.document()).decode() for each in reads]),
-            "ai_error": ("text", [each.error for each in reads]),
+            "ai": ("jsonb", [orjson.dumps(each.reading.document()).decode() for each in results]),
+            "ai_error": ("text", [each.error for each in results]),
         }
-        released = await settle_many(connection, [lease for lease, _ in finished], Status.RELEASED, columns)
+        released = await settle_many(connection, [lease for lease, _ in finished], PostStatus.RELEASED, columns)
         if released:
-            await repository.write_notices(connection, sorted(released), IT_IS_OUT)
-        self.crash_isolation.forget([lease.key for lease, _ in finished])
-        for (lease, _), read in zip(finished, reads, strict=True):
-            if read.error:
-                log.info("a post could not be read as it should", key=str(lease.key), code=read.error, why=read.why)
+            await repository.write_notices(connection, sorted(released), texts_by_language("released"))
+        self.crash_isolation.note_ended([lease.key for lease, _ in finished])
+        for (lease, _), result in zip(finished, results, strict=True):
+            if result.error:
+                log.info("post.reading_failed", key=str(lease.key), code=result.error, detail=result.detail)
         return released
 
-    async def tend(self, connection: Connection) -> int:
-        """See how the promises stand, and tell of what changed."""
-        return await self.alerts.look(connection) if self.alerts else 0
+    async def run_unleased(self, connection: Connection) -> int:
+        """Check the service level objectives and write alerts."""
+        return await self.alerts.check(connection) if self.alerts else 0
 
-    async def tidy(self, connection: Connection) -> int:
-        """Forget answers whose time is over, and images that no post was made of."""
-        gone = await repository.retain(connection, TIDIED_AT_ONCE)
-        if self.objects is not None and (names := await repository.expire_uploads(connection, TIDIED_AT_ONCE)):
+    async def purge(self, connection: Connection) -> int:
+        """Delete expired responses, and uploaded images without a post; return how many."""
+        deleted = await repository.retain(connection, PURGE_BATCH)
+        if self.objects is not None and (names := await repository.expire_uploads(connection, PURGE_BATCH)):
             await self.objects.remove(names)
-            gone += len(names)
-        return gone
+            deleted += len(names)
+        return deleted
 
 
 WHY_UNREAD = "Neither the caption nor the photo was looked at."
 UNREAD = Reading(Mood.NEUTRAL, MUSIC[Mood.NEUTRAL][0], WHY_UNREAD, PROVIDER, RULES_VERSION)
 
 
-async def give_up() -> Read:
-    """A post that five workers did not survive appears unread: nobody looks at it again, not even at its caption."""
-    return Read(UNREAD, TOO_MANY_ATTEMPTS)
+async def skip_reading() -> ReadResult:
+    """Return a neutral result without reading anything, for a post that crashed five workers."""
+    return ReadResult(UNREAD, TOO_MANY_ATTEMPTS)
 
 
-def read_of(lease: Lease, outcome: Any) -> Read:
-    """What is written down of an outcome: every way in which a reading can end is one."""
-    if isinstance(outcome, Read):
+def result_from_outcome(lease: Lease, outcome: Any) -> ReadResult:
+    """Convert any outcome of a reading to the result that is stored."""
+    if isinstance(outcome, ReadResult):
         return outcome
-    code, why = (outcome.code, outcome.message) if isinstance(outcome, Failed | GiveUp) else ("AI_FAILED", None)
-    return Read(fallback_reading(lease.row["caption"]), error_code_of(code), why)
+    code, detail = (outcome.code, outcome.message) if isinstance(outcome, Failed | GiveUp) else ("AI_FAILED", None)
+    return ReadResult(fallback_reading(lease.row["caption"]), to_ai_error(code), detail)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from duly.apps.posts.alerts import LOOK_SECONDS, Alerts, take_objectives, write_alerts
-from duly.apps.posts.slo import objectives_now
+from duly.apps.posts.alerts import CHECK_SECONDS, Alerts, claim_objectives, write_alerts
+from duly.apps.posts.slo import measure_objectives
 from duly.apps.posts.work import PostWork
 from duly.settings import Settings
 from duly.wiring import works_of
@@ -29,7 +29,7 @@ def told(posts: PostActions) -> list[tuple[str, str, int]]:
 async def look(connection: Connection) -> int:
     """Look once, as a worker does."""
     async with connection.transaction():
-        return await ALERTS.look(connection)
+        return await ALERTS.check(connection)
 
 
 def fail_intents(posts: PostActions, failed: int, made: int) -> None:
@@ -43,13 +43,13 @@ def fail_intents(posts: PostActions, failed: int, made: int) -> None:
     )
 
 
-async def test_promises_that_are_kept_are_not_told_of(posts: PostActions, worker: Connection) -> None:
+async def test_objectives_that_are_met_are_not_reported(posts: PostActions, worker: Connection) -> None:
     fail_intents(posts, 0, 1000)
     assert await look(worker) == 0
     assert told(posts) == []
 
 
-async def test_a_breach_is_told_once_and_again_when_it_comes_back(posts: PostActions, worker: Connection) -> None:
+async def test_a_breach_is_reported_once_and_again_when_it_recurs(posts: PostActions, worker: Connection) -> None:
     fail_intents(posts, 10, 90)
     assert await look(worker) == 1
     assert told(posts) == [("slo.breached", "intents", 1)]
@@ -61,7 +61,7 @@ async def test_a_breach_is_told_once_and_again_when_it_comes_back(posts: PostAct
     posts.advance_clock(HOURS)
     assert await look(worker) == 0
     fail_intents(posts, 1, 9)
-    posts.advance_clock(LOOK_SECONDS + 1)
+    posts.advance_clock(CHECK_SECONDS + 1)
     assert await look(worker) == 1
     assert told(posts) == [
         ("slo.breached", "intents", 1),
@@ -78,35 +78,35 @@ async def test_an_alert_says_which_promise_and_how_it_stands(posts: PostActions,
     channel, recipient, status, payload = row
     assert (channel, recipient, status) == ("console", "operator", "pending")
     assert payload["text"] == (
-        "A promise is broken: more than 99.5 % of intents succeed.\n"
-        "Measured: 0.9, of 0.995; 10 of 100 bad. See: duly slo"
+        "Objective breached: more than 99.5 % of intents succeed.\n"
+        "Measured: 0.9, target: 0.995; 10 of 100 bad. See: duly slo"
     )
     assert (payload["slo"], payload["events"], payload["bad"]) == ("intents", 100, 10)
     assert payload["since"].endswith("Z")
 
 
-async def test_nobody_looks_twice_in_a_minute(posts: PostActions, worker: Connection) -> None:
+async def test_objectives_are_checked_at_most_once_a_minute(posts: PostActions, worker: Connection) -> None:
     assert await look(worker) == 0
     fail_intents(posts, 10, 90)
-    posts.advance_clock(LOOK_SECONDS / 2)
+    posts.advance_clock(CHECK_SECONDS / 2)
     assert await look(worker) == 0
-    posts.advance_clock(LOOK_SECONDS)
+    posts.advance_clock(CHECK_SECONDS)
     assert await look(worker) == 1
 
 
-async def test_a_clock_that_was_set_back_keeps_nobody_from_looking(posts: PostActions, worker: Connection) -> None:
+async def test_a_clock_that_was_set_back_does_not_stop_checks(posts: PostActions, worker: Connection) -> None:
     await look(worker)
     posts.advance_clock(-24 * HOURS)
     fail_intents(posts, 10, 90)
     assert await look(worker) == 1
 
 
-async def test_while_one_looks_others_pass_by(posts: PostActions, worker: Connection, other: Connection) -> None:
+async def test_while_one_worker_checks_others_skip(posts: PostActions, worker: Connection, other: Connection) -> None:
     fail_intents(posts, 10, 90)
     async with worker.transaction():
-        assert await take_objectives(worker) == ["intents", "lag", "stuck"]
+        assert await claim_objectives(worker) == ["intents", "lag", "stuck"]
         assert await look(other) == 0  # without waiting
-        await write_alerts(worker, await objectives_now(worker), "console", "operator")
+        await write_alerts(worker, await measure_objectives(worker), "console", "operator")
     assert await look(other) == 0
     assert told(posts) == [("slo.breached", "intents", 1)]
 
@@ -116,7 +116,7 @@ async def test_two_that_found_the_same_write_one_message(
 ) -> None:
     """Even if both looked at the same time: the number of the breach is the message's key."""
     fail_intents(posts, 10, 90)
-    found = await objectives_now(worker)
+    found = await measure_objectives(worker)
     async with worker.transaction():
         assert len(await write_alerts(worker, found, "console", "operator")) == 1
         late = asyncio.create_task(write_alerts(other, found, "console", "operator"))
@@ -133,18 +133,18 @@ def is_waiting(posts: PostActions) -> bool:
     return bool(row and row[0])
 
 
-async def test_a_breach_whose_transaction_ends_badly_is_told_by_the_next(
+async def test_a_breach_whose_transaction_fails_is_reported_by_the_next_check(
     posts: PostActions, worker: Connection
 ) -> None:
     fail_intents(posts, 10, 90)
     async with worker.transaction(force_rollback=True):
-        assert await ALERTS.look(worker) == 1
+        assert await ALERTS.check(worker) == 1
     assert told(posts) == []
     assert await look(worker) == 1
 
 
 @pytest.mark.lawless  # a post is made to be stuck, which the laws do not allow
-async def test_posts_that_are_late_and_posts_that_are_stuck_are_told_of(posts: PostActions, worker: Connection) -> None:
+async def test_late_and_stuck_posts_are_reported(posts: PostActions, worker: Connection) -> None:
     posts.create_due("anna", "bo")
     posts.advance_clock(HOURS)
     (lease, _) = await posts.claim(2)
@@ -176,7 +176,7 @@ async def test_workers_that_race_tell_once(posts: PostActions, dsn: str) -> None
         posts.advance_clock(31 * 24 * HOURS)
         await posts.until(lambda: len(told(posts)) == 2)
         fail_intents(posts, 10, 90)
-        posts.advance_clock(LOOK_SECONDS + 1)
+        posts.advance_clock(CHECK_SECONDS + 1)
         await posts.until(lambda: len(told(posts)) == 3)
     assert told(posts) == [
         ("slo.breached", "intents", 1),
@@ -193,7 +193,7 @@ def looked_at(posts: PostActions) -> Any:
 # Settings -------------------------------------------------------------------------------------------------------------
 
 
-def test_who_is_told_is_said_by_the_settings() -> None:
+def test_the_settings_name_the_recipient_of_alerts() -> None:
     (work,) = works_of(Settings(DULY_ALERT_CHANNEL="apprise", DULY_ALERT_RECIPIENT="anna"), ["posts"])  # type: ignore[call-arg]
     assert isinstance(work, PostWork)
     assert work.alerts == Alerts("apprise", "anna")
@@ -202,6 +202,6 @@ def test_who_is_told_is_said_by_the_settings() -> None:
     assert plain.alerts == Alerts("console", "operator")
 
 
-def test_a_channel_that_goes_to_somebody_needs_somebody() -> None:
+def test_a_channel_to_a_user_needs_a_recipient() -> None:
     with pytest.raises(ValueError, match="DULY_ALERT_CHANNEL=apprise needs somebody to tell"):
         Settings(DULY_ALERT_CHANNEL="apprise")  # type: ignore[call-arg]

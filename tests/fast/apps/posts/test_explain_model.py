@@ -1,4 +1,4 @@
-"""Random states: what explain calls takeable is what is taken next, and nothing else."""
+"""Random states: what explain calls claimable is what is claimed next, and nothing else."""
 
 import pytest
 
@@ -13,6 +13,6 @@ SEEDS = range(5)
 
 
 @pytest.mark.lawless
-async def test_what_is_called_takeable_is_taken_and_nothing_else(posts: PostActions, pool: Pool) -> None:
+async def test_what_is_called_claimable_is_claimed_and_nothing_else(posts: PostActions, pool: Pool) -> None:
     for seed in SEEDS:
         await check_posts(seed, posts, pool)

@@ -8,7 +8,7 @@ import pytest
 from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.posts.model import kept_name
+from duly.apps.posts.model import permanent_name
 from duly.apps.posts.repository import ALREADY_POSTED, NO_IMAGE, REQUEST_ID_REUSED
 from duly.db.migrations import Names
 from tests.support.locks import wait_until_blocked
@@ -94,7 +94,7 @@ def test_a_refused_request_may_come_again_the_next_day(posts: PostActions) -> No
     assert posts.create_intent(request=request, upload=upload)[0]
 
 
-def test_whoever_waits_for_the_same_request_gets_its_answer(posts: PostActions, admin: Admin) -> None:
+def test_a_concurrent_repeated_request_gets_the_same_response(posts: PostActions, admin: Admin) -> None:
     """Two of one request: the second waits for the first to commit, and is then answered the same."""
     request, upload = uuid4(), posts.upload("anna")
     given = ["anna", request, digest_of("My day"), "My day", upload, True]
@@ -109,7 +109,7 @@ def test_whoever_waits_for_the_same_request_gets_its_answer(posts: PostActions, 
     assert answered == (False, made[1])
 
 
-def test_whoever_waits_for_a_request_that_is_undone_makes_the_post(posts: PostActions, admin: Admin) -> None:
+def test_a_request_behind_one_that_rolls_back_creates_the_post(posts: PostActions, admin: Admin) -> None:
     request, upload = uuid4(), posts.upload("anna")
     given = ["anna", request, digest_of("My day"), "My day", upload, True]
     dsn = make_conninfo(admin.info.dsn, user=Names().api)
@@ -165,7 +165,7 @@ def test_an_upload_leaves_after_a_day_and_takes_what_was_kept_for_no_post(posts:
     asked = "select name, kept from posts.expire_uploads(100) order by kept"
     assert admin.execute(asked).fetchall() == []
     posts.advance_clock(DAY + 1)
-    assert admin.execute(asked).fetchall() == [(unused, kept_name(unused)), (used, None)]
+    assert admin.execute(asked).fetchall() == [(unused, permanent_name(unused)), (used, None)]
     assert posts.count("posts.uploads") == 0
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from duly.apps.posts.language_model import PHOTO_SIDE, LanguageModelAnalyzer
 from duly.apps.posts.model import MAX_CAPTION_LENGTH
-from duly.apps.posts.reading import MAX_MUSIC_LENGTH, MAX_REASONING_LENGTH, NoReading
+from duly.apps.posts.reading import MAX_MUSIC_LENGTH, MAX_REASONING_LENGTH, ReadingFailed
 from duly.settings import Settings
 from duly.wiring import analyzer_of
 from tests.fast.apps.posts.test_work import objects
@@ -39,9 +39,9 @@ async def analyzer(model: ModelServer) -> AsyncGenerator[LanguageModelAnalyzer, 
     await asking.close()
 
 
-async def failure_of(analyzer: LanguageModelAnalyzer, caption: str = "What a wonderful day!") -> NoReading:
+async def failure_of(analyzer: LanguageModelAnalyzer, caption: str = "What a wonderful day!") -> ReadingFailed:
     """What went wrong; rules have said what they can, and no word of the server's is repeated."""
-    with pytest.raises(NoReading) as problem:
+    with pytest.raises(ReadingFailed) as problem:
         await analyzer.read(caption, None)
     assert problem.value.reading
     assert problem.value.reading.provider == "rules"
@@ -99,7 +99,7 @@ async def test_a_caption_is_data_and_no_longer_than_captions_are(
 async def test_a_photo_that_cannot_be_read_leaves_the_caption_to_the_model(
     analyzer: LanguageModelAnalyzer, model: ModelServer
 ) -> None:
-    with pytest.raises(NoReading) as problem:
+    with pytest.raises(ReadingFailed) as problem:
         await analyzer.read("Stilla", b"no photo")
     assert problem.value.code == "IMAGE_UNREADABLE"
     assert problem.value.reading
@@ -107,11 +107,11 @@ async def test_a_photo_that_cannot_be_read_leaves_the_caption_to_the_model(
     assert len(model.asked[0].parts()) == 1
 
 
-async def test_rules_look_at_the_photo_too_when_the_model_does_not_answer(
+async def test_rules_read_the_photo_too_when_the_model_does_not_respond(
     analyzer: LanguageModelAnalyzer, model: ModelServer
 ) -> None:
     model.refuse(400)
-    with pytest.raises(NoReading) as problem:
+    with pytest.raises(ReadingFailed) as problem:
         await analyzer.read("", written(gradient()))
     assert problem.value.reading
     assert "The photo has brightness" in problem.value.reading.reasoning
@@ -167,7 +167,7 @@ async def test_a_server_that_wants_to_be_left_alone_for_long_is(
     assert len(model.asked) == 1
 
 
-async def test_nobody_there_is_unreachable() -> None:
+async def test_a_missing_server_is_unreachable() -> None:
     analyzer = LanguageModelAnalyzer("small-eyes", base_url="http://127.0.0.1:9/v1", seconds=SECONDS)
     assert (await failure_of(analyzer)).code == "AI_UNREACHABLE"
     await analyzer.close()
@@ -183,7 +183,7 @@ async def test_redirects_are_not_followed_for_the_key_would_go_with_them(
         assert other.asked == []
 
 
-async def test_a_model_that_will_not_is_told_apart(analyzer: LanguageModelAnalyzer, model: ModelServer) -> None:
+async def test_a_refusal_of_the_model_has_its_own_code(analyzer: LanguageModelAnalyzer, model: ModelServer) -> None:
     model.say(None, refusal="I would rather not read secret things")
     assert (await failure_of(analyzer)).code == "AI_REFUSED"
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from duly.apps.posts import legacy
-from duly.apps.posts.legacy import BadLine, documents_of, import_legacy
-from duly.apps.posts.model import read_legacy
+from duly.apps.posts.legacy import RejectedLine, import_legacy, read_documents
+from duly.apps.posts.model import parse_legacy
 from duly.db.pool import open_pool
 from duly.errors import InvalidArgument
 from tests.support.command_line import CommandLine
@@ -40,7 +40,7 @@ def cli(posts: PostActions, tmp_path: Path) -> CommandLine:
     ],
 )
 def test_a_timestamp_is_read_in_every_form_that_exports_have(timestamp: Any) -> None:
-    assert read_legacy({"userId": "anna", "timestamp": timestamp}).created_at == AT
+    assert parse_legacy({"userId": "anna", "timestamp": timestamp}).created_at == AT
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_timestamp_is_read_in_every_form_that_exports_have(timestamp: Any) -> 
 )
 def test_a_timestamp_that_is_none_is_refused_with_the_forms_there_are(timestamp: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"timestamp: must be a time: .*\{seconds, nanoseconds\}"):
-        read_legacy({"userId": "anna", "timestamp": timestamp})
+        parse_legacy({"userId": "anna", "timestamp": timestamp})
 
 
 # An export that is one array ---------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def test_a_timestamp_that_is_none_is_refused_with_the_forms_there_are(timestamp:
 
 def read(text: bytes) -> list[bytes | str]:
     """The documents of a file; what is no document as the reason why."""
-    found = documents_of(io.BufferedReader(io.BytesIO(text)))  # type: ignore[arg-type]
+    found = read_documents(io.BufferedReader(io.BytesIO(text)))  # type: ignore[arg-type]
     return [str(each) if isinstance(each, InvalidArgument) else each.strip() for each in found.each]
 
 
@@ -94,9 +94,9 @@ def test_lines_are_still_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "number", "reason"),
     [
-        (b"[1, 2", 2, "the array does not end"),
-        (b'[1, "2', 2, "the array does not end"),
-        (b"[1] 2", 2, "follows the end of the array"),
+        (b"[1, 2", 2, "the array is not closed"),
+        (b'[1, "2', 2, "the array is not closed"),
+        (b"[1] 2", 2, "data after the end of the array"),
         (b"[1,,2]", 2, "is empty"),
         (b"[1,]", 2, "is empty"),
     ],
@@ -127,9 +127,9 @@ def test_an_array_is_imported_and_every_refused_document_is_named(
     file.write_text(json.dumps(documents, indent=2))
     done = cli.run("posts", "import-legacy", file)
     assert done.exit_code == 1
-    assert done.stdout == "imported  2 of 5 documents; 0 were there already, 3 are bad\n"
+    assert done.stdout == "imported  2 of 5 documents; 0 existed already, 3 were rejected\n"
     assert done.stderr.splitlines() == [
-        f"{file}: document 2: createdAt or timestamp: must be there (id two)",
+        f"{file}: document 2: createdAt or timestamp: required (id two)",
         f"{file}: document 3: post {posts_id('three')} breaks the rule ck_posts__image_url (id three)",
         f"{file}: document 4: $: must be an object, not str",
     ]
@@ -141,14 +141,14 @@ def test_an_array_is_imported_and_every_refused_document_is_named(
 
 def posts_id(name: str) -> str:
     """The id that a document of this name gets."""
-    return str(read_legacy({**V1, "id": name}).id)
+    return str(parse_legacy({**V1, "id": name}).id)
 
 
 async def test_all_refused_lines_are_named_however_many_there_are(
     posts: PostActions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(legacy, "REFUSED_AT_ONCE", 100)
-    named: list[BadLine] = []
+    monkeypatch.setattr(legacy, "MAX_UNREPORTED", 100)
+    named: list[RejectedLine] = []
     lines = [b'{"id": "x%d"}' % number for number in range(1, 1_001)]
     async with open_pool(posts.admin.info.dsn, size=1) as pool:
         done = await import_legacy(pool, lines, on_refused=named.extend)

@@ -8,10 +8,10 @@ import pytest
 from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
-from duly.apps.posts import POST, POST_MACHINE, Status
+from duly.apps.posts import POST, POST_MACHINE, PostStatus
 from duly.db.migrations import DIRECTORY, Names
 from duly.lease.operations import TEMPLATES, render, render_settle
-from duly.lease.state_machine import ILLEGAL_MOVE, render_machine
+from duly.lease.state_machine import ILLEGAL_MOVE, render_state_machine
 from duly.verify import compare
 from duly.verify.contract import contract_lines
 from tests.support.golden import GOLDEN, check_golden
@@ -43,8 +43,8 @@ def move(admin: Admin, to: str) -> None:
 
 
 @pytest.mark.lawless
-@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(Status, 2)))
-def test_every_pair_of_states_is_allowed_or_refused_as_drawn(before: str, after: str, posts: PostActions) -> None:
+@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(PostStatus, 2)))
+def test_every_pair_of_states_is_allowed_or_refused_as_declared(before: str, after: str, posts: PostActions) -> None:
     (key,) = posts.create_due()
     for each in WAYS[before]:
         move(posts.admin, each)
@@ -58,7 +58,7 @@ def test_every_pair_of_states_is_allowed_or_refused_as_drawn(before: str, after:
     assert refusal.value.sqlstate == ILLEGAL_MOVE
 
 
-@pytest.mark.parametrize("status", [*Status, "INIT"])
+@pytest.mark.parametrize("status", [*PostStatus, "INIT"])
 def test_a_post_begins_as_pending_and_only_a_document_of_the_first_version_as_released(
     status: str, posts: PostActions, admin: Admin
 ) -> None:
@@ -80,7 +80,7 @@ def test_what_a_post_was_made_with_stays(column: str, posts: PostActions, admin:
     assert refusal.value.sqlstate == ILLEGAL_MOVE
 
 
-def test_nobody_takes_a_post_before_its_time_whichever_way_the_clock_is_moved(posts: PostActions, admin: Admin) -> None:
+def test_a_post_cannot_be_claimed_before_its_time_however_the_clock_is_moved(posts: PostActions, admin: Admin) -> None:
     posts.create()
     for seconds in (6 * HOURS - 60, -3 * HOURS, 2 * HOURS):
         posts.advance_clock(seconds)
@@ -90,14 +90,14 @@ def test_nobody_takes_a_post_before_its_time_whichever_way_the_clock_is_moved(po
     move(admin, "PROCESSING")
 
 
-async def test_nobody_repairs_a_post_whose_lease_still_runs(posts: PostActions, admin: Admin) -> None:
+async def test_a_post_with_a_valid_lease_cannot_be_repaired(posts: PostActions, admin: Admin) -> None:
     posts.create_due()
     await posts.claim()
     with pytest.raises(psycopg.DatabaseError, match="is held until"):
         move(admin, "PENDING")
 
 
-async def test_nobody_takes_a_held_post_from_its_holder(posts: PostActions, admin: Admin) -> None:
+async def test_a_leased_post_cannot_be_claimed_by_another_worker(posts: PostActions, admin: Admin) -> None:
     posts.create_due()
     await posts.claim()
     with pytest.raises(psycopg.DatabaseError, match="stays as it is"):
@@ -213,12 +213,12 @@ def test_the_statements_of_the_lease_are_the_committed_ones() -> None:
 
 
 def test_the_triggers_of_the_machine_are_the_committed_ones() -> None:
-    check_golden(STATEMENTS / "post.machine.sql", render_machine(POST_MACHINE) + "\n")
+    check_golden(STATEMENTS / "post.machine.sql", render_state_machine(POST_MACHINE) + "\n")
 
 
 def test_the_migration_of_posts_holds_the_triggers_of_its_machine() -> None:
     """A migration is frozen text: whoever changes the machine writes another migration, and names it here."""
-    assert render_machine(POST_MACHINE) in (DIRECTORY / "sql" / "0004_posts.up.sql").read_text()
+    assert render_state_machine(POST_MACHINE) in (DIRECTORY / "sql" / "0004_posts.up.sql").read_text()
 
 
 def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:

@@ -12,16 +12,16 @@ from PIL import Image, ImageFilter
 
 from duly.apps.posts import caption as caption_rules
 from duly.apps.posts import rules
-from duly.apps.posts.caption import Language, language_of
+from duly.apps.posts.caption import Language, detect_language
 from duly.apps.posts.model import MAX_CAPTION_LENGTH
 from duly.apps.posts.reading import (
     MAX_MUSIC_LENGTH,
     MAX_REASONING_LENGTH,
     Analyzer,
     Mood,
-    NoReading,
     Reading,
-    error_code_of,
+    ReadingFailed,
+    to_ai_error,
 )
 from duly.apps.posts.rules import RULES_VERSION, RulesAnalyzer, fallback_reading
 from duly.canonical_json import checked_json
@@ -111,8 +111,8 @@ NASTY = [
 ]
 
 
-def valence_of(caption: str) -> float:
-    return caption_rules.read_caption(caption).valence
+def choose_valence(caption: str) -> float:
+    return caption_rules.analyze_caption(caption).valence
 
 
 # Captions -------------------------------------------------------------------------------------------------------------
@@ -120,24 +120,24 @@ def valence_of(caption: str) -> float:
 
 @pytest.mark.parametrize("caption", ENGLISH_PLEASANT + SWEDISH_PLEASANT)
 def test_a_pleasant_caption_is_pleasant(caption: str) -> None:
-    assert valence_of(caption) >= rules.FAINT_CAPTION
+    assert choose_valence(caption) >= rules.FAINT_CAPTION
     assert fallback_reading(caption).mood in {Mood.JOYFUL, Mood.CALM}
 
 
 @pytest.mark.parametrize("caption", ENGLISH_UNPLEASANT + SWEDISH_UNPLEASANT)
 def test_an_unpleasant_caption_is_unpleasant(caption: str) -> None:
-    assert valence_of(caption) <= -rules.FAINT_CAPTION
+    assert choose_valence(caption) <= -rules.FAINT_CAPTION
     assert fallback_reading(caption).mood in {Mood.MELANCHOLIC, Mood.TENSE}
 
 
 @pytest.mark.parametrize("caption", ENGLISH_PLEASANT + ENGLISH_UNPLEASANT)
-def test_english_is_told_from_swedish(caption: str) -> None:
-    assert caption_rules.read_caption(caption).language is Language.ENGLISH
+def test_english_is_distinguished_from_swedish(caption: str) -> None:
+    assert caption_rules.analyze_caption(caption).language is Language.ENGLISH
 
 
 @pytest.mark.parametrize("caption", SWEDISH_PLEASANT + SWEDISH_UNPLEASANT)
-def test_swedish_is_told_from_english(caption: str) -> None:
-    assert caption_rules.read_caption(caption).language is Language.SWEDISH
+def test_swedish_is_distinguished_from_english(caption: str) -> None:
+    assert caption_rules.analyze_caption(caption).language is Language.SWEDISH
 
 
 @pytest.mark.parametrize(
@@ -153,13 +153,13 @@ def test_swedish_is_told_from_english(caption: str) -> None:
     ],
 )
 def test_the_language_is_that_of_more_small_words(text: str, language: Language | None) -> None:
-    assert language_of(text) is language
+    assert detect_language(text) is language
 
 
 def test_a_caption_in_no_known_language_is_read_in_whichever_says_more() -> None:
-    assert caption_rules.read_caption("Fantastisk utsikt").language is Language.SWEDISH
-    assert caption_rules.read_caption("Wonderful sunset").language is Language.ENGLISH
-    assert caption_rules.read_caption("Berlin").language is None
+    assert caption_rules.analyze_caption("Fantastisk utsikt").language is Language.SWEDISH
+    assert caption_rules.analyze_caption("Wonderful sunset").language is Language.ENGLISH
+    assert caption_rules.analyze_caption("Berlin").language is None
 
 
 @pytest.mark.parametrize(
@@ -180,15 +180,15 @@ def test_a_caption_alone_has_its_mood(caption: str, mood: Mood) -> None:
 
 @pytest.mark.parametrize("text", ["Stockholm {}", "On the train{}", "På tåget {}{}"])
 def test_an_emoji_means_the_same_in_every_language(text: str) -> None:
-    assert valence_of(text.replace("{}", "\N{HEAVY BLACK HEART}\N{VARIATION SELECTOR-16}")) > 0
-    assert valence_of(text.replace("{}", "\N{LOUDLY CRYING FACE}\N{EMOJI MODIFIER FITZPATRICK TYPE-3}")) < 0
+    assert choose_valence(text.replace("{}", "\N{HEAVY BLACK HEART}\N{VARIATION SELECTOR-16}")) > 0
+    assert choose_valence(text.replace("{}", "\N{LOUDLY CRYING FACE}\N{EMOJI MODIFIER FITZPATRICK TYPE-3}")) < 0
 
 
 def test_a_swedish_negator_works_on_both_sides_of_its_verb() -> None:
-    assert valence_of("Jag gillar det") > 0
-    assert valence_of("Jag gillar det inte") < 0
-    assert valence_of("Jag gillar inte det") < 0
-    assert valence_of("Hon sa att hon inte gillar det") < 0
+    assert choose_valence("Jag gillar det") > 0
+    assert choose_valence("Jag gillar det inte") < 0
+    assert choose_valence("Jag gillar inte det") < 0
+    assert choose_valence("Hon sa att hon inte gillar det") < 0
 
 
 WORDS = [
@@ -208,14 +208,14 @@ def original() -> Any:
 @pytest.mark.filterwarnings("ignore:codecs.open:DeprecationWarning")
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 def test_the_nearsighted_engine_scores_as_the_original_does(text: str) -> None:
-    assert caption_rules.engine_of(Language.ENGLISH).polarity_scores(text) == original().polarity_scores(text)
+    assert caption_rules.load_engine(Language.ENGLISH).polarity_scores(text) == original().polarity_scores(text)
 
 
 def test_the_tables_of_the_engine_stay_as_they_were() -> None:
     fallback_reading("Det här är inte bra")
     assert "inte" not in vader.NEGATE
     assert "mycket" not in vader.BOOSTER_DICT
-    assert valence_of("The inte good") > 0
+    assert choose_valence("The inte good") > 0
 
 
 # Anything -------------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def assert_storable(reading: Reading) -> None:
 def test_any_caption_has_a_reading_that_can_be_stored(caption: str) -> None:
     reading = fallback_reading(caption)
     assert "could not be read" not in reading.reasoning
-    assert -1 <= valence_of(caption) <= 1
+    assert -1 <= choose_valence(caption) <= 1
     assert_storable(reading)
 
 
@@ -252,7 +252,7 @@ def test_no_caption_is_too_nasty(caption: str) -> None:
 
 @given(TEXTS, TEXTS, TEXTS, TEXTS)
 @example("\0" * 5000, "\ud800" * 5000, "x" * 5000, "\n" * 5000)
-def test_whoever_makes_a_reading_it_can_be_stored(music: str, reasoning: str, provider: str, version: str) -> None:
+def test_every_reading_can_be_stored(music: str, reasoning: str, provider: str, version: str) -> None:
     document = Reading("calm", music, reasoning, provider, version).document()
     assert checked_json(document) == document
     assert len(document["music"]) <= MAX_MUSIC_LENGTH
@@ -274,7 +274,7 @@ def test_the_fallback_reads_even_when_the_rules_cannot(monkeypatch: pytest.Monke
     def fail(_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(caption_rules, "engine_of", fail)
+    monkeypatch.setattr(caption_rules, "load_engine", fail)
     reading = fallback_reading("Best day")
     assert reading.mood == Mood.NEUTRAL
     assert "could not be read" in reading.reasoning
@@ -346,7 +346,7 @@ async def test_the_reasoning_names_what_was_seen_and_the_numbers() -> None:
         ("contrast", f"{light.contrast:.2f}"),
         ("saturation", f"{light.saturation:.2f}"),
         ("warmth", f"{light.warmth:+.2f}"),
-        ("score", f"{valence_of('Så vackert!'):+.2f}"),
+        ("score", f"{choose_valence('Så vackert!'):+.2f}"),
     ]:
         assert f"{name} {number}" in reasoning
 
@@ -354,13 +354,13 @@ async def test_the_reasoning_names_what_was_seen_and_the_numbers() -> None:
 @pytest.mark.parametrize(
     ("colour", "light"),
     [
-        ((0, 0, 0), rules.Light(0.0, 0.0, 0.0, 0.0)),
-        ((255, 255, 255), rules.Light(1.0, 0.0, 0.0, 0.0)),
-        ((255, 0, 0), rules.Light(0.3, 0.0, 1.0, 1.0)),
-        ((0, 0, 255), rules.Light(0.11, 0.0, 1.0, -1.0)),
+        ((0, 0, 0), rules.PhotoTones(0.0, 0.0, 0.0, 0.0)),
+        ((255, 255, 255), rules.PhotoTones(1.0, 0.0, 0.0, 0.0)),
+        ((255, 0, 0), rules.PhotoTones(0.3, 0.0, 1.0, 1.0)),
+        ((0, 0, 255), rules.PhotoTones(0.11, 0.0, 1.0, -1.0)),
     ],
 )
-def test_the_light_of_one_colour_is_known_exactly(colour: Colour, light: rules.Light) -> None:
+def test_the_light_of_one_colour_is_known_exactly(colour: Colour, light: rules.PhotoTones) -> None:
     assert rules.read_photo(photo_of(Image.new("RGB", (64, 64), colour), "PNG")) == light
 
 
@@ -370,7 +370,7 @@ def test_the_light_of_one_colour_is_known_exactly(colour: Colour, light: rules.L
     ids=["empty", "words", "cut off", "too large"],
 )
 async def test_an_unreadable_photo_leaves_the_reading_of_the_caption(photo: bytes) -> None:
-    with pytest.raises(NoReading) as caught:
+    with pytest.raises(ReadingFailed) as caught:
         await RulesAnalyzer().read("We won the final!!!", photo)
     assert caught.value.code == "IMAGE_UNREADABLE"
     assert caught.value.message
@@ -393,7 +393,7 @@ async def test_a_post_without_a_photo_is_read_by_its_caption() -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (NoReading("AI_UPSTREAM", "500"), "AI_UPSTREAM"),
+        (ReadingFailed("AI_UPSTREAM", "500"), "AI_UPSTREAM"),
         (TimeoutError(), "AI_TIMEOUT"),
         ("TIMEOUT", "AI_TIMEOUT"),
         ("UNKNOWN_ERROR", "AI_FAILED"),
@@ -404,11 +404,11 @@ async def test_a_post_without_a_photo_is_read_by_its_caption() -> None:
     ids=repr,
 )
 def test_every_failure_has_its_code(error: BaseException | str, code: str) -> None:
-    assert error_code_of(error) == code
+    assert to_ai_error(error) == code
 
 
 def test_the_message_of_no_reading_can_be_stored() -> None:
-    error = NoReading("AI_BAD_OUTPUT", "\0\ud800" + "x" * 10_000)
+    error = ReadingFailed("AI_BAD_OUTPUT", "\0\ud800" + "x" * 10_000)
     assert error.message == str(error)
     assert checked_json(error.message, object_only=False) == error.message
     assert len(error.message) <= 2048
@@ -418,4 +418,4 @@ def test_the_message_of_no_reading_can_be_stored() -> None:
 @pytest.mark.parametrize("code", ["", "ai_timeout", "AI TIMEOUT", "AI_TIMEOUT\n", "A" * 65])
 def test_a_code_that_is_none_is_our_mistake(code: str) -> None:
     with pytest.raises(AssertionError):
-        NoReading(code, "why")
+        ReadingFailed(code, "why")

@@ -5,14 +5,14 @@ import json
 import pytest
 
 from duly.apps.posts.legacy import import_legacy
-from duly.apps.posts.slo import Objective, objectives_now
+from duly.apps.posts.slo import Objective, measure_objectives
 from duly.apps.posts.work import PostWork
 from duly.db.pool import open_pool
-from duly.doctor.case import Case
 from duly.doctor.checks import CHECKS
 from duly.doctor.connection import open_connection
+from duly.doctor.context import CheckContext
 from duly.doctor.finding import Finding, Verdict
-from duly.http.metrics import text_of
+from duly.http.metrics import render_metrics
 from tests.fast.apps.posts.test_work import TUNING, Reader
 from tests.fast.verify.test_doctor import settings_for
 from tests.support.actions import working
@@ -24,13 +24,13 @@ PENDING = {"id": "old", "authorId": "bo", "createdAt": "2023-11-01T08:00:00Z", "
 async def get_lag(connection: Connection) -> Objective:
     """How the release lag stands now."""
     async with connection.transaction():
-        return next(each for each in await objectives_now(connection) if each.name == "lag")
+        return next(each for each in await measure_objectives(connection) if each.name == "lag")
 
 
-def examine(dsn: str) -> Finding:
+def run_checks(dsn: str) -> Finding:
     """What doctor says about posts."""
     with open_connection(dsn) as connection:
-        return CHECKS["posts"](Case(connection, settings_for(dsn)))
+        return CHECKS["posts"](CheckContext(connection, settings_for(dsn)))
 
 
 async def test_release_lag_counts_a_post_that_is_overdue_and_not_released(
@@ -42,8 +42,8 @@ async def test_release_lag_counts_a_post_that_is_overdue_and_not_released(
     assert (lag.is_met, lag.events, lag.bad) == (False, 1, 1)
     assert lag.measured == pytest.approx(3 * HOURS, abs=60)
     assert lag.burn_rates["1h"] == 20.0
-    assert b'duly_slo_met{objective="lag"} 0.0' in text_of([lag])
-    finding = examine(posts.admin.info.dsn)
+    assert b'duly_slo_met{objective="lag"} 0.0' in render_metrics([lag])
+    finding = run_checks(posts.admin.info.dsn)
     assert finding.verdict is Verdict.WARN
     assert finding.found.startswith("1 post is overdue by more than 2 minutes and not released, the oldest for 3.0 h")
     assert "duly worker --only posts" in str(finding.fix)
@@ -53,11 +53,11 @@ async def test_release_lag_counts_a_post_that_is_held_and_overdue(posts: PostAct
     posts.create_due("anna")
     posts.advance_clock(100)
     await posts.claim()
-    assert ((await get_lag(worker)).events, examine(posts.admin.info.dsn).verdict) == (0, Verdict.OK)
+    assert ((await get_lag(worker)).events, run_checks(posts.admin.info.dsn).verdict) == (0, Verdict.OK)
     posts.advance_clock(60)
     lag = await get_lag(worker)
     assert (lag.is_met, lag.events, lag.bad) == (False, 1, 1)
-    assert examine(posts.admin.info.dsn).verdict is Verdict.WARN
+    assert run_checks(posts.admin.info.dsn).verdict is Verdict.WARN
 
 
 async def test_release_lag_does_not_count_a_post_before_its_time(posts: PostActions, worker: Connection) -> None:
@@ -80,7 +80,7 @@ async def test_release_lag_counts_each_post_once_when_it_is_released_late(
 
 
 @pytest.mark.parametrize("is_released", [True, False])
-async def test_imported_legacy_documents_never_count_and_their_authors_are_told_nothing(
+async def test_imported_legacy_documents_never_count_and_their_authors_are_not_notified(
     is_released: bool, posts: PostActions, worker: Connection, dsn: str
 ) -> None:
     posts.create("anna")
@@ -94,5 +94,5 @@ async def test_imported_legacy_documents_never_count_and_their_authors_are_told_
         assert posts.rows("select recipient, kind from duly.outbox") == [("anna", "post.released")]
     lag = await get_lag(worker)
     assert (lag.is_met, lag.events, lag.bad) == (True, int(is_released), 0)
-    assert examine(posts.admin.info.dsn).verdict is Verdict.OK
+    assert run_checks(posts.admin.info.dsn).verdict is Verdict.OK
     posts.verify()

@@ -11,14 +11,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from duly.apps.posts.model import kept_name
-from duly.apps.posts.reading import Analyzer, Mood, NoReading, Reading
+from duly.apps.posts.model import permanent_name
+from duly.apps.posts.reading import Analyzer, Mood, Reading, ReadingFailed
 from duly.apps.posts.rules import RulesAnalyzer
-from duly.apps.posts.work import PostWork, Read
+from duly.apps.posts.work import PostWork, ReadResult
 from duly.db.rows import Connection
 from duly.lease.work import Finished, Tuning
 from duly.settings import Settings
-from duly.storage import MAX_PHOTO_BYTES, Objects, clean_photo, open_objects
+from duly.storage import MAX_PHOTO_BYTES, ObjectStore, clean_photo, open_object_store
 from duly.worker.runner import Worker
 from tests.support.actions import working
 from tests.support.posts.actions import HOURS, LEASE, PostActions
@@ -32,9 +32,9 @@ CALM = Reading(Mood.CALM, "silence", "because", "reader", "7")
 
 
 @pytest.fixture
-def objects(tmp_path: Path) -> Objects:
+def objects(tmp_path: Path) -> ObjectStore:
     """An empty store of images."""
-    return open_objects(Settings(DULY_OBJECTS_DIR=tmp_path / "objects"))  # type: ignore[call-arg]
+    return open_object_store(Settings(DULY_OBJECTS_DIR=tmp_path / "objects"))  # type: ignore[call-arg]
 
 
 async def until_released(posts: PostActions) -> None:
@@ -98,13 +98,13 @@ class Reader:
         return CALM
 
     async def refuse(self) -> Reading:
-        raise NoReading("AI_REFUSED", "it would rather not")
+        raise ReadingFailed("AI_REFUSED", "it would rather not")
 
     async def read_half(self) -> Reading:
-        raise NoReading("IMAGE_UNREADABLE", "no photo", replace(CALM, reasoning="the caption alone"))
+        raise ReadingFailed("IMAGE_UNREADABLE", "no photo", replace(CALM, reasoning="the caption alone"))
 
     async def misname(self) -> Reading:
-        raise NoReading("no code", "which is a mistake of the analyzer's")
+        raise ReadingFailed("no code", "which is a mistake of the analyzer's")
 
     async def fall(self) -> Reading:
         raise ValueError("it fell")
@@ -199,7 +199,7 @@ def image_of(posts: PostActions, key: UUID) -> str:
 
 
 async def test_the_analyzer_is_shown_the_image_and_what_is_wrong_with_it_is_a_code(
-    posts: PostActions, dsn: str, objects: Objects, tmp_path: Path
+    posts: PostActions, dsn: str, objects: ObjectStore, tmp_path: Path
 ) -> None:
     captions = ["there", "missing", "unreadable", "unavailable", "too large"]
     keys = dict(zip(captions, create_due_posts(posts, captions), strict=True))
@@ -226,7 +226,9 @@ async def test_the_analyzer_is_shown_the_image_and_what_is_wrong_with_it_is_a_co
     assert all("There is no photo." in reason for reason in reasons.values())
 
 
-async def test_a_caption_is_read_though_its_image_is_missing(posts: PostActions, dsn: str, objects: Objects) -> None:
+async def test_a_caption_is_read_though_its_image_is_missing(
+    posts: PostActions, dsn: str, objects: ObjectStore
+) -> None:
     create_due_posts(posts, ["well", "refuse"])
     reader = Reader()
     await release_all(posts, dsn, PostWork(as_analyzer(reader), TUNING, objects=objects))
@@ -236,7 +238,7 @@ async def test_a_caption_is_read_though_its_image_is_missing(posts: PostActions,
 
 
 async def test_a_document_of_the_first_version_may_have_its_image_elsewhere_or_none(
-    posts: PostActions, dsn: str, objects: Objects
+    posts: PostActions, dsn: str, objects: ObjectStore
 ) -> None:
     posts.add_user("anna")
     for url in ("https://example.org/my day.jpg", None):
@@ -252,9 +254,7 @@ async def test_a_document_of_the_first_version_may_have_its_image_elsewhere_or_n
 # Telling authors ------------------------------------------------------------------------------------------------------
 
 
-async def test_authors_are_told_once_in_their_language_by_telegram_where_they_are_known_there(
-    posts: PostActions, dsn: str
-) -> None:
+async def test_authors_are_notified_once_in_their_language_by_telegram_if_linked(posts: PostActions, dsn: str) -> None:
     told = {
         "anna": "Your post is out: everybody can see it now.",
         "bo": "Ditt inlägg är ute: alla kan se det nu.",
@@ -294,7 +294,7 @@ async def test_a_settle_whose_answer_was_lost_is_repeated_and_tells_authors_once
             proxy.cut_after(COMMIT)
             reader.may_end.set()
             await until_released(posts)
-            await posts.until(lambda: not worker.control.lanes[0].running)
+            await posts.until(lambda: not worker.control.cycles[0].held.running)
             assert figure(worker, "duly_database_errors_total") > 0
             assert figure(worker, "duly_leases_lost_total") == 0
     assert len(notices(posts)) == 5
@@ -302,7 +302,7 @@ async def test_a_settle_whose_answer_was_lost_is_repeated_and_tells_authors_once
     posts.verify()
 
 
-async def test_settling_twice_is_settling_once_and_a_lost_post_is_neither_written_nor_told(
+async def test_settling_twice_is_settling_once_and_a_lost_post_is_neither_written_nor_announced(
     posts: PostActions, dsn: str
 ) -> None:
     posts.create_due("anna", "bo")
@@ -311,8 +311,8 @@ async def test_settling_twice_is_settling_once_and_a_lost_post_is_neither_writte
     posts.advance_clock(LEASE + 1)
     await posts.sweep()
     new = await posts.claim(limit=1)
-    both = [Finished(lease, Read(CALM)) for lease in old]
-    mine = [Finished(lease, Read(CALM, "SECOND_TIME")) for lease in new]
+    both = [Finished(lease, ReadResult(CALM)) for lease in old]
+    mine = [Finished(lease, ReadResult(CALM, "SECOND_TIME")) for lease in new]
     async with posts.worker.transaction():
         assert await work.settle(posts.worker, both) == frozenset()
     assert notices(posts) == []
@@ -329,10 +329,12 @@ async def test_settling_twice_is_settling_once_and_a_lost_post_is_neither_writte
 # Tidying --------------------------------------------------------------------------------------------------------------
 
 
-async def test_images_of_no_post_and_old_answers_are_removed(posts: PostActions, dsn: str, objects: Objects) -> None:
+async def test_images_of_no_post_and_old_answers_are_removed(
+    posts: PostActions, dsn: str, objects: ObjectStore
+) -> None:
     used, unused, fresh = (posts.upload(author) for author in ("anna", "bo", "cleo"))
     posts.create_intent("anna", upload=used)
-    for name in (used, kept_name(used), unused, kept_name(unused)):
+    for name in (used, permanent_name(used), unused, permanent_name(unused)):
         await objects.put(name, b"image")
     posts.advance_clock(31 * 24 * HOURS)
     fresh = posts.upload("dora")
@@ -340,13 +342,13 @@ async def test_images_of_no_post_and_old_answers_are_removed(posts: PostActions,
     async with working(dsn, PostWork(as_analyzer(Reader()), TUNING, objects=objects)):
         await posts.until(lambda: posts.count("posts.uploads") == 1 and posts.count("posts.idempotency_keys") == 0)
         await until_released(posts)
-    there = [await objects.exists(name) for name in (used, kept_name(used), unused, kept_name(unused), fresh)]
+    there = [await objects.exists(name) for name in (used, permanent_name(used), unused, permanent_name(unused), fresh)]
     assert there == [False, True, False, False, True]
     posts.verify()
 
 
 async def test_an_upload_whose_image_cannot_be_removed_is_kept_for_another_time(
-    posts: PostActions, dsn: str, objects: Objects, tmp_path: Path
+    posts: PostActions, dsn: str, objects: ObjectStore, tmp_path: Path
 ) -> None:
     upload = posts.upload("anna")
     posts.advance_clock(25 * HOURS)

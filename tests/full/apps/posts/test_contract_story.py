@@ -23,11 +23,11 @@ from duly.db.pool import Pool
 from duly.lease.operations import claim, sweep
 from duly.lease.work import Tuning
 from duly.settings import load_settings
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from duly.testing import install_test_clock, move_clock
 from duly.verify import check
 from duly.worker.runner import Worker
-from tests.support.api import api_of, as_owner, client_of, key_for, objects_here
+from tests.support.api import api_of, as_owner, client_for, key_for, temporary_object_store
 
 HOUR = 3600.0
 Answer = TypeVar("Answer")
@@ -38,7 +38,7 @@ class Story:
     """A house with its doors open: a database, a store of images, the API, and Anna's key."""
 
     def __init__(
-        self, admin: psycopg.Connection[Any], objects: Objects, anna: httpx2.Client, bo: httpx2.Client
+        self, admin: psycopg.Connection[Any], objects: ObjectStore, anna: httpx2.Client, bo: httpx2.Client
     ) -> None:
         self.admin = admin
         self.objects = objects
@@ -83,13 +83,13 @@ class Story:
 @pytest.fixture
 def story(database: str) -> Generator[Story, None, None]:
     """The house, with two people in it."""
-    with psycopg.connect(database, autocommit=True) as admin, objects_here() as objects:
+    with psycopg.connect(database, autocommit=True) as admin, temporary_object_store() as objects:
         install_test_clock(admin)
         keys = [key_for(database, None, SCOPES, uid=uid).secret for uid in ("anna", "bo")]
         with (
             api_of(database, objects) as address,
-            client_of(address, keys[0]) as anna,
-            client_of(address, keys[1]) as bo,
+            client_for(address, keys[0]) as anna,
+            client_for(address, keys[1]) as bo,
         ):
             yield Story(admin, objects, anna, bo)
 

@@ -127,7 +127,7 @@ def longest_silence(posts: PostActions) -> float:
 
 
 @pytest.mark.parametrize("way", ["exit", "loop", "block"])
-def test_a_poison_post_is_started_five_times_and_takes_nobody_along(way: str, posts: PostActions, dsn: str) -> None:
+def test_a_poison_post_is_started_five_times_and_affects_no_other(way: str, posts: PostActions, dsn: str) -> None:
     """Nor are those unread that were in the same hands every time: they were started as often as it was."""
     neighbours = [f"say #{nth}" for nth in range(12)]
     put_due(posts, [*neighbours[:6], way, *neighbours[6:]])
@@ -152,7 +152,7 @@ def test_a_poison_post_is_started_five_times_and_takes_nobody_along(way: str, po
     check_accounts(posts)
 
 
-def test_an_analyzer_that_hangs_is_left_in_time_and_holds_up_nobody(posts: PostActions, dsn: str) -> None:
+def test_an_analyzer_that_hangs_times_out_and_blocks_no_other(posts: PostActions, dsn: str) -> None:
     put_due(posts, ["hang #1", *(f"say #{nth}" for nth in range(30)), "hang #2"])
     with PostWorkerPool(dsn, "analyzer_seconds=0.5", "slots=3") as pool:
         pid = pool.start()

@@ -9,7 +9,7 @@ import pytest
 from duly.apps.posts.language_model import LanguageModelAnalyzer
 from duly.apps.posts.work import PostWork
 from duly.lease.work import Tuning
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from tests.fast.apps.posts.test_language_model import analyzer, failure_of, model
 from tests.fast.apps.posts.test_work import create_due_posts, objects, release_all
 from tests.support.posts.actions import PostActions
@@ -102,7 +102,7 @@ async def test_a_server_that_lies_is_not_believed(
 
 
 async def test_posts_appear_read_by_the_model_or_by_rules_and_none_is_stuck(
-    posts: PostActions, dsn: str, objects: Objects, model: ModelServer, analyzer: LanguageModelAnalyzer
+    posts: PostActions, dsn: str, objects: ObjectStore, model: ModelServer, analyzer: LanguageModelAnalyzer
 ) -> None:
     """Success and every kind of failure at once, through a worker and PostgreSQL."""
     ways: dict[str, tuple[Callable[[Handler], None], str | None]] = {

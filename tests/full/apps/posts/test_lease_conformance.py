@@ -1,7 +1,7 @@
-"""The laws of holding a row, on posts: every statement that posts share with the other lease tables, on every major.
+"""Conformance tests of leases on posts: every statement that posts share with the other lease tables, on every major.
 
-A holder of a post may write no free text: where a law writes a note, it is told again here in codes. The laws of
-changing state are in `test_machine.py`.
+A holder of a post may write no free text: where a conformance test writes a note, it is repeated here with
+codes. Tests of state transitions are in `test_machine.py`.
 """
 
 from contextlib import ExitStack

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from PIL import Image
 
-from duly.apps.posts.model import kept_name
+from duly.apps.posts.model import permanent_name
 from duly.testing import install_test_clock, move_clock
 from duly.verify import check
 from tests.support.api import SECONDS, key_for
@@ -73,7 +73,7 @@ def house(database: str, tmp_path: Path) -> Generator[House, None, None]:
         yield House(admin, tmp_path, programs, addresses)
 
 
-async def client_of(house: House, author: str) -> httpx2.AsyncClient:
+async def client_for(house: House, author: str) -> httpx2.AsyncClient:
     """Somebody with a key and many connections."""
     scopes = ("posts:read", "posts:write")
     key = await asyncio.to_thread(key_for, house.admin.info.dsn, None, scopes, uid=author)
@@ -143,7 +143,7 @@ async def one_round(house: House, author: str, moved_after: int | None) -> int:
 
     The clock passes midnight by itself, or is moved over it when so many answers have come.
     """
-    async with await client_of(house, author) as many:
+    async with await client_for(house, author) as many:
         bodies = bodies_of(await upload(house, many, IMAGES))
         house.set_time("23:59:59.7" if moved_after is None else "23:59")
         waiting = [asyncio.create_task(ask(house, many, nth, body)) for nth, body in enumerate(bodies)]
@@ -206,7 +206,7 @@ async def is_answered_the_same_again(house: House, many: httpx2.AsyncClient, ask
                 assert (again.answer.content, again.is_new) == (each.answer.content, False)
 
 
-async def test_fifty_at_once_across_midnight_make_one_post_a_day_and_nobody_sees_a_failure(house: House) -> None:
+async def test_fifty_at_once_across_midnight_make_one_post_a_day_and_none_fails(house: House) -> None:
     moments = (1, None, 10, None, 25, None, 40, ASKERS)
     for nth, moved_after in enumerate(moments):
         days = await one_round(house, f"author-{nth}", moved_after)
@@ -225,7 +225,7 @@ async def test_fifty_at_once_across_midnight_make_one_post_a_day_and_nobody_sees
 
 
 async def test_a_request_that_its_process_did_not_survive_is_made_once_by_the_other(house: House) -> None:
-    async with await client_of(house, "anna") as many:
+    async with await client_for(house, "anna") as many:
         house.set_time("12:00")
         (image,) = await upload(house, many, 1)
         body = {"imagePath": image, "caption": "My day", "requestId": str(uuid4())}
@@ -242,5 +242,5 @@ async def test_a_request_that_its_process_did_not_survive_is_made_once_by_the_ot
         assert (second.is_new, third.is_new) == (True, False)
         assert second.answer.content == third.answer.content
     assert list(days_of(house, "anna")) == [second.post]
-    assert (house.directory / kept_name(image)).is_file()
+    assert (house.directory / permanent_name(image)).is_file()
     assert check(house.admin, ("duly", "posts")) == []

@@ -12,7 +12,7 @@ from psycopg import sql
 from duly.apps.posts import POST, repository
 from duly.apps.posts.model import MAX_ATTEMPTS
 from duly.apps.posts.rules import RULES_VERSION, RulesAnalyzer
-from duly.apps.posts.work import PostWork, Read
+from duly.apps.posts.work import PostWork, ReadResult
 from duly.lease.operations import Lease, render, render_settle
 from duly.lease.work import Finished
 from duly.worker.runner import Worker
@@ -107,8 +107,8 @@ async def test_no_more_posts_are_read_at_once_than_there_are_slots(posts: PostAc
 
 async def until_beaten(posts: PostActions, worker: Worker) -> None:
     """Wait for some heartbeats, and so for as many looks."""
-    before = worker.control.lanes[0].heartbeat.beats
-    await posts.until(lambda: worker.control.lanes[0].heartbeat.beats > before + 2)
+    before = worker.control.cycles[0].heartbeat.beats
+    await posts.until(lambda: worker.control.cycles[0].heartbeat.beats > before + 2)
 
 
 async def test_a_post_that_is_read_for_longer_than_its_lease_is_kept(posts: PostActions, dsn: str) -> None:
@@ -151,7 +151,7 @@ async def test_at_the_sixth_claim_a_post_appears_unread(posts: PostActions, dsn:
     assert posts.path(key) == ["PENDING", *["PROCESSING", "PENDING"] * MAX_ATTEMPTS, "PROCESSING", "RELEASED"]
 
 
-async def test_posts_that_were_started_often_are_read_one_at_a_time_and_hold_nobody_up(
+async def test_posts_that_were_started_often_are_read_one_at_a_time_and_block_no_other(
     posts: PostActions, dsn: str
 ) -> None:
     """One of them ends its workers; which one shows when it is alone, and the others are not unread for its sake."""
@@ -222,7 +222,7 @@ STATEMENTS = {
     "settle": render_settle(POST, "RELEASED", AI),
     **{
         name: sql.SQL(cast("Any", repository.SQL.statements[name]))
-        for name in ("write_notices", "find_post", "list_released", "list_of_author", "edit_caption")
+        for name in ("write_notices", "find_post", "list_released", "list_by_author", "edit_caption")
     },
 }
 GIVEN = {
@@ -232,7 +232,7 @@ GIVEN = {
     "column_ai_error": ("text[]", "array_fill('AI_FAILED'::text, array[500])"),
     "lease_seconds": ("float8", "60"),
     "owner": ("text", "'worker-1/token'"),
-    "most": ("bigint", "100"),
+    "limit": ("bigint", "100"),
     "viewer": ("text", "'author7'"),
     "author": ("text", "'author7'"),
     "caption": ("text", "'another'"),
@@ -287,13 +287,13 @@ async def test_a_claim_and_a_release_read_no_more_than_their_rows(posts: PostAct
         posts.create_due(f"early{nth}")
         leases = await posts.claim(limit=10)
         async with posts.worker.transaction():
-            await work.settle(posts.worker, [Finished(lease, Read(CALM)) for lease in leases])
+            await work.settle(posts.worker, [Finished(lease, ReadResult(CALM)) for lease in leases])
         await posts.sweep()
     admin.execute(FILL.format(rows=ROWS, authors=2_000).encode())
     before = await scans(posts)
     leases = await posts.claim(limit=500)
     async with posts.worker.transaction():
-        assert len(await work.settle(posts.worker, [Finished(lease, Read(CALM)) for lease in leases])) == 500
+        assert len(await work.settle(posts.worker, [Finished(lease, ReadResult(CALM)) for lease in leases])) == 500
     await posts.sweep()
     assert await scans(posts) == before
 

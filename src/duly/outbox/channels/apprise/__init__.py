@@ -1,7 +1,7 @@
-"""Apprise: a message goes to whatever service a person's own address names, mail and more than a hundred others.
+"""Apprise: a message goes to the service that the user's Apprise URL names, such as mail and over a hundred others.
 
-These have no buttons: where the API can be reached from outside, the text carries a link for each. They do not dedupe
-either, and do not say why they failed: what was refused is tried again, and of what was cut off nobody knows.
+These services have no buttons: where the API is publicly reachable, the text carries a link for each. They do not
+deduplicate and rarely report why they failed: a refused message is retried, an interrupted one becomes uncertain.
 """
 
 import asyncio
@@ -11,72 +11,74 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from duly.errors import MissingExtra
-from duly.outbox.channel import Message, NotSent, Unknown, WhenUncertain, WillNeverWork
-from duly.outbox.channels.apprise.address import leash_of, open_service, service_of
-from duly.outbox.channels.apprise.sandbox import Leash, leashed
+from duly.outbox.channel import NotSent, OutboundMessage, OutcomeUnknown, UncertainPolicy, Undeliverable
+from duly.outbox.channels.apprise.address import UNKNOWN_SERVICE, create_sandbox, open_service, service_name
+from duly.outbox.channels.apprise.sandbox import PluginSandbox, sandboxed
 
 __all__ = ["AppriseChannel"]
 
-AT_ONCE = 16
-STATUS = re.compile(r"error=(\d{3})\b")
-MAIL = ("mailto", "mailtos")  # whose servers take a letter or refuse it, in words that apprise keeps to itself
-ALLOW = "DULY_WEBHOOK_ALLOW_PRIVATE=true lets messages go to addresses that are not public"
+MAX_CONCURRENT = 16
+STATUS_PATTERN = re.compile(r"error=(\d{3})\b")
+MAIL_SERVICES = ("mailto", "mailtos")  # a mail server accepts or refuses; Apprise does not pass its reply on
+ALLOW_PRIVATE_HINT = "DULY_WEBHOOK_ALLOW_PRIVATE=true allows private addresses"
 
 
 class AppriseChannel:
-    """Sends messages to the services that people named, each in a thread, for plugins block."""
+    """Sends messages by Apprise plugins, each in a thread because plugins block."""
 
     name = "apprise"
-    when_uncertain = WhenUncertain.ASK
+    uncertain_policy = UncertainPolicy.MANUAL
 
     def __init__(self, *, seconds: float = 10.0, allow_private: bool = False) -> None:
         self.seconds = seconds
-        self.new_leash: Callable[[], Leash] = lambda: leash_of(allow_private)
-        self.slots = asyncio.Semaphore(AT_ONCE)
-        self.threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="duly-apprise")
+        self.new_sandbox: Callable[[], PluginSandbox] = lambda: create_sandbox(allow_private)
+        self.slots = asyncio.Semaphore(MAX_CONCURRENT)
+        self.threads = ThreadPoolExecutor(MAX_CONCURRENT, thread_name_prefix="duly-apprise")
 
-    async def send(self, message: Message) -> str | None:
-        """Send it to the service of whoever it is for."""
-        address = message.person.apprise_url if message.person else None
+    async def send(self, message: OutboundMessage) -> str | None:
+        """Send a message to the service of its recipient; return the name of the service."""
+        address = message.contact.apprise_url if message.contact else None
         if not address:
-            raise WillNeverWork(
-                f"{message.recipient} has no address for apprise; give them one with: "
+            raise Undeliverable(
+                f"{message.recipient} has no Apprise URL; set one with: "
                 f"duly users set {message.recipient} --apprise SERVICE://..."
             )
-        leash = self.new_leash()
+        sandbox = self.new_sandbox()
         try:
             await asyncio.wait_for(self.slots.acquire(), self.seconds)
         except TimeoutError:
-            raise NotSent("too many messages are being sent at once") from None
-        work = asyncio.get_running_loop().run_in_executor(self.threads, notify, leash, address, *words_of(message))
-        work.add_done_callback(self.free)
+            raise NotSent(f"{MAX_CONCURRENT} messages are being sent by Apprise already") from None
+        work = asyncio.get_running_loop().run_in_executor(
+            self.threads, notify, sandbox, address, *title_and_body(message)
+        )
+        work.add_done_callback(self.release_slot)
         try:
             result = await asyncio.wait_for(asyncio.shield(work), self.seconds)
         except TimeoutError:
-            leash.cut()
-            if not leash.was_out:
+            sandbox.abort()
+            if not sandbox.has_connected:
                 raise NotSent(f"no connection within {self.seconds:g} s") from None
-            raise Unknown(f"{service_of(address)}: no answer within {self.seconds:g} s") from None
+            raise OutcomeUnknown(f"{service_name(address)}: no response within {self.seconds:g} s") from None
         except BaseException:
-            leash.cut()
+            sandbox.abort()
             raise
-        return receipt_of(result, leash, service_of(address))
+        return receipt_from(result, sandbox, service_name(address))
 
-    def free(self, work: asyncio.Future[Any]) -> None:
-        """A thread has ended, whether or not anybody still waits for it."""
+    def release_slot(self, work: asyncio.Future[Any]) -> None:
+        """Free the slot of a thread that has ended, also when its send timed out before."""
         self.slots.release()
         if not work.cancelled():
             work.exception()
 
     async def close(self) -> None:
-        """Let threads end."""
+        """Shut the threads down without waiting."""
         self.threads.shutdown(wait=False, cancel_futures=True)
 
 
-def notify(leash: Leash, address: str, title: str, body: str) -> Any:
-    """Send it by one plugin, on its leash; None when there is no plugin for it."""
+def notify(sandbox: PluginSandbox, address: str, title: str, body: str) -> Any:
+    """Send by one plugin in its sandbox; return None when the URL has no plugin."""
     try:
-        plugin = open_service(address, leash)
+        plugin = open_service(address, sandbox)
     except MissingExtra as error:
         raise NotSent(str(error)) from None
     if plugin is None:
@@ -84,32 +86,32 @@ def notify(leash: Leash, address: str, title: str, body: str) -> Any:
     from apprise import Apprise
 
     try:
-        with leashed(leash):
+        with sandboxed(sandbox):
             return Apprise(plugin).notify(body=body, title=title, body_format="text")  # pyright: ignore[reportUnknownMemberType]
     finally:
-        leash.close()
+        sandbox.close()
 
 
-def receipt_of(result: Any, leash: Leash, service: str) -> str:
-    """What became of it; a plugin says yes or no, and seldom why."""
+def receipt_from(result: Any, sandbox: PluginSandbox, service: str) -> str:
+    """Return the receipt of a successful send; raises Undeliverable, NotSent or OutcomeUnknown for any other."""
     from apprise.result import AppriseResultStatus
 
     if result is not None and result.status == AppriseResultStatus.SUCCESS:
         return service
-    if leash.refused:
-        raise WillNeverWork(f"{service}: {leash.refused}; {ALLOW}")
+    if sandbox.refusal:
+        raise Undeliverable(f"{service}: {sandbox.refusal}; {ALLOW_PRIVATE_HINT}")
     if result is None or result.status == AppriseResultStatus.NOMATCH:
-        raise WillNeverWork(f"{service}: apprise does not know this service, or lacks something in the address")
-    said = [found[1] for entry in result.logs() if (found := STATUS.search(entry.message))]
-    if said:
-        raise NotSent(f"{service}: it was not taken, HTTP {said[-1]}")
-    if leash.was_heard and service not in MAIL:
-        raise Unknown(f"{service}: the connection ended before an answer came")
-    raise NotSent(f"{service}: it was not taken")
+        raise Undeliverable(f"{service}: {UNKNOWN_SERVICE}")
+    statuses = [found[1] for entry in result.logs() if (found := STATUS_PATTERN.search(entry.message))]
+    if statuses:
+        raise NotSent(f"{service}: not accepted, HTTP {statuses[-1]}")
+    if sandbox.peer_connected and service not in MAIL_SERVICES:
+        raise OutcomeUnknown(f"{service}: the connection closed before a response arrived")
+    raise NotSent(f"{service}: not accepted")
 
 
-def words_of(message: Message) -> tuple[str, str]:
-    """A title and the rest: its first line, what follows, and a link for each button."""
+def title_and_body(message: OutboundMessage) -> tuple[str, str]:
+    """Split a message into its first line as title, and the rest with a link for each button as body."""
     first, _, rest = message.text.partition("\n")
     links = [f"{link.label}: {link.url}" for link in message.links]
     body = "\n\n".join(part for part in (rest.strip(), "\n".join(links)) if part)

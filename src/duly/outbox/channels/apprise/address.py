@@ -1,6 +1,6 @@
-"""A person's address for apprise: one line that names a service, and holds what opens it.
+"""Apprise URLs of users: validation, and opening the plugin that a URL names.
 
-It is a secret: whatever is said about one names the service and nothing else.
+A URL holds credentials: errors name its service and nothing else.
 """
 
 import logging
@@ -13,98 +13,97 @@ from typing import TYPE_CHECKING
 
 from duly import extras
 from duly.errors import InvalidArgument
-from duly.outbox.channels.apprise.answers import bound_answers
-from duly.outbox.channels.apprise.sandbox import A_FILE, Leash, is_address, leashed
+from duly.outbox.channels.apprise.responses import limit_responses
+from duly.outbox.channels.apprise.sandbox import LOCAL_FILE_REFUSED, PluginSandbox, is_ip_address, sandboxed
 from duly.outbox.channels.webhook.addresses import is_public
 
 if TYPE_CHECKING:
     from apprise import AppriseAsset, NotifyBase
 
-__all__ = ["checked_address", "leash_of", "open_service", "service_of"]
+__all__ = ["create_sandbox", "open_service", "service_name", "validate_address"]
 
-MAX_LENGTH = 2048
-WRITTEN = re.compile(r"([A-Za-z][A-Za-z0-9_+.-]{0,31})://[!-~]*")
-OF_THIS_MACHINE = frozenset({"blink1", "dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows"})
-one_at_a_time = threading.Lock()
+MAX_URL_LENGTH = 2048
+ADDRESS_PATTERN = re.compile(r"([A-Za-z][A-Za-z0-9_+.-]{0,31})://[!-~]*")
+LOCAL_SERVICES = frozenset({"blink1", "dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows"})
+UNKNOWN_SERVICE = "Apprise does not know this service, or a part of the URL is missing"
+load_lock = threading.Lock()
 
 
-def checked_address(address: str, *, allow_private: bool = False) -> str:
-    """The address as it is kept, or a refusal that names its service. Where names lead is seen when it is used."""
-    found = WRITTEN.fullmatch(address)
-    if not found or len(address) > MAX_LENGTH:
+def validate_address(address: str, *, allow_private: bool = False) -> str:
+    """Return the URL to store; raises InvalidArgument. What its host resolves to is checked at every send."""
+    found = ADDRESS_PATTERN.fullmatch(address)
+    if not found or len(address) > MAX_URL_LENGTH:
         raise InvalidArgument(
-            f"an address for apprise is a service and what opens it, as in ntfys://host/topic, of at most {MAX_LENGTH} "
-            "characters, with everything but visible ASCII written as %..; this one is not"
+            f"invalid Apprise URL: write a service and its credentials, as in ntfys://host/topic, "
+            f"in at most {MAX_URL_LENGTH} visible ASCII characters, with any other character percent-encoded"
         )
     service = found[1].lower()
     address = service + address[len(service) :]
-    leash = leash_of(allow_private)
-    plugin = open_service(address, leash)
+    sandbox = create_sandbox(allow_private)
+    plugin = open_service(address, sandbox)
     if plugin is None:
-        why = leash.refused or leash.file or "apprise does not know this service, or lacks something in the address"
-        raise InvalidArgument(
-            f"{service}://...: {why}; services and how they are written: https://appriseit.com/services"
-        )
+        reason = sandbox.refusal or sandbox.file_refusal or UNKNOWN_SERVICE
+        raise InvalidArgument(f"{service}://...: {reason}; services and their URLs: https://appriseit.com/services")
     host = str(getattr(plugin, "host", "") or "")
-    if not allow_private and is_inside(host):
+    if not allow_private and is_private_host(host):
         raise InvalidArgument(
-            f"{service}://...: {host} is not a public address; DULY_WEBHOOK_ALLOW_PRIVATE=true lets messages go there"
+            f"{service}://...: {host} is not a public address; DULY_WEBHOOK_ALLOW_PRIVATE=true allows it"
         )
     return address
 
 
-def service_of(address: str) -> str:
-    """What may be said of an address."""
+def service_name(address: str) -> str:
+    """Return the scheme, the only part of a URL that is not secret."""
     return address.partition("://")[0]
 
 
-def leash_of(allow_private: bool) -> Leash:
-    """What whoever sends may reach."""
-    return Leash((lambda _: True) if allow_private else is_public)
+def create_sandbox(allow_private: bool) -> PluginSandbox:
+    """Return a sandbox that reaches public addresses, or all."""
+    return PluginSandbox((lambda _: True) if allow_private else is_public)
 
 
-def open_service(address: str, leash: Leash) -> "NotifyBase | None":
-    """The plugin that an address names, told to try once and to follow nobody; None when there is none for us."""
-    if service_of(address) in OF_THIS_MACHINE:
-        leash.refused = "it speaks to whoever sits at the machine that sends"
+def open_service(address: str, sandbox: PluginSandbox) -> "NotifyBase | None":
+    """Return the plugin of a URL, without retries and redirects; None when it is unknown or refused."""
+    if service_name(address) in LOCAL_SERVICES:
+        sandbox.refusal = "it notifies the desktop or system log of the machine that runs the worker"
         return None
-    manners = load_apprise()
+    asset = load_apprise()
     from apprise import Apprise, AppriseAttachment
 
-    with leashed(leash):
-        plugin = Apprise.instantiate(address, asset=manners)  # pyright: ignore[reportUnknownMemberType]
+    with sandboxed(sandbox):
+        plugin = Apprise.instantiate(address, asset=asset)  # pyright: ignore[reportUnknownMemberType]
     if plugin is None or plugin.category != "native":
         return None
     if any(isinstance(each, AppriseAttachment) and len(each) for each in vars(plugin).values()):
-        leash.file = A_FILE  # which it would open when it sends
+        sandbox.file_refusal = LOCAL_FILE_REFUSED  # the plugin would open it when it sends
         return None
     plugin.redirects = False
-    plugin.optional = False  # which would call a failure a success
+    plugin.optional = False  # it would report a failure as success
     plugin.retry = 0
     return plugin
 
 
 def load_apprise() -> "AppriseAsset":
-    """Load it with all its plugins, once, and say how they behave."""
-    with one_at_a_time:
-        return manners()
+    """Import Apprise with all its plugins, once per process; return their options."""
+    with load_lock:
+        return apprise_asset()
 
 
 @cache
-def manners() -> "AppriseAsset":
-    """How every plugin behaves: no files, no keys of its own making, no pictures, no redirects, no limits but ours."""
+def apprise_asset() -> "AppriseAsset":
+    """Return the options of every plugin: no files, no generated keys, no images, no redirects, no limits but ours."""
     extras.require("apprise")
-    mimetypes.init()  # which reads files of this machine, and would do so on a leash
+    mimetypes.init()  # reads local files, which the sandbox would refuse later
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some plugins import what will leave Python one day
+        warnings.simplefilter("ignore")  # some plugins import deprecated modules
         from apprise import AppriseAsset
         from apprise.manager_plugins import NotificationManager
 
         NotificationManager().load_modules()  # pyright: ignore[reportUnknownMemberType]
-    bound_answers()
-    quiet = logging.getLogger("apprise")
-    quiet.addHandler(logging.NullHandler())
-    quiet.propagate = False  # what it says comes back with the result
+    limit_responses()
+    logger = logging.getLogger("apprise")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False  # its lines are part of the result, and may hold secrets
     return AppriseAsset(
         app_id="duly",
         app_desc="duly",
@@ -126,9 +125,9 @@ def manners() -> "AppriseAsset":
     )
 
 
-def is_inside(host: str) -> bool:
-    """Does a host say by itself that it is not public?"""
+def is_private_host(host: str) -> bool:
+    """Is this host private by its name or its literal address?"""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     bare = host.strip("[]")
-    return is_address(bare) and not is_public(bare)
+    return is_ip_address(bare) and not is_public(bare)

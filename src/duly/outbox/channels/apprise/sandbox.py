@@ -1,9 +1,9 @@
-"""Code of many authors, kept on a leash while it sends: it connects to public addresses only, and touches nothing else.
+"""Audit-hook sandbox for Apprise plugins: they connect to public addresses only and touch nothing else.
 
-An address that a person gave decides which of some 180 plugins runs, where it connects and what it reads. Checking the
-address beforehand would not do: a name leads elsewhere a moment later, and some plugins read files that the address
-names. So the interpreter itself is asked, by its audit events (PEP 578): whatever a plugin does in the context that
-holds a leash, in whichever thread, is seen before it happens. Code that holds none is not looked at.
+A user's address decides which of some 180 plugins runs, where it connects and which files it reads. Validating the
+address beforehand is not enough: DNS may change a moment later, and some plugins read files that the address names. So
+an audit hook (PEP 578) checks every event of a context that has a sandbox, in any thread, before it happens. Contexts
+without a sandbox are not restricted.
 """
 
 import contextlib
@@ -17,120 +17,120 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any, cast
 
-__all__ = ["A_FILE", "HELD", "Leash", "is_address", "leashed"]
+__all__ = ["ACTIVE_SANDBOX", "LOCAL_FILE_REFUSED", "PluginSandbox", "is_ip_address", "sandboxed"]
 
-READABLE = tuple(
-    os.path.realpath(place) + os.sep
-    for place in {sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")}
+READABLE_PREFIXES = tuple(
+    os.path.realpath(directory) + os.sep
+    for directory in {sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")}
 )
-PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty")
-CONNECTIONS = ("socket.connect", "socket.sendto", "socket.sendmsg")
-A_FILE = "it names a file of this machine"
-WATCHED = frozenset({*CONNECTIONS, *PROGRAMS, "open"})
+PROCESS_EVENTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty")
+CONNECT_EVENTS = ("socket.connect", "socket.sendto", "socket.sendmsg")
+LOCAL_FILE_REFUSED = "it names a local file"
+AUDITED_EVENTS = frozenset({*CONNECT_EVENTS, *PROCESS_EVENTS, "open"})
 
 
-class Leash:
-    """What one send may reach, what it was kept from, and its connections, which can be cut."""
+class PluginSandbox:
+    """The limits of one send: the hosts it may reach, what was refused, and its connections, which can be aborted."""
 
-    def __init__(self, may_reach: Callable[[str], bool]) -> None:
-        self.may_reach = may_reach
-        self.refused: str | None = None  # why it cannot work
-        self.file: str | None = None  # likewise, if it did not: some look for a file that they do not need
-        self.was_out = False  # something left this machine, or may have
-        self.was_heard = False  # somebody at the other end took the connection
-        self.is_cut = False
+    def __init__(self, is_reachable: Callable[[str], bool]) -> None:
+        self.is_reachable = is_reachable
+        self.refusal: str | None = None  # why the send cannot work
+        self.file_refusal: str | None = None  # only matters if the send failed: some plugins try files they do not need
+        self.has_connected = False  # a connection was allowed, so data may have left this machine
+        self.peer_connected = False  # the peer accepted a connection
+        self.is_aborted = False
         self.connections: list[socket.socket] = []
-        self.turn = threading.Lock()
+        self.lock = threading.Lock()
 
-    def connect(self, its: socket.socket, address: Any) -> None:
-        """Let a connection through to where it may go, and keep a handle of our own to it."""
-        if address is None:  # connected before, and seen then
+    def connect(self, connection: socket.socket, address: Any) -> None:
+        """Allow a connection to a reachable host and keep a duplicate of it; raises PermissionError otherwise."""
+        if address is None:  # connected before, and checked then
             return
         host = str(cast("tuple[object, ...]", address)[0]) if isinstance(address, tuple) and address else ""
-        with self.turn:
-            if self.is_cut:
-                raise PermissionError("its time is over")
-            if not is_address(host) or not self.may_reach(host):
-                self.refused = f"it leads to {host or 'a socket of this machine'}, which is not a public address"
-                raise PermissionError(self.refused)
-            self.was_out = True
-            self.connections.append(its.dup())
+        with self.lock:
+            if self.is_aborted:
+                raise PermissionError("the send has timed out")
+            if not is_ip_address(host) or not self.is_reachable(host):
+                self.refusal = f"it resolves to {host or 'a local socket'}, which is not a public address"
+                raise PermissionError(self.refusal)
+            self.has_connected = True
+            self.connections.append(connection.dup())
 
     def open(self, path: Any) -> None:
-        """Let files of Python's own be read: modules, certificates. Nothing else is a plugin's business."""
+        """Allow files of the Python installation only: modules and certificates."""
         if isinstance(path, int):
             return
-        whole = os.path.realpath(os.fsdecode(path))
-        if not whole.startswith(READABLE):
-            self.file = A_FILE
-            raise PermissionError(self.file)
+        real_path = os.path.realpath(os.fsdecode(path))
+        if not real_path.startswith(READABLE_PREFIXES):
+            self.file_refusal = LOCAL_FILE_REFUSED
+            raise PermissionError(self.file_refusal)
 
     def run(self, event: str) -> None:
-        """No program is started."""
-        self.refused = "it would start a program on this machine"
-        raise PermissionError(f"{self.refused} ({event})")
+        """Refuse to start a program."""
+        self.refusal = "it would start a program on this machine"
+        raise PermissionError(f"{self.refusal} ({event})")
 
-    def cut(self) -> None:
-        """End all of its connections, and let it make no more: a thread that waits for an answer goes on, and ends."""
-        with self.turn:
-            self.is_cut = True
+    def abort(self) -> None:
+        """Shut down all connections and refuse new ones, so that a thread that waits for a response ends."""
+        with self.lock:
+            self.is_aborted = True
             for connection in self.connections:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go of our handles; a connection that was taken still knows by whom."""
-        with self.turn:
+        """Close our duplicates, and record whether a peer had accepted one of the connections."""
+        with self.lock:
             while self.connections:
                 with self.connections.pop() as connection, contextlib.suppress(OSError):
-                    self.was_heard = bool(connection.getpeername()) or self.was_heard
+                    self.peer_connected = bool(connection.getpeername()) or self.peer_connected
 
 
-HELD: ContextVar[Leash | None] = ContextVar("leash", default=None)
+ACTIVE_SANDBOX: ContextVar[PluginSandbox | None] = ContextVar("sandbox", default=None)
 
 
 @contextlib.contextmanager
-def leashed(leash: Leash) -> Generator[Leash, None, None]:
-    """Hold what happens in here, and in contexts that are copied from here."""
-    watch()
-    before = HELD.set(leash)
+def sandboxed(sandbox: PluginSandbox) -> Generator[PluginSandbox, None, None]:
+    """Restrict this context, and contexts copied from it, to a sandbox."""
+    install_audit_hook()
+    token = ACTIVE_SANDBOX.set(sandbox)
     try:
-        yield leash
+        yield sandbox
     finally:
-        HELD.reset(before)
+        ACTIVE_SANDBOX.reset(token)
 
 
-def see(
+def audit_hook(
     event: str,
     arguments: tuple[Any, ...],
-    watched: frozenset[str] = WATCHED,  # bound here: an interpreter that ends still calls us when our names are gone
-    held: ContextVar[Leash | None] = HELD,
+    audited: frozenset[str] = AUDITED_EVENTS,  # bound as defaults: at interpreter exit the module's globals are gone
+    active: ContextVar[PluginSandbox | None] = ACTIVE_SANDBOX,
 ) -> None:
-    """Called by the interpreter before each thing that it announces; raising keeps it from happening."""
-    if event not in watched or (leash := held.get()) is None:
+    """Check an audit event against the sandbox of the context; raising prevents the operation."""
+    if event not in audited or (sandbox := active.get()) is None:
         return
-    if event in CONNECTIONS:
-        leash.connect(arguments[0], arguments[1])
+    if event in CONNECT_EVENTS:
+        sandbox.connect(arguments[0], arguments[1])
     elif event == "open":
-        leash.open(arguments[0])
+        sandbox.open(arguments[0])
     else:
-        leash.run(event)
+        sandbox.run(event)
 
 
-def is_address(host: str) -> bool:
-    """Is this a number, as everything is that is connected to once its name was looked up?"""
+def is_ip_address(host: str) -> bool:
+    """Is this an IP address and not a host name?"""
     with contextlib.suppress(ValueError):
         return bool(ipaddress.ip_address(host.partition("%")[0]))
     return False
 
 
-once = threading.Lock()
-watching = threading.Event()
+install_lock = threading.Lock()
+hook_installed = threading.Event()
 
 
-def watch() -> None:
-    """Have the interpreter ask us, from the first time on; it cannot be told to stop."""
-    with once:
-        if not watching.is_set():
-            sys.addaudithook(see)
-            watching.set()
+def install_audit_hook() -> None:
+    """Install the audit hook once per process; Python cannot remove it again."""
+    with install_lock:
+        if not hook_installed.is_set():
+            sys.addaudithook(audit_hook)
+            hook_installed.set()

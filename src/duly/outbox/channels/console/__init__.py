@@ -1,52 +1,52 @@
-"""The console: messages appear where the worker runs, with the command that answers each of their buttons."""
+"""The console channel: prints messages on the worker's stdout, with the command that answers each button."""
 
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from duly.formatting import as_called
-from duly.outbox.channel import Message, WhenUncertain
+from duly.formatting import rewrite_commands
+from duly.outbox.channel import OutboundMessage, UncertainPolicy
 
-__all__ = ["Console"]
+__all__ = ["ConsoleChannel"]
 
 
-class Console:
-    """Prints messages; needs no account, so everything works on a first day."""
+class ConsoleChannel:
+    """Prints messages; needs no account, so it works without any configuration."""
 
     name = "console"
-    when_uncertain = WhenUncertain.RESEND
+    uncertain_policy = UncertainPolicy.RESEND
 
     def __init__(self, out: TextIO | None = None) -> None:
         self.out = out or sys.stdout
 
-    async def send(self, message: Message) -> str | None:
-        """Print it, whole, in one write."""
-        self.out.write(shown(message))
+    async def send(self, message: OutboundMessage) -> str | None:
+        """Print a message in one write."""
+        self.out.write(format_message(message))
         self.out.flush()
         return None
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is nothing to close."""
 
 
-def shown(message: Message) -> str:
-    """A message as people read it."""
+def format_message(message: OutboundMessage) -> str:
+    """Format a message with its buttons as commands."""
     head = f"--- to {message.recipient} ({message.kind}, {message.id})"
-    lines = [head, *(f"    {line}" for line in printable(message.text).splitlines())]
+    lines = [head, *(f"    {line}" for line in to_printable(message.text).splitlines())]
     run = message.payload.get("run")
     if isinstance(run, int):
         buttons: Sequence[Mapping[str, Any]] = message.payload.get("buttons", ())
-        lines.extend(f"    [{printable(str(each['label']))}]  {command_of(run, each)}" for each in buttons)
+        lines.extend(f"    [{to_printable(str(each['label']))}]  {answer_command(run, each)}" for each in buttons)
     return "\n".join(lines) + "\n"
 
 
-def command_of(run: int, button: Mapping[str, Any]) -> str:
-    """The command that answers as this button does."""
+def answer_command(run: int, button: Mapping[str, Any]) -> str:
+    """Return the shell command that does what a button does."""
     minutes = button.get("payload", {}).get("minutes")
-    asked = as_called(f"duly schedule answer {run} {button['action']} --key {button['key']}")
-    return f"{asked} --minutes {minutes}" if minutes else asked
+    command = rewrite_commands(f"duly schedule answer {run} {button['action']} --key {button['key']}")
+    return f"{command} --minutes {minutes}" if minutes else command
 
 
-def printable(text: str) -> str:
-    """The text without what would steer a terminal."""
+def to_printable(text: str) -> str:
+    """Replace characters that would control the terminal."""
     return "".join(each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text)

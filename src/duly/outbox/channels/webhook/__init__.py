@@ -1,8 +1,8 @@
-"""Webhooks: a message is posted to the person's own address, signed so that they can tell it is ours.
+"""Webhooks: a message is posted to the user's own URL, with a signature that proves its origin.
 
-The signature is that of standardwebhooks.com: `webhook-id` is the message's id, the same at every try; whoever gets it
-twice can tell. Addresses are the public ones only, unless the settings say otherwise; redirects are not followed; an
-answer is read only so far, and waited for only so long.
+The signature follows standardwebhooks.com: `webhook-id` is the message id, the same at every attempt, so that receivers
+can deduplicate. Only public addresses are allowed, unless DULY_WEBHOOK_ALLOW_PRIVATE is set; redirects are not
+followed; the size of a response and the time to wait for it are limited.
 """
 
 import asyncio
@@ -13,34 +13,34 @@ from email.utils import parsedate_to_datetime
 import httpx2
 from standardwebhooks import Webhook as Signer
 
-from duly.outbox.channel import Message, NotSent, WhenUncertain, WillNeverWork
+from duly.outbox.channel import NotSent, OutboundMessage, UncertainPolicy, Undeliverable
 from duly.outbox.channels.webhook.addresses import PublicAddresses
 
-__all__ = ["Webhook"]
+__all__ = ["WebhookChannel"]
 
-MAX_ANSWER_BYTES = 65_536
-TRY_AGAIN = frozenset({408, 409, 421, 425, 429, *range(500, 600)})
+MAX_RESPONSE_BYTES = 65_536
+RETRYABLE_STATUSES = frozenset({408, 409, 421, 425, 429, *range(500, 600)})
 MAX_RETRY_SECONDS = 86_400.0
-A_CONNECTION_EACH = httpx2.Limits(max_connections=100, max_keepalive_connections=0)
+NO_KEEPALIVE = httpx2.Limits(max_connections=100, max_keepalive_connections=0)
 
 
-class Webhook:
-    """Posts messages to people's own addresses."""
+class WebhookChannel:
+    """Posts signed messages to the webhook URLs of users."""
 
     name = "webhook"
-    when_uncertain = WhenUncertain.RESEND
+    uncertain_policy = UncertainPolicy.RESEND
 
     def __init__(self, *, seconds: float = 10.0, allow_private: bool = False) -> None:
         self.seconds = seconds
         self.allow_private = allow_private
         self.client: httpx2.AsyncClient | None = None
 
-    async def send(self, message: Message) -> str | None:
-        """Post it to the address of whoever it is for."""
-        person = message.person
-        if person is None or not person.webhook_url or not person.webhook_secret:
-            raise WillNeverWork(
-                f"{message.recipient} has no webhook; give them one with: "
+    async def send(self, message: OutboundMessage) -> str | None:
+        """Post a message to the webhook URL of its recipient; return the HTTP status."""
+        contact = message.contact
+        if contact is None or not contact.webhook_url or not contact.webhook_secret:
+            raise Undeliverable(
+                f"{message.recipient} has no webhook URL; set one with: "
                 f"duly users set {message.recipient} --webhook https://..."
             )
         now = datetime.now(UTC)
@@ -50,40 +50,40 @@ class Webhook:
             "user-agent": "duly",
             "webhook-id": message.id,
             "webhook-timestamp": str(int(now.timestamp())),
-            "webhook-signature": Signer(person.webhook_secret).sign(message.id, now, body),
+            "webhook-signature": Signer(contact.webhook_secret).sign(message.id, now, body),
         }
         try:
-            client = self.opened()
-            request = client.build_request("POST", person.webhook_url, content=body, headers=headers)
-            async with asyncio.timeout(self.seconds):  # for all of it: an answer that drips is none
-                answer = await client.send(request, stream=True)
+            client = self.get_client()
+            request = client.build_request("POST", contact.webhook_url, content=body, headers=headers)
+            async with asyncio.timeout(self.seconds):  # for the full response, also one that arrives byte by byte
+                response = await client.send(request, stream=True)
                 try:
-                    await read_some(answer)
-                    return self.receipt_of(answer)
+                    await read_bounded(response)
+                    return self.receipt_from(response)
                 finally:
-                    await answer.aclose()
+                    await response.aclose()
         except TimeoutError:
-            raise NotSent(f"Timeout: no whole answer within {self.seconds:g} s") from None
+            raise NotSent(f"Timeout: no complete response within {self.seconds:g} s") from None
         except httpx2.HTTPError as error:
             raise NotSent(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__) from None
         except (httpx2.InvalidURL, UnicodeError) as error:
-            raise WillNeverWork(f"the webhook's address cannot be read: {error}") from None
+            raise Undeliverable(f"the webhook URL is invalid: {error}") from None
 
-    def receipt_of(self, answer: httpx2.Response) -> str:
-        """What the other side said, if it took the message."""
-        status = answer.status_code
+    def receipt_from(self, response: httpx2.Response) -> str:
+        """Return the receipt of a successful response; raises NotSent or Undeliverable for any other."""
+        status = response.status_code
         if 200 <= status < 300:
             return f"HTTP {status}"
-        if status in TRY_AGAIN:
-            raise NotSent(f"HTTP {status}", retry_after=retry_after_of(answer.headers.get("retry-after")))
+        if status in RETRYABLE_STATUSES:
+            raise NotSent(f"HTTP {status}", retry_after=parse_retry_after(response.headers.get("retry-after")))
         if 300 <= status < 400:
-            raise WillNeverWork(f"HTTP {status}: redirects are not followed; name the address it leads to")
-        raise WillNeverWork(f"HTTP {status}")
+            raise Undeliverable(f"HTTP {status}: redirects are not followed; set the webhook to the final URL")
+        raise Undeliverable(f"HTTP {status}")
 
-    def opened(self) -> httpx2.AsyncClient:
-        """The client, on the loop that sends."""
+    def get_client(self) -> httpx2.AsyncClient:
+        """Return the HTTP client, created on the event loop that sends."""
         if self.client is None:
-            inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=A_CONNECTION_EACH)
+            inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=NO_KEEPALIVE)
             self.client = httpx2.AsyncClient(
                 transport=PublicAddresses(inner, allow_private=self.allow_private),
                 timeout=self.seconds,
@@ -99,17 +99,17 @@ class Webhook:
             self.client = None
 
 
-async def read_some(answer: httpx2.Response) -> None:
-    """Read an answer so far and no farther."""
+async def read_bounded(response: httpx2.Response) -> None:
+    """Read a response up to MAX_RESPONSE_BYTES and ignore the rest."""
     read = 0
-    async for piece in answer.aiter_raw():
-        read += len(piece)
-        if read > MAX_ANSWER_BYTES:
+    async for chunk in response.aiter_raw():
+        read += len(chunk)
+        if read > MAX_RESPONSE_BYTES:
             return
 
 
-def retry_after_of(header: str | None) -> float | None:
-    """How long the other side wants us to wait: seconds, or a date."""
+def parse_retry_after(header: str | None) -> float | None:
+    """Parse a Retry-After header, in seconds or as a date; None when absent or invalid."""
     if header is None:
         return None
     try:
@@ -120,5 +120,5 @@ def retry_after_of(header: str | None) -> float | None:
 
 
 def seconds_until(at: datetime) -> float:
-    """From now until then."""
+    """Return the seconds from now until a time."""
     return (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()

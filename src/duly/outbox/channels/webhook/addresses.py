@@ -1,7 +1,7 @@
-"""Where a webhook may go: to public addresses, checked when the connection is made and not before.
+"""Protection against server-side request forgery: webhooks connect to public addresses only.
 
-A name is looked up once, every address it has must be public, and the connection goes to one of these very addresses:
-a name that leads elsewhere a moment later leads us nowhere. TLS is still checked against the name.
+A host name is resolved once, all its addresses must be public, and the connection goes to one of these addresses, so
+that DNS rebinding has no effect. TLS is still verified against the name.
 """
 
 import asyncio
@@ -12,63 +12,63 @@ from typing import TypeAlias
 
 import httpx2
 
-from duly.outbox.channel import WillNeverWork
+from duly.outbox.channel import Undeliverable
 
 __all__ = ["PublicAddresses", "is_public"]
 
-LookUp: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-INSIDE = tuple(  # beside those of which every Python's `is_global` knows
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+NON_PUBLIC_NETWORKS = tuple(  # in addition to those that `is_global` excludes in every supported Python
     ipaddress.ip_network(each)
     for each in (
-        "100.64.0.0/10",  # of carriers
-        "168.63.129.16/32",  # where a machine of Azure's finds what runs it
-        "192.0.0.0/24",  # kept back for protocols, and where one of Oracle's finds what it is
-        "::/3",  # with the next two all of IPv6 but 2000::/3, from which alone public addresses are given out
+        "100.64.0.0/10",  # carrier-grade NAT
+        "168.63.129.16/32",  # platform services of Azure
+        "192.0.0.0/24",  # IETF protocol assignments; metadata service of Oracle Cloud
+        "::/3",  # with the next two, all of IPv6 except 2000::/3, the only range of public addresses
         "4000::/2",
         "8000::/1",
-        "3fff::/20",  # for examples in books
+        "3fff::/20",  # documentation
     )
 )
-TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # an IPv4 address in disguise
+NAT64_NETWORK = ipaddress.ip_network("64:ff9b::/96")  # embeds an IPv4 address
 
 
 class PublicAddresses(httpx2.AsyncBaseTransport):
-    """Connects to public addresses only.
+    """Transport that resolves host names itself and connects to public addresses only.
 
-    What it hands on names an address, no host: a pool below must keep no connection, or it would be used for every
-    host that is there, whichever of them TLS was checked for.
+    The inner transport sees an address instead of a host name: it must not keep connections alive, or one that was
+    verified for one host would be reused for another at the same address.
     """
 
     def __init__(
-        self, inner: httpx2.AsyncBaseTransport, *, allow_private: bool = False, look_up: LookUp | None = None
+        self, inner: httpx2.AsyncBaseTransport, *, allow_private: bool = False, resolve: Resolver | None = None
     ) -> None:
         self.inner = inner
         self.allow_private = allow_private
-        self.look_up = look_up or look_up_here
+        self.resolve = resolve or resolve_host
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Look the name up, check what it says, and go there and nowhere else."""
+        """Resolve the host, check its addresses, and send the request to one of them."""
         url = request.url
-        host = url.raw_host.decode("ascii")  # as it is written: read and encoded again, it may be another name
+        host = url.raw_host.decode("ascii")  # as written: decoded and encoded again it could become another name
         if url.scheme not in ("http", "https") or not host:
-            raise WillNeverWork(f"a webhook's address begins with https://, not {url.scheme}://")
-        address = await self.address_of(host, url.port or (443 if url.scheme == "https" else 80))
+            raise Undeliverable(f"a webhook URL must begin with https://, not {url.scheme}://")
+        address = await self.resolve_public_address(host, url.port or (443 if url.scheme == "https" else 80))
         request.extensions = {**request.extensions, "sni_hostname": host}
         request.url = url.copy_with(host=address)
         return await self.inner.handle_async_request(request)
 
-    async def address_of(self, host: str, port: int) -> str:
-        """The address to go to; a name with one address that is not public is refused whole."""
+    async def resolve_public_address(self, host: str, port: int) -> str:
+        """Return an address of a host; raises Undeliverable when any of its addresses is not public."""
         try:
-            addresses = await self.look_up(host, port)
+            addresses = await self.resolve(host, port)
         except OSError as error:
-            raise httpx2.ConnectError(f"{host} cannot be looked up: {error.strerror or error}") from None
+            raise httpx2.ConnectError(f"{host} cannot be resolved: {error.strerror or error}") from None
         if not addresses:
             raise httpx2.ConnectError(f"{host} has no address")
-        if not self.allow_private and (inside := [each for each in addresses if not is_public(each)]):
-            raise WillNeverWork(
-                f"{host} is at {inside[0]}, which is not a public address; "
-                "DULY_WEBHOOK_ALLOW_PRIVATE=true lets webhooks go there"
+        if not self.allow_private and (private := [each for each in addresses if not is_public(each)]):
+            raise Undeliverable(
+                f"{host} resolves to {private[0]}, which is not a public address; "
+                "DULY_WEBHOOK_ALLOW_PRIVATE=true allows it"
             )
         return addresses[0]
 
@@ -77,19 +77,19 @@ class PublicAddresses(httpx2.AsyncBaseTransport):
         await self.inner.aclose()
 
 
-async def look_up_here(host: str, port: int) -> Sequence[str]:
-    """The addresses that this machine knows for a name."""
+async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """Resolve a host name with the resolver of the operating system."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
 def is_public(text: str) -> bool:
-    """Is this an address that anybody on the internet has?"""
+    """Is this address publicly routable, also when it embeds an IPv4 address?"""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
-        hidden = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
-        if hidden is None and address in TRANSLATED:
-            hidden = ipaddress.ip_address(int(address) & 0xFFFFFFFF)
-        if hidden is not None:
-            return is_public(str(hidden))
-    return address.is_global and not address.is_multicast and not any(address in each for each in INSIDE)
+        embedded = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+        if embedded is None and address in NAT64_NETWORK:
+            embedded = ipaddress.ip_address(int(address) & 0xFFFFFFFF)
+        if embedded is not None:
+            return is_public(str(embedded))
+    return address.is_global and not address.is_multicast and not any(address in each for each in NON_PUBLIC_NETWORKS)

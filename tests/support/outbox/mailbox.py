@@ -1,4 +1,4 @@
-"""A real server of mail on this machine; what else apprise sends is taken by the receiver of webhooks."""
+"""A local SMTP server; other Apprise services are received by the webhook receiver."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ __all__ = ["Mailbox", "mailbox"]
 
 
 class Mailbox:
-    """Mails that came, and the answer that the next ones get."""
+    """The received mails, and the response to the next ones."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
@@ -24,14 +24,14 @@ class Mailbox:
         self.port = 0
 
     async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: N802
-        """A mail came; called by the server."""
+        """Record a mail; called by the server."""
         mail = message_from_bytes(envelope.content, policy=default)
         assert isinstance(mail, EmailMessage)
         self.mails.append(mail)
         return self.answer
 
     def text(self) -> str:
-        """The words of the last one."""
+        """Return the text of the last mail."""
         body = self.mails[-1].get_body(("plain", "html"))
         assert isinstance(body, EmailMessage)
         return body.get_content()
@@ -39,7 +39,7 @@ class Mailbox:
 
 @contextmanager
 def mailbox() -> Generator[Mailbox, None, None]:
-    """A server of mail on a free port, on a loop in a thread of its own."""
+    """Run an SMTP server on a free port, in its own thread."""
     box, loop = Mailbox(), asyncio.new_event_loop()
     listener = socket.create_server(("127.0.0.1", 0))
     box.port = listener.getsockname()[1]
