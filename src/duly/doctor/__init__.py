@@ -1,30 +1,30 @@
-"""Doctor: why did this not happen? One finding per check, with its figure, and where it is not well what to do.
+"""Doctor: diagnoses an installation. One finding per check, with a measured value and, if it is not ok, the fix.
 
-    case (connection, settings, limits)  -->  check  -->  notes  -->  finding: ok, warn or bad
+    context (connection, settings, limits)  -->  check  -->  notes  -->  finding: ok, warn or bad
 
-It sees what the components see: their address, their login, their settings. Every question is a short read-only
-transaction with a time limit, cut off from here when the server itself does not answer; a check that cannot be made
-says why and leaves the others alone.
+It uses the address, login and settings of the components. Every query is a short read-only transaction with a timeout,
+and the client disconnects when the server does not respond; a check that fails reports why, and the others still run.
 
-    server       the server itself: version, durability, room, timeouts, autovacuum, JIT
-    clock        our time and the database's
-    way          poolers on the way, the direct address, wake-ups
-    content      the revision, the contracts
-    roles        who is there, who may act as whom, whom row level security binds
-    obstacles    open transactions, slots, dead rows, old numbers
-    workers      the heartbeat, and who is alive
-    partitions   months to come, rows without one
-    messages     what is late, uncertain or failed
-    telegram     the bot, and the way its updates take
+    server        the server itself: version, durability, connections, timeouts, autovacuum, JIT
+    clock         clock skew between this machine and the database
+    network       poolers, the direct address, NOTIFY
+    schema        the revision, the contracts
+    roles         roles, memberships, row level security
+    transactions  open transactions, replication slots, dead rows, transaction ids
+    locks         sessions that wait for locks
+    workers       the heartbeat, and workers that are alive
+    partitions    partitions for the coming months, rows in the default partition
+    messages      late, uncertain and failed messages
+    telegram      the bot, and how it receives updates
+    posts         service level objectives, the analyzer
 
-Each of these asks its own statements, which stand in the file beside it; `checks` has them all by name, in order. Below
-them are `case`, what is looked at, `finding`, what is told of it, `connection`, the way to ask, and `words`, the way to
-say it.
+Each of these has its statements in the `.sql` file beside it; `checks` lists them all by name, in order. They are built
+on `context` (what is checked), `finding` (results), `connection` (queries with a timeout) and `formatting`.
 """
 
-from duly.doctor.case import Case, Limits
-from duly.doctor.checks import CHECKS, examine
+from duly.doctor.checks import CHECKS, run_checks
 from duly.doctor.connection import open_connection
+from duly.doctor.context import CheckContext, Limits
 from duly.doctor.finding import Finding, Verdict
 
-__all__ = ["CHECKS", "Case", "Finding", "Limits", "Verdict", "examine", "open_connection"]
+__all__ = ["CHECKS", "CheckContext", "Finding", "Limits", "Verdict", "open_connection", "run_checks"]

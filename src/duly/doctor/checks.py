@@ -1,25 +1,19 @@
-"""Every check by its name, in the order they are made and people read of them."""
+"""All checks by name, in the order in which they run and are printed."""
 
 from collections.abc import Generator, Mapping
 from typing import Final
 
-from duly.doctor.case import STANDARD, Case, Check, Limits, Look, named
 from duly.doctor.clock import check_clock, check_test_clock
 from duly.doctor.connection import open_connection
-from duly.doctor.content import check_contracts, check_schema
+from duly.doctor.context import DEFAULT_LIMITS, Check, CheckContext, CheckFunction, Limits, make_check
 from duly.doctor.finding import Finding
 from duly.doctor.locks import check_locks
 from duly.doctor.messages import check_messages
-from duly.doctor.obstacles import (
-    check_prepared_transactions,
-    check_replication_slots,
-    check_transaction_ids,
-    check_transactions,
-    check_vacuum,
-)
+from duly.doctor.network import check_listen, check_pooler
 from duly.doctor.partitions import check_partitions
 from duly.doctor.posts import check_posts
 from duly.doctor.roles import check_roles, check_row_security
+from duly.doctor.schema import check_contracts, check_schema
 from duly.doctor.server import (
     check_autovacuum,
     check_connections,
@@ -29,13 +23,19 @@ from duly.doctor.server import (
     check_timeouts,
 )
 from duly.doctor.telegram import check_telegram
-from duly.doctor.way import check_listen, check_pooler
+from duly.doctor.transactions import (
+    check_prepared_transactions,
+    check_replication_slots,
+    check_transaction_ids,
+    check_transactions,
+    check_vacuum,
+)
 from duly.doctor.workers import check_heartbeat, check_workers
 from duly.settings import Settings
 
-__all__ = ["CHECKS", "examine"]
+__all__ = ["CHECKS", "run_checks"]
 
-LOOKS: Final[Mapping[str, Look]] = {
+CHECK_FUNCTIONS: Final[Mapping[str, CheckFunction]] = {
     "server": check_server,
     "durability": check_durability,
     "connections": check_connections,
@@ -63,16 +63,16 @@ LOOKS: Final[Mapping[str, Look]] = {
     "telegram": check_telegram,
     "posts": check_posts,
 }
-CHECKS: Final[Mapping[str, Check]] = {name: named(name, look) for name, look in LOOKS.items()}
+CHECKS: Final[Mapping[str, Check]] = {name: make_check(name, function) for name, function in CHECK_FUNCTIONS.items()}
 
 
-def examine(dsn: str, settings: Settings, limits: Limits = STANDARD) -> Generator[Finding, None, None]:
-    """Every check in turn; Unavailable when the database does not answer, or not any more."""
+def run_checks(dsn: str, settings: Settings, limits: Limits = DEFAULT_LIMITS) -> Generator[Finding, None, None]:
+    """Run all checks in order and yield their findings; raises Unavailable when the database does not respond."""
     connection = open_connection(dsn)
     try:
         for check in CHECKS.values():
             if connection.closed:
                 connection = open_connection(dsn)
-            yield check(Case(connection, settings, limits))
+            yield check(CheckContext(connection, settings, limits))
     finally:
         connection.close()

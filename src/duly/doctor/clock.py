@@ -1,13 +1,13 @@
-"""The clock: do we and the database agree what time it is, and is it the true one?"""
+"""Clock: skew between this machine and the database, and test clocks."""
 
 import time
 from collections.abc import Sequence
 
 from duly.db.queries import load_queries
 from duly.db.rows import Row
-from duly.doctor.case import Case
 from duly.doctor.connection import Connection
-from duly.doctor.finding import Note, Verdict, bad, graded, ok
+from duly.doctor.context import CheckContext
+from duly.doctor.finding import Note, Verdict, bad, grade, ok
 
 __all__ = ["check_clock", "check_test_clock"]
 
@@ -15,42 +15,42 @@ SQL = load_queries(__file__, "clock.sql")
 CLOCK_READINGS = 5
 
 
-def check_clock(case: Case) -> Sequence[Note]:
+def check_clock(context: CheckContext) -> Sequence[Note]:
     """Do this machine and the database agree what time it is?"""
-    with case.quietly() as connection:
-        half, skew = min((read_skew(connection) for _ in range(CLOCK_READINGS)), key=lambda reading: reading[0])
+    with context.short_transaction() as connection:
+        half_trip, skew = min((read_skew(connection) for _ in range(CLOCK_READINGS)), key=lambda reading: reading[0])
     side = "ahead of" if skew > 0 else "behind"
-    found = f"this machine is {abs(skew):.3f} s {side} the database, give or take {half:.3f} s"
-    verdict = graded(abs(skew), case.limits.skew_warn_seconds, case.limits.skew_bad_seconds)
+    found = f"this machine is {abs(skew):.3f} s {side} the database, give or take {half_trip:.3f} s"
+    verdict = grade(abs(skew), context.limits.skew_warn_seconds, context.limits.skew_bad_seconds)
     if verdict is Verdict.OK:
         return [ok(found)]
-    used = "duly uses the database's clock only; logs and people do not"
-    return [Note(verdict, f"{found} ({used})", "run a time service (chrony, systemd-timesyncd) on both machines")]
+    scope = "duly uses only the clock of the database; logs use that of this machine"
+    return [Note(verdict, f"{found} ({scope})", "run a time service (chrony, systemd-timesyncd) on both machines")]
 
 
 def read_skew(connection: Connection) -> tuple[float, float]:
-    """Half the round trip, and how far our clock was ahead in the middle of it."""
+    """Return half of the round trip, and how far our clock was ahead in the middle of it, in seconds."""
     before = time.time()
-    theirs = read_clock(connection)
+    database_time = read_clock(connection)
     after = time.time()
-    return (after - before) / 2, (before + after) / 2 - theirs
+    return (after - before) / 2, (before + after) / 2 - database_time
 
 
 def read_clock(connection: Connection) -> float:
-    """The database's time, in seconds since 1970."""
+    """Return the time of the database, in seconds since 1970."""
     row = connection.execute(SQL.read_clock).fetchone()
-    assert row, "a clock always shows something"
+    assert row, "the query always returns a row"
     return row[0]
 
 
-def check_test_clock(case: Case) -> Sequence[Note]:
-    """Is it the true time that duly goes by here?"""
-    if not find_test_clock(case):
+def check_test_clock(context: CheckContext) -> Sequence[Note]:
+    """Does this database use the real time and not a clock for tests?"""
+    if not find_test_clock(context):
         return [ok("not installed")]
-    found = "installed: anybody can move the time of this database, which is not for production"
-    return [bad(found, "set DATABASE_URL to a database made by duly migrate, without the clock of the tests")]
+    found = "installed: any session can change the time of this database, which is not for production"
+    return [bad(found, "set DATABASE_URL to a database created by duly migrate, without the test clock")]
 
 
-def find_test_clock(case: Case) -> Row | None:
-    """The table that a clock of the tests stands on, if there is one."""
-    return next(iter(case.ask(SQL.find_test_clock)), None)
+def find_test_clock(context: CheckContext) -> Row | None:
+    """Return the table of a test clock, if there is one."""
+    return next(iter(context.query(SQL.find_test_clock)), None)

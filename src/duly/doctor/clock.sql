@@ -1,11 +1,11 @@
--- The time, and whose it is.
+-- The clock of the database.
 
 -- name: read_clock
--- The clock every stamp is taken from.
+-- The clock of all timestamps.
 select extract(epoch from clock_timestamp())::float8 as seconds;
 
 -- name: find_test_clock
--- Clocks that tests can move stand on a table of this name.
+-- A test clock has a table of this name.
 select c.oid
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

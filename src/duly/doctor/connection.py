@@ -1,4 +1,4 @@
-"""The doctor's connection: it only reads, neither waits nor is waited for, and is cut off when nobody answers."""
+"""The doctor's connection: read-only, with timeouts, and closed by the client when the server does not respond."""
 
 import os
 import socket
@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 from psycopg import IsolationLevel
 
-from duly.db.location import place_of
+from duly.db.location import format_location
 from duly.db.pool import with_keepalive
 from duly.db.queries import load_queries
-from duly.doctor.words import reason_of
+from duly.doctor.formatting import error_reason
 from duly.errors import Unavailable
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "GRACE_SECONDS",
     "Connection",
     "act_as",
-    "cut_after",
+    "disconnect_after",
     "get_login",
     "limit_transaction",
     "open_connection",
@@ -29,58 +29,58 @@ __all__ = [
 
 SQL = load_queries(__file__, "connection.sql")
 APPLICATION_NAME = "duly-doctor"
-GRACE_SECONDS = 1.0  # the server's own time limit comes first
+GRACE_SECONDS = 1.0  # the statement_timeout of the server comes first
 
 Connection = psycopg.Connection[Any]
 
 
 def open_connection(dsn: str) -> Connection:
-    """One connection that only reads; it is fit for a pooler."""
+    """Open a read-only connection that also works through a pooler; raises Unavailable."""
     try:
         connection = psycopg.connect(with_keepalive(dsn, APPLICATION_NAME), autocommit=True, prepare_threshold=None)
     except psycopg.OperationalError as error:
-        raise Unavailable(f"no PostgreSQL at {place_of(dsn)}: {reason_of(error)}") from None
+        raise Unavailable(f"no PostgreSQL at {format_location(dsn)}: {error_reason(error)}") from None
     connection.isolation_level = IsolationLevel.READ_COMMITTED
     connection.read_only = True
     return connection
 
 
 def limit_transaction(connection: Connection, seconds: float) -> None:
-    """Let no statement of this transaction take longer, nor wait longer for a lock."""
+    """Set statement_timeout and lock_timeout for this transaction."""
     connection.execute(SQL.limit_transaction, {"milliseconds": str(int(seconds * 1000))})
 
 
 def act_as(connection: Connection, role: str) -> None:
-    """Take a role for the rest of this transaction, when the login may."""
+    """Act as a role for the rest of this transaction, if the login may."""
     connection.execute(SQL.act_as, {"role": role})
 
 
 def get_login(connection: Connection) -> str:
-    """Who we are to the server."""
+    """Return the session user."""
     row = connection.execute(SQL.get_login).fetchone()
     assert row, "a session always has a user"
     return row[0]
 
 
 @contextmanager
-def cut_after(connection: Connection, seconds: float) -> Generator[None, None, None]:
-    """Hang up when it takes longer: a server that is stopped or out of reach enforces no time limit of its own."""
-    over = Event()
-    watch = Timer(seconds, hang_up, [connection, over])
-    watch.daemon = True
-    watch.start()
+def disconnect_after(connection: Connection, seconds: float) -> Generator[None, None, None]:
+    """Disconnect after a timeout: a server that is stopped or unreachable does not enforce its own."""
+    has_timed_out = Event()
+    timer = Timer(seconds, disconnect, [connection, has_timed_out])
+    timer.daemon = True
+    timer.start()
     try:
         yield
     except psycopg.OperationalError:
-        if over.is_set():
-            raise TimeoutError(f"no answer within {seconds:g} s") from None
+        if has_timed_out.is_set():
+            raise TimeoutError(f"no response within {seconds:g} s") from None
         raise
     finally:
-        watch.cancel()
+        timer.cancel()
 
 
-def hang_up(connection: Connection, over: Event) -> None:
-    """End the conversation under whoever waits for an answer: to them it is a server that closed the connection."""
-    over.set()
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)
+def disconnect(connection: Connection, has_timed_out: Event) -> None:
+    """Shut the socket down, so that a waiting query fails as if the server had closed the connection."""
+    has_timed_out.set()
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        duplicate.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
--- How the doctor asks. Every statement of these files reads only, stands in a short transaction with a time limit, and
--- asks no more privilege than it must: what a login may not see is told as such where PostgreSQL lets us.
+-- The connection of the doctor. All its statements only read, run in short transactions with a timeout, and need few
+-- privileges: what a login may not see is reported as hidden where PostgreSQL allows it.
 
 -- name: limit_transaction
--- A doctor neither waits nor is waited for; bounds of partitions are read in one zone and one style.
+-- Timeouts of the transaction; bounds of partitions are formatted in one time zone and style.
 select
     set_config('statement_timeout', %(milliseconds)s, true),
     set_config('lock_timeout', %(milliseconds)s, true),
@@ -10,8 +10,8 @@ select
     set_config('DateStyle', 'ISO, YMD', true);
 
 -- name: act_as
--- For the rest of the transaction a role the login may take, as components do; where it may not, and for a superuser,
--- who sees more without, nothing changes.
+-- Acts as a role for the rest of the transaction, as components do, if the login may; nothing changes for a superuser, who
+-- sees more without it.
 select set_config('role', r.rolname, true)
 from pg_catalog.pg_roles r
 join pg_catalog.pg_roles login on login.rolname = session_user
@@ -20,5 +20,5 @@ where r.rolname = %(role)s and not login.rolsuper and pg_has_role(
 );
 
 -- name: get_login
--- Who we are to the server: a pooler may have given us another name.
+-- The session user: a pooler may have changed it.
 select session_user::text as login;

@@ -1,16 +1,28 @@
-"""What is found: a check notices things, and a finding is made of them, with the verdict of the worst."""
+"""Results of checks: the notes of a check are combined to a finding, with the worst verdict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["MAX_NAMED", "Finding", "Note", "Verdict", "bad", "conclude", "foremost", "graded", "ok", "warn", "worst"]
+__all__ = [
+    "MAX_NAMED",
+    "Finding",
+    "Note",
+    "Verdict",
+    "bad",
+    "grade",
+    "ok",
+    "summarize",
+    "warn",
+    "worst_notes",
+    "worst_verdict",
+]
 
-MAX_NAMED = 3  # sessions, tables, workers: the worst of them
+MAX_NAMED = 3  # the worst sessions, tables or workers
 
 
 class Verdict(StrEnum):
-    """How a check came out, from well to ill."""
+    """The verdict of a check, from good to bad."""
 
     OK = "ok"
     WARN = "warn"
@@ -19,7 +31,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's: which check, how it came out, the figure, and the command or setting that mends it."""
+    """The result of a check: the verdict, what was found, and the command or setting that fixes it."""
 
     check: str
     verdict: Verdict
@@ -29,7 +41,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Note:
-    """One thing a check noticed; a finding is made of them."""
+    """One observation of a check."""
 
     verdict: Verdict
     found: str
@@ -37,38 +49,38 @@ class Note:
 
 
 def ok(found: str) -> Note:
-    """All is well, with the figure that says so."""
+    """Return a note that all is well."""
     return Note(Verdict.OK, found)
 
 
 def warn(found: str, fix: str) -> Note:
-    """It works, but not as it should."""
+    """Return a note on something that works, but not as it should."""
     return Note(Verdict.WARN, found, fix)
 
 
 def bad(found: str, fix: str) -> Note:
-    """It does not work, or what was promised does not hold."""
+    """Return a note on something that does not work, or breaks a guarantee."""
     return Note(Verdict.BAD, found, fix)
 
 
-def conclude(name: str, notes: Sequence[Note]) -> Finding:
-    """The worst of the notes is the verdict; what is well is told only when all is."""
-    verdict = worst(*(note.verdict for note in notes))
-    told = [note for note in notes if (note.verdict is Verdict.OK) == (verdict is Verdict.OK)]
-    fixes = dict.fromkeys(note.fix for note in told if note.fix)
-    return Finding(name, verdict, "; ".join(note.found for note in told), "; ".join(fixes) or None)
+def summarize(name: str, notes: Sequence[Note]) -> Finding:
+    """Combine notes to a finding with the worst verdict; ok notes are included only if all are ok."""
+    verdict = worst_verdict(*(note.verdict for note in notes))
+    relevant = [note for note in notes if (note.verdict is Verdict.OK) == (verdict is Verdict.OK)]
+    fixes = dict.fromkeys(note.fix for note in relevant if note.fix)
+    return Finding(name, verdict, "; ".join(note.found for note in relevant), "; ".join(fixes) or None)
 
 
-def worst(*verdicts: Verdict) -> Verdict:
-    """The one nearest to ill."""
+def worst_verdict(*verdicts: Verdict) -> Verdict:
+    """Return the worst verdict."""
     return max(verdicts, key=list(Verdict).index)
 
 
-def foremost(notes: Sequence[Note]) -> list[Note]:
-    """The few worst of many."""
+def worst_notes(notes: Sequence[Note]) -> list[Note]:
+    """Return the worst few notes."""
     return sorted(notes, key=lambda note: list(Verdict).index(note.verdict), reverse=True)[:MAX_NAMED]
 
 
-def graded(figure: float, warn_above: float, bad_above: float) -> Verdict:
-    """The verdict on a figure that should be small."""
-    return Verdict.BAD if figure > bad_above else Verdict.WARN if figure > warn_above else Verdict.OK
+def grade(value: float, warn_above: float, bad_above: float) -> Verdict:
+    """Return the verdict on a number that should be small."""
+    return Verdict.BAD if value > bad_above else Verdict.WARN if value > warn_above else Verdict.OK

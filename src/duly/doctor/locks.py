@@ -1,70 +1,74 @@
-"""Who is in whose way: sessions that wait for a lock, and those that have it."""
+"""Locks: sessions that wait for a lock, and the sessions that block them."""
 
 from collections.abc import Sequence
 
 from duly.db.queries import load_queries
 from duly.db.rows import Row
-from duly.doctor.case import Case, Limits
-from duly.doctor.finding import MAX_NAMED, Note, foremost, graded, ok, warn
-from duly.doctor.words import first_words, quoted, span
+from duly.doctor.context import CheckContext, Limits
+from duly.doctor.finding import MAX_NAMED, Note, grade, ok, warn, worst_notes
+from duly.doctor.formatting import format_duration, quote_identifier, summarize_query
 
 __all__ = ["check_locks"]
 
 SQL = load_queries(__file__, "locks.sql")
-NOBODY = 0  # the pid of a prepared transaction
+PREPARED_PID = 0  # the pid of a prepared transaction
 
 
-def check_locks(case: Case) -> Sequence[Note]:
-    """Does somebody wait for a lock, and for whom?"""
-    waits = list_waits_for_locks(case)
+def check_locks(context: CheckContext) -> Sequence[Note]:
+    """Does a session wait for a lock, and which one blocks it?"""
+    waits = list_waits_for_locks(context)
     if not waits:
-        return [ok(f"nobody has waited for one for more than {span(case.limits.lock_warn_seconds)}")]
-    in_turn = sorted(
+        return [ok(f"no session has waited for more than {format_duration(context.limits.lock_warn_seconds)}")]
+    ordered = sorted(
         waits, key=lambda wait: wait["blocker_waits"]
-    )  # who waits for nobody first, then by the longest wait
-    blockers = dict.fromkeys(wait["blocker_pid"] for wait in in_turn)
-    notes = foremost([note_blocker([w for w in waits if w["blocker_pid"] == pid], case.limits) for pid in blockers])
-    if any("hidden" in (first_words(wait["query"]), blocker_words(wait)) for wait in waits):
-        grant = f"grant pg_read_all_stats to {quoted(case.login)}"
-        notes.append(warn(f"what other roles are doing is hidden from {case.login}", grant))
+    )  # sessions that do not wait themselves first, then by the longest wait
+    blockers = dict.fromkeys(wait["blocker_pid"] for wait in ordered)
+    notes = worst_notes(
+        [note_blocker([w for w in waits if w["blocker_pid"] == pid], context.limits) for pid in blockers]
+    )
+    if any("hidden" in (summarize_query(wait["query"]), blocker_query(wait)) for wait in waits):
+        grant = f"grant pg_read_all_stats to {quote_identifier(context.login)}"
+        notes.append(warn(f"queries of other roles are hidden from {context.login}", grant))
     return notes
 
 
-def list_waits_for_locks(case: Case) -> Sequence[Row]:
-    """Everybody who waits for too long, once for each who is in the way; the longest wait first."""
-    return case.ask(SQL.list_waits_for_locks, seconds=case.limits.lock_warn_seconds)
+def list_waits_for_locks(context: CheckContext) -> Sequence[Row]:
+    """Return long lock waits, one row per blocking session, the longest wait first."""
+    return context.query(SQL.list_waits_for_locks, seconds=context.limits.lock_warn_seconds)
 
 
 def note_blocker(waits: Sequence[Row], limits: Limits) -> Note:
-    """Who it is, whom it keeps waiting, and how to end that."""
+    """Describe a blocking session, the sessions that wait for it, and the fix."""
     first = waits[0]
-    verdict = graded(first["waited_seconds"], limits.lock_warn_seconds, limits.lock_bad_seconds)
-    named = ", ".join(
-        f"pid {wait['pid']} ({wait['application'] or 'no name'}, {first_words(wait['query'])})"
-        f" for {span(wait['waited_seconds'])}"
+    verdict = grade(first["waited_seconds"], limits.lock_warn_seconds, limits.lock_bad_seconds)
+    waiting = ", ".join(
+        f"pid {wait['pid']} ({wait['application'] or 'no name'}, {summarize_query(wait['query'])})"
+        f" for {format_duration(wait['waited_seconds'])}"
         for wait in waits[:MAX_NAMED]
     )
     more = f", and {len(waits) - MAX_NAMED} more" if len(waits) > MAX_NAMED else ""
-    return Note(verdict, f"{name_blocker(first)} keeps {len(waits)} waiting: {named}{more}", remedy_of(first))
+    return Note(
+        verdict, f"{name_blocker(first)} keeps {len(waits)} waiting: {waiting}{more}", suggest_unblocking(first)
+    )
 
 
 def name_blocker(wait: Row) -> str:
-    """Who is in the way."""
-    if wait["blocker_pid"] == NOBODY:
+    """Describe a blocking session."""
+    if wait["blocker_pid"] == PREPARED_PID:
         return "a prepared transaction"
-    does = [wait["blocker_application"] or "no name", wait["blocker_state"], blocker_words(wait)]
-    who = f"pid {wait['blocker_pid']} ({', '.join(word for word in does if word)})"
-    return f"{who}, which waits itself," if wait["blocker_waits"] else who
+    details = [wait["blocker_application"] or "no name", wait["blocker_state"], blocker_query(wait)]
+    session = f"pid {wait['blocker_pid']} ({', '.join(each for each in details if each)})"
+    return f"{session}, which waits itself," if wait["blocker_waits"] else session
 
 
-def blocker_words(wait: Row) -> str:
-    """What whoever is in the way does, or did last; a session that ended meanwhile does nothing."""
-    is_there = wait["blocker_application"] is not None
-    return first_words(wait["blocker_query"]) if is_there else "gone"
+def blocker_query(wait: Row) -> str:
+    """Return the current or last query of a blocking session, or that it has ended."""
+    exists = wait["blocker_application"] is not None
+    return summarize_query(wait["blocker_query"]) if exists else "gone"
 
 
-def remedy_of(wait: Row) -> str | None:
-    """How the way is cleared; ending somebody in the middle of a line would not do it."""
-    if wait["blocker_pid"] == NOBODY:
-        return "end it as said under prepared transactions"
+def suggest_unblocking(wait: Row) -> str | None:
+    """Return the fix; terminating a blocking session that waits itself would not help."""
+    if wait["blocker_pid"] == PREPARED_PID:
+        return "see prepared transactions"
     return None if wait["blocker_waits"] else f"select pg_terminate_backend({wait['blocker_pid']})"

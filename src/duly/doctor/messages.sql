@@ -1,8 +1,8 @@
--- What is to be said, and what became of it.
+-- Counts of messages by state.
 
 -- name: count_messages
--- How many wait too long, how many wait for a channel that is not configured, how many nobody knows of, and how many
--- failed since yesterday; each counted so far and no farther; and how many people are written to by apprise.
+-- Messages that are late, that wait for an unconfigured channel, that are uncertain, and that failed since yesterday, each
+-- counted up to a limit; and the number of users who get messages by Apprise.
 select
     (
         select count(*) from (
@@ -31,18 +31,18 @@ select
         select count(*) from (select from "user".apprise_addresses limit %(limit)s) as a
     ) as by_apprise;
 
--- name: delivers_days
--- Is the table of messages about days one that we deliver?
+-- name: delivers_notifications
+-- Whether duly delivers the notifications of this schema.
 select exists (
     select
     from pg_catalog.pg_attribute as a
     inner join pg_catalog.pg_class as c on c.oid = a.attrelid
     inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-    where n.nspname = %(in_schema)s and c.relname = 'schedule_notification' and a.attname = 'delivery' and not a.attisdropped
+    where n.nspname = %(schema_name)s and c.relname = 'schedule_notification' and a.attname = 'delivery' and not a.attisdropped
 ) as is_so;
 
--- name: count_messages_about_days
--- The same of messages about days.
+-- name: count_notifications
+-- The same counts for notifications.
 select
     (
         select count(*) from (

@@ -1,8 +1,8 @@
--- Tables in pieces.
+-- Partitioned tables.
 
 -- name: list_partitions
--- Every partition of every partitioned table of ours, in the order of their beginnings; a bound is an instant where
--- the key begins with a time, and null where it is open.
+-- Every partition of duly's partitioned tables, ordered by lower bound; a bound is a timestamp where the key begins with a
+-- time, and null where it is unbounded.
 select
     n.nspname as schema,
     t.relname as table,
@@ -34,5 +34,5 @@ where n.nspname = any(%(schemas)s) and not t.relispartition
 order by n.nspname, t.relname, from_at nulls first, c.relname;
 
 -- name: count_rows
--- How many rows, counted no further than somebody cares.
+-- The number of rows, counted up to a limit.
 select count(*) as rows from (select from {schema}.{table} limit %(limit)s) as counted;

@@ -1,15 +1,14 @@
--- How posts fare.
+-- Objectives and overdue posts.
 
 -- name: list_breaches
--- Promises that are broken, and since when.
+-- Breached objectives, and for how long.
 select o.name, extract(epoch from duly.now() - o.breached_at)::float8 as seconds
 from posts.objectives as o
 where o.breached_at is not null
 order by o.name;
 
 -- name: find_overdue
--- Posts that should have been released by now, counted so far and no farther, and how long the oldest is overdue;
--- imported documents do not count.
+-- Overdue posts, counted up to a limit, and by how long the oldest is overdue; imported documents do not count.
 select count(*) as posts, extract(epoch from max(duly.now() - late.release_time))::float8 as seconds
 from (
     (

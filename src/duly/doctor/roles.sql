@@ -1,7 +1,7 @@
--- Roles: what they may, and what binds them.
+-- Roles, memberships and row level security.
 
 -- name: list_roles
--- Whether the roles are there, can log in by themselves, and may be taken by this login.
+-- Whether the roles exist, can log in, and can be used by this login.
 select
     wanted.name,
     r.oid is not null as is_there,
@@ -14,7 +14,7 @@ left join pg_catalog.pg_roles r on r.rolname = wanted.name
 order by wanted.nth;
 
 -- name: list_memberships
--- Which of these roles are members of which others, except as meant: who works for handlers acts as the API.
+-- Memberships between these roles, except the intended one: the worker acts as the API role for handlers.
 select member.rolname as member, role.rolname as role
 from pg_catalog.pg_roles as member
 cross join pg_catalog.pg_roles as role
@@ -24,7 +24,7 @@ where member.rolname = any(%(components)s) and role.rolname = any(%(roles)s) and
 order by 1, 2;
 
 -- name: list_exemptions
--- What lifts row security off a role: being superuser, BYPASSRLS, or owning the tables, also by a role it inherits.
+-- What exempts a role from row level security: superuser, BYPASSRLS, or ownership of tables, also by an inherited role.
 select
     r.rolname as name,
     r.rolsuper as is_superuser,

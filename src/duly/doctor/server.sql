@@ -1,13 +1,13 @@
 -- The server and its settings, as this login has them.
 
 -- name: get_version
--- The server's own word, whatever a pooler before it says.
+-- The version of the server itself, whatever a pooler reports.
 select
     current_setting('server_version_num')::int / 10000 as major,
     split_part(current_setting('server_version'), ' ', 1) as version;
 
 -- name: get_durability
--- What a commit is worth to this login.
+-- Durability settings of this login.
 select
     current_database() as name,
     current_setting('fsync') as fsync,
@@ -15,11 +15,11 @@ select
     current_setting('synchronous_commit') as synchronous_commit;
 
 -- name: get_autovacuum
--- The launcher works from counted changes: without the counts it does nothing.
+-- Autovacuum needs the statistics of changes: without track_counts it does nothing.
 select current_setting('autovacuum') as autovacuum, current_setting('track_counts') as track_counts;
 
 -- name: count_connections
--- How many the server has for plain logins, and how many clients; the kind of a foreign session may be hidden.
+-- Connections for ordinary logins, and clients; the type of a session of another role may be hidden.
 select
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
         - coalesce(current_setting('reserved_connections', true), '0')::int as usable,
@@ -30,7 +30,7 @@ select
     ) as used;
 
 -- name: list_idle_timeouts
--- What a login gets at its start: ours is what we got, another's the nearest of what was set for role and database.
+-- The value at the start of a session: our own, or for another login the most specific setting of role and database.
 select login, value, value ~ '^0+\s*[a-z]*$' as is_off
 from (
     select r.rolname as login, coalesce(nearest.value, current_setting('idle_in_transaction_session_timeout')) as value
@@ -50,8 +50,8 @@ from (
 order by login;
 
 -- name: get_jit
--- Available means that the server has a compiler and this login's jit is on. Functions that steer the planner make plans
--- look expensive, and so worth compiling, up to PostgreSQL 17.
+-- JIT is available if the server has a compiler and jit is on for this login. Up to PostgreSQL 17, functions with planner
+-- settings have plans with a high cost, which are then compiled.
 select
     pg_jit_available() as is_on,
     case current_setting('jit_above_cost')::float8

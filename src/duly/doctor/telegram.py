@@ -1,72 +1,76 @@
-"""The bot: is there one, does Telegram know it, and do its updates come the way the settings say?"""
+"""Telegram: the token of the bot, and how it receives updates."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import httpx2
 
-from duly.doctor.case import Case
+from duly.doctor.context import CheckContext
 from duly.doctor.finding import Note, bad, ok, warn
 from duly.settings import Settings
 
-__all__ = ["ask_bot_api", "check_telegram"]
+__all__ = ["call_bot_api", "check_telegram"]
 
-NO_BOT = "there is no bot: what is meant for Telegram {goes}; set TELEGRAM_BOT_TOKEN to have one"
-WAITS = "waits, and fails after 7 days"
-ON_CONSOLE = "appears on the console"
-BY_UP = "appears on the console of `duly up`; for any other worker it waits, and fails after 7 days"
+NO_BOT = "TELEGRAM_BOT_TOKEN is not set: messages for Telegram {fate}; set it to use a bot"
+WAIT = "wait, and fail after 7 days"
+ON_CONSOLE = "are printed on the console"
+BY_UP = "are printed on the console by `duly up`; with any other worker they wait, and fail after 7 days"
 MANY_UPDATES = 100
 
 
-def check_telegram(case: Case) -> Sequence[Note]:
-    """Ask the Bot API who the bot is and where its updates go; nothing of the answer shows the token."""
-    settings = case.settings
+def check_telegram(context: CheckContext) -> Sequence[Note]:
+    """Call the Bot API for the bot and its webhook; no note contains the token."""
+    settings = context.settings
     if settings.telegram_token is None:
-        goes = ON_CONSOLE if settings.telegram_on_console else BY_UP if case.is_embedded else WAITS
-        return [ok(NO_BOT.format(goes=goes))]
+        fate = ON_CONSOLE if settings.telegram_on_console else BY_UP if context.is_embedded else WAIT
+        return [ok(NO_BOT.format(fate=fate))]
     try:
-        me = ask_bot_api(settings, "getMe", case.limits.question_seconds)
-        hook = ask_bot_api(settings, "getWebhookInfo", case.limits.question_seconds)
+        me = call_bot_api(settings, "getMe", context.limits.query_seconds)
+        hook = call_bot_api(settings, "getWebhookInfo", context.limits.query_seconds)
     except httpx2.HTTPError as error:
         has_status = isinstance(error, httpx2.HTTPStatusError)
-        how = f"HTTP {error.response.status_code}" if has_status else type(error).__name__
-        found = f"no answer from the Bot API at {settings.telegram_api_url}: {how}"
-        return [warn(found, "see the way there, or TELEGRAM_API_URL")]
+        reason = f"HTTP {error.response.status_code}" if has_status else type(error).__name__
+        found = f"no response from the Bot API at {settings.telegram_api_url}: {reason}"
+        return [warn(found, "check the network, or TELEGRAM_API_URL")]
     except ValueError as error:
-        return [bad(f"the Bot API refuses us: {error}", "set TELEGRAM_BOT_TOKEN to the token that BotFather shows")]
+        return [
+            bad(f"the Bot API rejects the token: {error}", "set TELEGRAM_BOT_TOKEN to the token that BotFather shows")
+        ]
     address = settings.telegram_webhook_url
-    way = f"its updates are posted to {address}" if address else "its updates are asked for"
-    return notes_of(settings, hook) or [ok(f"@{me.get('username')} answers; {way}")]
+    delivery = f"its updates are posted to {address}" if address else "its updates are polled"
+    return note_webhook(settings, hook) or [ok(f"@{me.get('username')} responds; {delivery}")]
 
 
-def notes_of(settings: Settings, hook: dict[str, Any]) -> list[Note]:
-    """What is not well with the way that updates take."""
+def note_webhook(settings: Settings, hook: dict[str, Any]) -> list[Note]:
+    """Note problems with the delivery of updates."""
     notes: list[Note] = []
     wanted, found = settings.telegram_webhook_url or "", str(hook.get("url") or "")
     if wanted != found:
-        fix = "start duly serve, which tells Telegram" if wanted else "start duly bot, which takes the webhook away"
-        notes.append(warn(f"Telegram posts updates to {found or 'nobody'}, not to {wanted or 'nobody'}", fix))
+        fix = "start duly serve, which sets the webhook" if wanted else "start duly bot, which removes the webhook"
+        notes.append(warn(f"Telegram posts updates to {found or 'no webhook'}, not to {wanted or 'no webhook'}", fix))
     waiting = int(hook.get("pending_update_count") or 0)
     if waiting > MANY_UPDATES:
         notes.append(warn(f"{waiting} updates wait", "start the bot: duly up, duly bot or duly serve"))
-    if why := hook.get("last_error_message"):
-        notes.append(warn(f"the last update could not be posted: {why}", "see TELEGRAM_WEBHOOK_URL and the API's log"))
+    if reason := hook.get("last_error_message"):
+        notes.append(
+            warn(f"the last update could not be posted: {reason}", "see TELEGRAM_WEBHOOK_URL and the API's log")
+        )
     return notes
 
 
-def ask_bot_api(settings: Settings, method: str, seconds: float) -> dict[str, Any]:
-    """One question to the Bot API; ValueError with its words when it refuses, HTTPError when it is not well."""
+def call_bot_api(settings: Settings, method: str, seconds: float) -> dict[str, Any]:
+    """Call a method of the Bot API; raises ValueError with its description, or HTTPError for a server error."""
     token = settings.telegram_token
-    assert token, "who asks has one"
+    assert token, "only called with a token"
     address = f"{settings.telegram_api_url.rstrip('/')}/bot{token.get_secret_value()}/{method}"
-    answer = httpx2.get(address, timeout=seconds, trust_env=False)
-    if answer.is_server_error:
-        answer.raise_for_status()
+    response = httpx2.get(address, timeout=seconds, trust_env=False)
+    if response.is_server_error:
+        response.raise_for_status()
     try:
-        told = answer.json()
-        if told["ok"]:
-            return dict(told["result"])
-        why = str(told["description"])[:100]
+        result = response.json()
+        if result["ok"]:
+            return dict(result["result"])
+        reason = str(result["description"])[:100]
     except (ValueError, KeyError, TypeError):
-        why = "and nothing that can be read"
-    raise ValueError(f"HTTP {answer.status_code}, {why}")
+        reason = "with an unreadable body"
+    raise ValueError(f"HTTP {response.status_code}, {reason}")

@@ -1,7 +1,7 @@
--- Who is there to work.
+-- Workers.
 
 -- name: list_workers
--- Workers that did not say they stopped: alive when seen just now, vanished when not; long gone is history.
+-- Workers that did not report that they stopped: alive if seen recently, else vanished; very old ones are left out.
 select
     worker_id, host, pid, kinds, slots,
     extract(epoch from duly.clock() - seen_at)::float8 as unseen_seconds

@@ -1,11 +1,10 @@
-"""Verify: is this database what the contracts say, and do the invariants hold?
+"""Verify: compares a database with its contracts and checks its invariants.
 
-A contract is the catalogue the migrations lead to, a line per thing; a database differs by lines that are missing and
-lines that are too many. An invariant is a named statement that returns offenders: none is good. Each domain registers
-its own.
+A contract is the catalogue that the migrations produce, one line per object; a database differs by missing and by
+unexpected lines. An invariant is a named statement that returns offenders; an empty result is good.
 """
 
 from duly.verify.contract import Difference, compare
-from duly.verify.invariants import INVARIANTS, Invariant, Offence, check, invariants_of
+from duly.verify.invariants import INVARIANTS, Invariant, Violation, check, select_invariants
 
-__all__ = ["INVARIANTS", "Difference", "Invariant", "Offence", "check", "compare", "invariants_of"]
+__all__ = ["INVARIANTS", "Difference", "Invariant", "Violation", "check", "compare", "select_invariants"]

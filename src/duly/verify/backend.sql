@@ -1,7 +1,7 @@
--- Ingest tables that a backend owns, as the contract sees them: names of constraints and more columns are the owner's.
+-- Ingest tables that a backend owns, as lines of the contract; names of constraints and additional columns do not count.
 
--- name: is_backends
--- Are there sessions, on tables that duly did not make? Asked so that it needs no right to the schema.
+-- name: is_owned_by_backend
+-- Whether a table of sessions exists that duly did not create. Needs no privileges on the schema.
 select exists (
     select
     from pg_catalog.pg_class as c
@@ -15,7 +15,7 @@ select exists (
 ) as is_so;
 
 -- name: is_migrated
--- Has duly been migrated here, beside the backend's tables?
+-- Whether duly was migrated in this database too.
 select exists (
     select
     from pg_catalog.pg_class as c
@@ -24,14 +24,14 @@ select exists (
 ) as is_so;
 
 -- name: find_owner
--- Who owns the sessions.
+-- The owner of the table of sessions.
 select pg_get_userbyid(c.relowner)::text as name
 from pg_catalog.pg_class as c
 inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
 where n.nspname = %(in_schema)s and c.relname = 'capture_session';
 
 -- name: list_lines
--- What there is, as lines of the contract; a column is told as it may be empty and as it may not, whichever it is.
+-- The existing objects as lines of the contract; a column has two lines, with and without its nullability.
 with here as (
     select c.oid, c.relname::text as name
     from pg_catalog.pg_class as c
@@ -91,8 +91,8 @@ inner join pg_catalog.pg_attribute as a on a.attrelid = here.oid and a.attname =
 inner join pg_catalog.pg_enum as e on e.enumtypid = a.atttypid
 where here.name = 'capture_session';
 
--- name: list_unfilled
--- Columns of the tables that a worker inserts into which must be given a value, and have none by default.
+-- name: list_required_columns
+-- Columns, of the tables that a worker inserts into, that are not null and have no default.
 select c.relname::text as table_name, a.attname::text as column_name
 from pg_catalog.pg_class as c
 inner join pg_catalog.pg_namespace as n on n.oid = c.relnamespace

@@ -1,4 +1,4 @@
-"""Comparing a live database with a written contract, line by line."""
+"""Compares a database with a written contract, line by line."""
 
 import re
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from duly.db.fingerprint import fingerprint
 from duly.db.migrations import Names
 from duly.errors import InvalidArgument
 
-__all__ = ["CONTRACTS", "Difference", "compare", "contract_lines", "has_tables", "schemas_of"]
+__all__ = ["CONTRACTS", "Difference", "compare", "contract_lines", "contract_schemas", "has_tables"]
 
 DIRECTORY = Path(__file__).parent / "contracts"
 STANDARD = Names()
-# Each contract, and the schemas it is about; the last one is called as DB_SCHEMA says.
+# The schemas of each contract; the last one is replaced by DB_SCHEMA.
 CONTRACTS = {
     "duly": ("duly", "user"),
     "ledger": ("ledger",),
@@ -26,9 +26,9 @@ CONTRACTS = {
 }
 OPTIONAL = re.compile(
     r"policy ledger\.\w+\.\w+_of_jwt (?!restrictive)"
-)  # made where there is an auth.jwt() to ask: on Supabase
-# What the login of a worker on a backend's tables is granted, beside our roles.
-OF_GUEST = re.compile(
+)  # created only where auth.jwt() exists: on Supabase
+# Grants of the lease migration to the login of a worker on a backend's tables.
+GUEST_GRANT = re.compile(
     r"grant (?:usage on schema duly|execute on function duly\.(?:clock|now)\(\)"
     r"|(?:select|insert|update|delete) on table duly\.workers) to (?P<guest>\S+)"
 )
@@ -36,7 +36,7 @@ OF_GUEST = re.compile(
 
 @dataclass(frozen=True)
 class Difference:
-    """One line in which a database and its contract disagree."""
+    """One line that is only in the database or only in its contract."""
 
     contract: str
     kind: Literal["missing", "unexpected"]
@@ -44,34 +44,34 @@ class Difference:
 
 
 def compare(connection: psycopg.Connection[Any], contract: str, roles: Names = STANDARD) -> Sequence[Difference]:
-    """Everything the contract asks for and the database lacks, and everything it has besides."""
+    """Return the lines that the database lacks, and those that it has in addition."""
     expected = set(contract_lines(contract, roles))
-    lines = fingerprint(connection, schemas_of(contract, roles))
-    found = {line for line in lines if not OPTIONAL.match(line) and not is_of_guest(line, roles)}
+    lines = fingerprint(connection, contract_schemas(contract, roles))
+    found = {line for line in lines if not OPTIONAL.match(line) and not is_guest_grant(line, roles)}
     return [
         *(Difference(contract, "missing", line) for line in sorted(expected - found)),
         *(Difference(contract, "unexpected", line) for line in sorted(found - expected)),
     ]
 
 
-def is_of_guest(line: str, roles: Names) -> bool:
-    """Is it a grant of the lease migration's, to a login that is none of our roles?"""
-    found = OF_GUEST.fullmatch(line)
+def is_guest_grant(line: str, roles: Names) -> bool:
+    """Is this line a grant of the lease migration to a login that is not one of duly's roles?"""
+    found = GUEST_GRANT.fullmatch(line)
     return found is not None and found["guest"] not in asdict(roles).values()
 
 
 def has_tables(connection: psycopg.Connection[Any], contract: str, names: Names = STANDARD) -> bool:
-    """Is there any table of a contract in this database, whoever made it?"""
-    return any(line.startswith("table ") for line in fingerprint(connection, schemas_of(contract, names)))
+    """Does this database have any table of a contract, whoever created it?"""
+    return any(line.startswith("table ") for line in fingerprint(connection, contract_schemas(contract, names)))
 
 
-def schemas_of(contract: str, names: Names = STANDARD) -> tuple[str, ...]:
-    """The schemas that a contract is about, as they are called here."""
+def contract_schemas(contract: str, names: Names = STANDARD) -> tuple[str, ...]:
+    """Return the schemas of a contract, by their configured names."""
     return tuple(names.ingest if schema == STANDARD.ingest else schema for schema in CONTRACTS[contract])
 
 
 def contract_lines(contract: str, roles: Names = STANDARD) -> list[str]:
-    """The lines of a contract, with the names that roles and schemas have here."""
+    """Return the lines of a contract, with the configured names of roles and schemas."""
     if contract not in CONTRACTS:
         raise InvalidArgument(f"there is no contract '{contract}'; there are {', '.join(CONTRACTS)}")
     here = {getattr(STANDARD, part): name for part, name in asdict(roles).items()}

@@ -1,6 +1,6 @@
-"""Recomputing what SQL cannot: the hash of every stored day, which is over a canonical form of its payload.
+"""Recomputes the hash of every stored day, which SQL cannot: it is over the canonical form of the payload.
 
-Any other reader can do the same: the hash is the SHA-256 of the payload as RFC 8785 writes it (docs/verify.md).
+The hash is the SHA-256 of the payload in the form of RFC 8785 (docs/verify.md).
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from duly.db.queries import load_queries
 __all__ = ["VERSIONS_HAVE_THEIR_HASH", "find_wrong_hashes"]
 
 VERSIONS_HAVE_THEIR_HASH = "versions_have_their_hash"
-ROWS_AT_ONCE = 500
+BATCH_ROWS = 500
 SQL = load_queries(__file__, "hashes.sql")
 
 
 def find_wrong_hashes(connection: psycopg.Connection[Any], schema: str, limit: int) -> Iterator[str]:
-    """Versions whose hash is not that of their payload, so many at most; reads a few hundred rows at a time."""
+    """Yield versions whose hash differs from that of their payload, up to the limit; reads in batches."""
     with connection.cursor("wrong_hashes", row_factory=tuple_row) as cursor:
-        cursor.itersize = ROWS_AT_ONCE
+        cursor.itersize = BATCH_ROWS
         cursor.execute(SQL.using(ingest=schema).find_wrong_hashes)
         for user_id, day, version, payload, payload_hash in cursor:
             if (computed := digest_hex(payload)) != payload_hash:

@@ -1,4 +1,4 @@
-"""The invariants: named statements, each returning what breaks its law."""
+"""The invariants: named statements that return offenders."""
 
 import json
 import re
@@ -12,33 +12,47 @@ from psycopg import errors, sql
 
 from duly.db.migrations import Names, fill
 from duly.db.queries import parse_queries
+from duly.verify.access import permission_error, raise_work_mem, row_security_error
 from duly.verify.hashes import VERSIONS_HAVE_THEIR_HASH, find_wrong_hashes
-from duly.verify.looking import refusal_of_the_blind, refusal_of_the_shut_out, take_room
-from duly.verify.machines import drawn_steps
+from duly.verify.machines import list_steps
 
-__all__ = ["INVARIANTS", "SEEING", "Invariant", "Offence", "check", "invariants_of", "load_invariants", "spelled_out"]
+__all__ = [
+    "INVARIANTS",
+    "VISIBILITY_CHECK",
+    "Invariant",
+    "Violation",
+    "check",
+    "load_invariants",
+    "render_statement",
+    "select_invariants",
+]
 
 MAX_OFFENDERS = 100
-SEEING = "every_role_sees_every_row"  # the first, and the last where it does not hold: the others would be blind
-OF_CONTRACT = "-- contract: "
+VISIBILITY_CHECK = "every_role_sees_every_row"  # checked first; if it fails, the others would not see every row
+CONTRACT_PREFIX = "-- contract: "
 STANDARD = Names()
-VALUE = re.compile(r"%%|%\((\w+)\)s")
-NOT_HERE = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.InvalidSchemaName)
+PARAMETER = re.compile(r"%%|%\((\w+)\)s")
+MISSING_OBJECT_ERRORS = (
+    errors.UndefinedTable,
+    errors.UndefinedColumn,
+    errors.UndefinedFunction,
+    errors.InvalidSchemaName,
+)
 
 
 @dataclass(frozen=True)
 class Invariant:
-    """A law, the statement that looks for what breaks it, and the contract it belongs to: None for every one."""
+    """An invariant: the statement that finds offenders, and its contract, or None for all contracts."""
 
     name: str
-    law: str
+    description: str
     statement: str
     contract: str | None = None
 
 
 @dataclass(frozen=True)
-class Offence:
-    """Something that breaks a law; or, in a database that somebody else made, why the law cannot be looked at."""
+class Violation:
+    """An offender; or, with kind `unasked`, the reason why an invariant cannot be checked in this database."""
 
     invariant: str
     offender: str
@@ -46,21 +60,21 @@ class Offence:
 
 
 def load_invariants(file: Path) -> tuple[Invariant, ...]:
-    """The invariants of one file; the comment under each name is its law."""
-    found: list[Invariant] = []
+    """Load the invariants of a file; the comment under a name is its description."""
+    invariants: list[Invariant] = []
     for name, text in parse_queries(file.read_text()).items():
         comments = [line for line in text.splitlines() if line.startswith("-- ")]
-        law = [line.removeprefix("-- ") for line in comments if not line.startswith(OF_CONTRACT)]
-        contract = [line.removeprefix(OF_CONTRACT) for line in comments if line.startswith(OF_CONTRACT)]
-        found.append(Invariant(name, " ".join(law), text, contract[0] if contract else None))
-    return tuple(found)
+        description = [line.removeprefix("-- ") for line in comments if not line.startswith(CONTRACT_PREFIX)]
+        contract = [line.removeprefix(CONTRACT_PREFIX) for line in comments if line.startswith(CONTRACT_PREFIX)]
+        invariants.append(Invariant(name, " ".join(description), text, contract[0] if contract else None))
+    return tuple(invariants)
 
 
 INVARIANTS = load_invariants(Path(__file__).with_name("invariants.sql"))
 
 
-def invariants_of(contracts: Collection[str]) -> Sequence[Invariant]:
-    """The invariants that concern these contracts."""
+def select_invariants(contracts: Collection[str]) -> Sequence[Invariant]:
+    """Return the invariants of these contracts, and those of all contracts."""
     return [each for each in INVARIANTS if each.contract is None or each.contract in contracts]
 
 
@@ -73,63 +87,63 @@ def check(
     done: str = "done",
     failed: str = "failed",
     reader: str = STANDARD.owner,
-    watch: Callable[[int], None] = lambda _: None,
-) -> Sequence[Offence]:
-    """Every offender against every law, at most a hundred a law; reads only, in one snapshot.
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> Sequence[Violation]:
+    """Return the offenders of every invariant, at most a hundred each; reads only, in one snapshot.
 
-    The schema of the ingest tables, and two of their states, are called differently here and there. A law about what
-    this database does not have at all is told as unasked. `watch` hears how many laws were looked at, before
-    the first and after each. A login that may not read everything, as `reader` may, is refused: it would be blind.
+    The schema of the ingest tables and two of their states are configurable. An invariant about missing objects
+    is reported as `unasked`. `on_progress` is called with the number of checked invariants, before the first and after
+    each. Raises Misconfigured for a login that may not read every row, as the role `reader` may.
     """
-    values = values_of(schemas, done=done, failed=failed)
-    offences: list[Offence] = []
+    values = build_parameters(schemas, done=done, failed=failed)
+    violations: list[Violation] = []
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read, read only")
-        take_room(connection)
+        raise_work_mem(connection)
         for number, invariant in enumerate(invariants):
-            watch(number)
+            on_progress(number)
             statement = sql.SQL(cast("LiteralString", fill(invariant.statement, {"ingest": ingest})))
             try:
                 with connection.transaction():
                     rows = connection.execute(statement, values)
-            except NOT_HERE as error:
+            except MISSING_OBJECT_ERRORS as error:
                 reason = error.diag.message_primary or str(error)
-                offences.append(Offence(invariant.name, f"cannot be looked at: {reason}", "unasked"))
+                violations.append(Violation(invariant.name, f"cannot be checked: {reason}", "unasked"))
             except errors.InsufficientPrivilege as error:
-                raise refusal_of_the_shut_out(connection, schemas, reader, error) from None
+                raise permission_error(connection, schemas, reader, error) from None
             else:
-                found = [Offence(invariant.name, offender) for (offender,) in rows]
-                if found and invariant.name == SEEING:
-                    raise refusal_of_the_blind(connection, [each.offender for each in found], reader)
-                offences += found
+                offenders = [Violation(invariant.name, offender) for (offender,) in rows]
+                if offenders and invariant.name == VISIBILITY_CHECK:
+                    raise row_security_error(connection, [each.offender for each in offenders], reader)
+                violations += offenders
         if any(each.contract == "ingest" for each in invariants):
-            offences += hash_offences(connection, ingest, reader, schemas)
-        watch(len(invariants))
-    return offences
+            violations += hash_violations(connection, ingest, reader, schemas)
+        on_progress(len(invariants))
+    return violations
 
 
-def hash_offences(
+def hash_violations(
     connection: psycopg.Connection[Any], ingest: str, reader: str, schemas: Sequence[str]
-) -> Sequence[Offence]:
-    """The law that no statement can ask, because the hash is over a form that SQL does not know."""
+) -> Sequence[Violation]:
+    """Check the invariant on hashes, which no SQL statement can compute."""
     try:
         with connection.transaction():
             wrong = list(find_wrong_hashes(connection, ingest, MAX_OFFENDERS))
-    except NOT_HERE as error:
+    except MISSING_OBJECT_ERRORS as error:
         reason = error.diag.message_primary or str(error)
-        return [Offence(VERSIONS_HAVE_THEIR_HASH, f"cannot be looked at: {reason}", "unasked")]
+        return [Violation(VERSIONS_HAVE_THEIR_HASH, f"cannot be checked: {reason}", "unasked")]
     except errors.InsufficientPrivilege as error:
-        raise refusal_of_the_shut_out(connection, schemas, reader, error) from None
-    return [Offence(VERSIONS_HAVE_THEIR_HASH, each) for each in wrong]
+        raise permission_error(connection, schemas, reader, error) from None
+    return [Violation(VERSIONS_HAVE_THEIR_HASH, each) for each in wrong]
 
 
-def values_of(schemas: Sequence[str], *, done: str, failed: str) -> dict[str, Any]:
-    """What stands in the places of the statements."""
-    drawn = json.dumps(drawn_steps())
-    return {"schemas": list(schemas), "most": MAX_OFFENDERS, "done": done, "failed": failed, "drawn": drawn}
+def build_parameters(schemas: Sequence[str], *, done: str, failed: str) -> dict[str, Any]:
+    """Return the parameters of the statements."""
+    steps = json.dumps(list_steps())
+    return {"schemas": list(schemas), "limit": MAX_OFFENDERS, "done": done, "failed": failed, "steps": steps}
 
 
-def spelled_out(
+def render_statement(
     invariant: Invariant,
     schemas: Sequence[str],
     *,
@@ -137,11 +151,11 @@ def spelled_out(
     done: str = "done",
     failed: str = "failed",
 ) -> str:
-    """The statement of a law with every name and value in its place, as any client can run it."""
-    values = values_of(schemas, done=done, failed=failed)
+    """Return the statement of an invariant with all parameters filled in, for any client."""
+    values = build_parameters(schemas, done=done, failed=failed)
     body = "\n".join(line for line in invariant.statement.splitlines() if not line.startswith("-- "))
 
-    def put(place: re.Match[str]) -> str:
-        return sql.Literal(values[place[1]]).as_string(None) if place[1] else "%"
+    def substitute(match: re.Match[str]) -> str:
+        return sql.Literal(values[match[1]]).as_string(None) if match[1] else "%"
 
-    return VALUE.sub(put, fill(body.rstrip().removesuffix(";"), {"ingest": ingest})) + ";"
+    return PARAMETER.sub(substitute, fill(body.rstrip().removesuffix(";"), {"ingest": ingest})) + ";"

@@ -1,10 +1,11 @@
--- What must hold at every moment: each statement returns offenders, and none is good. They read only, and take no lock that
--- anybody would notice. The line under a name says which contract the law belongs to; without one it concerns them all.
--- Offenders are rare, and the planner does not know that: `offset 0` keeps it from hoping to find a hundred soon, and from
--- looking up millions of rows one by one.
+-- Invariants: each statement returns offenders, and an empty result is good. They only read, and take no lock that could
+-- block a writer. The line `contract:` under a name is the contract of an invariant; without it, it applies to all.
+-- Offenders are rare, and the planner does not know that: `offset 0` prevents plans that expect a hundred of them soon and
+-- look up millions of rows one by one.
 
 -- name: every_role_sees_every_row
--- A verifier that row security blinds would find nothing wrong. A policy that shows this login every row blinds nobody.
+-- Row security hides no row from this login: a verifier that does not see every row would find no offenders. A policy
+-- that shows this login every row is allowed.
 select format('%%I.%%I is under row security for this login', n.nspname, c.relname) as offender
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -19,9 +20,9 @@ where n.nspname = any(%(schemas)s) and row_security_active(c.oid) and (
 order by 1
 limit %(limit)s;
 
--- name: transitions_are_without_a_gap
+-- name: transitions_have_no_gap
 -- contract: duly
--- The log of a row counts 1, 2, 3.
+-- The transitions of a row are numbered 1, 2, 3 without a gap.
 select format('%%s %%s has %%s transitions, from %%s to %%s', machine, key, count(*), min(seq), max(seq)) as offender
 from duly.transition
 group by machine, key
@@ -31,7 +32,7 @@ limit %(limit)s;
 
 -- name: transitions_are_linked
 -- contract: duly
--- Each transition begins where the one before it ended.
+-- Each transition begins in the state in which the previous one ended.
 select format('%%s %%s: transition %%s begins at %%s, the one before ended at %%s', machine, key, seq, prev_status, ended)
     as offender
 from (
@@ -42,9 +43,9 @@ where prev_status is distinct from ended
 order by machine, key, seq
 limit %(limit)s;
 
--- name: keys_have_a_live_holder
+-- name: api_keys_have_an_owner
 -- contract: duly
--- A key that opens doors belongs to an org or a person that exists.
+-- An active API key belongs to an existing org or user.
 select format('the key %%s has no holder', prefix) as offender
 from duly.api_keys k
 left join duly.orgs o on o.id = k.org_id
@@ -53,8 +54,8 @@ where k.revoked_at is null and o.id is null and u.id is null
 order by prefix
 limit %(limit)s;
 
--- name: partitions_refuse_what_their_log_refuses
--- A log that only grows does so on each of its partitions.
+-- name: partitions_are_append_only_like_their_log
+-- An append-only log is append-only on each of its partitions.
 select format('%%s is a part of %%s and has no working twin of its trigger %%s', part.relid, t.tgrelid::regclass, t.tgname)
     as offender
 from pg_catalog.pg_trigger t
@@ -69,8 +70,8 @@ order by 1
 limit %(limit)s;
 
 -- name: roles_with_grants_do_not_own
--- A role that was granted rights on tables is no member of the role that owns them: it could switch off every guard.
--- A role that may create roles is an administrator, who migrates and is a member for that.
+-- A role with grants on tables is not a member of the role that owns them, because it could disable every guard. A role
+-- that may create roles is an administrator, who migrates and needs the membership.
 select format('%%I has grants on tables of %%I and is a member of it; run: revoke %%I from %%I', grantee.rolname,
     owner.rolname, owner.rolname, grantee.rolname) as offender
 from pg_catalog.pg_class as c
@@ -84,11 +85,11 @@ group by grantee.rolname, owner.rolname
 order by 1
 limit %(limit)s;
 
--- name: messages_are_held_exactly_while_sending
+-- name: messages_are_leased_exactly_while_sending
 -- contract: duly
--- A message has an owner and an end of its lease when it is being sent, and at no other time; the owner is whoever the log
--- says took it.
-select format('message %%s is %%s, held by %%s until %%s', id, status, coalesce(lease_owner, 'nobody'),
+-- A message has a lease owner and a lease expiry exactly while it is being sent; the owner is the one in the log of its
+-- last claim.
+select format('message %%s is %%s, held by %%s until %%s', id, status, coalesce(lease_owner, 'none'),
     coalesce(lease_expires_at::text, 'no time')) as offender
 from duly.outbox
 where num_nonnulls(lease_owner, lease_expires_at) <> case when status = 'sending' then 2 else 0 end
@@ -100,10 +101,10 @@ where o.status = 'sending' and t.next_status = 'sending' and t.actor <> o.lease_
 order by 1
 limit %(limit)s;
 
--- name: messages_are_where_their_log_ends
+-- name: messages_match_the_end_of_their_log
 -- contract: duly
--- The newest transition of a message tells its status and its revision. No message is gone whose log stayed; but what was
--- there before the oldest that there is went with its table, when somebody migrated down and up again.
+-- The last transition of a message has its status and revision. No message is missing that still has a log, except from
+-- before the oldest existing one: those were dropped with their table by a downgrade.
 select offender
 from (
     select format('message %%s is %%s at revision %%s, its log ends at %%s with transition %%s', newest.key,
@@ -122,53 +123,52 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: messages_move_as_drawn
+-- name: messages_follow_their_state_machine
 -- contract: duly
--- Every transition of a message is an edge that is drawn.
+-- Every transition of a message is an edge of its state machine.
 select format('message %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'),
     t.next_status) as offender
 from duly.transition as t
 where t.machine = 'outbox' and (coalesce(t.prev_status, ''), t.next_status) not in (
     select d.before, d.after
-    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    from jsonb_to_recordset(%(steps)s::jsonb) as d (machine text, before text, after text)
     where d.machine = 'outbox'
 )
 order by t.key, t.seq
 limit %(limit)s;
 
--- name: messages_started_as_often_as_their_log_tells
+-- name: starts_of_messages_match_their_log
 -- contract: duly
--- Whoever takes a message counts one start more; nothing else adds one, and whoever lets go of it, or died with it, takes back
--- one at most: their own. The message counts what its log does; while it is in somebody's hands, its start may have been given
--- back already.
+-- Each claim of a message adds one start, nothing else adds one, and a release or an expired lease subtracts at most that
+-- one. The message has the number of starts in its log; while it is leased, its start may have been subtracted already.
 select offender
 from (
-    select format('message %%s: transition %%s counts %%s starts, the one before %%s, and the message itself %%s', told.key,
-        told.seq, told.starts, told.before, coalesce(o.starts::text, 'later')) as offender
+    select format('message %%s: transition %%s counts %%s starts, the one before %%s, and the message itself %%s', logged.key,
+        logged.seq, logged.starts, logged.before, coalesce(o.starts::text, 'later')) as offender
     from (
         select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
             coalesce(lag((t.detail_json ->> 'starts')::bigint) over (partition by t.key order by t.seq), 0) as before
         from duly.transition as t
         where t.machine = 'outbox'
-    ) as told
-    left join duly.outbox as o on o.id::text = told.key and o.revision = told.seq
-    where case when (told.prev_status, told.next_status) = ('pending', 'sending') then told.starts <> told.before + 1
-            when told.prev_status = 'sending' then told.starts not between told.before - 1 and told.before
-            else told.starts > told.before end
-        or o.starts not between told.starts - case when o.status = 'sending' then 1 else 0 end and told.starts
+    ) as logged
+    left join duly.outbox as o on o.id::text = logged.key and o.revision = logged.seq
+    where case when (logged.prev_status, logged.next_status) = ('pending', 'sending') then logged.starts <> logged.before + 1
+            when logged.prev_status = 'sending' then logged.starts not between logged.before - 1 and logged.before
+            else logged.starts > logged.before end
+        or o.starts not between logged.starts - case when o.status = 'sending' then 1 else 0 end and logged.starts
     offset 0
 ) as found
 order by offender
 limit %(limit)s;
 
--- name: messages_are_sent_by_their_holder
+-- name: messages_are_sent_by_their_lease_owner
 -- contract: duly
--- A message went out, or failed, by the hand of whoever took it last; of one that nobody knew of, somebody said so, and what
--- the dead left failed by nobody's.
+-- A message was sent, or failed, by its last lease owner. An uncertain message is resolved by an operator, and a message
+-- with an expired lease fails without an actor.
 select offender
 from (
-    select format('message %%s was %%s by %%s, last taken by %%s', o.id, o.status, coalesce(o.settled_by, 'nobody'),
-        coalesce(claim.actor, 'nobody')) as offender
+    select format('message %%s was %%s by %%s, last claimed by %%s', o.id, o.status, coalesce(o.settled_by, 'none'),
+        coalesce(claim.actor, 'none')) as offender
     from duly.outbox as o
     join duly.transition as ended on ended.machine = 'outbox' and ended.key = o.id::text and ended.seq = o.revision
     left join duly.transition as claim
@@ -182,10 +182,10 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: messages_of_the_dead_are_taken_up
+-- name: expired_leases_of_messages_are_recovered
 -- contract: duly
--- A lease that ended is not left lying while a sender lives: within a quarter of an hour somebody took the message up.
-select format('message %%s was held by %%s until %%s, and nobody took it up', o.id, o.lease_owner, o.lease_expires_at)
+-- While a sender is alive, an expired lease of a message is recovered within 15 minutes.
+select format('message %%s was held by %%s until %%s, and was not recovered', o.id, o.lease_owner, o.lease_expires_at)
     as offender
 from duly.outbox as o
 where o.status = 'sending' and o.lease_expires_at < duly.now() - interval '15 minutes' and exists (
@@ -199,7 +199,7 @@ limit %(limit)s;
 
 -- name: messages_have_their_log
 -- contract: duly
--- A message goes with its history and stays with it.
+-- A message exists exactly as long as its log.
 select offender
 from (
     select format('message %%s has no transition', o.id) as offender
@@ -210,9 +210,9 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: job_events_are_without_a_gap_and_linked
+-- name: job_events_have_no_gap_and_are_linked
 -- contract: ledger
--- The log of a job counts 1, 2, 3, and each event begins where the one before it ended.
+-- The events of a job are numbered 1, 2, 3, and each begins in the state in which the previous one ended.
 select format('job %%s: event %%s begins at %%s; before it came %%s, which ended at %%s', job_id, seq,
     coalesce(prev_status, 'nothing'), coalesce(before, 0), coalesce(ended, 'nothing')) as offender
 from (
@@ -224,9 +224,9 @@ where seq <> coalesce(before, 0) + 1 or prev_status is distinct from ended
 order by job_id, seq
 limit %(limit)s;
 
--- name: jobs_are_where_their_log_ends
+-- name: jobs_match_the_end_of_their_log
 -- contract: ledger
--- The newest event of a job tells its status and its revision, and no job is without one.
+-- Every job has events, and the last one has its status and revision.
 select offender
 from (
     select format('job %%s is %%s at revision %%s, its log ends at %%s with event %%s', j.id, j.status, j.revision,
@@ -243,11 +243,11 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: jobs_are_held_exactly_while_running
+-- name: jobs_are_leased_exactly_while_running
 -- contract: ledger
--- A job has an owner and an end of its lease while it runs; one that failed keeps its owner for the move that follows; no
--- other has either. The owner is whoever the log says started it.
-select format('job %%s is %%s, held by %%s until %%s', id, status, coalesce(lease_owner, 'nobody'),
+-- A job has a lease owner and a lease expiry while it is running; a failed one keeps its owner for the transition that
+-- follows; no other has either. The owner is the one in the event of its last start.
+select format('job %%s is %%s, held by %%s until %%s', id, status, coalesce(lease_owner, 'none'),
     coalesce(lease_expires_at::text, 'no time')) as offender
 from ledger.job
 where (lease_owner is not null) <> (status in ('running', 'failed'))
@@ -266,10 +266,10 @@ where j.status = 'running' and claim.actor <> j.lease_owner
 order by 1
 limit %(limit)s;
 
--- name: jobs_of_the_dead_are_taken_up
+-- name: expired_leases_of_jobs_are_recovered
 -- contract: ledger
--- A lease that ended is not left lying while a worker of jobs lives: within a quarter of an hour somebody took it up.
-select format('job %%s was held by %%s until %%s, and nobody took it up', j.id, j.lease_owner, j.lease_expires_at)
+-- While a worker for jobs is alive, an expired lease of a job is recovered within 15 minutes.
+select format('job %%s was held by %%s until %%s, and was not recovered', j.id, j.lease_owner, j.lease_expires_at)
     as offender
 from ledger.job as j
 where j.status = 'running' and j.lease_expires_at < duly.now() - interval '15 minutes' and exists (
@@ -283,26 +283,26 @@ limit %(limit)s;
 
 -- name: job_events_are_legal
 -- contract: ledger
--- Every event is an edge that is drawn; progress, a request to cancel and the release of a key stay where they are.
+-- Every event is an edge of the state machine; progress, a request to cancel and the release of a key keep the state.
 select format('job %%s: event %%s goes from %%s to %%s', e.job_id, e.seq, coalesce(e.prev_status, 'nothing'), e.next_status)
     as offender
 from ledger.job_event as e
 where (coalesce(e.prev_status, ''), e.next_status) not in (
     select d.before, d.after
-    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    from jsonb_to_recordset(%(steps)s::jsonb) as d (machine text, before text, after text)
     where d.machine = 'job'
 )
 order by e.job_id, e.seq
 limit %(limit)s;
 
--- name: jobs_started_as_often_as_their_log_tells
+-- name: starts_of_jobs_match_their_log
 -- contract: ledger
--- Every start is counted, crashes included, and none is beyond what is allowed. Handing back and snoozing give a start back;
--- a redrive begins anew.
+-- Every start is counted, also one that ended in a crash, and none is above the limit. A release and a snooze subtract
+-- their start; a redrive resets the count.
 select offender
 from (
     select format('job %%s counts %%s starts of %%s, its log tells of %%s', j.id, j.starts, j.max_attempts,
-        coalesce(told.starts, 0)) as offender
+        coalesce(logged.starts, 0)) as offender
     from ledger.job as j
     left join (
         select e.job_id,
@@ -314,22 +314,22 @@ from (
         where (e.prev_status, e.next_status) in (('queued', 'running'), ('running', 'queued'))
             and e.seq > coalesce(redriven.seq, 0)
         group by e.job_id
-    ) as told on told.job_id = j.id
-    where j.starts <> coalesce(told.starts, 0) or j.starts > j.max_attempts
+    ) as logged on logged.job_id = j.id
+    where j.starts <> coalesce(logged.starts, 0) or j.starts > j.max_attempts
     offset 0
 ) as found
 order by offender
 limit %(limit)s;
 
--- name: jobs_are_finished_by_their_holder
+-- name: jobs_are_finished_by_their_lease_owner
 -- contract: ledger
--- A job was let go of by the hand of whoever claimed it last, however it ended: done, failed, cancelled or handed back. What
--- the dead left is swept, and the log names whose it was. Whoever cancels a running job at once lets go of it for nobody, and
--- nothing is asked of a move that the log names nobody for, unless the work was done.
+-- A running job was ended by its last lease owner, whether done, failed, canceled or released. Expired leases are swept,
+-- and the event names their owner. A forced cancel of a running job has no owner, and a transition without an actor is
+-- not checked, unless the job is done.
 select offender
 from (
     select format('job %%s is %%s, let go of by %%s and in the log by %%s, last claimed by %%s', j.id, j.status,
-        coalesce(j.settled_by, 'nobody'), coalesce(last.let_go_by, 'whoever it was'), coalesce(last.claimed_by, 'nobody'))
+        coalesce(j.settled_by, 'none'), coalesce(last.let_go_by, 'an unknown owner'), coalesce(last.claimed_by, 'none'))
         as offender
     from ledger.job as j
     join (
@@ -351,18 +351,18 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: no_job_rests_failed
+-- name: no_job_stays_failed
 -- contract: ledger
--- A failure is two moves in one transaction: nobody ever sees a job between them.
+-- A failure is two transitions in one transaction: no other transaction ever sees a job in between.
 select format('job %%s is failed, in the hands of %%s', id, lease_owner) as offender
 from ledger.job
 where status = 'failed'
 order by id
 limit %(limit)s;
 
--- name: keys_stand_for_one_job
+-- name: keys_identify_one_job
 -- contract: ledger
--- An org and a key are one job.
+-- An org and an idempotency key identify one job.
 select format('the key %%s of org %%s stands for %%s jobs', idempotency_key, org_id, count(*)) as offender
 from ledger.job
 where idempotency_key is not null
@@ -373,7 +373,7 @@ limit %(limit)s;
 
 -- name: job_events_are_of_their_jobs_org
 -- contract: ledger
--- Whoever may see a job may see its log, and nobody else.
+-- The events of a job have its org, so that a job and its log are visible to the same callers.
 select offender
 from (
     select format('job %%s is of org %%s, its event %%s of org %%s', j.id, j.org_id, e.seq, e.org_id) as offender
@@ -387,7 +387,7 @@ limit %(limit)s;
 
 -- name: job_events_have_their_job
 -- contract: ledger
--- A job leaves with its whole log: no event stays behind.
+-- A job is deleted with its full log: no event is left.
 select offender
 from (
     select format('event %%s is of job %%s, which is not there', e.seq, e.job_id) as offender
@@ -399,10 +399,11 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: jobs_began_and_ended_when_their_log_tells
+-- name: times_of_jobs_match_their_log
 -- contract: ledger
--- A job was first started, and finished, when its log was told so: both are written by one statement, for which five minutes
--- are left; a key that is released later does not end it again. Of jobs that were carried over from another table the log does not know when.
+-- The first start and the end of a job are at the time of their events: both are written by one statement, with a
+-- tolerance of five minutes; a key that is released later does not end the job again. Jobs that were migrated from
+-- another table are not checked.
 select offender
 from (
     select format('job %%s was started at %%s and finished at %%s, its log tells of %%s and %%s', j.id,
@@ -429,10 +430,10 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: keys_stand_for_their_request
+-- name: keys_match_their_request
 -- contract: ledger
--- The digest that a key stands for is that of the job's own type, queue and payload. It holds the time or the delay that was
--- asked for as well; so this is looked at where none was, and until another attempt gave the job another time.
+-- The digest of an idempotency key is that of the job's type, queue and payload. It includes the requested time or delay
+-- too, so only jobs without one are checked, and only until another attempt changed the time.
 select offender
 from (
     select format('job %%s of org %%s: its key %%s stands for another request', j.id, j.org_id, j.idempotency_key) as offender
@@ -446,10 +447,10 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: posts_are_where_their_log_ends
+-- name: posts_match_the_end_of_their_log
 -- contract: posts
--- The newest transition of a post tells its status and its revision; no post is without one. No post is gone whose log
--- stayed, unless it went before the oldest that there is: with its table, when somebody migrated down and up again.
+-- Every post has transitions, and the last one has its status and revision. No post is missing that still has a log,
+-- except from before the oldest existing one: those were dropped with their table by a downgrade.
 select format('post %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(p.id::text, newest.key),
     coalesce(p.status, 'not there'), coalesce(p.revision, 0), coalesce(newest.next_status, 'nothing'),
     coalesce(newest.seq, 0)) as offender
@@ -466,11 +467,11 @@ where (newest.next_status, newest.seq) is distinct from (p.status, p.revision) a
 order by 1
 limit %(limit)s;
 
--- name: posts_are_held_exactly_while_processing
+-- name: posts_are_leased_exactly_while_processing
 -- contract: posts
--- A post has an owner, an end of its lease and a time since when while it is prepared, and at no other time; the owner is
--- whoever the log says took it.
-select format('post %%s is %%s, held by %%s until %%s since %%s', id, status, coalesce(lease_owner, 'nobody'),
+-- A post has a lease owner, a lease expiry and a processing start exactly while it is PROCESSING; the owner is the one in
+-- the log of its last claim.
+select format('post %%s is %%s, held by %%s until %%s since %%s', id, status, coalesce(lease_owner, 'none'),
     coalesce(lease_expires_at::text, 'no time'), coalesce(processing_since::text, 'no time')) as offender
 from posts.posts
 where num_nonnulls(lease_owner, lease_expires_at, processing_since) <> case when status = 'PROCESSING' then 3 else 0 end
@@ -482,37 +483,36 @@ where p.status = 'PROCESSING' and t.next_status = 'PROCESSING' and t.actor <> p.
 order by 1
 limit %(limit)s;
 
--- name: posts_were_taken_as_often_as_their_log_tells
+-- name: attempts_of_posts_match_their_log
 -- contract: posts
--- Whoever takes a post counts one attempt more; nothing else adds one, and whoever lets go of it, or died with it, takes back
--- one at most: their own. The post counts what its log does; while it is in somebody's hands, its attempt may have been given
--- back already.
+-- Each claim of a post adds one attempt, nothing else adds one, and a release or an expired lease subtracts at most that
+-- one. The post has the number of attempts in its log; while it is leased, its attempt may have been subtracted already.
 select offender
 from (
-    select format('post %%s: transition %%s counts %%s attempts, the one before %%s, and the post itself %%s', told.key, told.seq,
-        told.attempts, told.before, coalesce(p.process_attempts::text, 'later')) as offender
+    select format('post %%s: transition %%s counts %%s attempts, the one before %%s, and the post itself %%s', logged.key,
+        logged.seq, logged.attempts, logged.before, coalesce(p.process_attempts::text, 'later')) as offender
     from (
         select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'attempts')::bigint, 0) as attempts,
             coalesce(lag((t.detail_json ->> 'attempts')::bigint) over (partition by t.key order by t.seq), 0) as before
         from duly.transition as t
         where t.machine = 'post'
-    ) as told
-    left join posts.posts as p on p.id::text = told.key and p.revision = told.seq
-    where case when told.prev_status is null then false
-            when (told.prev_status, told.next_status) = ('PENDING', 'PROCESSING') then told.attempts <> told.before + 1
-            when told.prev_status = 'PROCESSING' then told.attempts not between told.before - 1 and told.before
-            else told.attempts <> told.before end
+    ) as logged
+    left join posts.posts as p on p.id::text = logged.key and p.revision = logged.seq
+    where case when logged.prev_status is null then false
+            when (logged.prev_status, logged.next_status) = ('PENDING', 'PROCESSING') then logged.attempts <> logged.before + 1
+            when logged.prev_status = 'PROCESSING' then logged.attempts not between logged.before - 1 and logged.before
+            else logged.attempts <> logged.before end
         or p.process_attempts
-            not between told.attempts - case when p.status = 'PROCESSING' then 1 else 0 end and told.attempts
+            not between logged.attempts - case when p.status = 'PROCESSING' then 1 else 0 end and logged.attempts
     offset 0
 ) as found
 order by offender
 limit %(limit)s;
 
--- name: posts_move_as_drawn
+-- name: posts_follow_their_state_machine
 -- contract: posts
--- Every transition of a post is an edge of the contract; a caption is edited while it waits, and only documents of the first
--- version begin released.
+-- Every transition of a post is an edge of the contract; a caption is edited while the post is PENDING, and only
+-- documents of the first version begin as RELEASED.
 select format('post %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status)
     as offender
 from duly.transition as t
@@ -520,7 +520,7 @@ where t.machine = 'post' and (
     (t.seq = 1 and t.next_status = 'RELEASED' and (t.detail_json ->> 'legacy') is distinct from 'true')
     or (coalesce(t.prev_status, ''), t.next_status) not in (
         select d.before, d.after
-        from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+        from jsonb_to_recordset(%(steps)s::jsonb) as d (machine text, before text, after text)
         where d.machine = 'post'
     )
 )
@@ -529,7 +529,7 @@ limit %(limit)s;
 
 -- name: no_post_is_early
 -- contract: posts
--- Nobody took a post before its time, and none appeared before it.
+-- No post was claimed or released before its release time.
 select offender
 from (
     select format('post %%s was to be released at %%s, was first taken at %%s and appeared at %%s', p.id, p.release_time,
@@ -549,20 +549,20 @@ limit %(limit)s;
 
 -- name: no_post_is_stuck
 -- contract: posts
--- Whatever becomes of workers, a post is in nobody's hands for longer than fifteen minutes.
+-- No post is PROCESSING for longer than fifteen minutes, also when workers crash.
 select format('post %%s is held by %%s since %%s', id, lease_owner, processing_since) as offender
 from posts.posts
 where status = 'PROCESSING' and processing_since < duly.now() - interval '15 minutes'
 order by id
 limit %(limit)s;
 
--- name: posts_are_released_by_their_holder
+-- name: posts_are_released_by_their_lease_owner
 -- contract: posts
--- A post appeared by the hand of whoever claimed it last, once.
+-- A post was released once, by its last lease owner.
 select offender
 from (
-    select format('post %%s was released by %%s, last claimed by %%s, %%s times', p.id, coalesce(p.settled_by, 'nobody'),
-        coalesce(claim.actor, 'nobody'), coalesce(told.times, 0)) as offender
+    select format('post %%s was released by %%s, last claimed by %%s, %%s times', p.id, coalesce(p.settled_by, 'none'),
+        coalesce(claim.actor, 'none'), coalesce(logged.times, 0)) as offender
     from posts.posts as p
     left join (
         select t.key, count(*) filter (where t.next_status = 'RELEASED') as times,
@@ -570,9 +570,9 @@ from (
         from duly.transition as t
         where t.machine = 'post'
         group by t.key
-    ) as told on told.key = p.id::text
-    left join duly.transition as claim on claim.machine = 'post' and claim.key = told.key and claim.seq = told.claimed
-    where p.status = 'RELEASED' and (coalesce(told.times, 0) <> 1 or (p.released_at is not null and p.legacy is null
+    ) as logged on logged.key = p.id::text
+    left join duly.transition as claim on claim.machine = 'post' and claim.key = logged.key and claim.seq = logged.claimed
+    where p.status = 'RELEASED' and (coalesce(logged.times, 0) <> 1 or (p.released_at is not null and p.legacy is null
         and p.settled_by is distinct from claim.actor))
     offset 0
 ) as found
@@ -581,7 +581,7 @@ limit %(limit)s;
 
 -- name: versions_of_posts_only_grow
 -- contract: posts
--- Every transition raised the version, which counts other changes too.
+-- Every transition increased the version, which counts other changes too.
 select format('post %%s: transition %%s is of version %%s, the one before of %%s', key, seq, version, before) as offender
 from (
     select t.key, t.seq, (t.detail_json ->> 'version')::bigint as version,
@@ -595,8 +595,8 @@ limit %(limit)s;
 
 -- name: days_have_one_post
 -- contract: posts
--- A post of the second version holds the lock of its author and UTC day, and every lock is held by the post it names.
-select format('post %%s of %%s has the lock %%s', p.id, p.daily_key, coalesce(l.post_id::text, 'of nobody')) as offender
+-- A post of the second version has the lock of its author and UTC day, and every lock belongs to the post it names.
+select format('post %%s of %%s has the lock %%s', p.id, p.daily_key, coalesce(l.post_id::text, 'none')) as offender
 from posts.posts p
 left join posts.daily_locks l on l.id = p.daily_key || '_UTC'
 where p.legacy is null and l.post_id is distinct from p.id
@@ -608,9 +608,9 @@ where l.id <> posts.daily_key(p.author_id, p.created_at) || '_UTC'
 order by 1
 limit %(limit)s;
 
--- name: requests_stand_for_their_post
+-- name: requests_match_their_post
 -- contract: posts
--- What a request is answered is the post that it made.
+-- The stored response to a request names the post that it created.
 select offender
 from (
     select format('request %%s of %%s is answered with post %%s, and made %%s', k.request_id, k.author_id,
@@ -623,10 +623,11 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: authors_are_told
+-- name: authors_are_notified
 -- contract: posts
--- Whoever's post appeared in the last day was told, unless it was imported; messages older than that may have left.
-select format('nobody told %%s that post %%s appeared', p.author_id, p.id) as offender
+-- The author of a post that was released in the last day was notified, unless it was imported; older messages may have
+-- been deleted.
+select format('author %%s was not notified of post %%s', p.author_id, p.id) as offender
 from posts.posts p
 where p.settled_by is not null and p.released_at > duly.now() - interval '1 day' and p.legacy is null
     and not exists (select from duly.outbox o where o.dedupe_key = 'post.released:' || p.id)
@@ -635,7 +636,7 @@ limit %(limit)s;
 
 -- name: days_have_every_version
 -- contract: ingest
--- The versions of a day count 1, 2, 3, and the day points at the last of them.
+-- The versions of a day are numbered 1, 2, 3, and the day refers to the last of them.
 select format('%%s of %%s has %%s versions from %%s to %%s, and points at %%s', schedule_date, user_id, coalesce(v.versions, 0),
     coalesce(v.first, 0), coalesce(v.last, 0), coalesce(d.current_version::text, 'none')) as offender
 from (
@@ -648,9 +649,9 @@ where (v.first, v.last, d.current_version) is distinct from (1, v.versions::inte
 order by user_id, schedule_date
 limit %(limit)s;
 
--- name: captures_make_one_version_at_most
+-- name: captures_create_at_most_one_version
 -- contract: ingest
--- A session shows one day, once.
+-- A session creates at most one version of one day.
 select format('capture %%s made %%s versions', session_id, count(*)) as offender
 from {ingest}.schedule_version
 group by session_id
@@ -660,7 +661,7 @@ limit %(limit)s;
 
 -- name: versions_differ_from_the_one_before
 -- contract: ingest
--- A day that was seen as it was known gets no version. What another canonicaliser wrote has another form.
+-- An unchanged day gets no new version. Versions of another canonicaliser are not compared.
 select format('version %%s of %%s of %%s is as the one before', version, schedule_date, user_id) as offender
 from (
     select user_id, schedule_date, version, payload_hash, canonicalizer,
@@ -672,20 +673,20 @@ where payload_hash = hash_before and canonicalizer = canonicalizer_before
 order by user_id, schedule_date, version
 limit %(limit)s;
 
--- name: versions_come_of_finished_captures
+-- name: versions_belong_to_finished_captures
 -- contract: ingest
--- A version is of a session of the same person, and both were written together: that session is done.
+-- A version belongs to a session of the same user that is done: both were written in one transaction.
 select format('version %%s of %%s of %%s comes of capture %%s of %%s, which is %%s', v.version, v.schedule_date, v.user_id,
-    v.session_id, coalesce(s.user_id::text, 'nobody'), coalesce(s.state::text, 'not there')) as offender
+    v.session_id, coalesce(s.user_id::text, 'none'), coalesce(s.state::text, 'not there')) as offender
 from {ingest}.schedule_version as v
 left join {ingest}.capture_session as s on s.id = v.session_id
 where (s.user_id, s.state::text) is distinct from (v.user_id, %(done)s)
 order by v.user_id, v.schedule_date, v.version
 limit %(limit)s;
 
--- name: captures_are_about_their_own_person
+-- name: captures_belong_to_their_user
 -- contract: ingest
--- What a session changed, and what is told of it, is about the person whose session it is.
+-- The changes and notifications of a session belong to the user of the session.
 select format('%%s of %%s comes of capture %%s of %%s', child.what, child.user_id, s.id, s.user_id) as offender
 from (
     select 'event ' || event_id as what, user_id, source_session_id from {ingest}.schedule_event
@@ -701,14 +702,14 @@ limit %(limit)s;
 
 -- name: events_rebuild_their_day
 -- contract: ingest
--- Whatever the events of a day brought and did not take away again is its snapshot, neither more nor less. Of a day on
--- which another program wrote events, which have no number, nobody can tell.
-select format('%%s of %%s: by its events it has %%s of %%s, by its snapshot %%s', schedule_date, user_id, sum(told), value,
+-- Applying the events of a day gives exactly its snapshot. Days with events of another program, which have no sequence
+-- number, are not checked.
+select format('%%s of %%s: by its events it has %%s of %%s, by its snapshot %%s', schedule_date, user_id, sum(logged), value,
     sum(known)) as offender
 from (
-    select e.user_id, e.schedule_date, side.value, side.told, 0 as known
+    select e.user_id, e.schedule_date, side.value, side.logged, 0 as known
     from {ingest}.schedule_event as e
-    cross join lateral (values (e.new_value, 1), (e.old_value, -1)) as side (value, told)
+    cross join lateral (values (e.new_value, 1), (e.old_value, -1)) as side (value, logged)
     where side.value is not null
     union all
     select s.user_id, s.schedule_date, shift.value, 0, 1
@@ -720,13 +721,13 @@ where not exists (
     where u.user_id = either.user_id and u.schedule_date = either.schedule_date and u.seq is null
 )
 group by user_id, schedule_date, value
-having sum(told) <> sum(known)
+having sum(logged) <> sum(known)
 order by user_id, schedule_date, value
 limit %(limit)s;
 
 -- name: events_of_a_day_are_counted
 -- contract: ingest
--- The events of a day count 1, 2, 3, and its snapshot says how many led to it.
+-- The events of a day are numbered 1, 2, 3, and its snapshot has their number.
 select format('%%s of %%s has %%s events from %%s to %%s, and its snapshot counts %%s', schedule_date, user_id,
     coalesce(e.events, 0), coalesce(e.first, 0), coalesce(e.last, 0), coalesce(s.events::text, 'none')) as offender
 from (
@@ -742,9 +743,9 @@ limit %(limit)s;
 
 -- name: changed_days_have_events
 -- contract: ingest
--- A version that reads differently at some time of the day than the one before has an event: other words, or other
--- digits. Case, accents, punctuation, order, look-alikes, durations and two letters of a long word are matters of reading.
--- The first canonicaliser dropped words; what another program wrote, and tables without a log of sessions, are not asked.
+-- A version with other text or other digits than the previous one at some time of the day has an event. Differences in
+-- case, accents, punctuation, order, look-alikes, durations and two letters of a long word do not count. Versions of the
+-- first canonicaliser, which dropped words, of other programs, and tables without a log of sessions are not checked.
 select format('version %%s of %%s of %%s has no event, and from %%s to %%s the word %%s is in one of both alone', version,
     schedule_date, user_id, start, "end", min(word)) as offender
 from (
@@ -786,41 +787,41 @@ limit %(limit)s;
 
 -- name: notifications_are_about_events
 -- contract: ingest
--- What a person is told happened, to that person and on that day, and was seen by that session.
-select format('notification %%s tells %%s of event %%s, which is not there', n.notification_id, n.user_id, told.id) as offender
+-- A notification refers to events of the same user, day and session.
+select format('notification %%s tells %%s of event %%s, which is not there', n.notification_id, n.user_id, logged.id) as offender
 from {ingest}.schedule_notification as n
-cross join lateral jsonb_array_elements_text(n.event_ids) as told (id)
+cross join lateral jsonb_array_elements_text(n.event_ids) as logged (id)
 where not exists (
     select from {ingest}.schedule_event as e
-    where e.event_id::text = told.id and e.user_id = n.user_id and e.schedule_date = n.schedule_date
+    where e.event_id::text = logged.id and e.user_id = n.user_id and e.schedule_date = n.schedule_date
         and e.source_session_id = n.source_session_id
 )
 order by n.notification_id
 limit %(limit)s;
 
--- name: events_are_told_once
+-- name: events_are_reported_once
 -- contract: ingest
--- Nobody hears twice of one event.
-select format('event %%s is told %%s times', told.id, count(*)) as offender
+-- No event is in two notifications.
+select format('event %%s is in %%s notifications', logged.id, count(*)) as offender
 from {ingest}.schedule_notification as n
-cross join lateral jsonb_array_elements_text(n.event_ids) as told (id)
-group by told.id
+cross join lateral jsonb_array_elements_text(n.event_ids) as logged (id)
+group by logged.id
 having count(*) > 1
-order by told.id
+order by logged.id
 limit %(limit)s;
 
--- name: captures_say_why_they_failed
+-- name: failed_captures_have_an_error
 -- contract: ingest
--- A session has an error when it failed, and at no other time.
+-- A session has an error exactly when it failed.
 select format('capture %%s is %%s and its error is: %%s', id, state, coalesce(error, 'none')) as offender
 from {ingest}.capture_session
 where (state::text = %(failed)s) is distinct from (error is not null)
 order by id
 limit %(limit)s;
 
--- name: captures_tell_what_came_of_them
+-- name: finished_captures_have_a_result
 -- contract: ingest
--- A session that a worker of ours finished says which version its day had then, and that version is there.
+-- A session that was finished by a worker of duly names the version that its day had then, and that version exists.
 select offender
 from (
     select format('capture %%s is done, and says it is version %%s of %%s', s.id, coalesce(s.result ->> 'version', 'none'),
@@ -837,10 +838,10 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: captures_are_where_their_log_ends
+-- name: captures_match_the_end_of_their_log
 -- contract: ingest
--- Where sessions have a log, its newest transition tells the state and the revision of each; none is without one. No session
--- is gone whose log stayed, unless it went before the oldest that there is.
+-- Where sessions have a log, every session has transitions, and the last one has its state and revision. No session is
+-- missing that still has a log, except from before the oldest existing one.
 select format('capture %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(s.id::text, newest.key),
     coalesce(s.state::text, 'not there'), coalesce(s.revision, 0), coalesce(newest.next_status, 'nothing'),
     coalesce(newest.seq, 0)) as offender
@@ -856,25 +857,26 @@ where (newest.next_status, newest.seq) is distinct from (s.state::text, s.revisi
 order by 1
 limit %(limit)s;
 
--- name: captures_move_as_drawn
+-- name: captures_follow_their_state_machine
 -- contract: ingest
--- Every transition of a session is an edge that is drawn; whoever closes it, or takes it from the dead, leaves it where it is.
+-- Every transition of a session is an edge of its state machine; closing it, or recovering an expired lease, keeps the
+-- state.
 select format('capture %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'),
     t.next_status) as offender
 from duly.transition as t
 where t.machine = 'capture' and (coalesce(t.prev_status, ''), t.next_status) not in (
     select d.before, d.after
-    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    from jsonb_to_recordset(%(steps)s::jsonb) as d (machine text, before text, after text)
     where d.machine = 'capture'
 )
 order by t.key, t.seq
 limit %(limit)s;
 
--- name: captures_are_held_exactly_while_processing
+-- name: captures_are_leased_exactly_while_processing
 -- contract: ingest
--- Where sessions have a log: one has an owner and a time since when while it is processed, and at no other time; the owner is
--- whoever the log says took it.
-select format('capture %%s is %%s, held by %%s since %%s', id, state, coalesce(locked_by, 'nobody'),
+-- Where sessions have a log: a session has a lease owner and a lease start exactly while it is processing; the owner is
+-- the one in the log of its last claim.
+select format('capture %%s is %%s, held by %%s since %%s', id, state, coalesce(locked_by, 'none'),
     coalesce(locked_at::text, 'no time')) as offender
 from {ingest}.capture_session
 where revision > 0 and num_nonnulls(locked_by, locked_at) <> case when state::text = 'processing' then 2 else 0 end
@@ -886,14 +888,14 @@ where s.state::text = 'processing' and t.next_status = 'processing' and t.actor 
 order by 1
 limit %(limit)s;
 
--- name: captures_started_as_often_as_their_log_tells
+-- name: starts_of_captures_match_their_log
 -- contract: ingest
--- Whoever takes a session counts one start more: the first of ours exactly one, and one of ours that takes it from another
--- none where that one gave theirs back, which no line tells of. A program that knows the contract's columns alone signs
--- without a token, and need not count. Nothing else adds a start, or takes back more than one. The session counts what its log
--- does; while it is in somebody's hands, its start may have been given back already.
-select format('capture %%s: transition %%s counts %%s starts, the one before %%s, and the session itself %%s', told.key,
-    told.seq, told.starts, told.before, coalesce(s.starts::text, 'later')) as offender
+-- Each claim of a session by duly adds one start; recovering an expired lease adds none where the previous owner had
+-- subtracted its own, which is not logged. A program that knows only the contract's columns signs without a token and
+-- need not count. Nothing else adds a start, or subtracts more than one. The session has the number of starts in its log;
+-- while it is leased, its start may have been subtracted already.
+select format('capture %%s: transition %%s counts %%s starts, the one before %%s, and the session itself %%s', logged.key,
+    logged.seq, logged.starts, logged.before, coalesce(s.starts::text, 'later')) as offender
 from (
     select t.key, t.seq, t.prev_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
         coalesce(lag((t.detail_json ->> 'starts')::bigint) over log, 0) as before,
@@ -902,20 +904,20 @@ from (
     from duly.transition as t
     where t.machine = 'capture'
     window log as (partition by t.key order by t.seq)
-) as told
-left join {ingest}.capture_session as s on s.id::text = told.key and s.revision = told.seq
-where case when not told.is_taken then told.starts not between told.before - 1 and told.before
-        when not told.is_ours then told.starts > told.before + 1
-        when told.prev_status = 'pending' then told.starts <> told.before + 1
-        else told.starts not between told.before and told.before + 1 end
-    or s.starts not between told.starts - case when s.state::text = 'processing' then 1 else 0 end and told.starts
-order by told.key, told.seq
+) as logged
+left join {ingest}.capture_session as s on s.id::text = logged.key and s.revision = logged.seq
+where case when not logged.is_taken then logged.starts not between logged.before - 1 and logged.before
+        when not logged.is_ours then logged.starts > logged.before + 1
+        when logged.prev_status = 'pending' then logged.starts <> logged.before + 1
+        else logged.starts not between logged.before and logged.before + 1 end
+    or s.starts not between logged.starts - case when s.state::text = 'processing' then 1 else 0 end and logged.starts
+order by logged.key, logged.seq
 limit %(limit)s;
 
--- name: captures_of_the_dead_are_taken_up
+-- name: expired_leases_of_captures_are_recovered
 -- contract: ingest
--- A lease that ended is not left lying while a worker of sessions lives: within a quarter of an hour somebody took it up.
-select format('capture %%s was held by %%s since %%s, and nobody took it up', s.id, s.locked_by, s.locked_at) as offender
+-- While a worker for sessions is alive, an expired lease of a session is recovered within 15 minutes.
+select format('capture %%s was held by %%s since %%s, and was not recovered', s.id, s.locked_by, s.locked_at) as offender
 from {ingest}.capture_session as s
 where s.revision > 0 and s.state::text = 'processing' and exists (
         select
@@ -927,12 +929,12 @@ where s.revision > 0 and s.state::text = 'processing' and exists (
 order by s.id
 limit %(limit)s;
 
--- name: captures_are_finished_by_their_holder
+-- name: captures_are_finished_by_their_lease_owner
 -- contract: ingest
--- A session was finished by the hand of whoever claimed it last.
+-- A session was finished by its last lease owner.
 select offender
 from (
-    select format('capture %%s was finished by %%s, last claimed by %%s', s.id, s.settled_by, coalesce(claim.actor, 'nobody'))
+    select format('capture %%s was finished by %%s, last claimed by %%s', s.id, s.settled_by, coalesce(claim.actor, 'none'))
         as offender
     from {ingest}.capture_session as s
     left join (
@@ -951,7 +953,7 @@ limit %(limit)s;
 
 -- name: runs_have_their_key
 -- contract: scheduler
--- Every run has its key, of the same schedule, period and time.
+-- Every run has its key, with the same schedule, period and time.
 select offender
 from (
     select format('run %%s has no key that says the same', r.id) as offender
@@ -965,7 +967,7 @@ limit %(limit)s;
 
 -- name: keys_have_their_run
 -- contract: scheduler
--- Every key has its run, unless the month that it lay in was dropped.
+-- Every key has its run, unless the partition of its month was dropped.
 select format('the key of run %%s has no run', k.job_run_id) as offender
 from scheduler.job_run_keys as k
 where to_regclass('scheduler.job_runs_' || to_char(k.scheduled_at at time zone 'UTC', 'YYYY_MM')) is not null
@@ -977,7 +979,7 @@ limit %(limit)s;
 
 -- name: periods_have_one_run
 -- contract: scheduler
--- A schedule has one run in a period.
+-- A schedule has at most one run in a period.
 select format('schedule %%s has %%s runs in %%s', job_id, count(*), period_key) as offender
 from scheduler.job_runs
 group by job_id, period_key
@@ -985,13 +987,13 @@ having count(*) > 1
 order by 1
 limit %(limit)s;
 
--- name: runs_are_where_their_log_ends
+-- name: runs_match_the_end_of_their_log
 -- contract: scheduler
--- The state and revision of a run are those of the last line of its log, which also tells whether it was ever sent. A log is
--- without its run when nobody had been told of it and it was taken back, when its month was dropped and its key stayed, or
--- when it went before the oldest that there is.
-select format('run %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(r.id::text, told.key),
-    coalesce(r.status, 'not there'), coalesce(r.revision, 0), coalesce(told.next_status, 'nothing'), coalesce(told.seq, 0))
+-- The last transition of a run has its status and revision, and the log has whether it was ever sent. A log is without a
+-- run if the run was withdrawn before it was sent, if the partition of its month was dropped and its key remained, or if
+-- it is from before the oldest existing run.
+select format('run %%s is %%s at revision %%s, its log ends at %%s with transition %%s', coalesce(r.id::text, logged.key),
+    coalesce(r.status, 'not there'), coalesce(r.revision, 0), coalesce(logged.next_status, 'nothing'), coalesce(logged.seq, 0))
     as offender
 from scheduler.job_runs as r
 full join (
@@ -1004,34 +1006,34 @@ full join (
         window log as (partition by t.key order by t.seq)
     ) as newest
     where newest.is_last
-) as told on told.key = r.id::text
+) as logged on logged.key = r.id::text
 where case when r.id is not null
-    then (told.seq, told.next_status, told.was_sent) is distinct from (r.revision, r.status, r.sent_at is not null)
-    else told.next_status <> 'cancelled'
-        and told.ts > (select min(there.created_at) from scheduler.job_runs as there)
-        and not exists (select from scheduler.job_run_keys as k where k.job_run_id = told.key::bigint)
+    then (logged.seq, logged.next_status, logged.was_sent) is distinct from (r.revision, r.status, r.sent_at is not null)
+    else logged.next_status <> 'cancelled'
+        and logged.ts > (select min(there.created_at) from scheduler.job_runs as there)
+        and not exists (select from scheduler.job_run_keys as k where k.job_run_id = logged.key::bigint)
 end
 order by 1
 limit %(limit)s;
 
--- name: runs_move_as_drawn
+-- name: runs_follow_their_state_machine
 -- contract: scheduler
--- Every transition of a run is an edge that is drawn.
+-- Every transition of a run is an edge of its state machine.
 select format('run %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'), t.next_status)
     as offender
 from duly.transition as t
 where t.machine = 'run' and (coalesce(t.prev_status, ''), t.next_status) not in (
     select d.before, d.after
-    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    from jsonb_to_recordset(%(steps)s::jsonb) as d (machine text, before text, after text)
     where d.machine = 'run'
 )
 order by t.key, t.seq
 limit %(limit)s;
 
--- name: schedules_are_where_their_log_ends
+-- name: schedules_match_the_end_of_their_log
 -- contract: scheduler
--- The newest transition of a schedule tells its status, its revision and its rule; no schedule is without one. No schedule
--- is gone whose log stayed, unless it went before the oldest that there is.
+-- Every schedule has transitions, and the last one has its status, revision and rule. No schedule is missing that still
+-- has a log, except from before the oldest existing one.
 select format('schedule %%s is %%s at revision %%s by the rule %%s, its log ends at %%s with transition %%s by the rule %%s',
     coalesce(j.id::text, newest.key), coalesce(j.status, 'not there'), coalesce(j.revision, 0), coalesce(j.rule, 'none'),
     coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0), coalesce(newest.rule, 'none')) as offender
@@ -1047,34 +1049,34 @@ where (newest.next_status, newest.seq, newest.rule) is distinct from (j.status, 
 order by 1
 limit %(limit)s;
 
--- name: schedules_move_as_drawn
+-- name: schedules_follow_their_state_machine
 -- contract: scheduler
--- Every transition of a schedule is an edge that is drawn; another rule leaves it where it is.
+-- Every transition of a schedule is an edge of its state machine; a change of the rule keeps the state.
 select format('schedule %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'),
     t.next_status) as offender
 from duly.transition as t
 where t.machine = 'schedule' and (coalesce(t.prev_status, ''), t.next_status) not in (
     select d.before, d.after
-    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    from jsonb_to_recordset(%(steps)s::jsonb) as d (machine text, before text, after text)
     where d.machine = 'schedule'
 )
 order by t.key, t.seq
 limit %(limit)s;
 
--- name: plans_are_held_exactly_while_planning
+-- name: plans_are_leased_exactly_while_planning
 -- contract: scheduler
--- A plan has an owner and an end of its lease while somebody works it out, and at no other time.
-select format('the plan of schedule %%s is %%s, held by %%s until %%s', job_id, state, coalesce(lease_owner, 'nobody'),
+-- A plan has a lease owner and a lease expiry exactly while it is being computed.
+select format('the plan of schedule %%s is %%s, held by %%s until %%s', job_id, state, coalesce(lease_owner, 'none'),
     coalesce(lease_expires_at::text, 'no time')) as offender
 from scheduler.job_plans
 where num_nonnulls(lease_owner, lease_expires_at) <> case when state = 'planning' then 2 else 0 end
 order by job_id
 limit %(limit)s;
 
--- name: plans_of_the_dead_are_taken_up
+-- name: expired_leases_of_plans_are_recovered
 -- contract: scheduler
--- A lease that ended is not left lying while a planner lives: within a quarter of an hour somebody took it up.
-select format('the plan of schedule %%s was held by %%s until %%s, and nobody took it up', p.job_id, p.lease_owner,
+-- While a planner is alive, an expired lease of a plan is recovered within 15 minutes.
+select format('the plan of schedule %%s was held by %%s until %%s, and was not recovered', p.job_id, p.lease_owner,
     p.lease_expires_at) as offender
 from scheduler.job_plans as p
 where p.state = 'planning' and p.lease_expires_at < duly.now() - interval '15 minutes' and exists (
@@ -1088,7 +1090,7 @@ limit %(limit)s;
 
 -- name: schedules_are_planned
 -- contract: scheduler
--- Every active schedule has a plan that will be looked at, is being looked at, or says why not; or its rule has ended.
+-- Every active schedule has a plan that is due, is being computed, or has an error; or its rule has ended.
 select format('schedule %%s is %%s and will not be planned so', j.id, j.status) as offender
 from scheduler.jobs as j
 left join scheduler.job_plans as p on p.job_id = j.id
@@ -1100,7 +1102,7 @@ limit %(limit)s;
 
 -- name: missed_ranges_do_not_overlap
 -- contract: scheduler
--- A missed period is accounted for once: ranges of a schedule do not overlap.
+-- A missed period is recorded once: the missed ranges of a schedule do not overlap.
 select format('schedule %%s: the missed range from %%s overlaps the one that ends at %%s', job_id, from_at, before) as offender
 from (
     select job_id, from_at, max(until_at) over log as before
@@ -1111,9 +1113,9 @@ where from_at < before
 order by job_id, from_at
 limit %(limit)s;
 
--- name: answers_are_where_their_run_is
+-- name: answers_match_their_run
 -- contract: scheduler
--- A run that was answered for good is where the answer put it.
+-- A run with a final answer is in the state of that answer.
 select format('run %%s was answered %%s and is %%s', c.job_run_id, c.action, r.status) as offender
 from scheduler.confirmations as c
 join scheduler.job_run_keys as k on k.job_run_id = c.job_run_id
@@ -1126,7 +1128,7 @@ limit %(limit)s;
 
 -- name: confirmed_runs_have_an_answer
 -- contract: scheduler
--- Nothing but an answer confirms a run.
+-- Every confirmed run has an answer.
 select offender
 from (
     select format('run %%s is confirmed, and nobody answered so', r.id) as offender
@@ -1141,7 +1143,7 @@ limit %(limit)s;
 
 -- name: runs_are_answered_once
 -- contract: scheduler
--- A run has one answer for good.
+-- A run has at most one final answer.
 select format('run %%s was answered %%s times', c.job_run_id, count(*)) as offender
 from scheduler.confirmations as c
 where c.action <> 'snooze'
@@ -1152,8 +1154,8 @@ limit %(limit)s;
 
 -- name: answers_are_booked
 -- contract: scheduler
--- An answer that named an amount, or was given to a schedule with something to book, has its entry. What was to be booked
--- before a schedule was last changed nobody can tell; a minute is left for changes that were under way.
+-- An answer with an amount, or to a schedule with an expense, has an expense entry. Answers from before the last change
+-- of the schedule are not checked, with a tolerance of one minute for concurrent changes.
 select offender
 from (
     select format('run %%s was completed at %%s, and nothing was booked for it', c.job_run_id, c.confirmed_at) as offender
@@ -1174,8 +1176,8 @@ limit %(limit)s;
 
 -- name: entries_are_booked_once
 -- contract: scheduler
--- What is booked has one source, and a source one entry; an entry is taken back once. Nothing that an answer booked is booked
--- again, to the same person at the same time, under another source.
+-- An expense entry has one source, and a source has one entry; an entry is reversed at most once. The expense of an
+-- answer is not booked again for the same user and time under another source.
 select format('%%s was booked %%s times', source_ref, count(*)) as offender
 from expense.expenses
 group by source_ref
@@ -1195,11 +1197,11 @@ where e.source_ref like 'scheduler:%%' and again.reverses is null and again.sour
 order by 1
 limit %(limit)s;
 
--- name: entries_say_what_was_answered
+-- name: entries_match_their_answer
 -- contract: scheduler
--- The books are the answers, entry by entry: of the person whose schedule it is, at the time of the answer, and with the
--- amount and currency that the answer named, where it did; else with those of the schedule, unless it was changed since. A
--- minute is left for changes that were under way. No amount is NaN.
+-- An expense entry matches its answer: the user of the schedule, the time of the answer, and the amount and currency of
+-- the answer, if it has them; else those of the schedule, unless it was changed since, with a tolerance of one minute for
+-- concurrent changes. No amount is NaN.
 select offender
 from (
     select format('entry %%s of %%s is %%s %%s of person %%s, and was answered as %%s by person %%s', e.id, e.source_ref,
@@ -1221,7 +1223,7 @@ limit %(limit)s;
 
 -- name: entries_have_their_answer
 -- contract: scheduler
--- Every entry that a schedule booked has the answer it was booked for.
+-- Every expense entry of a schedule has the answer that it was booked for.
 select offender
 from (
     select format('entry %%s was booked for no answer', e.id) as offender
@@ -1238,9 +1240,9 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: reversals_take_back_the_whole
+-- name: reversals_cancel_their_entry
 -- contract: scheduler
--- An entry that was reversed and its reversal make nothing together.
+-- A reversed entry and its reversal add up to zero.
 select format('entry %%s does not take back the whole of %%s', e.id, b.id) as offender
 from expense.expenses as e
 join expense.expenses as b on b.id = e.reverses
@@ -1250,7 +1252,7 @@ limit %(limit)s;
 
 -- name: sent_runs_have_a_reminder
 -- contract: scheduler
--- Of every run that was sent there is a message that went out.
+-- Every run that was sent has a message that was sent.
 select offender
 from (
     select format('run %%s was sent, and nothing that went out says so', r.id) as offender
@@ -1261,9 +1263,9 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: reminders_go_to_their_person
+-- name: reminders_go_to_their_user
 -- contract: scheduler
--- A reminder is written to the person whose schedule it is of, and about a run that there is or was.
+-- A reminder is sent to the user of its schedule, and refers to a run that exists or existed.
 select offender
 from (
     select format('message %%s about run %%s is for %%s, and the schedule is of %%s', o.id, o.payload ->> 'run',
@@ -1278,9 +1280,9 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: no_run_is_without_its_month
+-- name: no_run_is_in_the_default_partition
 -- contract: scheduler
--- No run of this month or of one to come lies in the default partition.
+-- No run of this month or a later one is in the default partition.
 select format('run %%s of %%s lies in the default partition', r.id, r.scheduled_at) as offender
 from scheduler.job_runs_default as r
 where r.scheduled_at >= date_trunc('month', duly.now(), 'UTC')
@@ -1290,10 +1292,10 @@ limit %(limit)s;
 
 -- Notifications ---------------------------------------------------------------------------------------------------------
 
--- name: notifications_say_what_became_of_them
+-- name: notifications_match_their_delivery
 -- contract: ingest
--- The contract's status of a message is what its delivery says, and its log ends there. None is gone whose log stayed, unless
--- it went before the oldest that there is.
+-- The contract's status of a notification follows from its delivery state, which is that of its last transition. No
+-- notification is missing that still has a log, except from before the oldest existing one.
 select format('notification %%s is %%s, and %%s by its delivery at revision %%s; its log ends at %%s with transition %%s',
     coalesce(n.notification_id, newest.key), coalesce(n.status, 'not there'), coalesce(n.delivery, 'not there'),
     coalesce(n.revision, 0), coalesce(newest.next_status, 'nothing'), coalesce(newest.seq, 0)) as offender
@@ -1312,25 +1314,25 @@ where n.status <> case when n.delivery in ('sent', 'failed') then n.delivery els
 order by 1
 limit %(limit)s;
 
--- name: notifications_move_as_drawn
+-- name: notifications_follow_their_state_machine
 -- contract: ingest
--- Every transition of a notification is an edge that is drawn.
+-- Every transition of a notification is an edge of its state machine.
 select format('notification %%s: transition %%s goes from %%s to %%s', t.key, t.seq, coalesce(t.prev_status, 'nothing'),
     t.next_status) as offender
 from duly.transition as t
 where t.machine = 'notification' and (coalesce(t.prev_status, ''), t.next_status) not in (
     select d.before, d.after
-    from jsonb_to_recordset(%(drawn)s::jsonb) as d (machine text, before text, after text)
+    from jsonb_to_recordset(%(steps)s::jsonb) as d (machine text, before text, after text)
     where d.machine = 'notification'
 )
 order by t.key, t.seq
 limit %(limit)s;
 
--- name: notifications_are_held_exactly_while_sending
+-- name: notifications_are_leased_exactly_while_sending
 -- contract: ingest
--- A notification has an owner and an end of its lease when it is being sent, and at no other time; the owner is whoever the
--- log says took it.
-select format('notification %%s is %%s, held by %%s until %%s', notification_id, delivery, coalesce(lease_owner, 'nobody'),
+-- A notification has a lease owner and a lease expiry exactly while it is being sent; the owner is the one in the log of
+-- its last claim.
+select format('notification %%s is %%s, held by %%s until %%s', notification_id, delivery, coalesce(lease_owner, 'none'),
     coalesce(lease_expires_at::text, 'no time')) as offender
 from {ingest}.schedule_notification
 where num_nonnulls(lease_owner, lease_expires_at) <> case when delivery = 'sending' then 2 else 0 end
@@ -1342,35 +1344,35 @@ where n.delivery = 'sending' and t.next_status = 'sending' and t.actor <> n.leas
 order by 1
 limit %(limit)s;
 
--- name: notifications_started_as_often_as_their_log_tells
+-- name: starts_of_notifications_match_their_log
 -- contract: ingest
--- Whoever takes a notification counts one start more; nothing else adds one, and whoever lets go of it, or died with it, takes
--- back one at most: their own. The notification counts what its log does; while it is in somebody's hands, its start may have
--- been given back already.
+-- Each claim of a notification adds one start, nothing else adds one, and a release or an expired lease subtracts at most
+-- that one. The notification has the number of starts in its log; while it is leased, its start may have been subtracted
+-- already.
 select format('notification %%s: transition %%s counts %%s starts, the one before %%s, and the notification itself %%s',
-    told.key, told.seq, told.starts, told.before, coalesce(n.starts::text, 'later')) as offender
+    logged.key, logged.seq, logged.starts, logged.before, coalesce(n.starts::text, 'later')) as offender
 from (
     select t.key, t.seq, t.prev_status, t.next_status, coalesce((t.detail_json ->> 'starts')::bigint, 0) as starts,
         coalesce(lag((t.detail_json ->> 'starts')::bigint) over (partition by t.key order by t.seq), 0) as before
     from duly.transition as t
     where t.machine = 'notification'
-) as told
-left join {ingest}.schedule_notification as n on n.notification_id = told.key and n.revision = told.seq
-where case when (told.prev_status, told.next_status) = ('pending', 'sending') then told.starts <> told.before + 1
-        when told.prev_status = 'sending' then told.starts not between told.before - 1 and told.before
-        else told.starts > told.before end
-    or n.starts not between told.starts - case when n.delivery = 'sending' then 1 else 0 end and told.starts
-order by told.key, told.seq
+) as logged
+left join {ingest}.schedule_notification as n on n.notification_id = logged.key and n.revision = logged.seq
+where case when (logged.prev_status, logged.next_status) = ('pending', 'sending') then logged.starts <> logged.before + 1
+        when logged.prev_status = 'sending' then logged.starts not between logged.before - 1 and logged.before
+        else logged.starts > logged.before end
+    or n.starts not between logged.starts - case when n.delivery = 'sending' then 1 else 0 end and logged.starts
+order by logged.key, logged.seq
 limit %(limit)s;
 
--- name: notifications_are_sent_by_their_holder
+-- name: notifications_are_sent_by_their_lease_owner
 -- contract: ingest
--- A notification went out, or failed, by the hand of whoever took it last. Where another program says what became of it, the
--- name of somebody who let go of it before may still stand there.
+-- A notification was sent, or failed, by its last lease owner. If another program set its status, the name of an earlier
+-- owner may remain.
 select offender
 from (
-    select format('notification %%s was %%s by %%s, last taken by %%s', n.notification_id, n.delivery, n.settled_by,
-        coalesce(claim.actor, 'nobody')) as offender
+    select format('notification %%s was %%s by %%s, last claimed by %%s', n.notification_id, n.delivery, n.settled_by,
+        coalesce(claim.actor, 'none')) as offender
     from {ingest}.schedule_notification as n
     join duly.transition as ended
         on ended.machine = 'notification' and ended.key = n.notification_id and ended.seq = n.revision
@@ -1387,10 +1389,10 @@ from (
 order by offender
 limit %(limit)s;
 
--- name: notifications_of_the_dead_are_taken_up
+-- name: expired_leases_of_notifications_are_recovered
 -- contract: ingest
--- A lease that ended is not left lying while a sender lives: within a quarter of an hour somebody took the message up.
-select format('notification %%s was held by %%s until %%s, and nobody took it up', n.notification_id, n.lease_owner,
+-- While a sender is alive, an expired lease of a notification is recovered within 15 minutes.
+select format('notification %%s was held by %%s until %%s, and was not recovered', n.notification_id, n.lease_owner,
     n.lease_expires_at) as offender
 from {ingest}.schedule_notification as n
 where n.delivery = 'sending' and n.lease_expires_at < duly.now() - interval '15 minutes' and exists (

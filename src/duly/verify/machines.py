@@ -1,7 +1,7 @@
-"""The state machines as the contracts draw them: what the logs are judged by.
+"""The state machines of the contracts, which the logs are checked against.
 
-The guards in a database refuse what is not drawn, but a guard can be switched off or replaced. So the logs are held
-against the contract, line by line, and not against the guard that let them pass.
+The guards in a database refuse illegal transitions, but a guard can be disabled or replaced. So the logs are compared
+with the contract, and not with the guard that wrote them.
 """
 
 import re
@@ -12,70 +12,74 @@ from functools import cached_property
 from duly.db.migrations import Names
 from duly.verify.contract import contract_lines
 
-__all__ = ["DRAWN", "Drawn", "drawn_steps"]
+__all__ = ["CONTRACT_MACHINES", "ContractMachine", "list_steps"]
 
 STANDARD = Names()
-BEGINNING = ""  # what a row comes from when it is made
+NO_STATE = ""  # the previous state of a new row
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The machine of one table: what its log calls it, where it lies, and in which states something can happen."""
+class ContractMachine:
+    """The state machine of one table: its name in the log, its table and column, and states that log without a move."""
 
     name: str
     contract: str
     table: str
     state: str
     log: str = "duly.transition"
-    stays: tuple[str, ...] = ()  # logged although the state stays: another holder, progress, other words
+    stays: tuple[str, ...] = ()  # states with events that keep the state: another owner, progress, another text
 
     @cached_property
     def begin(self) -> Sequence[str]:
-        """The states in which a row may be made."""
-        return [each[1] for each in self._lines(r"begin {place} (\S+)")]
+        """The initial states."""
+        return [each[1] for each in self._find_lines(r"begin {column} (\S+)")]
 
     @cached_property
     def edges(self) -> Sequence[tuple[str, str]]:
-        """From which state to which a row may go."""
-        return [(each[1], each[2]) for each in self._lines(r"edge {place} (\S+) -> (\S+)")]
+        """The transitions, as previous and next state."""
+        return [(each[1], each[2]) for each in self._find_lines(r"edge {column} (\S+) -> (\S+)")]
 
     @property
     def states(self) -> Sequence[str]:
-        """Every state there is, in the order they are drawn."""
+        """All states, in the order of the contract."""
         return list(dict.fromkeys([*self.begin, *(state for edge in self.edges for state in edge)]))
 
     @property
     def steps(self) -> Sequence[tuple[str, str]]:
-        """Everything that its log may tell: from where, nowhere included, to where."""
+        """Everything that its log may contain, as previous and next state; NO_STATE for a new row."""
         return [
-            *((BEGINNING, state) for state in self.begin),
+            *((NO_STATE, state) for state in self.begin),
             *self.edges,
             *((state, state) for state in self.stays),
         ]
 
-    def _lines(self, pattern: str) -> Sequence[re.Match[str]]:
-        wanted = re.compile(pattern.format(place=re.escape(f"{self.table}.{self.state}")))
-        return [found for line in contract_lines(self.contract) if (found := wanted.fullmatch(line))]
+    def _find_lines(self, pattern: str) -> Sequence[re.Match[str]]:
+        regex = re.compile(pattern.format(column=re.escape(f"{self.table}.{self.state}")))
+        return [found for line in contract_lines(self.contract) if (found := regex.fullmatch(line))]
 
 
-DRAWN = {
+CONTRACT_MACHINES = {
     each.name: each
     for each in (
-        Drawn("outbox", "duly", "duly.outbox", "status", stays=("sending",)),
-        Drawn("job", "ledger", "ledger.job", "status", log="ledger.job_event", stays=("running", "canceled")),
-        Drawn("post", "posts", "posts.posts", "status", stays=("PENDING",)),
-        Drawn("schedule", "scheduler", "scheduler.jobs", "status", stays=("active", "paused", "archived")),
-        Drawn("run", "scheduler", "scheduler.job_runs", "status"),
-        Drawn("capture", "ingest", f"{STANDARD.ingest}.capture_session", "state", stays=("pending", "processing")),
-        Drawn("notification", "ingest", f"{STANDARD.ingest}.schedule_notification", "delivery", stays=("sending",)),
+        ContractMachine("outbox", "duly", "duly.outbox", "status", stays=("sending",)),
+        ContractMachine("job", "ledger", "ledger.job", "status", log="ledger.job_event", stays=("running", "canceled")),
+        ContractMachine("post", "posts", "posts.posts", "status", stays=("PENDING",)),
+        ContractMachine("schedule", "scheduler", "scheduler.jobs", "status", stays=("active", "paused", "archived")),
+        ContractMachine("run", "scheduler", "scheduler.job_runs", "status"),
+        ContractMachine(
+            "capture", "ingest", f"{STANDARD.ingest}.capture_session", "state", stays=("pending", "processing")
+        ),
+        ContractMachine(
+            "notification", "ingest", f"{STANDARD.ingest}.schedule_notification", "delivery", stays=("sending",)
+        ),
     )
 }
 
 
-def drawn_steps() -> Sequence[dict[str, str]]:
-    """Every step of every machine, as the invariants read them."""
+def list_steps() -> Sequence[dict[str, str]]:
+    """Return every step of every machine, as the parameter of the invariants."""
     return [
         {"machine": machine.name, "before": before, "after": after}
-        for machine in DRAWN.values()
+        for machine in CONTRACT_MACHINES.values()
         for before, after in machine.steps
     ]

@@ -13,12 +13,12 @@ from duly.apps.posts.states import POST_MACHINE
 from duly.apps.scheduler.states import RUN_MACHINE, SCHEDULE_MACHINE
 from duly.db.migrations import Names
 from duly.jobs.states import JOB_MACHINE
-from duly.lease.state_machine import Machine
+from duly.lease.state_machine import StateMachine
 from duly.outbox import OUTBOX_MACHINE
 from duly.outbox.states import NOTIFICATION_MACHINE
 from duly.verify.contract import CONTRACTS, contract_lines
-from duly.verify.document import document_of, parse_line
-from duly.verify.machines import DRAWN
+from duly.verify.document import build_document, parse_line
+from duly.verify.machines import CONTRACT_MACHINES
 from tests.support.processes import PYTHON, plain_environment
 
 Admin = psycopg.Connection[Any]
@@ -120,7 +120,7 @@ def test_another_reader_finds_what_was_planted(document: dict[str, Any], admin: 
     for words in ("missing duly.workers.pid", "unexpected duly.workers.pid", "missing ledger.job.stage"):
         assert words in found
     assert "unexpected posts.posts.extra" in found
-    assert [each for each in found if each.startswith("messages_started_as_often_as_their_log_tells: message ")]
+    assert [each for each in found if each.startswith("starts_of_messages_match_their_log: message ")]
 
 
 # What stands in it ----------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_names_of_a_catalogue_are_one_of_a_kind(document: dict[str, Any]) -> Non
         assert len(names) == len(set(names))
 
 
-def misdrawn(machine: Machine, document: dict[str, Any]) -> Iterator[str]:
+def misdrawn(machine: StateMachine, document: dict[str, Any]) -> Iterator[str]:
     """List where the document draws a machine otherwise than it is."""
     several = [each for one in document["contracts"] for each in one["machines"] if each["name"] == machine.name]
     if len(several) != 1:
@@ -175,8 +175,8 @@ def test_the_machines_are_drawn_as_they_are(document: dict[str, Any]) -> None:
 
 
 def test_every_machine_is_drawn() -> None:
-    assert set(DRAWN) == {machine.name for machine in MACHINES}
+    assert set(CONTRACT_MACHINES) == {machine.name for machine in MACHINES}
 
 
 def test_the_document_is_the_same_from_python(document: dict[str, Any]) -> None:
-    assert json.loads(json.dumps(document_of(list(CONTRACTS), Names()))) == document
+    assert json.loads(json.dumps(build_document(list(CONTRACTS), Names()))) == document

@@ -16,13 +16,13 @@ from psycopg.conninfo import make_conninfo
 from duly import doctor
 from duly.db.admin import create_database, drop_database
 from duly.db.embedded import EmbeddedServer
-from duly.db.migrate import migrate, newest_revision, scripts
+from duly.db.migrate import migrate, newest_revision, script_directory
 from duly.db.migrations import Names
 from duly.db.queries import parse_queries
 from duly.db.supabase import compile_migrations
-from duly.doctor import CHECKS, Case, Finding, Limits, Verdict, examine, open_connection
-from duly.doctor.server import get_jit, notes_on_jit
-from duly.doctor.words import first_words
+from duly.doctor import CHECKS, CheckContext, Finding, Limits, Verdict, open_connection, run_checks
+from duly.doctor.formatting import summarize_query
+from duly.doctor.server import get_jit, note_jit
 from duly.errors import Unavailable
 from duly.launcher import ROOT
 from duly.settings import Settings
@@ -95,7 +95,7 @@ def look(check: str, dsn: str, limits: Limits | None = None, *, embedded: bool =
     """One check on one database, with these settings; every verdict but ok comes with a fix."""
     with open_connection(dsn) as connection:
         finding = CHECKS[check](
-            Case(connection, settings_for(None if embedded else dsn, **variables), limits or Limits())
+            CheckContext(connection, settings_for(None if embedded else dsn, **variables), limits or Limits())
         )
     assert finding.check == check
     assert (finding.fix is None) == (finding.verdict is OK), finding
@@ -207,22 +207,22 @@ def test_on_the_embedded_server_it_is_the_components_whose_limit_counts(admin: A
 def test_jit_is_no_matter_where_our_functions_switch_it_off(admin: Admin) -> None:
     assert look("jit", admin.info.dsn).verdict is OK
     found: dict[str, Any] = {"is_on": True, "above_cost": 100_000.0, "compiled": []}
-    (note,) = notes_on_jit(found, "app", 100_000)
-    assert (note.verdict, note.found) == (OK, "jit is on; functions of duly switch it off for themselves")
+    (note,) = note_jit(found, "app", 100_000)
+    assert (note.verdict, note.found) == (OK, "jit is on; functions of duly disable it for themselves")
 
 
 def test_a_function_that_would_be_compiled_and_a_low_threshold_come_with_their_fix(admin: Admin) -> None:
     admin.execute("alter function ledger.done(uuid[], text[], jsonb[]) reset jit")
     with open_connection(admin.info.dsn) as connection:
-        found = get_jit(Case(connection, settings_for(admin.info.dsn)))
+        found = get_jit(CheckContext(connection, settings_for(admin.info.dsn)))
     assert found["compiled"] == ["ledger.done(uuid[],text[],jsonb[])"]
-    compiled, cheap = notes_on_jit({**found, "is_on": True, "above_cost": 10.0}, "app", 100_000)
+    compiled, cheap = note_jit({**found, "is_on": True, "above_cost": 10.0}, "app", 100_000)
     assert compiled.verdict is cheap.verdict is WARN
     assert "jit_above_cost = 10" in cheap.found
     assert str(cheap.fix).startswith('alter role "app" set jit = off')
     admin.execute(str(compiled.fix).encode())
     with open_connection(admin.info.dsn) as connection:
-        assert get_jit(Case(connection, settings_for(admin.info.dsn)))["compiled"] == []
+        assert get_jit(CheckContext(connection, settings_for(admin.info.dsn)))["compiled"] == []
 
 
 def test_autovacuum_should_run(plain_database: str, fast_server: str) -> None:
@@ -242,7 +242,7 @@ def test_the_clocks_of_one_machine_agree(database: str) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(5, WARN), (-5, WARN), (3600, BAD)])
-def test_a_clock_that_is_off_is_told_by_how_much(seconds: int, verdict: Verdict, admin: Admin) -> None:
+def test_clock_skew_is_reported_in_seconds(seconds: int, verdict: Verdict, admin: Admin) -> None:
     admin.execute("create schema liar")
     lie = f"pg_catalog.clock_timestamp() + interval '{seconds} s'"
     admin.execute(f"create function liar.clock_timestamp() returns timestamptz language sql return {lie}".encode())
@@ -263,8 +263,8 @@ def test_a_clock_that_tests_can_move_is_not_for_production(admin: Admin) -> None
 
 
 def test_straight_to_the_server_all_is_heard(database: str) -> None:
-    assert look("pooler", database).found == "none on the way"
-    assert look("listen", database).found.startswith("heard after ")
+    assert look("pooler", database).found == "none"
+    assert look("listen", database).found.startswith("NOTIFY received after ")
 
 
 def test_a_direct_address_beside_the_same_address_is_fine(database: str) -> None:
@@ -277,7 +277,7 @@ def test_a_pooler_without_a_way_past_it_is_a_warning(database: str, home: Path) 
     with pooler(database, home) as pooled:
         lonely = look("pooler", pooled)
         assert lonely.verdict is WARN
-        assert "polling every 1 s" in lonely.found
+        assert "workers poll every 1 s" in lonely.found
         assert look("listen", pooled).verdict is WARN
 
 
@@ -302,7 +302,7 @@ def test_a_direct_address_of_another_database_is_bad_and_hears_nothing(database:
     assert finding.verdict is BAD
     assert "another database: name" in finding.found
     deaf = look("listen", database, Limits(listen_seconds=0.1), DATABASE_DIRECT_URL=server)
-    assert (deaf.verdict, "nothing heard" in deaf.found) == (WARN, True)
+    assert (deaf.verdict, "no NOTIFY received" in deaf.found) == (WARN, True)
 
 
 def test_a_direct_address_that_does_not_answer_is_bad_and_keeps_its_password(database: str) -> None:
@@ -328,7 +328,7 @@ def test_the_schema_is_at_the_newest_revision_or_it_is_said_what_to_run(admin: A
 
 @pytest.mark.lawless
 def test_a_schema_that_is_behind_or_not_there_is_bad(database: str) -> None:
-    order = [script.revision for script in scripts().walk_revisions()]
+    order = [script.revision for script in script_directory().walk_revisions()]
     for nth, revision in enumerate(order[1:], 1):
         migrate(database, Names(), revision)
         assert look("schema", database).found == f"{revision}, {nth} behind {order[0]}"
@@ -338,12 +338,12 @@ def test_a_schema_that_is_behind_or_not_there_is_bad(database: str) -> None:
     assert finding.found.startswith("none")
 
 
-def test_a_database_that_never_saw_duly_is_told_apart(plain_database: str) -> None:
+def test_a_database_without_duly_is_recognized(plain_database: str) -> None:
     assert look("schema", plain_database).verdict is BAD
     assert look("workers", plain_database).fix == "duly migrate"
 
 
-def test_tables_that_were_applied_as_files_are_told_apart_from_none(server: str) -> None:
+def test_tables_that_were_applied_as_files_are_distinguished_from_none(server: str) -> None:
     name = f"duly_test_files_{uuid.uuid4().hex}"
     dsn = create_database(server, name)
     try:
@@ -356,7 +356,7 @@ def test_tables_that_were_applied_as_files_are_told_apart_from_none(server: str)
         with psycopg.connect(server, autocommit=True) as connection:
             drop_database(connection, name)
     assert finding.verdict is WARN
-    assert finding.found.startswith("the tables are there, and duly migrate did not make them")
+    assert finding.found.startswith("the tables exist, but duly migrate did not create them")
     assert newest_revision() in finding.found
     assert finding.fix
     assert finding.fix.startswith("duly verify")
@@ -414,7 +414,7 @@ def test_a_component_that_is_a_member_of_the_owner_is_bad(admin: Admin, make_rol
     member = make_role("login in role duly_owner")
     finding = look("roles", admin.info.dsn, embedded=True, DULY_API_ROLE=member)
     assert finding.verdict is BAD
-    assert f"{member} is a member of duly_owner, and can do all that it may" in finding.found
+    assert f"{member} is a member of duly_owner and has its rights" in finding.found
     assert finding.fix == f"revoke duly_owner from {member}"
 
 
@@ -423,7 +423,7 @@ def test_row_security_binds_a_plain_login_and_no_superuser(admin: Admin, make_ro
     assert look("row security", make_conninfo(admin.info.dsn, user=plain)).verdict is OK
     above = look("row security", make_conninfo(admin.info.dsn, user=make_role("login superuser")))
     assert above.verdict is WARN
-    assert "row level security does not bind this login" in above.found
+    assert "row level security does not apply to this login" in above.found
     assert "DATABASE_URL" in str(above.fix)
 
 
@@ -458,7 +458,7 @@ def test_on_the_embedded_server_row_security_must_bind_the_components(admin: Adm
     admin.execute("create function public.mine() returns int language sql return 1")
     admin.execute(f"alter function public.mine() owner to {owner}".encode())
     owning = look("row security", dsn, embedded=True, DULY_API_ROLE=owner)
-    assert (owning.verdict, owning.found) == (WARN, f"{owner} owns 1 things")
+    assert (owning.verdict, owning.found) == (WARN, f"{owner} owns 1 objects")
     mend(admin, owning)
     assert look("row security", dsn, embedded=True, DULY_API_ROLE=owner).verdict is OK
 
@@ -493,7 +493,7 @@ def test_an_old_transaction_is_named_and_can_be_ended(limits: Limits, verdict: V
             forgetful.execute("select 1")
 
 
-def test_an_old_snapshot_is_told_in_transactions(admin: Admin) -> None:
+def test_the_age_of_a_snapshot_is_reported_in_transactions(admin: Admin) -> None:
     with open_transaction(admin.info.dsn, "declare slow cursor for select 1"):
         for _ in range(3):
             admin.execute("select pg_current_xact_id()")
@@ -528,16 +528,16 @@ def waiting(dsn: str, statement: str, many: int = 1) -> Generator[Admin, None, N
             asking.join()
 
 
-def test_where_nobody_waits_for_a_lock_nobody_is_named(database: str) -> None:
+def test_without_lock_waits_no_session_is_reported(database: str) -> None:
     with open_transaction(database, "lock table duly.orgs in share row exclusive mode"):
         finding = look("locks", database, AT_ONCE)
-    assert (finding.verdict, finding.found) == (OK, "nobody has waited for one for more than 0 s")
+    assert (finding.verdict, finding.found) == (OK, "no session has waited for more than 0 s")
 
 
 @pytest.mark.parametrize(
     ("limits", "verdict"), [(Limits(lock_warn_seconds=0), WARN), (Limits(lock_warn_seconds=0, lock_bad_seconds=0), BAD)]
 )
-def test_who_keeps_somebody_waiting_for_a_row_is_named_and_can_be_ended(
+def test_a_session_that_blocks_a_row_is_reported_with_its_termination(
     limits: Limits, verdict: Verdict, admin: Admin
 ) -> None:
     dsn = admin.info.dsn
@@ -605,7 +605,7 @@ def test_many_who_wait_for_one_are_counted_and_the_longest_named(database: str) 
     assert finding.found.endswith(", and 2 more")
 
 
-def test_without_the_right_to_look_those_who_wait_are_named_and_their_words_are_not(
+def test_without_pg_read_all_stats_waiting_sessions_are_reported_without_queries(
     admin: Admin, make_role: MakeRole
 ) -> None:
     dsn = make_conninfo(admin.info.dsn, user=make_role("login"))
@@ -624,7 +624,7 @@ def test_without_the_right_to_look_those_who_wait_are_named_and_their_words_are_
         holder.rollback()
 
 
-def test_who_waits_for_a_prepared_transaction_is_told_so(plain_database: str) -> None:
+def test_a_wait_for_a_prepared_transaction_is_reported(plain_database: str) -> None:
     with psycopg.connect(plain_database, autocommit=True) as somebody:
         somebody.execute("create table things (id bigint)")
         somebody.execute("begin; lock table things in exclusive mode; prepare transaction 'half'")
@@ -632,7 +632,7 @@ def test_who_waits_for_a_prepared_transaction_is_told_so(plain_database: str) ->
             finding = look("locks", plain_database, AT_ONCE)
             somebody.execute("rollback prepared 'half'")
     assert "a prepared transaction keeps 1 waiting" in finding.found
-    assert finding.fix == "end it as said under prepared transactions"
+    assert finding.fix == "see prepared transactions"
 
 
 @pytest.mark.parametrize(
@@ -653,8 +653,8 @@ def test_who_waits_for_a_prepared_transaction_is_told_so(plain_database: str) ->
         ("<insufficient privilege>", "hidden"),
     ],
 )
-def test_of_a_query_the_first_words_are_told_and_no_value(query: str | None, words: str) -> None:
-    assert first_words(query) == words
+def test_a_query_is_summarized_without_literals(query: str | None, words: str) -> None:
+    assert summarize_query(query) == words
 
 
 def test_a_prepared_transaction_is_named_and_can_be_rolled_back(plain_database: str) -> None:
@@ -672,7 +672,7 @@ def test_a_prepared_transaction_is_named_and_can_be_rolled_back(plain_database: 
         assert str(late.fix).startswith("rollback prepared 'half ''done', or ")
 
 
-def test_a_replication_slot_that_nobody_reads_is_named(plain_database: str) -> None:
+def test_an_unused_replication_slot_is_reported(plain_database: str) -> None:
     slot = f"forgotten_{uuid.uuid4().hex}"
     assert look("replication slots", plain_database).verdict is OK
     with psycopg.connect(plain_database, autocommit=True) as connection:
@@ -680,7 +680,7 @@ def test_a_replication_slot_that_nobody_reads_is_named(plain_database: str) -> N
         try:
             finding = look("replication slots", plain_database)
             assert finding.verdict is WARN
-            assert f"slot {slot} (used by nobody) holds rows back for " in finding.found
+            assert f"slot {slot} (not in use) holds rows back for " in finding.found
             assert f"select pg_drop_replication_slot('{slot}')" in str(finding.fix)
             assert look("replication slots", plain_database, Limits(snapshot_bad_age=-1)).verdict is BAD
         finally:
@@ -718,7 +718,7 @@ def flush_statistics(admin: Admin) -> None:
     admin.execute("select pg_stat_force_next_flush()")
 
 
-def test_old_transaction_ids_are_told_before_the_server_stops(database: str) -> None:
+def test_old_transaction_ids_are_reported_before_the_server_stops(database: str) -> None:
     assert look("transaction ids", database).verdict is OK
     assert look("transaction ids", database, Limits(database_warn_age=-1)).verdict is WARN
     assert look("transaction ids", database, Limits(database_bad_age=-1)).verdict is BAD
@@ -737,7 +737,7 @@ def test_the_heartbeat_shows_its_figures(database: str) -> None:
 def test_a_heartbeat_that_is_too_slow_is_bad(database: str) -> None:
     settings = settings_for(database).model_copy(update={"lease_heartbeat_seconds": 100.0})
     with open_connection(database) as connection:
-        finding = CHECKS["heartbeat"](Case(connection, settings))
+        finding = CHECKS["heartbeat"](CheckContext(connection, settings))
     assert (finding.verdict, "below 100" in str(finding.fix)) == (BAD, True)
 
 
@@ -754,20 +754,20 @@ def test_without_a_worker_nothing_will_be_worked_on(admin: Admin) -> None:
     assert look("workers", admin.info.dsn).found == "1 alive with 50 slots, for: outbox"
 
 
-def test_a_worker_that_went_without_a_word_is_named_for_a_day(admin: Admin) -> None:
+def test_a_worker_that_vanished_is_reported_for_a_day(admin: Admin) -> None:
     install_test_clock(admin)
     admin.execute(WORKER)
     move_clock(admin, 61)
     finding = look("workers", admin.info.dsn)
     assert finding.verdict is WARN
-    assert re.search(r"1 vanished without a word: worker-1 on alpha \(pid 7, 6\d s ago\)", finding.found)
+    assert re.search(r"1 vanished without stopping: worker-1 on alpha \(pid 7, 6\d s ago\)", finding.found)
     admin.execute(WORKER)
     assert "1 alive, 1 vanished" in look("workers", admin.info.dsn).found
     admin.execute("update duly.workers set stopped_at = duly.clock()")
     admin.execute(WORKER)
     assert look("workers", admin.info.dsn).verdict is OK
     move_clock(admin, 86_401)
-    assert look("workers", admin.info.dsn).found == "none alive: nothing will be worked on"
+    assert look("workers", admin.info.dsn).found == "none alive: no work is done"
 
 
 def test_a_login_that_is_only_a_member_of_the_worker_sees_the_workers(admin: Admin, make_role: MakeRole) -> None:
@@ -925,8 +925,8 @@ def test_messages_that_do_not_go_out_are_counted_with_the_command_that_shows_the
     finding = look("messages", admin.info.dsn, TELEGRAM_BOT_TOKEN=TOKEN)
     assert finding.verdict is WARN
     assert finding.found == (
-        f"1 {about}are due for more than 10 minutes and not sent; of 1 {about}nobody knows whether they arrived;"
-        f" 1 {about}failed since yesterday"
+        f"1 {about}are due for more than 10 minutes and not sent; "
+        f"1 {about}are uncertain: it is unknown whether they arrived; 1 {about}failed since yesterday"
     )
     assert finding.fix is not None
     assert f"duly notifications list --status uncertain{option}, then resend or resolve each" in finding.fix
@@ -938,8 +938,8 @@ def test_messages_that_do_not_go_out_are_counted_with_the_command_that_shows_the
 
 def test_it_can_only_read(database: str) -> None:
     with open_connection(database) as connection:
-        case = Case(connection, settings_for(database))
-        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), case.quietly():
+        case = CheckContext(connection, settings_for(database))
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), case.short_transaction():
             connection.execute("create table duly.doctors_own ()")
 
 
@@ -952,7 +952,7 @@ def test_a_check_that_the_login_may_not_make_says_so(admin: Admin, make_role: Ma
 
 
 def test_a_connection_that_was_cut_is_replaced(admin: Admin) -> None:
-    findings = examine(admin.info.dsn, settings_for(admin.info.dsn))
+    findings = run_checks(admin.info.dsn, settings_for(admin.info.dsn))
     assert next(findings).verdict is OK
     admin.execute(
         "select pg_terminate_backend(pid, 30000) from pg_stat_activity"
@@ -965,7 +965,7 @@ def test_a_connection_that_was_cut_is_replaced(admin: Admin) -> None:
 def test_a_database_that_goes_away_is_unavailable(durable_server: str) -> None:
     name = f"plain_{uuid.uuid4().hex}"
     dsn = create_database(durable_server, name)
-    findings = examine(dsn, settings_for(dsn))
+    findings = run_checks(dsn, settings_for(dsn))
     next(findings)
     with psycopg.connect(durable_server, autocommit=True) as connection:
         drop_database(connection, name)
@@ -974,8 +974,8 @@ def test_a_database_that_goes_away_is_unavailable(durable_server: str) -> None:
         next(findings)
 
 
-def test_nobody_notices_it(admin: Admin) -> None:
-    findings = examine(admin.info.dsn, settings_for(admin.info.dsn))
+def test_verify_blocks_no_other_session(admin: Admin) -> None:
+    findings = run_checks(admin.info.dsn, settings_for(admin.info.dsn))
     next(findings)
     doctors = "select count(*) from pg_stat_activity where application_name = 'duly-doctor' and xact_start is not null"
     assert admin.execute(f"{doctors} and datname = current_database()".encode()).fetchone() == (0,)
@@ -985,7 +985,7 @@ def test_nobody_notices_it(admin: Admin) -> None:
 @pytest.mark.parametrize("embedded", [False, True])
 def test_every_check_can_be_made_on_each_major(embedded: bool, database: str) -> None:
     settings = settings_for(None if embedded else database)
-    findings = list(examine(database, settings))
+    findings = list(run_checks(database, settings))
     assert [finding.check for finding in findings] == list(CHECKS)
     assert [finding for finding in findings if "could not be checked" in finding.found] == []
     assert {finding.check for finding in findings if finding.verdict is BAD} == set()
@@ -994,7 +994,7 @@ def test_every_check_can_be_made_on_each_major(embedded: bool, database: str) ->
 @needs_pgbouncer
 def test_every_check_can_be_made_through_a_pooler(database: str, home: Path) -> None:
     with pooler(database, home) as pooled:
-        findings = list(examine(pooled, settings_for(pooled, DATABASE_DIRECT_URL=database)))
+        findings = list(run_checks(pooled, settings_for(pooled, DATABASE_DIRECT_URL=database)))
     assert [finding for finding in findings if "could not be checked" in finding.found] == []
     assert {finding.check for finding in findings if finding.verdict is BAD} == set()
 
@@ -1007,6 +1007,6 @@ def test_every_statement_of_the_doctor_is_asked() -> None:
         assert {name for name in parse_queries(file.read_text()) if not re.search(rf"\b{name}\b", source)} == set()
 
 
-def test_every_check_has_its_place_in_the_docs() -> None:
+def test_every_check_has_a_section_in_the_docs() -> None:
     page = (ROOT / "docs" / "doctor.md").read_text()
     assert re.findall(r"^## (.*)$", page, re.MULTILINE)[-len(CHECKS) :] == list(CHECKS)

@@ -12,7 +12,7 @@ from duly.db.migrations import Names
 from duly.errors import InvalidArgument, Misconfigured
 from duly.launcher import ROOT
 from duly.outbox import OUTBOX_MACHINE
-from duly.verify import INVARIANTS, Invariant, check, compare, invariants_of
+from duly.verify import INVARIANTS, Invariant, check, compare, select_invariants
 from duly.verify.contract import CONTRACTS, contract_lines
 from duly.verify.hashes import VERSIONS_HAVE_THEIR_HASH
 from tests.support.invariants import changed_in
@@ -157,30 +157,30 @@ def test_the_edges_in_the_contract_are_those_of_the_machine() -> None:
     assert {line for line in contract_lines("duly") if line.startswith(("begin ", "edge "))} == drawn
 
 
-def test_a_capture_in_order_breaks_no_law(admin: Admin) -> None:
+def test_a_regular_capture_violates_no_invariant(admin: Admin) -> None:
     admin.execute(SEEN.encode())
     assert check(admin, SCHEMAS) == []
 
 
-def test_of_a_day_that_another_program_wrote_events_of_nobody_can_tell(admin: Admin) -> None:
+def test_a_day_with_events_of_another_program_is_not_checked(admin: Admin) -> None:
     admin.execute(SEEN.encode())
     admin.execute("update schedule_ingest.day_snapshot set snapshot_payload = '[]', events = 0")
     admin.execute("update schedule_ingest.schedule_event set seq = null")
     assert check(admin, SCHEMAS) == []
 
 
-def test_every_law_belongs_to_a_contract_or_to_all_of_them() -> None:
+def test_every_invariant_belongs_to_a_contract_or_to_all_of_them() -> None:
     assert {each.contract for each in INVARIANTS} == {None, *CONTRACTS}
     for contract in CONTRACTS:
-        assert {each.contract for each in invariants_of([contract])} == {None, contract}
+        assert {each.contract for each in select_invariants([contract])} == {None, contract}
 
 
-def test_a_law_about_what_is_not_there_is_told_as_unasked(admin: Admin) -> None:
+def test_an_invariant_about_missing_objects_is_reported_as_unasked(admin: Admin) -> None:
     admin.execute("drop schema schedule_ingest cascade")
     offences = check(admin, SCHEMAS)
     assert {offence.kind for offence in offences} == {"unasked"}
     of_ingest = {each.name for each in INVARIANTS if each.contract == "ingest"}
-    of_the_log_alone = {"captures_move_as_drawn", "notifications_move_as_drawn"}
+    of_the_log_alone = {"captures_follow_their_state_machine", "notifications_follow_their_state_machine"}
     assert {offence.invariant for offence in offences} == (of_ingest - of_the_log_alone) | {VERSIONS_HAVE_THEIR_HASH}
     assert "does not exist" in offences[0].offender
 
@@ -190,27 +190,27 @@ def test_a_verifier_that_cannot_see_every_row_says_so(admin: Admin) -> None:
     blind = psycopg.connect(make_conninfo(admin.info.dsn, user=Names().api), autocommit=True)
     looked: list[int] = []
     with blind, pytest.raises(Misconfigured) as refusal:
-        check(blind, SCHEMAS, watch=looked.append)
+        check(blind, SCHEMAS, on_progress=looked.append)
     for words in ("duly_api does not see", "duly.orgs is under row security", "run it with the login that migrated"):
         assert words in str(refusal.value)
     assert "grant" not in str(refusal.value)
     assert looked == [0], "others were looked at by somebody blind"
 
 
-def test_a_verifier_that_may_not_read_a_table_is_told_which_grant_helps(admin: Admin) -> None:
+def test_a_verifier_that_may_not_read_a_table_gets_the_grant_as_fix(admin: Admin) -> None:
     admin.execute("revoke select on posts.posts from duly_worker, duly_readonly")
     with (
         psycopg.connect(make_conninfo(admin.info.dsn, user=Names().worker), autocommit=True) as worker,
         pytest.raises(Misconfigured) as refusal,
     ):
-        check(worker, CONTRACTS["posts"], invariants_of(["posts"]), reader=Names().worker)
+        check(worker, CONTRACTS["posts"], select_invariants(["posts"]), reader=Names().worker)
     assert "duly_worker may not read posts.posts" in str(refusal.value)
     assert str(refusal.value).endswith("run: grant select on posts.posts to duly_worker")
     with (
         psycopg.connect(make_conninfo(admin.info.dsn, user=Names().readonly), autocommit=True) as other,
         pytest.raises(Misconfigured, match="run it with the login that migrated"),
     ):
-        check(other, CONTRACTS["posts"], invariants_of(["posts"]))
+        check(other, CONTRACTS["posts"], select_invariants(["posts"]))
 
 
 def test_the_owner_of_the_tables_may_read_all_that_laws_are_about(admin: Admin) -> None:
@@ -220,16 +220,16 @@ def test_the_owner_of_the_tables_may_read_all_that_laws_are_about(admin: Admin) 
 
 def test_every_invariant_has_a_planted_violation() -> None:
     planted = {law_of(each) for each in PLANTED_OFFENCES}
-    laws = {VERSIONS_HAVE_THEIR_HASH, *(invariant.name for invariant in INVARIANTS)}
-    assert {*planted, "every_role_sees_every_row"} == laws
-    assert all(invariant.law for invariant in INVARIANTS)
+    names = {VERSIONS_HAVE_THEIR_HASH, *(invariant.name for invariant in INVARIANTS)}
+    assert {*planted, "every_role_sees_every_row"} == names
+    assert all(invariant.description for invariant in INVARIANTS)
 
 
 def test_every_invariant_stands_on_the_page_and_no_other() -> None:
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", (ROOT / "docs" / "verify.md").read_text()))
-    laws = {VERSIONS_HAVE_THEIR_HASH, *(invariant.name for invariant in INVARIANTS)}
-    assert laws - named == set()
-    assert {each for each in named - laws if each.count("_") > 1} == {"pg_get_constraintdef"}
+    names = {VERSIONS_HAVE_THEIR_HASH, *(invariant.name for invariant in INVARIANTS)}
+    assert names - named == set()
+    assert {each for each in named - names if each.count("_") > 1} == {"pg_get_constraintdef"}
 
 
 def test_it_takes_no_lock_that_anybody_would_notice(admin: Admin, database: str) -> None:
@@ -251,7 +251,7 @@ def test_it_never_locks_more_than_a_reader_does(admin: Admin, database: str) -> 
             locks = other.execute("select locktype, mode from pg_locks where pid = %s", [admin.info.backend_pid])
             held.update((kind, mode) for kind, mode in locks)
 
-        check(admin, SCHEMAS, watch=look)
+        check(admin, SCHEMAS, on_progress=look)
     assert {mode for kind, mode in held if kind == "relation"} == {"AccessShareLock"}
     assert {kind for kind, _ in held} == {"relation", "virtualxid"}
 
@@ -284,11 +284,11 @@ def test_the_memory_it_takes_is_given_back(admin: Admin) -> None:
 
     seen: set[str] = set()
     before = room()
-    check(admin, SCHEMAS, INVARIANTS[:1], watch=lambda _: seen.add(room()))
+    check(admin, SCHEMAS, INVARIANTS[:1], on_progress=lambda _: seen.add(room()))
     assert seen == {"128MB"}
     assert room() == before
     admin.execute("set work_mem = '256MB'")
-    check(admin, SCHEMAS, INVARIANTS[:1], watch=lambda _: seen.add(room()))
+    check(admin, SCHEMAS, INVARIANTS[:1], on_progress=lambda _: seen.add(room()))
     assert seen == {"128MB", "256MB"}
 
 

@@ -11,13 +11,16 @@ from tests.support.psql import psql
 __all__ = ["document"]
 
 
-def test_psql_runs_every_law_as_it_stands(document: dict[str, Any], database: str, tmp_path: Path) -> None:
-    laws = [*document["invariants"], *(law for each in document["contracts"] for law in each["invariants"])]
-    file = tmp_path / "laws.sql"
-    file.write_text("\n\n".join(law["sql"] for law in laws))
+def test_psql_runs_every_invariant_as_it_stands(document: dict[str, Any], database: str, tmp_path: Path) -> None:
+    invariants = [
+        *document["invariants"],
+        *(invariant for each in document["contracts"] for invariant in each["invariants"]),
+    ]
+    file = tmp_path / "invariants.sql"
+    file.write_text("\n\n".join(invariant["sql"] for invariant in invariants))
     assert psql(database, "-f", str(file)) == []
-    assert {law["name"] for law in laws} == {law.name for law in INVARIANTS}
-    assert all(law["law"] for law in laws)
+    assert {each["name"] for each in invariants} == {each.name for each in INVARIANTS}
+    assert all(each["law"] for each in invariants)
 
 
 def test_one_contract_alone_and_names_of_this_installation() -> None:

@@ -15,7 +15,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from duly.db.embedded import EmbeddedServer
-from duly.doctor import CHECKS, Case, Limits, examine, open_connection
+from duly.doctor import CHECKS, CheckContext, Limits, open_connection, run_checks
 from duly.testing import install_test_clock
 from tests.fast.verify.test_doctor import (
     BAD,
@@ -93,7 +93,7 @@ def test_months_of_runs_are_made_by_our_own_command_which_takes_along_what_came_
 def test_a_check_that_would_have_to_wait_says_so_and_the_others_go_on(database: str) -> None:
     with open_transaction(database, "lock table duly.workers in access exclusive mode"):
         findings = {
-            finding.check: finding for finding in examine(database, settings_for(database), Limits(question_seconds=1))
+            finding.check: finding for finding in run_checks(database, settings_for(database), Limits(query_seconds=1))
         }
     assert list(findings) == list(CHECKS)
     assert findings["workers"].verdict is WARN
@@ -101,16 +101,18 @@ def test_a_check_that_would_have_to_wait_says_so_and_the_others_go_on(database: 
     assert findings["server"].verdict is OK
 
 
-def test_a_server_that_stops_in_the_middle_of_an_answer_holds_nobody_up(plain_database: str) -> None:
+def test_a_server_that_stops_in_the_middle_of_a_response_blocks_no_other(plain_database: str) -> None:
     with open_connection(plain_database) as connection:
         stopped = connection.info.backend_pid
         os.kill(stopped, signal.SIGSTOP)
         try:
-            finding = CHECKS["server"](Case(connection, settings_for(plain_database), Limits(question_seconds=0.1)))
+            finding = CHECKS["server"](
+                CheckContext(connection, settings_for(plain_database), Limits(query_seconds=0.1))
+            )
         finally:
             os.kill(stopped, signal.SIGCONT)
         assert finding.verdict is WARN
-        assert finding.found == "could not be checked: no answer within 1.1 s"
+        assert finding.found == "could not be checked: no response within 1.1 s"
         assert connection.closed
 
 

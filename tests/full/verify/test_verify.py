@@ -29,7 +29,7 @@ def test_a_planted_violation_is_caught(planted: str, admin: Admin) -> None:
     assert {law for law, _ in broken_in(admin)} == asked_in_sql, "what is asked after a test misses it"
 
 
-def test_the_whole_command_ends_beside_somebody_who_lets_nobody_but_readers_in(database: str) -> None:
+def test_the_full_command_ends_beside_a_session_that_blocks_all_writers(database: str) -> None:
     schemas = [schema for several in CONTRACTS.values() for schema in several]
     with psycopg.connect(database) as busy:
         tables = busy.execute(
@@ -63,7 +63,7 @@ def test_the_command_says_what_it_found_and_exits_by_it(database: str) -> None:
     assert run_verify(database, "--contract", "nothing").returncode == 2
 
 
-def test_whoever_watches_sees_which_law_is_looked_at(database: str) -> None:
+def test_progress_shows_the_invariant_that_is_checked(database: str) -> None:
     environment = plain_environment(DATABASE_URL=database, TERM="xterm", COLUMNS="200")
     with Watched([*PYTHON, "-m", "duly", "verify"], environment) as screen:
         screen.read_until(f"/{len(INVARIANTS)}")

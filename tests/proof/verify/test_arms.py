@@ -10,14 +10,14 @@ from duly.db.migrations import Names
 from duly.testing import TestDatabases
 from duly.verify import INVARIANTS, Invariant
 from duly.verify.contract import CONTRACTS
-from duly.verify.invariants import SEEING, spelled_out
+from duly.verify.invariants import VISIBILITY_CHECK, render_statement
 from tests.support.arms import Arm, arms_of
 from tests.support.plants import BLINDING, PLANTED_OFFENCES, law_of
 
 Ground = psycopg.Connection[Any]
 SCHEMAS = [schema for several in CONTRACTS.values() for schema in several]
 ARMS = {invariant.name: (invariant, arms) for invariant in INVARIANTS if (arms := arms_of(invariant.statement))}
-BLIND = SEEING  # is about who asks, and is asked by somebody who does not see every row
+BLIND = VISIBILITY_CHECK  # is about who asks, and is asked by somebody who does not see every row
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_without_an_arm_some_violation_goes_unnoticed(law: str, ground: Ground) 
     assert needless_arms(ground, law, violations) == [], "no violation is found by these alone"
 
 
-def test_without_an_arm_somebody_blind_thinks_to_see(ground: Ground) -> None:
+def test_without_an_arm_a_login_that_does_not_see_every_row_passes(ground: Ground) -> None:
     violations = [f"{text}; set local role {Names().worker}" for text in BLINDING.values()]
     assert needless_arms(ground, BLIND, violations) == [], "nobody who is blind is found by these alone"
 
@@ -52,7 +52,7 @@ def needless_arms(connection: Ground, law: str, violations: Sequence[str]) -> li
 
 def finds(connection: Ground, invariant: Invariant, statement: str) -> bool:
     """Does a statement of this law find an offender?"""
-    asked = spelled_out(Invariant(invariant.name, invariant.law, statement, invariant.contract), SCHEMAS)
+    asked = render_statement(Invariant(invariant.name, invariant.description, statement, invariant.contract), SCHEMAS)
     return connection.execute(asked.encode()).fetchone() is not None
 
 

@@ -1,8 +1,8 @@
--- What holds locks, dead rows and old numbers.
+-- What keeps locks, dead rows and old transaction ids.
 
 -- name: list_open_transactions
--- Sessions that hold a transaction or a snapshot here, the oldest first; a standby's feedback has no database. Nor has,
--- on 18, a session that is just starting, wherever it is going: it is left out. Autovacuum may take its time.
+-- Sessions with an open transaction or snapshot in this database, the oldest first; a standby's feedback has no database.
+-- On 18 a session that is just starting has none either, and is left out. Autovacuum is not reported.
 select
     pid,
     application_name as application,
@@ -19,13 +19,13 @@ where pid <> pg_backend_pid()
 order by xact_start nulls last, snapshot_age desc;
 
 -- name: count_hidden_sessions
--- Sessions of other roles, whose state and times PostgreSQL does not show to this login.
+-- Sessions of other roles, whose state and times PostgreSQL hides from this login.
 select count(*) as hidden
 from pg_catalog.pg_stat_activity
 where datname = current_database() and query = '<insufficient privilege>';
 
 -- name: list_prepared_transactions
--- A prepared transaction outlives its session and every restart, and holds its locks all the while.
+-- A prepared transaction survives its session and every restart, and keeps its locks.
 select gid, extract(epoch from clock_timestamp() - prepared)::float8 as open_seconds
 from pg_catalog.pg_prepared_xacts
 where database = current_database()
@@ -42,7 +42,7 @@ where xmin is not null or catalog_xmin is not null
 order by snapshot_age desc;
 
 -- name: list_tables_to_vacuum
--- Tables whose dead rows are many and a large share, or which are large and no vacuum is on record; the worst first.
+-- Tables with many dead rows that are a large share, and large tables that were never vacuumed; the worst first.
 select format('%%I.%%I', schemaname, relname) as table, n_dead_tup as dead, n_live_tup as live
 from pg_catalog.pg_stat_user_tables
 where schemaname = any(%(schemas)s) and (
@@ -52,7 +52,7 @@ where schemaname = any(%(schemas)s) and (
 order by n_dead_tup desc, n_live_tup desc;
 
 -- name: get_oldest_database
--- One database whose oldest row is two billion transactions old stops the whole server.
+-- One database with a row that is two billion transactions old stops writes on the full server.
 select datname as name, age(datfrozenxid) as age
 from pg_catalog.pg_database
 order by age(datfrozenxid) desc, datname

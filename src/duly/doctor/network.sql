@@ -1,15 +1,15 @@
--- Where an address leads, and whether a wake-up comes through.
+-- The identity of a database, and NOTIFY.
 
 -- name: identify_database
--- Which of a server's databases this is.
+-- The name and oid of the database.
 select datname as name, oid::text as oid from pg_catalog.pg_database where datname = current_database();
 
 -- name: find_system_identifier
--- Which server this is: a number made with the cluster, the same on its standbys.
+-- The system identifier, created with the cluster and shared with its standbys.
 select system_identifier::text as system from pg_catalog.pg_control_system();
 
 -- name: listen
--- A channel nobody else knows.
+-- LISTEN on a random channel.
 listen {channel};
 
 -- name: notify

@@ -1,11 +1,11 @@
--- What migrations left behind.
+-- The schema and its revision.
 
 -- name: list_revisions
--- Where Alembic's book says the database is: one line, or none.
+-- The revision that Alembic recorded: one row, or none.
 select version_num as revision from duly.alembic_version order by version_num;
 
 -- name: has_tables
--- Whoever made them, with or without a book; what a backend's own schema needs of us is not among them.
+-- Whether duly's tables exist, with or without a recorded revision; those that a backend's schema needs do not count.
 select exists (
     select from pg_catalog.pg_class as c
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace

@@ -1,0 +1,80 @@
+"""Schema: the revision of the tables, and differences from the contracts."""
+
+from collections.abc import Sequence
+
+from psycopg import errors
+
+from duly.db.migrate import script_directory
+from duly.db.migrations import names_of
+from duly.db.queries import load_queries
+from duly.doctor.context import CheckContext
+from duly.doctor.finding import Note, bad, ok, warn
+from duly.doctor.formatting import quote_identifier
+from duly.verify.backend import compare_backend
+from duly.verify.contract import CONTRACTS, compare
+
+__all__ = ["check_contracts", "check_schema", "list_revisions"]
+
+SQL = load_queries(__file__, "schema.sql")
+
+
+def check_schema(context: CheckContext) -> Sequence[Note]:
+    """Is the database at the revision this duly was written for?"""
+    order = [script.revision for script in script_directory().walk_revisions()]  # newest first
+    try:
+        found = list_revisions(context)
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        found = []
+    except errors.InsufficientPrivilege:
+        hidden = f"{context.login} may not read duly.alembic_version"
+        return [
+            warn(
+                f"could not be checked: {hidden}",
+                f"grant select on duly.alembic_version to {quote_identifier(context.login)}",
+            )
+        ]
+    if not found and context.is_backend_only:
+        return [ok(f"none, and none is needed: a backend owns the tables of {context.settings.db_schema}")]
+    if not found:
+        return [
+            note_unrecorded_revision(order[0])
+            if has_tables(context)
+            else bad(f"none; this duly needs {order[0]}", "duly migrate")
+        ]
+    if found == order[:1]:
+        return [ok(f"{order[0]}, the newest")]
+    if len(found) == 1 and found[0] in order:
+        return [bad(f"{found[0]}, {order.index(found[0])} behind {order[0]}", "duly migrate")]
+    return [warn(f"{', '.join(found)} is unknown; the newest revision of this duly is {order[0]}", "upgrade duly")]
+
+
+def list_revisions(context: CheckContext) -> list[str]:
+    """Return the recorded revision, queried as the owner role, which owns that table."""
+    return [row["revision"] for row in context.query(SQL.list_revisions, role=context.settings.owner_role)]
+
+
+def has_tables(context: CheckContext) -> bool:
+    """Do tables of duly exist, whoever created them?"""
+    return context.query_one(SQL.has_tables)["has_tables"]
+
+
+def note_unrecorded_revision(newest: str) -> Note:
+    """Return the note on tables without a recorded revision, as on Supabase."""
+    return warn(
+        f"the tables exist, but duly migrate did not create them, so no revision is recorded; this duly needs {newest}",
+        f"duly verify compares them; if they differ, apply the files of supabase/migrations up to {newest}; "
+        "do not run duly migrate, which would try to create everything again",
+    )
+
+
+def check_contracts(context: CheckContext) -> Sequence[Note]:
+    """Does the catalogue match the contracts?"""
+    is_owned, contracts = context.is_owned_by_backend, ["ingest"] if context.is_backend_only else list(CONTRACTS)
+    settings, roles = context.settings, names_of(context.settings)
+    states = [settings.pending_state, settings.processing_state, settings.done_state, settings.failed_state]
+    with context.short_transaction() as connection:
+        ours = [contract for contract in contracts if not (is_owned and contract == "ingest")]
+        differences = sum(len(compare(connection, contract, roles)) for contract in ours)
+        differences += len(compare_backend(connection, settings.db_schema, states)) if is_owned else 0
+    found = f"{differences} differences from {', '.join(contracts)}"
+    return [warn(found, "duly verify")] if differences else [ok(found)]
