@@ -1,9 +1,9 @@
-"""The HTTP API as tests use it, as the API's own role, and people with keys.
+"""The HTTP API for tests, with the role of the API, and API keys.
 
-    api_on, api_of, running    a fast test calls the application by ASGI: no socket, no server; any other is `served`
-    served_on, served          a real server on a free port, for what only the wire shows
+    api_on, api_of, running    fast tests call the application by ASGI, without a socket; other tiers use a real server
+    served_on, served          a real server on a free port, for what only a real connection shows
 
-All yield an address for `client_of`.
+All yield a base URL for `client_for`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from duly.db.pool import Pool, open_pool
 from duly.http.app import build_app
 from duly.http.server import server_config
 from duly.settings import Settings
-from duly.storage import Objects, open_objects
+from duly.storage import ObjectStore, open_object_store
 from tests.support.tiers import is_fast_test_running
 
 __all__ = [
@@ -36,13 +36,13 @@ __all__ = [
     "api_of",
     "api_on",
     "as_owner",
-    "ask_until_refused",
-    "client_of",
+    "client_for",
     "key_for",
-    "objects_here",
+    "request_until_rate_limited",
     "running",
     "served",
     "served_on",
+    "temporary_object_store",
 ]
 
 SECONDS = 60.0
@@ -56,28 +56,28 @@ NUMBERS = itertools.count(1)
 
 @contextmanager
 def api_on(database: str) -> Generator[str, None, None]:
-    """The API over a database, to which it logs in with its own role, as in production."""
-    with objects_here() as objects, api_of(database, objects) as address:
+    """Yield the API over a database, with the role of the API as in production."""
+    with temporary_object_store() as objects, api_of(database, objects) as address:
         yield address
 
 
 @contextmanager
-def api_of(database: str, objects: Objects) -> Generator[str, None, None]:
-    """The same, over a store of images of the test's own."""
+def api_of(database: str, objects: ObjectStore) -> Generator[str, None, None]:
+    """Yield the API over a database and an object store of the test."""
     with running(build_app(make_conninfo(database, user=Names().api), objects, pool_size=8)) as address:
         yield address
 
 
 @contextmanager
 def running(app: FastAPI) -> Generator[str, None, None]:
-    """An application, called in this process by a fast test, and by its port in any other tier."""
+    """Run an application, in this process for a fast test, with a real server in other tiers."""
     with (in_process if is_fast_test_running() else served)(app) as address:
         yield address
 
 
 @contextmanager
 def in_process(app: FastAPI) -> Generator[str, None, None]:
-    """Start an application on the background loop; the address is known to `client_of` alone."""
+    """Start an application on the background loop; only `client_for` knows its base URL."""
     application = Application(app)
     address = f"http://127.0.0.1:{next(NUMBERS)}"
     APPLICATIONS[address] = application
@@ -100,7 +100,7 @@ class Application(httpx2.BaseTransport):
         self.state: dict[str, Any] = {}
 
     async def start(self) -> None:
-        """Enter the lifespan, in a task of its own: it must be left where it was entered."""
+        """Enter the lifespan in a task of its own, which must also leave it."""
         started = asyncio.get_running_loop().create_future()
         self.lifetime = asyncio.create_task(self.live(started))
         await asyncio.wait({started, self.lifetime}, return_when=asyncio.FIRST_COMPLETED)
@@ -108,7 +108,7 @@ class Application(httpx2.BaseTransport):
             await self.lifetime
 
     async def live(self, started: asyncio.Future[None]) -> None:
-        """Hold the lifespan open until told to stop."""
+        """Keep the lifespan open until the stop."""
         async with self.app.router.lifespan_context(self.app) as state:
             self.state = dict(state or {})
             started.set_result(None)
@@ -124,14 +124,14 @@ class Application(httpx2.BaseTransport):
         await self.app({**scope, "state": dict(self.state)}, receive, send)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer a request of a synchronous client."""
+        """Handle a request of a synchronous client."""
         content = request.read()
         return on_background_loop(
             self.answer(httpx2.Request(request.method, request.url, headers=request.headers, content=content))
         )
 
     async def answer(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer a request, with its whole body."""
+        """Handle a request, and read the full response."""
         response = await self.transport.handle_async_request(request)
         return httpx2.Response(response.status_code, headers=response.headers, content=await response.aread())
 
@@ -141,22 +141,22 @@ APPLICATIONS: dict[str, Application] = {}
 
 @cache
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The event loop on which applications run, in a thread of its own, as long as this process."""
+    """Return the event loop of all applications, in a thread that ends with this process."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="applications", daemon=True).start()
     return loop
 
 
 def on_background_loop(coroutine: Coroutine[Any, Any, Answer]) -> Answer:
-    """Run something there, and wait for its result."""
+    """Run a coroutine on the background loop, and wait for its result."""
     return asyncio.run_coroutine_threadsafe(coroutine, background_loop()).result(SECONDS)
 
 
 # A real server --------------------------------------------------------------------------------------------------------
 
 
-def ask_until_refused(ask: Callable[[], httpx2.Response], limit: int = 1000) -> list[httpx2.Response]:
-    """Ask again and again until it is too much: on a slow machine that takes more, for the rate goes on meanwhile."""
+def request_until_rate_limited(ask: Callable[[], httpx2.Response], limit: int = 1000) -> list[httpx2.Response]:
+    """Send requests until one gets 429; a slow machine needs more, because the bucket refills meanwhile."""
     answers = [ask()]
     while answers[-1].status_code != 429 and len(answers) < limit:
         answers.append(ask())
@@ -165,8 +165,8 @@ def ask_until_refused(ask: Callable[[], httpx2.Response], limit: int = 1000) -> 
 
 @contextmanager
 def served_on(database: str) -> Generator[str, None, None]:
-    """The address of a server of the API over a database, to which it logs in with its own role."""
-    with objects_here() as objects:
+    """Yield the base URL of a real server of the API, with the role of the API."""
+    with temporary_object_store() as objects:
         app = build_app(make_conninfo(database, user=Names().api), objects, pool_size=8)
         with served(app) as address:
             yield address
@@ -174,7 +174,7 @@ def served_on(database: str) -> Generator[str, None, None]:
 
 @contextmanager
 def served(app: FastAPI) -> Generator[str, None, None]:
-    """Serve an application in a thread; whoever connects early waits in the socket's queue."""
+    """Serve an application in a thread; early connections wait in the backlog of the socket."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     server = uvicorn.Server(server_config(app, lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="api")
@@ -192,8 +192,8 @@ def served(app: FastAPI) -> Generator[str, None, None]:
 
 
 @contextmanager
-def client_of(address: str, secret: str | None = None) -> Generator[httpx2.Client, None, None]:
-    """A client of the API, with a key or without."""
+def client_for(address: str, secret: str | None = None) -> Generator[httpx2.Client, None, None]:
+    """Yield a client of the API, with an API key or without."""
     headers = {"Authorization": f"Bearer {secret}"} if secret else {}
     transport = APPLICATIONS.get(address)
     with httpx2.Client(
@@ -203,10 +203,10 @@ def client_of(address: str, secret: str | None = None) -> Generator[httpx2.Clien
 
 
 @contextmanager
-def objects_here() -> Generator[Objects, None, None]:
-    """A store of images in a directory that goes afterwards."""
+def temporary_object_store() -> Generator[ObjectStore, None, None]:
+    """Yield an object store in a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="duly-objects-") as directory:
-        yield open_objects(Settings(DULY_OBJECTS_DIR=directory))  # type: ignore[call-arg]
+        yield open_object_store(Settings(DULY_OBJECTS_DIR=directory))  # type: ignore[call-arg]
 
 
 def key_for(
@@ -218,7 +218,7 @@ def key_for(
     telegram_id: int | None = None,
     seconds: float | None = None,
 ) -> NewKey:
-    """A key, as the administrator makes it, with the org or the person it belongs to."""
+    """Create an API key, and the org or person it belongs to."""
 
     async def make(pool: Pool) -> NewKey:
         if org:
@@ -231,7 +231,7 @@ def key_for(
 
 
 def as_owner(database: str, question: Callable[[Pool], Awaitable[Answer]]) -> Answer:
-    """Ask a service one question, as the administrator does."""
+    """Call a service with the role of the owner."""
 
     async def run() -> Answer:
         async with open_pool(database, size=1, role=Names().owner) as pool:

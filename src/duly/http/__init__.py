@@ -1,8 +1,9 @@
-"""The HTTP door: routes translate, call a service, and translate back.
+"""The HTTP API: a route parses the request, calls a service, and renders the result.
 
-    request --> who asks? (keys) --> how much do they bring? (guard) --> is it well said? (shapes) --> route --> service
-                   401                      413                             422        403          404, 409
+    request --> API key --> announced size --> access rule --> body --> validation --> route --> service
+                  401            413             403, 429    413, 503      422                   404, 409
 
-Whatever goes wrong leaves as one kind of body, `application/problem+json`, with the code of the error tree (problems).
-`/healthz` and `/readyz` ask for nothing. docs/api.md shows how to use the rest.
+Authentication and access rules are in `auth`, limits of the body in `request_limits`. Every error is an
+`application/problem+json` response with the code of the error tree (`problems`). `/healthz` and `/readyz` need no key.
+docs/api.md shows how to use the rest.
 """

@@ -1,11 +1,11 @@
-"""The page behind a link in a message: looking at it changes nothing, the button on it answers.
+"""The page behind a link in a message: GET changes nothing, its button answers.
 
-    GET  /c/<token>   what would happen, and a button; or what happened already
-    POST /c/<token>   answers, as the button of a chat does, once
+    GET  /c/<token>   what the link would do, with a button; or what was done before
+    POST /c/<token>   answers once, like a button in a chat
 
-Programs that open every link of a mail only look, so they answer nothing. The token is all there is: it says whose it
-is, what it does and until when, and is signed; there is no session that somebody else's page could use. Nothing of it
-is cached, framed, searched, or told to another site.
+Programs that open every link of an email only GET, so they answer nothing. The token is the only credential: it
+contains the person, the action and the expiry, and is signed; there is no session that another site could use. The page
+is not cached, framed, indexed by search engines, or sent as a referrer to another site.
 """
 
 from base64 import b64encode
@@ -22,21 +22,20 @@ from fastapi import APIRouter, Path, Request, Response, status
 from fastapi.responses import HTMLResponse
 
 from duly.accounts.model import User
-from duly.accounts.service import find_person
-from duly.accounts.signed_links import Link, list_link_keys, read_link
+from duly.accounts.service import find_user
+from duly.accounts.signed_links import LinkClaims, list_link_keys, verify_link
 from duly.apps.scheduler import service
-from duly.apps.scheduler.model import Action, Answer, Receipt, Run, RunStatus
-from duly.apps.scheduler.receipt import first_of
-from duly.apps.scheduler.repository import receipt_of
-from duly.db.clock import now
+from duly.apps.scheduler.messages import DEFAULT_LANGUAGE, translate
+from duly.apps.scheduler.model import Action, Answer, Receipt, Run
+from duly.apps.scheduler.receipt import find_closing_receipt
+from duly.apps.scheduler.repository import parse_receipt
+from duly.db.clock import get_current_time
 from duly.db.pool import Pool
 from duly.errors import AlreadyAnswered, Conflict, NotFound, Refused
-from duly.http.answer_texts import words_of
-from duly.http.dependencies import Opened
+from duly.http.dependencies import PoolDep
 
 __all__ = ["router"]
 
-OPEN = tuple(each for each in RunStatus if each.is_open)
 STYLE = files("duly.http").joinpath("pages/answer.css").read_text("utf-8")
 HEADERS = {
     "Cache-Control": "no-store",
@@ -55,156 +54,163 @@ Token = Annotated[str, Path()]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a link leads to: whose it is, and the run that it answers, which is theirs."""
+class AnswerTarget:
+    """What a link answers: its claims, the person, and the run, which is theirs."""
 
-    link: Link
+    link: LinkClaims
     person: User
     run: Run
 
 
 @router.get("/{token}")
-async def show_answer(request: Request, token: Token, pool: Opened) -> Response:
-    """What the link would do, or what was done already."""
-    found = await find(request, token, pool)
-    if not isinstance(found, Found):
-        return found
-    link, person, run = found.link, found.person, found.run
-    mine = await receipt_under(pool, person, run, link.key)
-    if mine and is_still_so(mine, run):
-        return page(person, run, said(person, mine), more=told(person, mine))
-    if run.status not in OPEN:
-        return await ended(pool, person, run, status.HTTP_200_OK)
-    words = words_of(person.language)
-    booked = await booking_of(pool, person, run, link)
+async def show_page(request: Request, token: Token, pool: PoolDep) -> Response:
+    """Show what the link would do, or what was done before."""
+    target = await find_target(request, token, pool)
+    if not isinstance(target, AnswerTarget):
+        return target
+    link, person, run = target.link, target.person, target.run
+    receipt = await find_receipt(pool, person, run, link.key)
+    if receipt and is_still_in_effect(receipt, run):
+        return result_page(person, run, receipt)
+    if not run.status.is_open:
+        return await closed_page(pool, person, run, status.HTTP_200_OK)
+    expense = await find_expense_to_book(pool, person, run, link)
     return page(
         person,
         run,
-        words[f"ask {link.action}"].format(minutes=link.given.get("minutes", "")),
-        more=[words["will book"].format(**booked)] if booked else [],
-        deed=words[link.action],
+        translate(person.language, f"page.confirm.{link.action}", minutes=link.payload.get("minutes", "")),
+        details=[translate(person.language, "page.will_book", **expense)] if expense else [],
+        button=translate(person.language, f"page.button.{link.action}"),
     )
 
 
 @router.post("/{token}")
-async def give_answer(request: Request, token: Token, pool: Opened) -> Response:
-    """Answer, once: the first answer counts, whoever gives it and by which way."""
-    found = await find(request, token, pool)
-    if not isinstance(found, Found):
-        return found
-    link, person, run = found.link, found.person, found.run
+async def answer(request: Request, token: Token, pool: PoolDep) -> Response:
+    """Answer the run; the first answer counts, by whichever channel it came."""
+    target = await find_target(request, token, pool)
+    if not isinstance(target, AnswerTarget):
+        return target
+    link, person, run = target.link, target.person, target.run
     try:
-        answer = Answer(Action(link.action), link.key, link.given)
-        receipt = (await service.answer_run(pool, person.id, link.run, answer)).row
+        given = Answer(Action(link.action), link.key, link.payload)
+        receipt = (await service.answer_run(pool, person.id, link.run_id, given)).row
     except AlreadyAnswered as error:
-        first = receipt_of(error.receipt) if error.receipt else None
-        return answered(person, run, first, status.HTTP_409_CONFLICT)
+        first = parse_receipt(error.receipt) if error.receipt else None
+        return answered_page(person, run, first, status.HTTP_409_CONFLICT)
     except Conflict:
-        return await ended(pool, person, run, status.HTTP_409_CONFLICT)
+        return await closed_page(pool, person, run, status.HTTP_409_CONFLICT)
     except Refused:
-        return no_page("unknown", status.HTTP_404_NOT_FOUND, person.language)
-    if not is_still_so(receipt, run):
-        return await ended(pool, person, run, status.HTTP_409_CONFLICT)
-    return page(person, run, said(person, receipt), more=told(person, receipt))
+        return error_page("unknown", status.HTTP_404_NOT_FOUND, person.language)
+    if not is_still_in_effect(receipt, run):
+        return await closed_page(pool, person, run, status.HTTP_409_CONFLICT)
+    return result_page(person, run, receipt)
 
 
-# Finding --------------------------------------------------------------------------------------------------------------
+# Reading --------------------------------------------------------------------------------------------------------------
 
 
-async def find(request: Request, token: str, pool: Pool) -> Found | Response:
-    """What a token leads to, or the page that says why it leads nowhere."""
+async def find_target(request: Request, token: str, pool: Pool) -> AnswerTarget | Response:
+    """Return what a token answers, or the page that explains why it answers nothing."""
     async with pool.statement() as connection:
         keys = await list_link_keys(connection)
-    link = read_link(keys, token)
-    person = await find_person(pool, link.uid) if link else None
+    link = verify_link(keys, token)
+    person = await find_user(pool, link.uid) if link else None
     if link is None or person is None:
-        return no_page("unknown", status.HTTP_404_NOT_FOUND)
-    request.state.rate.take(f"answer:{link.uid}")
-    if link.is_over(await now(pool)):
-        return no_page("over", status.HTTP_410_GONE, person.language)
+        return error_page("unknown", status.HTTP_404_NOT_FOUND)
+    request.state.rate_limiter.acquire(f"answer:{link.uid}")
+    if link.is_expired(await get_current_time(pool)):
+        return error_page("expired", status.HTTP_410_GONE, person.language)
     try:
-        return Found(link, person, await service.get_run(pool, person.id, link.run))
+        return AnswerTarget(link, person, await service.get_run(pool, person.id, link.run_id))
     except NotFound:
-        return no_page("unknown", status.HTTP_404_NOT_FOUND, person.language)
+        return error_page("unknown", status.HTTP_404_NOT_FOUND, person.language)
 
 
-async def receipt_under(pool: Pool, person: User, run: Run, key: str) -> Receipt | None:
-    """What this very link did before."""
+async def find_receipt(pool: Pool, person: User, run: Run, key: str) -> Receipt | None:
+    """Return the receipt of an earlier answer by the same link."""
     receipts = await service.list_receipts(pool, person.id, run.id)
     return next((each for each in receipts if each.idempotency_key == key), None)
 
 
-def is_still_so(receipt: Receipt, run: Run) -> bool:
-    """Is what an answer did still so? A snooze is not, once its run has come to its end."""
-    return receipt.action is not Action.SNOOZE or run.status in OPEN
+def is_still_in_effect(receipt: Receipt, run: Run) -> bool:
+    """Is the effect of an answer still there? That of a snooze ends when its run is closed."""
+    return receipt.action is not Action.SNOOZE or run.status.is_open
 
 
-async def booking_of(pool: Pool, person: User, run: Run, link: Link) -> Mapping[str, Any] | None:
-    """What an answer would book."""
+async def find_expense_to_book(pool: Pool, person: User, run: Run, link: LinkClaims) -> Mapping[str, Any] | None:
+    """Return the expense that the answer would book."""
     if link.action != Action.COMPLETE:
         return None
-    return (await service.get_schedule(pool, person.id, run.job_id)).expense
+    return (await service.get_schedule(pool, person.id, run.schedule_id)).expense
 
 
-# Saying ---------------------------------------------------------------------------------------------------------------
+# Pages ----------------------------------------------------------------------------------------------------------------
 
 
-async def ended(pool: Pool, person: User, run: Run, code: int) -> Response:
-    """The page of a run that takes no more answers: the one that ended it, if any did."""
-    return answered(person, run, first_of(await service.list_receipts(pool, person.id, run.id)), code)
+async def closed_page(pool: Pool, person: User, run: Run, code: int) -> Response:
+    """Return the page of a run that accepts no more answers, with the answer that closed it, if one did."""
+    receipts = await service.list_receipts(pool, person.id, run.id)
+    return answered_page(person, run, find_closing_receipt(receipts), code)
 
 
-def answered(person: User, run: Run, first: Receipt | None, code: int) -> Response:
-    """The page of a run that has its answer."""
-    words = words_of(person.language)
+def answered_page(person: User, run: Run, first: Receipt | None, code: int) -> Response:
+    """Return the page of a run that was answered before, or closed without an answer."""
     if first is None:
-        return page(person, run, words["closed"], code=code)
-    return page(person, run, words["answered"], more=[said(person, first), *told(person, first)], code=code)
+        return page(person, run, translate(person.language, "page.closed"), code=code)
+    details = [result_text(person, first), *receipt_details(person, first)]
+    return page(person, run, translate(person.language, "page.already_answered"), details=details, code=code)
 
 
-def said(person: User, receipt: Receipt) -> str:
-    """What an answer did, in a sentence."""
-    return words_of(person.language)[f"did {receipt.action}"]
+def result_page(person: User, run: Run, receipt: Receipt) -> Response:
+    """Return the page of the answer that this link gave."""
+    return page(person, run, result_text(person, receipt), details=receipt_details(person, receipt))
 
 
-def told(person: User, receipt: Receipt) -> list[str]:
-    """The rest of a receipt."""
-    words = words_of(person.language)
-    lines = [at(person, words["answered at"], receipt.confirmed_at)]
+def result_text(person: User, receipt: Receipt) -> str:
+    """Return what an answer did, in one sentence."""
+    return translate(person.language, f"page.result.{receipt.action}")
+
+
+def receipt_details(person: User, receipt: Receipt) -> list[str]:
+    """Return the other lines of a receipt: when, what was booked, and the next reminder."""
+    lines = [time_line(person, "page.answered_at", receipt.confirmed_at)]
     if receipt.expense:
-        lines.append(words["booked"].format(**receipt.expense))
+        lines.append(translate(person.language, "page.booked", **receipt.expense))
     if receipt.remind_at:
-        lines.append(at(person, words["again at"], receipt.remind_at))
+        lines.append(time_line(person, "page.next_reminder_at", receipt.remind_at))
     return lines
 
 
-def at(person: User, words: str, instant: datetime) -> str:
-    """These words, with a time as the person's clock shows it."""
-    return words.format(at=instant.astimezone(ZoneInfo(person.zone)).strftime("%Y-%m-%d %H:%M"), zone=person.zone)
+def time_line(person: User, key: str, instant: datetime) -> str:
+    """Return a text with a time in the person's zone."""
+    at = instant.astimezone(ZoneInfo(person.zone)).strftime("%Y-%m-%d %H:%M")
+    return translate(person.language, key, at=at, zone=person.zone)
 
 
 def page(
-    person: User, run: Run, words: str, *, more: Sequence[str] = (), deed: str | None = None, code: int = 200
+    person: User, run: Run, text: str, *, details: Sequence[str] = (), button: str | None = None, code: int = 200
 ) -> Response:
-    """A page about a run."""
-    lines = [at(person, words_of(person.language)["when"], run.scheduled_at)]
-    return rendered(code, language=person.language, title=run.name, lines=lines, said=words, more=more, deed=deed)
+    """Return a page about a run."""
+    lines = [time_line(person, "reminder.due", run.scheduled_at)]
+    return render(
+        code, language=person.language, title=run.name, lines=lines, text=text, details=details, button=button
+    )
 
 
-def no_page(what: str, code: int, language: str = "en") -> Response:
-    """A page about a link that does nothing."""
-    words = words_of(language)
-    return rendered(code, language=language, title=words[what], lines=(), said=words[f"{what} why"], more=(), deed=None)
+def error_page(error: str, code: int, language: str = DEFAULT_LANGUAGE) -> Response:
+    """Return a page about a link that is not valid."""
+    title, text = translate(language, f"page.{error}.title"), translate(language, f"page.{error}.text")
+    return render(code, language=language, title=title, lines=(), text=text, details=(), button=None)
 
 
-def rendered(code: int, **said: Any) -> Response:
-    """The page itself; whatever a person wrote is escaped."""
-    return HTMLResponse(template().render(style=style(), **said), status_code=code, headers=HEADERS)
+def render(code: int, **values: Any) -> Response:
+    """Render the page; texts that people wrote are escaped."""
+    return HTMLResponse(template().render(style=style(), **values), status_code=code, headers=HEADERS)
 
 
 @cache
 def template() -> Any:
-    """The page's shape."""
+    """Return the template of the page, loaded once."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("duly.http", "pages")
@@ -213,7 +219,7 @@ def template() -> Any:
 
 @cache
 def style() -> Any:
-    """Our own style, which is the only thing that goes in as it is; the headers name its hash."""
+    """Return our style sheet, the only text that is not escaped; the headers contain its hash."""
     from markupsafe import Markup
 
     return Markup(STYLE)  # noqa: S704

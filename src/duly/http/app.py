@@ -1,4 +1,4 @@
-"""The HTTP application, assembled."""
+"""Assembles the HTTP application."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -13,58 +13,59 @@ import duly
 from duly.apps.ingest.states import DEFAULT_SCHEMA
 from duly.apps.scheduler.service import DEFAULT_UNDO_SECONDS
 from duly.db.pool import open_pool, with_keepalive
-from duly.executors.images import a_child
+from duly.executors.images import open_image_decoder
 from duly.http.answer import router as answer
-from duly.http.auth import Keyring
+from duly.http.auth import Authenticator
+from duly.http.body_slots import BodySlots
 from duly.http.calendar import routers as calendar
-from duly.http.database_outage import telling_outages
-from duly.http.envelope import IntentCounts
+from duly.http.database_outage import log_database_outages
+from duly.http.envelope import IntentOutcomes
 from duly.http.ingest import routers as ingest
 from duly.http.jobs import router as jobs
 from duly.http.metrics import router as metrics
 from duly.http.posts import routers as posts
-from duly.http.problems import tell_problems, with_problems
-from duly.http.request_limits import BODIES_AT_ONCE, IMAGES_AT_ONCE, Room
+from duly.http.problems import add_problem_schema, install_problem_handlers
+from duly.http.request_limits import BODIES_AT_ONCE, IMAGES_AT_ONCE
 from duly.http.scheduler import routers as scheduler
-from duly.http.telegram import Receives
+from duly.http.telegram import WebhookBot
 from duly.http.telegram import router as telegram
-from duly.rate_limit import Rate
-from duly.storage import Objects
+from duly.rate_limit import RateLimiter
+from duly.storage import ObjectStore
 
 __all__ = ["build_app"]
 
 READY_SECONDS = 2.0
 
 
-class Health(BaseModel):
-    """The process answers."""
+class HealthResponse(BaseModel):
+    """Response of a process that is alive."""
 
     status: str
     version: str
 
 
-class Readiness(BaseModel):
-    """Whether work can be done now, and if not, what is missing."""
+class ReadinessResponse(BaseModel):
+    """Whether requests can be served now, and if not, what is missing."""
 
     ready: bool
     database: str
 
 
-class Probe:
-    """Asks the database whether it is there, once at a time: whoever comes meanwhile gets the same answer."""
+class DatabaseProbe:
+    """Checks whether the database answers, one check at a time: concurrent callers share its result."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = with_keepalive(dsn, "duly-api")
-        self.asking: asyncio.Task[bool] | None = None
+        self.check_task: asyncio.Task[bool] | None = None
 
-    async def is_answered(self) -> bool:
-        """Does the database answer now? Nothing is remembered, so that this is true the moment it is."""
-        if self.asking is None or self.asking.done():
-            self.asking = asyncio.create_task(self.ask())
-        return await asyncio.shield(self.asking)  # who hangs up takes nothing from the others
+    async def is_available(self) -> bool:
+        """Return whether the database answers now; results are not cached."""
+        if self.check_task is None or self.check_task.done():
+            self.check_task = asyncio.create_task(self.check())
+        return await asyncio.shield(self.check_task)  # a client that disconnects must not cancel it for the others
 
-    async def ask(self) -> bool:
-        """One question, on a connection of its own."""
+    async def check(self) -> bool:
+        """Run one query on a new connection."""
         try:
             async with asyncio.timeout(READY_SECONDS), await AsyncConnection.connect(self.dsn) as connection:
                 await connection.execute("select 1")
@@ -74,80 +75,81 @@ class Probe:
 
 
 class Application(FastAPI):
-    """FastAPI, whose document knows our problems."""
+    """FastAPI with the schema of problem responses."""
 
     def openapi(self) -> dict[str, Any]:
-        """What there is, and every way in which it may answer."""
-        return with_problems(super().openapi())
+        """Return the OpenAPI document."""
+        return add_problem_schema(super().openapi())
 
 
 def build_app(
     dsn: str,
-    objects: Objects,
+    objects: ObjectStore,
     *,
     role: str | None = None,
     pool_size: int = 10,
     ingest_schema: str = DEFAULT_SCHEMA,
     undo_seconds: float = DEFAULT_UNDO_SECONDS,
-    hook: Receives | None = None,
+    webhook: WebhookBot | None = None,
 ) -> FastAPI:
-    """The application over one database and one store of images; it starts even while the database does not answer.
+    """Build the application over one database and one object store; it starts even while the database is unavailable.
 
-    `role` is who it acts as, where the login of `dsn` is somebody else; `hook` is the bot that Telegram reaches here.
+    `role` is the database role to switch to, if the login of `dsn` is another one; `webhook` is the bot whose updates
+    Telegram posts here.
     """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[Mapping[str, Any], None]:
         async with (
-            telling_outages() as note_connected,
+            log_database_outages() as note_connected,
             open_pool(dsn, size=pool_size, role=role, name="duly-api", on_connect=note_connected) as pool,
-            IntentCounts(pool).kept() as intents,
-            hook.open(pool, objects) if hook else nullcontext() as reception,
-            a_child() as children,
+            IntentOutcomes(pool).flushing() as intent_outcomes,
+            webhook.open(pool, objects) if webhook else nullcontext() as telegram_dispatcher,
+            open_image_decoder() as image_decoder,
         ):
             yield {
                 "pool": pool,
-                "keyring": Keyring(pool),
+                "authenticator": Authenticator(pool),
                 "objects": objects,
-                "children": children,
-                "intents": intents,
-                "rate": Rate(),
-                "room": Room(BODIES_AT_ONCE),
-                "image_room": Room(IMAGES_AT_ONCE),
+                "image_decoder": image_decoder,
+                "intent_outcomes": intent_outcomes,
+                "rate_limiter": RateLimiter(),
+                "body_slots": BodySlots(BODIES_AT_ONCE),
+                "image_slots": BodySlots(IMAGES_AT_ONCE),
                 "ingest_schema": ingest_schema,
                 "undo_seconds": undo_seconds,
-                "hook_secret": hook.secret if hook else None,
-                "reception": reception,
+                "webhook_secret": webhook.secret if webhook else None,
+                "telegram_dispatcher": telegram_dispatcher,
             }
 
     app = Application(
         title="duly",
         version=duly.__version__,
-        description="Durable work on PostgreSQL: later, once, by one holder at a time, provable afterwards.",
+        description="Durable jobs on PostgreSQL.",
         lifespan=lifespan,
-        redirect_slashes=False,  # an address is right or it is not
+        redirect_slashes=False,  # a wrong path is 404, not a redirect
         docs_url=None,
         redoc_url=None,
     )
-    tell_problems(app)
-    probe = Probe(dsn)
+    install_problem_handlers(app)
+    probe = DatabaseProbe(dsn)
 
     @app.get("/healthz", operation_id="healthz", summary="Is the process alive?", tags=["health"])
-    async def healthz() -> Health:
-        return Health(status="ok", version=duly.__version__)
+    async def healthz() -> HealthResponse:
+        return HealthResponse(status="ok", version=duly.__version__)
 
     @app.get(
         "/readyz",
         operation_id="readyz",
-        summary="Can work be done?",
+        summary="Can requests be served?",
         tags=["health"],
-        responses={503: {"model": Readiness}},
+        responses={503: {"model": ReadinessResponse}},
     )
-    async def readyz(response: Response) -> Readiness:
-        if not await probe.is_answered():
+    async def readyz(response: Response) -> ReadinessResponse:
+        if not await probe.is_available():
             response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
-            return Readiness(ready=False, database=f"no answer within {READY_SECONDS:.0f} s")
-        return Readiness(ready=True, database="ok")
+            return ReadinessResponse(ready=False, database=f"no answer within {READY_SECONDS:.0f} s")
+        return ReadinessResponse(ready=True, database="ok")
 
     _ = healthz, readyz
     for router in (jobs, *posts, *ingest, *scheduler, *calendar, answer, telegram, metrics):

@@ -1,141 +1,149 @@
-"""Who asks: whoever holds a key, or, as long as no key was ever made, whoever sits at this machine.
+"""Authentication by API key, and the access rules of routes.
 
-The first key puts a lock on the door, and the lock stays: revoking the last key opens nothing. Until then a request
-needs no key if it comes from loopback, was addressed to loopback (a web page whose name was made to point here says its
-own name), was not passed on by a proxy, and was not sent by a page of somebody else's.
+As long as no API key was ever created, a request needs none if it comes from loopback, is addressed to loopback (a DNS
+name that was pointed here does not count), did not pass a proxy, and was not sent by a web page of another origin. The
+first key ends that for good: revoking the last key does not bring it back.
 """
 
 import ipaddress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Generic, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from fastapi import Depends, Header, Request, Security
+from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
+from pydantic import Field, TypeAdapter, ValidationError
 
 from duly.accounts import ApiKey
-from duly.accounts.service import find_person, has_keys, identify
-from duly.apps.posts.repository import ANYBODY
+from duly.accounts.service import find_key_by_secret, find_user, has_keys
+from duly.apps.posts.repository import ADMIN_VIEWER
 from duly.db.pool import Pool
 from duly.errors import Forbidden, InvalidArgument, Unauthorized
 from duly.jobs.model import DEFAULT_ORG
 
 __all__ = [
+    "ADMIN",
+    "AccessRule",
+    "Authenticator",
     "Caller",
-    "Keyring",
+    "PersonAccessRule",
     "Tenant",
-    "author_of_posts",
-    "bringer_of_days",
+    "find_author",
     "is_loopback",
-    "operator",
-    "reader_of_days",
-    "reader_of_jobs",
-    "reader_of_posts",
-    "reader_of_requests",
-    "writer_of_jobs",
+    "jobs_reader",
+    "jobs_writer",
+    "metrics_reader",
+    "posts_author",
+    "posts_private_viewer",
+    "posts_viewer",
+    "require_uid",
 ]
 
 ADMIN = "admin"
 READ = "ledger:read"
 WRITE = "ledger:write"
-PASSED_ON = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+ON_BEHALF_HEADER = "Duly-User"
+UID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$"
+UID = TypeAdapter[str](Annotated[str, Field(pattern=UID_PATTERN)])
 BEARER = HTTPBearer(
     scheme_name="key",
     bearerFormat="duly_",
-    description="A key of `duly keys create`. None is needed on this machine as long as no key was ever made.",
-    auto_error=False,  # who asks is decided before the body is read; this is here to be documented
+    description="A key of `duly keys create`. None is needed on this machine as long as no key was ever created.",
+    auto_error=False,  # only documents the header: the key is checked before the body is read
 )
 
-
+T = TypeVar("T")
 OnBehalf: TypeAlias = Annotated[
     str | None,
-    Header(
-        alias="Duly-User",
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$",
-        description="The uid of the person an administrator acts for.",
-    ),
+    Header(alias=ON_BEHALF_HEADER, pattern=UID_PATTERN, description="The uid of the person an administrator acts for."),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, for which org, and what they may do."""
+    """An authenticated caller: its name in logs and events, its org or person, and its scopes."""
 
     name: str
     org: UUID | None
     scopes: frozenset[str]
-    uid: str | None = None  # the person, where the key is a person's
+    uid: str | None = None  # the person, if the key belongs to one
 
-    def may(self, scope: str) -> bool:
-        """An administrator may do everything."""
+    def has_scope(self, scope: str) -> bool:
+        """Return whether the caller has a scope; an administrator has all of them."""
         return scope in self.scopes or ADMIN in self.scopes
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Whose jobs a request is about, and who is to be named for what it does."""
+    """The org whose jobs a request is about, and the actor to record."""
 
     org: UUID
     actor: str
 
 
-NEIGHBOUR = Caller("loopback", DEFAULT_ORG, frozenset({ADMIN}))
+LOCAL_ADMIN = Caller("loopback", DEFAULT_ORG, frozenset({ADMIN}))
 
 
-class Keyring:
-    """Knows callers by their keys."""
+# Authentication -------------------------------------------------------------------------------------------------------
+
+
+class Authenticator:
+    """Finds the caller of a request by its API key."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        self.is_locked = False  # once true it stays so; that there is no key is never remembered
+        self.needs_key = False  # once true it stays true; that no key exists is never cached
 
-    async def caller_of(self, request: Request) -> Caller:
-        """Who asks, or Unauthorized."""
+    async def authenticate(self, request: Request) -> Caller:
+        """Return the caller of a request; raises Unauthorized."""
         authorization = request.headers.get("authorization")
         if authorization is None:
-            return await self.neighbour(request)
+            return await self.authenticate_local(request)
         scheme, _, secret = authorization.partition(" ")
         if scheme.lower() != "bearer":
-            raise Unauthorized("send the key as: Authorization: Bearer duly_...")
-        key = await identify(self.pool, secret.strip())
+            raise Unauthorized("the Authorization header is not a bearer token; send Authorization: Bearer duly_...")
+        key = await find_key_by_secret(self.pool, secret.strip())
         if key is None:
-            raise Unauthorized("this key is wrong, revoked or expired; make another with: duly keys create")
-        return caller_with(key)
+            raise Unauthorized("API key unknown, revoked or expired; create one with: duly keys create")
+        return caller_from_key(key)
 
-    async def neighbour(self, request: Request) -> Caller:
-        """Whoever sits at this machine, if the door has no lock."""
-        self.is_locked = self.is_locked or await has_keys(self.pool)
-        if self.is_locked:
-            raise Unauthorized("this needs a key, sent as: Authorization: Bearer duly_...")
-        if not is_from_here(request):
+    async def authenticate_local(self, request: Request) -> Caller:
+        """Return the local administrator for a request without a key, as long as no key was ever created."""
+        self.needs_key = self.needs_key or await has_keys(self.pool)
+        if self.needs_key:
+            raise Unauthorized("API key missing; send it as: Authorization: Bearer duly_...")
+        if not is_local(request):
             raise Unauthorized(
-                "without a key only this machine is served, directly and under the name localhost or 127.0.0.1; "
-                "make a key with: duly keys create"
+                "API key missing: without a key only direct requests from this machine to localhost or 127.0.0.1 are "
+                "served; create a key with: duly keys create"
             )
-        return NEIGHBOUR
+        return LOCAL_ADMIN
 
 
-def caller_with(key: ApiKey) -> Caller:
-    """The holder of a key goes by its prefix, which may be shown."""
+def caller_from_key(key: ApiKey) -> Caller:
+    """Return the holder of a key, named by its prefix, which is not secret."""
     return Caller(f"key:{key.prefix}", key.org_id, frozenset(key.scopes), key.uid)
 
 
-def is_from_here(request: Request) -> bool:
-    """Was this sent on this machine, to this machine, and not for somebody elsewhere?"""
+def is_local(request: Request) -> bool:
+    """Return whether a request comes from this machine, is addressed to it, and passed no proxy or foreign web page."""
     host = request.headers.get("host", "")
     origin = request.headers.get("origin")
     return (
         request.client is not None
         and is_loopback(request.client.host)
-        and is_loopback(name_in(f"//{host}"))
+        and is_loopback(parse_hostname(f"//{host}"))
         and (origin is None or urlsplit(origin).netloc == host)
-        and not any(header in request.headers for header in PASSED_ON)
+        and not any(header in request.headers for header in PROXY_HEADERS)
     )
 
 
-def name_in(address: str) -> str:
-    """The host of an address, without its port; nothing when it is none."""
+def parse_hostname(address: str) -> str:
+    """Return the host of an address without its port, or an empty string when there is none."""
     try:
         return urlsplit(address).hostname or ""
     except ValueError:
@@ -143,7 +151,7 @@ def name_in(address: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Does this name, or this address, mean the machine itself, without asking anybody?"""
+    """Return whether a host name or address means this machine, without resolving it."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -152,105 +160,153 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-async def reader_of_jobs(request: Request, _: Annotated[object, Security(BEARER)]) -> Tenant:
-    """Whose jobs are looked at; Forbidden when this caller may not look."""
-    return tenant_of(request.state.caller, READ)
+# Access rules ---------------------------------------------------------------------------------------------------------
 
 
-async def writer_of_jobs(request: Request, _: Annotated[object, Security(BEARER)]) -> Tenant:
-    """Whose jobs are made or steered; Forbidden when this caller may not."""
-    return tenant_of(request.state.caller, WRITE)
+class AccessRule(Generic[T]):
+    """Decides whether a caller may use a route, and on whose data it then works.
+
+    `GuardedRoute` applies it before it reads the body; as a dependency it only returns what was decided there.
+    """
+
+    def __init__(self, check: Callable[[Request], Awaitable[T]]) -> None:
+        self.check = check
+
+    async def authorize(self, request: Request) -> None:
+        """Apply the rule to an authenticated request; raises Forbidden, RateLimited and what the rule raises."""
+        request.state.access = await self.check(request)
+
+    async def __call__(self, request: Request, _: Annotated[object, Security(BEARER)]) -> T:
+        """Return what `authorize` found."""
+        return request.state.access
 
 
-def tenant_of(caller: Caller, scope: str) -> Tenant:
-    """The org of a caller that may do this."""
-    refuse_without(caller, scope)
+class PersonAccessRule(AccessRule[T]):
+    """An access rule for data of one person, whom an administrator names in the header Duly-User."""
+
+    async def __call__(
+        self,
+        request: Request,
+        _: Annotated[object, Security(BEARER)],
+        on_behalf: OnBehalf = None,  # noqa: ARG002 (documents the header, which `authorize` has read)
+    ) -> T:
+        """Return what `authorize` found."""
+        return request.state.access
+
+
+def require_scope(caller: Caller, scope: str) -> None:
+    """Raise Forbidden when the caller lacks a scope."""
+    if not caller.has_scope(scope):
+        raise Forbidden(
+            f"the API key lacks the scope {scope}; create one that has it: duly keys create ... --scope {scope}"
+        )
+
+
+# Orgs -----------------------------------------------------------------------------------------------------------------
+
+
+@AccessRule
+async def jobs_reader(request: Request) -> Tenant:
+    """Return the org whose jobs are read."""
+    return require_tenant(request.state.caller, READ)
+
+
+@AccessRule
+async def jobs_writer(request: Request) -> Tenant:
+    """Return the org whose jobs are created, cancelled or retried."""
+    return require_tenant(request.state.caller, WRITE)
+
+
+def require_tenant(caller: Caller, scope: str) -> Tenant:
+    """Return the org of a caller that has a scope; raises Forbidden."""
+    require_scope(caller, scope)
     if caller.org is None:
         raise Forbidden(
-            "this key belongs to a person and to no org, and jobs belong to orgs; make one for an org with: "
+            "the API key belongs to a person without an org, and jobs belong to orgs; create one for an org with: "
             f"duly keys create NAME --org ORG --scope {scope}"
         )
     return Tenant(caller.org, caller.name)
 
 
-def refuse_without(caller: Caller, scope: str) -> None:
-    """Forbidden when the caller lacks a scope."""
-    if not caller.may(scope):
-        raise Forbidden(f"this key lacks the scope {scope}; make one that has it: duly keys create ... --scope {scope}")
-
-
 # People ---------------------------------------------------------------------------------------------------------------
 
 
-async def reader_of_posts(
-    request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None
-) -> str | None:
-    """Whose eyes a post is looked at with: the person's of the key; without one only what everybody sees."""
-    caller: Caller = request.state.caller
-    refuse_without(caller, "posts:read")
-    return await known_person_of(request, on_behalf)
+@PersonAccessRule
+async def posts_viewer(request: Request) -> str | None:
+    """Return the person who views posts; a key without a person sees released posts only."""
+    require_scope(request.state.caller, "posts:read")
+    return await find_known_uid(request)
 
 
-async def reader_of_requests(request: Request, viewer: Annotated[str | None, Depends(reader_of_posts)]) -> str | None:
-    """Whose requests and leases of posts are shown: the person's own, and to an administrator everybody's."""
-    return ANYBODY if ADMIN in request.state.caller.scopes else viewer
+async def posts_private_viewer(request: Request, viewer: Annotated[str | None, Depends(posts_viewer)]) -> str | None:
+    """Return who sees request ids and leases of posts: their author, and an administrator those of everybody."""
+    return ADMIN_VIEWER if ADMIN in request.state.caller.scopes else viewer
 
 
-async def author_of_posts(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
-    """Who posts; Forbidden when this caller may not, or is nobody in particular."""
-    caller: Caller = request.state.caller
-    refuse_without(caller, "posts:write")
-    if uid := await known_person_of(request, on_behalf):
+@PersonAccessRule
+async def posts_author(request: Request) -> str:
+    """Return the author whose posts are changed."""
+    return await find_author(request)
+
+
+async def find_author(request: Request) -> str:
+    """Return the person who posts; raises Forbidden when the key has no person or lacks the scope."""
+    require_scope(request.state.caller, "posts:write")
+    if uid := await find_known_uid(request):
         return uid
-    raise Forbidden(
-        "posts belong to people, and this key to none: make one with duly keys create NAME --user UID --scope "
-        "posts:write; an administrator says for whom in the header Duly-User"
+    raise person_required("posts", "posts:write")
+
+
+@AccessRule
+async def metrics_reader(request: Request) -> Caller:
+    """Return the caller who reads the objectives of the whole installation."""
+    caller: Caller = request.state.caller
+    require_scope(caller, "posts:read")
+    return caller
+
+
+def require_uid(request: Request, scope: str, data: str) -> str:
+    """Return the person whose data (`data` names it in the error) a request is about; raises Forbidden."""
+    require_scope(request.state.caller, scope)
+    if uid := find_uid(request):
+        return uid
+    raise person_required(data, scope)
+
+
+def person_required(data: str, scope: str) -> Forbidden:
+    """Return the error for a key that belongs to no person."""
+    return Forbidden(
+        f"{data} belong to a person, and the API key belongs to none; create one with: duly keys create NAME --user "
+        f"UID --scope {scope}; an administrator names the person in the header {ON_BEHALF_HEADER}"
     )
 
 
-async def reader_of_days(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
-    """Whose sessions and days are looked at; Forbidden when this caller may not, or is nobody in particular."""
-    return owner_of_days(request.state.caller, "ingest:read", on_behalf)
-
-
-async def bringer_of_days(request: Request, _: Annotated[object, Security(BEARER)], on_behalf: OnBehalf = None) -> str:
-    """Who brings sessions and images; Forbidden when this caller may not, or is nobody in particular."""
-    return owner_of_days(request.state.caller, "ingest:write", on_behalf)
-
-
-def owner_of_days(caller: Caller, scope: str, on_behalf: str | None) -> str:
-    """The person that a caller is, or acts for."""
-    refuse_without(caller, scope)
-    if uid := person_of(caller, on_behalf):
-        return uid
-    raise Forbidden(
-        f"days belong to people, and this key to none: make one with duly keys create NAME --user UID --scope {scope}; "
-        "an administrator says for whom in the header Duly-User"
-    )
-
-
-def person_of(caller: Caller, on_behalf: str | None) -> str | None:
-    """The person of a caller; an administrator may act for anybody."""
+def find_uid(request: Request) -> str | None:
+    """Return the person of the caller, or the one an administrator acts for."""
+    caller: Caller = request.state.caller
+    on_behalf = parse_on_behalf(request)
     if on_behalf is None:
         return caller.uid
     if on_behalf != caller.uid and ADMIN not in caller.scopes:
-        raise Forbidden("the header Duly-User is for administrators: a person's key is for that person")
+        raise Forbidden(f"the header {ON_BEHALF_HEADER} is for administrators: a person's key acts for that person")
     return on_behalf
 
 
-async def known_person_of(request: Request, on_behalf: str | None) -> str | None:
-    """The person of a caller; InvalidArgument when the header names nobody there is."""
-    caller: Caller = request.state.caller
-    uid = person_of(caller, on_behalf)
-    if on_behalf is not None and on_behalf != caller.uid and await find_person(request.state.pool, on_behalf) is None:
+async def find_known_uid(request: Request) -> str | None:
+    """Return the person of a request like `find_uid`; raises InvalidArgument when the header names an unknown uid."""
+    uid = find_uid(request)
+    if uid is not None and uid != request.state.caller.uid and await find_user(request.state.pool, uid) is None:
         raise InvalidArgument(
-            f"Duly-User: {on_behalf}: there is no person with this uid; create them with: duly users create {on_behalf}"
+            f"{ON_BEHALF_HEADER}: {uid}: no person has this uid; create them with: duly users create {uid}"
         )
     return uid
 
 
-async def operator(request: Request, _: Annotated[object, Security(BEARER)]) -> Caller:
-    """Who looks after the house; Forbidden to others."""
-    caller: Caller = request.state.caller
-    refuse_without(caller, "posts:read")
-    return caller
+def parse_on_behalf(request: Request) -> str | None:
+    """Return the uid in the header Duly-User; raises RequestValidationError when it is malformed."""
+    value = request.headers.get(ON_BEHALF_HEADER)
+    try:
+        return None if value is None else UID.validate_python(value)
+    except ValidationError as error:
+        found = [{**each, "loc": ("header", ON_BEHALF_HEADER)} for each in error.errors()]
+        raise RequestValidationError(found) from None

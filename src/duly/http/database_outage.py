@@ -1,4 +1,4 @@
-"""One line in the log when the database goes, one when it is back; a pool that connects anew logs every try."""
+"""Logs one line when the database becomes unavailable and one when it is back, not one per connection attempt."""
 
 import logging
 import time
@@ -7,42 +7,42 @@ from contextlib import asynccontextmanager
 
 from duly.logging import get_log, masked
 
-__all__ = ["telling_outages"]
+__all__ = ["log_database_outages"]
 
 log = get_log("duly.http")
 
 
-class FailedTries(logging.Filter):
-    """Drops a pool's lines about tries that failed, and tells the first of an outage in our words."""
+class ConnectionAttemptFilter(logging.Filter):
+    """Drops the pool's log records about failed attempts, and logs `database.unavailable` for the first of them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lost_at: float | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Is this line for the log? Not when it tells of another try."""
+        """Return whether to keep a log record; records about failed attempts are dropped."""
         if not record.getMessage().startswith(("error connecting", "reconnection attempt")):
             return True
         if self.lost_at is None:
             self.lost_at = time.monotonic()
             reason = " ".join(record.getMessage().partition(": ")[2].split())
-            log.warning("the database does not answer; trying until it is back", error=masked(reason)[:500])
+            log.warning("database.unavailable", error=masked(reason)[:500])
         return False
 
     def note_connected(self) -> None:
-        """A connection was made."""
+        """Log the end of an outage; called whenever a connection was made."""
         if self.lost_at is not None:
-            log.info("the database is back", away_seconds=round(time.monotonic() - self.lost_at, 1))
+            log.info("database.available", outage_seconds=round(time.monotonic() - self.lost_at, 1))
             self.lost_at = None
 
 
 @asynccontextmanager
-async def telling_outages() -> AsyncGenerator[Callable[[], None], None]:
-    """Tell of outages; yields what is to be called whenever a connection was made."""
-    tries = FailedTries()
+async def log_database_outages() -> AsyncGenerator[Callable[[], None], None]:
+    """Log outages; yields the function to call whenever a connection was made."""
+    attempts = ConnectionAttemptFilter()
     logger = logging.getLogger("psycopg.pool")
-    logger.addFilter(tries)
+    logger.addFilter(attempts)
     try:
-        yield tries.note_connected
+        yield attempts.note_connected
     finally:
-        logger.removeFilter(tries)
+        logger.removeFilter(attempts)

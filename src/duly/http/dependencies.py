@@ -1,37 +1,37 @@
-"""What the application opened when it started, for routes to ask for."""
+"""Dependencies for what the application opens when it starts."""
 
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Request
 
 from duly.db.pool import Pool
-from duly.executors.process_pool import Children
-from duly.storage import Objects
+from duly.executors.process_pool import ProcessPool
+from duly.storage import ObjectStore
 
-__all__ = ["Decoders", "Kept", "Opened", "Schema"]
+__all__ = ["ImageDecoderDep", "ObjectStoreDep", "PoolDep", "SchemaDep"]
 
 
-async def pool_of(request: Request) -> Pool:
-    """The pool that the application opened."""
+async def get_pool(request: Request) -> Pool:
+    """Return the connection pool."""
     return request.state.pool
 
 
-async def objects_of(request: Request) -> Objects:
-    """Where images are kept."""
+async def get_object_store(request: Request) -> ObjectStore:
+    """Return the object store that has the images."""
     return request.state.objects
 
 
-async def children_of(request: Request) -> Children:
-    """Who decode the pictures of strangers."""
-    return request.state.children
+async def get_image_decoder(request: Request) -> ProcessPool:
+    """Return the child processes that decode untrusted images."""
+    return request.state.image_decoder
 
 
-async def schema_of(request: Request) -> str:
-    """The schema that holds the ingest tables."""
+async def get_ingest_schema(request: Request) -> str:
+    """Return the schema of the ingest tables."""
     return request.state.ingest_schema
 
 
-Opened: TypeAlias = Annotated[Pool, Depends(pool_of)]
-Kept: TypeAlias = Annotated[Objects, Depends(objects_of)]
-Schema: TypeAlias = Annotated[str, Depends(schema_of)]
-Decoders: TypeAlias = Annotated[Children, Depends(children_of)]
+PoolDep: TypeAlias = Annotated[Pool, Depends(get_pool)]
+ObjectStoreDep: TypeAlias = Annotated[ObjectStore, Depends(get_object_store)]
+SchemaDep: TypeAlias = Annotated[str, Depends(get_ingest_schema)]
+ImageDecoderDep: TypeAlias = Annotated[ProcessPool, Depends(get_image_decoder)]

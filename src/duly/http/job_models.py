@@ -1,7 +1,7 @@
-"""Jobs as JSON: what may be asked, within which bounds, and what is shown.
+"""Request and response models of jobs.
 
-Every bound of the table stands here too, so that a caller hears the rule and not the name of a constraint. Columns keep
-their names.
+Every constraint of the table is repeated here, so that a client reads the rule and not the name of the constraint.
+Fields have the names of their columns.
 """
 
 import re
@@ -14,39 +14,39 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, mode
 from duly.backoff import MAX_SECONDS, Backoff, BackoffPolicy
 from duly.canonical_json import MAX_BYTES, checked_json
 from duly.errors import InvalidArgument
-from duly.http.types import Asked, Instant, PageQuery, Shown
-from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, Options, Request, Status
+from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel
+from duly.jobs.model import DAY_SECONDS, MAX_RETAIN_SECONDS, JobOptions, JobRequest, JobStatus
 
-__all__ = ["Cancel", "EventPage", "JobPage", "JobQuery", "JobRequest", "ShownEvent", "ShownJob"]
+__all__ = ["CancelRequest", "EnqueueRequest", "JobEventPage", "JobEventResponse", "JobPage", "JobQuery", "JobResponse"]
 
-DEFAULTS = Options()
+DEFAULTS = JobOptions()
 EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-WRITTEN_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}.*", re.ASCII)
+TIME_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}.*", re.ASCII)
 
 
-# Kinds of values ------------------------------------------------------------------------------------------------------
+# Value types ----------------------------------------------------------------------------------------------------------
 
 
-def written_time(value: object) -> object:
-    """A time is written out with its zone: a bare number, or a time that depends on who reads it, is none."""
+def check_written_time(value: object) -> object:
+    """Check that a time is an ISO 8601 string with its zone, not a number."""
     if isinstance(value, datetime):
         return value
-    if not isinstance(value, str) or not WRITTEN_TIME.fullmatch(value):
+    if not isinstance(value, str) or not TIME_PATTERN.fullmatch(value):
         raise ValueError("must be a time with its zone, such as 2030-01-31T12:00:00Z")
     if re.search(r" \d{2}:\d{2}$", value[11:]):
-        raise ValueError("must be a time with its zone; in an address write + as %2B, or use Z")
+        raise ValueError("must be a time with its zone; in a URL write + as %2B, or use Z")
     return value
 
 
-def within_our_years(at: datetime) -> datetime:
-    """The table holds times of two centuries; everything else is a mistake."""
+def check_year(at: datetime) -> datetime:
+    """Check that a time is within the range of the table."""
     if not EARLIEST <= at < LATEST:
         raise ValueError("must lie in the years 2000 to 2199")
     return at
 
 
-def storable(payload: object) -> object:
-    """A payload as it will be stored, or the rule that it breaks and where."""
+def check_payload(payload: object) -> object:
+    """Return a payload as it will be stored; raises ValueError with the rule that it breaks."""
     try:
         return checked_json(payload)
     except InvalidArgument as error:
@@ -56,54 +56,59 @@ def storable(payload: object) -> object:
 Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*$")]
 Text = Annotated[str, Field(strict=True, min_length=1, max_length=255, pattern=r"^[^\x00]+$")]
 Seconds = Annotated[float, Field(strict=True, ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-Time = Annotated[AwareDatetime, BeforeValidator(written_time)]
-DueTime = Annotated[Time, AfterValidator(within_our_years)]
+Time = Annotated[AwareDatetime, BeforeValidator(check_written_time)]
+DueTime = Annotated[Time, AfterValidator(check_year)]
 Payload = Annotated[
     dict[str, Any],
-    BeforeValidator(storable),
-    Field(description=f"What is to be done: an object of at most {MAX_BYTES} bytes and 64 levels, without NUL."),
+    BeforeValidator(check_payload),
+    Field(description=f"Arguments of the handler: an object of at most {MAX_BYTES} bytes and 64 levels, without NUL."),
 ]
 
 
-# Asking ---------------------------------------------------------------------------------------------------------------
+# Requests -------------------------------------------------------------------------------------------------------------
 
 
-class BackoffRequest(Asked):
-    """How long to wait before trying again."""
+class BackoffRequest(RequestModel):
+    """How long to wait before a retry."""
 
     policy: BackoffPolicy = Field(
         default=DEFAULTS.backoff.policy,
-        description="`none`: at once; `fixed`: the base; `exp`: doubled, a fifth more or less.",
+        description="`none`: at once; `fixed`: the base; `exp`: doubled each time, with 20 % jitter.",
     )
     base_seconds: Seconds = DEFAULTS.backoff.base_seconds
-    cap_seconds: Seconds = Field(default=DEFAULTS.backoff.cap_seconds, description="Doubling ends here.")
+    cap_seconds: Seconds = Field(default=DEFAULTS.backoff.cap_seconds, description="Upper limit of the wait.")
 
     @model_validator(mode="after")
-    def base_is_below_cap(self) -> "BackoffRequest":
-        """The wait begins at the base and ends at the cap."""
+    def check_base_below_cap(self) -> "BackoffRequest":
+        """Check that the base is not above the cap."""
         if self.base_seconds > self.cap_seconds:
             raise ValueError(f"base_seconds {self.base_seconds:g} is more than cap_seconds {self.cap_seconds:g}")
         return self
 
 
-class JobRequest(Asked):
-    """A job that is asked for. What a key stands for: type, queue, payload, run_at and delay_seconds."""
+class EnqueueRequest(RequestModel):
+    """A job to enqueue. Under one key, type, queue, payload, run_at and delay_seconds must be the same."""
 
-    type: Name = Field(description="Which handler performs it.", examples=["thumbnail"])
+    type: Name = Field(description="The job type, which selects the handler.", examples=["thumbnail"])
     payload: Payload = Field(default_factory=dict[str, Any], examples=[{"image_id": "a1"}])
     queue: Name = "default"
     key: Text | None = Field(
-        default=None, description="The same request under the same key makes one job; another is refused."
+        default=None,
+        description="Idempotency key: one request under one key creates one job.",
     )
-    run_at: DueTime | None = Field(default=None, description="Not before this time.")
-    delay_seconds: Seconds | None = Field(default=None, description="Not before so many seconds from now.")
-    priority: int = Field(default=DEFAULTS.priority, strict=True, ge=-100, le=100, description="Higher first.")
+    run_at: DueTime | None = Field(default=None, description="The earliest time to run it.")
+    delay_seconds: Seconds | None = Field(default=None, description="Seconds from now before it may run.")
+    priority: int = Field(default=DEFAULTS.priority, strict=True, ge=-100, le=100, description="Higher runs first.")
     max_attempts: int = Field(
-        default=DEFAULTS.max_attempts, strict=True, ge=1, le=1000, description="So many starts, then dead_letter."
+        default=DEFAULTS.max_attempts,
+        strict=True,
+        ge=1,
+        le=1000,
+        description="Attempts before the job becomes a dead letter.",
     )
     backoff: BackoffRequest = Field(default_factory=BackoffRequest)
     timeout_seconds: Annotated[Seconds, Field(gt=0)] | None = Field(
-        default=None, description="A start that takes longer has failed."
+        default=None, description="An attempt that takes longer fails."
     )
     retain_seconds: float = Field(
         default=DEFAULTS.retain_seconds,
@@ -111,23 +116,23 @@ class JobRequest(Asked):
         ge=DAY_SECONDS,
         le=MAX_RETAIN_SECONDS,
         allow_inf_nan=False,
-        description="How long it is kept after its end, and its key with it.",
+        description="How long the job and its key are kept after it finished.",
     )
     requested_by: Text | None = Field(
-        default=None, description="On whose behalf; without it, the key's prefix. Its first event tells both."
+        default=None, description="On whose behalf; by default the prefix of the API key. The first event records both."
     )
 
     @model_validator(mode="after")
-    def due_is_said_once(self) -> "JobRequest":
-        """Two ways to say when, of which one is used."""
+    def check_one_due_time(self) -> "EnqueueRequest":
+        """Check that at most one of run_at and delay_seconds is given."""
         if self.run_at is not None and self.delay_seconds is not None:
-            raise ValueError("a job runs at a time or after a delay: give run_at or delay_seconds, not both")
+            raise ValueError("run_at and delay_seconds exclude each other: give one of them")
         return self
 
-    def request_of(self, org: UUID, actor: str) -> Request:
-        """The same in the ledger's words."""
+    def to_job_request(self, org: UUID, actor: str) -> JobRequest:
+        """Convert to the request of the jobs service."""
         backoff = Backoff(self.backoff.policy, self.backoff.base_seconds, self.backoff.cap_seconds)
-        return Request(
+        return JobRequest(
             org=org,
             type=self.type,
             payload=self.payload,
@@ -137,44 +142,44 @@ class JobRequest(Asked):
             delay_seconds=self.delay_seconds,
             requested_by=self.requested_by or actor,
             actor=actor,
-            options=Options(self.priority, self.max_attempts, backoff, self.timeout_seconds, self.retain_seconds),
+            options=JobOptions(self.priority, self.max_attempts, backoff, self.timeout_seconds, self.retain_seconds),
         )
 
 
-class Cancel(Asked):
-    """How a job is to be cancelled."""
+class CancelRequest(RequestModel):
+    """How to cancel a job."""
 
     now: bool = Field(
-        default=False, strict=True, description="Do not wait until a running job has stopped: its holder is cut off."
+        default=False, strict=True, description="Do not wait until a running job has stopped: revoke its lease."
     )
     release_key: bool = Field(
         default=False,
         strict=True,
-        description="Free the job's key for another request; a job that is canceled already takes this too.",
+        description="Free the idempotency key for another request, also of a job that is canceled already.",
     )
 
 
 class JobQuery(PageQuery):
-    """Which jobs, and which page of them."""
+    """Filters and page of a list of jobs."""
 
     type: Name | None = None
     queue: Name | None = None
-    status: Status | None = None
-    finished_from: Time | None = Field(default=None, description="Ended at this time or later.")
-    finished_before: Time | None = Field(default=None, description="Ended before this time.")
+    status: JobStatus | None = None
+    finished_from: Time | None = Field(default=None, description="Finished at this time or later.")
+    finished_before: Time | None = Field(default=None, description="Finished before this time.")
 
 
-# Showing --------------------------------------------------------------------------------------------------------------
+# Responses ------------------------------------------------------------------------------------------------------------
 
 
-class ListedJob(Shown):
-    """A job as a list shows it: without payload and result, of which either may be a mebibyte."""
+class JobSummary(ResponseModel):
+    """A job in a list: without payload and result, of which either may be 1 MiB."""
 
     id: UUID
     org_id: UUID
     type: str
     queue: str
-    status: Status
+    status: JobStatus
     attempt: int = Field(description="Retries so far: 0 is the first attempt.")
     max_attempts: int
     backoff_policy: BackoffPolicy
@@ -186,8 +191,8 @@ class ListedJob(Shown):
     run_at: Instant
     timeout_seconds: float | None
     starts: int
-    snoozes: int = Field(description='How often its handler said "later".')
-    lease_owner: str | None = Field(description="Who holds it.")
+    snoozes: int = Field(description="How often its handler returned `Later`.")
+    lease_owner: str | None = Field(description="The worker that has leased it.")
     lease_expires_at: Instant | None
     cancel_requested_at: Instant | None
     stage: str | None
@@ -198,38 +203,38 @@ class ListedJob(Shown):
     finished_at: Instant | None
     last_error_code: str | None
     last_error_message: str | None
-    retain_until: Instant | None = Field(description="When it may be removed, and its key is free again.")
-    revision: int = Field(description="How many events it has.")
+    retain_until: Instant | None = Field(description="When it may be deleted, which frees its key.")
+    revision: int = Field(description="Number of its events.")
 
 
-class ShownJob(ListedJob):
-    """A job, whole."""
+class JobResponse(JobSummary):
+    """A job with payload and result."""
 
     payload: dict[str, Any]
     result: Any = Field(description="What its handler returned.")
 
 
-class ShownEvent(Shown):
-    """One line of a job's log."""
+class JobEventResponse(ResponseModel):
+    """One event of a job."""
 
     id: UUID
     job_id: UUID
-    seq: int = Field(description="1, 2, 3, without a gap.")
+    seq: int = Field(description="1, 2, 3, without gaps.")
     ts: Instant
     prev_status: str | None
     next_status: str
-    detail_json: dict[str, Any] | None = Field(description="Who, why, which error, how far.")
+    detail_json: dict[str, Any] | None = Field(description="Actor, reason, error, progress.")
 
 
-class JobPage(Shown):
-    """Some jobs, the newest first."""
+class JobPage(ResponseModel):
+    """A page of jobs, the newest first."""
 
-    items: list[ListedJob]
-    next: str | None = Field(description="Ask with `?next=` for what follows; null when that was all.")
+    items: list[JobSummary]
+    next: str | None = Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")
 
 
-class EventPage(Shown):
-    """Some lines of a job's log, in order."""
+class JobEventPage(ResponseModel):
+    """A page of events, in order."""
 
-    items: list[ShownEvent]
-    next: str | None = Field(description="Ask with `?next=` for what follows; null when that was all.")
+    items: list[JobEventResponse]
+    next: str | None = Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")

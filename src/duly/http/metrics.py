@@ -1,4 +1,4 @@
-"""/metrics of the API: how the promises stand, read from the database, in Prometheus' format."""
+"""/metrics of the API: the service level objectives, read from the database, in Prometheus format."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -9,70 +9,72 @@ from prometheus_client.registry import Collector
 
 from duly.apps.posts.slo import Objective, measure
 from duly.errors import Forbidden, InvalidArgument, NotMigrated, TooLarge, Unauthorized, Unavailable, Unexpected
-from duly.http.auth import operator
-from duly.http.dependencies import Opened
-from duly.http.problems import refusals
+from duly.http.auth import metrics_reader
+from duly.http.dependencies import PoolDep
+from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute
 
-__all__ = ["FIGURES", "router", "text_of"]
+__all__ = ["METRICS", "render_metrics", "router"]
 
 router = APIRouter(
     tags=["health"],
     route_class=GuardedRoute,
-    responses=refusals(Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable),
+    responses=problem_responses(
+        Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
+    ),
 )
 
-FIGURES = {
-    "duly_slo_met": "1 when the promise is kept over 30 days, else 0.",
-    "duly_slo_measured": "What was measured: a share of intents, seconds of lag, seconds held.",
-    "duly_slo_target": "What was promised, in the same unit.",
-    "duly_slo_events": "What was counted: intents of 30 days, posts released in 30 days or overdue, posts held now.",
-    "duly_slo_bad": "How many of them broke the promise.",
-    "duly_slo_budget_left": "Of what may go wrong in 30 days: 1 all of it, 0 none, below 0 overdrawn.",
-    "duly_slo_burn_rate": "How fast that is used up: 1 uses it up in just 30 days.",
+METRICS = {
+    "duly_slo_met": "1 when the objective is met over 30 days, else 0.",
+    "duly_slo_measured": "Measured value: share of intents, seconds of lag, or seconds leased.",
+    "duly_slo_target": "Target value, in the same unit.",
+    "duly_slo_events": "Events counted: intents of 30 days, posts released in 30 days or overdue, posts leased now.",
+    "duly_slo_bad": "Events that missed the objective.",
+    "duly_slo_budget_left": "Remaining error budget of 30 days: 1 is all of it, 0 none, below 0 overspent.",
+    "duly_slo_burn_rate": "Burn rate of the error budget: 1 spends it in exactly 30 days.",
 }
 
 
 @router.get(
     "/metrics",
     operation_id="metrics",
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-    dependencies=[Depends(operator)],
+    dependencies=[Depends(metrics_reader)],
 )
-async def metrics(pool: Opened) -> Response:
-    """How the promises about posts stand; needs the scope `posts:read`. Workers tell their own on a port of theirs."""
-    return Response(text_of(await measure(pool)), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+async def metrics(pool: PoolDep) -> Response:
+    """Service level objectives of posts; needs the scope `posts:read`. Workers serve metrics on their own ports."""
+    return Response(render_metrics(await measure(pool)), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-def text_of(objectives: Sequence[Objective]) -> bytes:
-    """Objectives as Prometheus reads them."""
+def render_metrics(objectives: Sequence[Objective]) -> bytes:
+    """Render objectives in the text format of Prometheus."""
     registry = CollectorRegistry()
-    registry.register(Promises(objectives))
+    registry.register(ObjectiveCollector(objectives))
     return generate_latest(registry)
 
 
-class Promises(Collector):
-    """Objectives as figures; what was not measured is left out."""
+class ObjectiveCollector(Collector):
+    """Collects objectives as gauges; unmeasured values are left out."""
 
     def __init__(self, objectives: Sequence[Objective]) -> None:
         self.objectives = objectives
 
     def collect(self) -> Iterator[Metric]:
-        """One family for each figure."""
-        for name, words in FIGURES.items():
+        """Yield one family per metric."""
+        for name, description in METRICS.items():
             labels = ("objective", "window") if name == "duly_slo_burn_rate" else ("objective",)
-            family = GaugeMetricFamily(name, words, labels=labels)
+            family = GaugeMetricFamily(name, description, labels=labels)
             for objective in self.objectives:
-                for more, value in figures_of(objective, name):
+                for more_labels, value in metric_values(objective, name):
                     if value is not None:
-                        family.add_metric([objective.name, *more], value)
+                        family.add_metric([objective.name, *more_labels], value)
             yield family
 
 
-def figures_of(objective: Objective, name: str) -> Iterable[tuple[Sequence[str], float | None]]:
-    """The values of one figure, each with its further labels."""
+def metric_values(objective: Objective, name: str) -> Iterable[tuple[Sequence[str], float | None]]:
+    """Yield the values of one metric, each with its labels besides the objective."""
     match name.removeprefix("duly_slo_"):
         case "met":
             yield (), float(objective.is_met)

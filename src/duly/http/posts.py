@@ -1,7 +1,6 @@
-"""The routes of posts: translate, call the service, translate back.
+"""The routes of posts.
 
-A post belongs to the person whose key came with the request. What is released everybody with a key may see; what is not
-is there for its author alone.
+A post belongs to the person of the API key. Released posts are visible to every key, others to their author only.
 """
 
 from typing import Annotated, Any, TypeAlias
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response, st
 from pydantic import Discriminator, Field, Tag
 
 from duly.apps.posts import service
-from duly.apps.posts.model import MAX_CAPTION_LENGTH, Intent, Status
+from duly.apps.posts.model import MAX_CAPTION_LENGTH, Intent, PostStatus
 from duly.apps.posts.slo import Objective, measure
 from duly.errors import (
     AlreadyPosted,
@@ -27,116 +26,127 @@ from duly.errors import (
     Unavailable,
     Unexpected,
 )
-from duly.executors.images import clean
-from duly.http.auth import author_of_posts, operator, reader_of_posts, reader_of_requests
-from duly.http.dependencies import Decoders, Kept, Opened
-from duly.http.envelope import CALLABLE, PLAIN, EnvelopedRoute, envelopes, form_of
-from duly.http.problems import refusals
+from duly.executors.images import decode_image
+from duly.http.auth import (
+    PersonAccessRule,
+    find_author,
+    metrics_reader,
+    posts_author,
+    posts_private_viewer,
+    posts_viewer,
+)
+from duly.http.dependencies import ImageDecoderDep, ObjectStoreDep, PoolDep
+from duly.http.envelope import CALLABLE, PLAIN, EnvelopedRoute, detect_form, failure_responses
+from duly.http.problems import problem_responses
 from duly.http.request_limits import GuardedRoute, ImageRoute
-from duly.http.types import Asked, Instant, PageQuery, Shown
+from duly.http.types import Instant, PageQuery, RequestModel, ResponseModel
 from duly.outcomes import Existing
 from duly.storage.photo import MAX_PHOTO_BYTES, clean_photo
 
 __all__ = ["routers"]
 
-ALWAYS = refusals(Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable)
+COMMON_PROBLEMS = problem_responses(
+    Unauthorized, Forbidden, TooLarge, InvalidArgument, Unexpected, NotMigrated, Unavailable
+)
 JPEG = "image/jpeg"
 
 
 class PhotoRoute(ImageRoute):
-    """A route that takes a photograph."""
+    """A route that accepts a photo as its body."""
 
     max_bytes = MAX_PHOTO_BYTES
 
 
 intents = APIRouter(prefix="/v1", tags=["posts"], route_class=EnvelopedRoute)
-photos = APIRouter(prefix="/v1/posts", tags=["posts"], route_class=PhotoRoute, responses=ALWAYS)
-posts = APIRouter(prefix="/v1/posts", tags=["posts"], route_class=GuardedRoute, responses=ALWAYS)
-slo = APIRouter(prefix="/v1/slo", tags=["posts"], route_class=GuardedRoute, responses=ALWAYS)
+photos = APIRouter(prefix="/v1/posts", tags=["posts"], route_class=PhotoRoute, responses=COMMON_PROBLEMS)
+posts = APIRouter(prefix="/v1/posts", tags=["posts"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
+slo = APIRouter(prefix="/v1/slo", tags=["posts"], route_class=GuardedRoute, responses=COMMON_PROBLEMS)
 routers = (intents, photos, posts, slo)
 
 
-async def limited(request: Request, author: Annotated[str, Depends(author_of_posts)]) -> str:
-    """Who posts, if not too much at once."""
-    request.state.rate.take(author)
+@PersonAccessRule
+async def rate_limited_author(request: Request) -> str:
+    """Return the person who posts; raises RateLimited."""
+    author = await find_author(request)
+    request.state.rate_limiter.acquire(author)
     return author
 
 
-Viewer: TypeAlias = Annotated[str | None, Depends(reader_of_posts)]
-Reader: TypeAlias = Annotated[str | None, Depends(reader_of_requests)]
-Author: TypeAlias = Annotated[str, Depends(limited)]
+Viewer: TypeAlias = Annotated[str | None, Depends(posts_viewer)]
+PrivateViewer: TypeAlias = Annotated[str | None, Depends(posts_private_viewer)]
+Author: TypeAlias = Annotated[str, Depends(rate_limited_author)]
 PostId: TypeAlias = Annotated[UUID, Path(description="The post's id.")]
 Caption = Annotated[str, Field(strict=True, max_length=MAX_CAPTION_LENGTH, pattern=r"^[^\x00]*$")]
 
 
-# Shapes ------------------------------------------------------------------------------------------------------------
+# Models ---------------------------------------------------------------------------------------------------------------
 
 
-class IntentRequest(Asked):
-    """A post that is asked for."""
+class IntentRequest(RequestModel):
+    """A post to create."""
 
     imagePath: str = Field(  # noqa: N815
         strict=True,
         max_length=200,
-        description="What the upload of the image answered.",
+        description="`imagePath` of the uploaded image.",
         examples=["temp/6f0c1f3e-6d0b-4b0e-9a52-0d2f7a3b8c11.jpg"],
     )
     caption: Caption = Field(examples=["My day"])
     requestId: UUID = Field(  # noqa: N815
-        description="The same request under the same id makes one post, and is answered the same for at least a day."
+        description="Idempotency key: a repeated request creates no second post, and gets the same response for a day."
     )
 
 
-class CallableRequest(Asked):
-    """The same, as clients of Firebase's callable functions send it."""
+class CallableRequest(RequestModel):
+    """The same in the form of Firebase's callable functions."""
 
     data: IntentRequest
 
 
 AnyIntentRequest: TypeAlias = Annotated[
-    Annotated[IntentRequest, Tag(PLAIN)] | Annotated[CallableRequest, Tag(CALLABLE)], Discriminator(form_of), Body()
+    Annotated[IntentRequest, Tag(PLAIN)] | Annotated[CallableRequest, Tag(CALLABLE)], Discriminator(detect_form), Body()
 ]
 
 
-class IntentData(Shown):
-    """The post that was made."""
+class IntentData(ResponseModel):
+    """The post that was created."""
 
     postId: UUID  # noqa: N815
-    status: Status
-    releaseTime: str = Field(description="ISO 8601, UTC: six hours after it was made.")  # noqa: N815
+    status: PostStatus
+    releaseTime: str = Field(description="ISO 8601, UTC: six hours after its creation.")  # noqa: N815
 
 
-class IntentAnswer(Shown):
-    """A post was made, now or by the same request before."""
+class IntentResponse(ResponseModel):
+    """A post was created, by this request or by the same request before."""
 
     success: bool
     data: IntentData
 
 
-class CallableAnswer(Shown):
-    """The same, as clients of Firebase's callable functions take it."""
+class CallableResponse(ResponseModel):
+    """The same in the form of Firebase's callable functions."""
 
-    result: IntentAnswer
+    result: IntentResponse
 
 
-class UploadedImage(Shown):
-    """An image that waits for a day to become a post."""
+class UploadedImageResponse(ResponseModel):
+    """An uploaded image, kept for a day unless a post uses it."""
 
     imagePath: str  # noqa: N815
 
 
-class EditedCaption(Asked):
-    """Other words for a post."""
+class CaptionRequest(RequestModel):
+    """A new caption."""
 
     caption: Caption
 
 
-class ShownPost(Shown):
-    """A post, in the contract's words."""
+class PostResponse(ResponseModel):
+    """A post, with the field names of the contract."""
 
     postId: UUID = Field(validation_alias="id")  # noqa: N815
     authorId: str = Field(validation_alias="author_id")  # noqa: N815
-    status: Status
+    status: PostStatus
     caption: str
     imageUrl: str | None = Field(validation_alias="image_url")  # noqa: N815
     createdAt: Instant = Field(validation_alias="created_at")  # noqa: N815
@@ -146,64 +156,64 @@ class ShownPost(Shown):
     dailyKey: str | None = Field(validation_alias="daily_key")  # noqa: N815
     version: int
     requestId: UUID | None = Field(  # noqa: N815
-        validation_alias="request_id", description="Shown to the author and to administrators, else null."
+        validation_alias="request_id", description="Visible to the author and to administrators, else null."
     )
     leaseOwner: str | None = Field(  # noqa: N815
         validation_alias="lease_owner",
-        description="The worker that holds it, without the token of its claim; shown to the author and to "
+        description="The worker that has leased it, without the token of its claim; visible to the author and to "
         "administrators, else null.",
     )
     leaseExpiresAt: Instant | None = Field(  # noqa: N815
-        validation_alias="lease_expires_at", description="Shown to the author and to administrators, else null."
+        validation_alias="lease_expires_at", description="Visible to the author and to administrators, else null."
     )
     processAttempts: int = Field(validation_alias="process_attempts")  # noqa: N815
-    ai: dict[str, Any] | None = Field(description="How it was read: mood, music, reasoning, and by what.")
+    ai: dict[str, Any] | None = Field(description="The analysis: mood, music, reasoning, and the model.")
     aiError: str | None = Field(  # noqa: N815
-        validation_alias="ai_error", description="Why it was read by the fallback."
+        validation_alias="ai_error", description="Why the fallback analysed it."
     )
 
 
-class PostPage(Shown):
-    """Some posts, the newest first."""
+class PostPage(ResponseModel):
+    """A page of posts, the newest first."""
 
-    items: list[ShownPost]
-    next: str | None = Field(description="Ask with `?next=` for what follows; null when that was all.")
+    items: list[PostResponse]
+    next: str | None = Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")
 
 
 class PostQuery(PageQuery):
-    """Whose posts, and which page of them."""
+    """Author and page of a list of posts."""
 
     author: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$",
-        description="Of this person only: with one's own name also what is not released yet. Default: the feed.",
+        description="Posts of this person only, for oneself also those not released yet. Default: the feed.",
     )
 
 
-class ShownObjective(Shown):
-    """What was promised, and how it stands."""
+class ObjectiveResponse(ResponseModel):
+    """A service level objective and its current value."""
 
     name: str
     promise: str
     is_met: bool
-    measured: float | None = Field(description="null when there was nothing to measure.")
+    measured: float | None = Field(description="null without events.")
     target: float
     events: int
     bad: int
     budget_left: float | None = Field(
-        description="Of what may go wrong in 30 days: 1 all of it, 0 none, below 0 overdrawn."
+        description="Remaining error budget of 30 days: 1 is all of it, 0 none, below 0 overspent."
     )
-    burn_rates: dict[str, float | None] = Field(description="1 uses up the budget in just 30 days.")
+    burn_rates: dict[str, float | None] = Field(description="By window; 1 spends the budget in exactly 30 days.")
 
 
-# Routes ------------------------------------------------------------------------------------------------------------
+# Routes ---------------------------------------------------------------------------------------------------------------
 
 
 @intents.post(
     "/createPostIntent",
     operation_id="createPostIntent",
-    summary="Ask for today's post",
-    responses=envelopes(
+    summary="Create today's post",
+    responses=failure_responses(
         InvalidArgument,
         Unauthorized,
         Forbidden,
@@ -216,20 +226,20 @@ class ShownObjective(Shown):
     ),
 )
 async def create_post_intent(
-    request: Request, body: AnyIntentRequest, author: Author, pool: Opened, objects: Kept, response: Response
-) -> IntentAnswer | CallableAnswer:
+    request: Request, body: AnyIntentRequest, author: Author, pool: PoolDep, objects: ObjectStoreDep, response: Response
+) -> IntentResponse | CallableResponse:
     """One per author and UTC day, released six hours later; needs the scope `posts:write` and a person's key.
 
-    Also in the form of Firebase's callable functions: `{"data": ...}` is answered with `{"result": ...}`.
+    Also in the form of Firebase's callable functions: the response to `{"data": ...}` is `{"result": ...}`.
     """
     request.state.is_callable = isinstance(body, CallableRequest)
-    asked = body.data if isinstance(body, CallableRequest) else body
-    intent = Intent(author, asked.imagePath, asked.caption, asked.requestId)
+    fields = body.data if isinstance(body, CallableRequest) else body
+    intent = Intent(author, fields.imagePath, fields.caption, fields.requestId)
     creation = await service.create_intent(pool, objects, intent)
     if isinstance(creation, Existing):
         response.headers["Duly-Replayed"] = "true"
-    answer = IntentAnswer(success=True, data=IntentData.model_validate(creation.row))
-    return CallableAnswer(result=answer) if isinstance(body, CallableRequest) else answer
+    result = IntentResponse(success=True, data=IntentData.model_validate(creation.row))
+    return CallableResponse(result=result) if isinstance(body, CallableRequest) else result
 
 
 @photos.post(
@@ -237,12 +247,12 @@ async def create_post_intent(
     operation_id="upload_image",
     summary="Upload the image of a post",
     status_code=status.HTTP_201_CREATED,
-    responses=refusals(NotFound, RateLimited),
+    responses=problem_responses(NotFound, RateLimited),
     openapi_extra={
         "requestBody": {
             "required": True,
-            "description": "The photograph itself: JPEG, PNG or WebP, at most 20 MiB. What it says of place and camera "
-            "is removed.",
+            "description": "The photo itself: JPEG, PNG or WebP, at most 20 MiB. Metadata on location and camera is "
+            "removed.",
             "content": {
                 kind: {"schema": {"type": "string", "format": "binary"}} for kind in (JPEG, "image/png", "image/webp")
             },
@@ -250,59 +260,69 @@ async def create_post_intent(
     },
 )
 async def upload_image(
-    request: Request, author: Author, pool: Opened, objects: Kept, children: Decoders
-) -> UploadedImage:
-    """It waits a day to become a post; needs the scope `posts:write` and a person's key."""
+    request: Request, author: Author, pool: PoolDep, objects: ObjectStoreDep, image_decoder: ImageDecoderDep
+) -> UploadedImageResponse:
+    """It is kept for a day unless a post uses it; needs the scope `posts:write` and a person's key."""
     if request.headers.get("content-type", "").lstrip().lower().startswith("multipart/"):
         raise InvalidArgument(
-            "the body is a form, and must be the photograph; send the file itself: curl --data-binary @x.jpg, not -F"
+            "the body is a form, and must be the photo; send the file itself: curl --data-binary @x.jpg, not -F"
         )
-    photo = await clean(children, clean_photo, await request.body())
-    return UploadedImage(imagePath=await service.upload_image(pool, objects, author, photo))
+    photo = await decode_image(image_decoder, clean_photo, await request.body())
+    return UploadedImageResponse(imagePath=await service.upload_image(pool, objects, author, photo))
 
 
 @posts.get("", operation_id="list_posts", summary="List posts, the newest first")
-async def list_posts(query: Annotated[PostQuery, Query()], viewer: Viewer, reader: Reader, pool: Opened) -> PostPage:
-    """What is released, or one person's posts; needs the scope `posts:read`."""
+async def list_posts(
+    query: Annotated[PostQuery, Query()], viewer: Viewer, reader: PrivateViewer, pool: PoolDep
+) -> PostPage:
+    """The released posts, or those of one person; needs the scope `posts:read`."""
     page = await service.list_posts(
-        pool, viewer, author=query.author, place=query.next, limit=query.limit, reader=reader
+        pool, viewer, author=query.author, cursor=query.next, limit=query.limit, reader=reader
     )
     return PostPage.model_validate(page)
 
 
-@posts.get("/{post_id}", operation_id="get_post", summary="Show a post", responses=refusals(NotFound))
-async def get_post(post_id: PostId, viewer: Viewer, reader: Reader, pool: Opened) -> ShownPost:
-    """One that is released, or one's own; needs the scope `posts:read`."""
-    return ShownPost.model_validate(await service.get_post(pool, viewer, post_id, reader=reader))
+@posts.get("/{post_id}", operation_id="get_post", summary="Show a post", responses=problem_responses(NotFound))
+async def get_post(post_id: PostId, viewer: Viewer, reader: PrivateViewer, pool: PoolDep) -> PostResponse:
+    """A released one, or one's own; needs the scope `posts:read`."""
+    return PostResponse.model_validate(await service.get_post(pool, viewer, post_id, reader=reader))
 
 
 @posts.get(
     "/{post_id}/image",
     operation_id="get_post_image",
-    summary="Show the image of a post",
+    summary="Get the image of a post",
     response_class=Response,
-    responses={200: {"content": {JPEG: {"schema": {"type": "string", "format": "binary"}}}}, **refusals(NotFound)},
+    responses={
+        200: {"content": {JPEG: {"schema": {"type": "string", "format": "binary"}}}},
+        **problem_responses(NotFound),
+    },
 )
-async def get_post_image(post_id: PostId, viewer: Viewer, pool: Opened, objects: Kept) -> Response:
-    """Of a post that is released, or of one's own; needs the scope `posts:read`."""
+async def get_post_image(post_id: PostId, viewer: Viewer, pool: PoolDep, objects: ObjectStoreDep) -> Response:
+    """Of a released post, or of one's own; needs the scope `posts:read`."""
     return Response(await service.get_image(pool, objects, viewer, post_id), media_type=JPEG)
 
 
 @posts.patch(
-    "/{post_id}", operation_id="edit_caption", summary="Change a caption", responses=refusals(NotFound, IllegalMove)
+    "/{post_id}",
+    operation_id="edit_caption",
+    summary="Change a caption",
+    responses=problem_responses(NotFound, IllegalMove),
 )
 async def edit_caption(
     post_id: PostId,
-    body: Annotated[EditedCaption, Body()],
-    author: Annotated[str, Depends(author_of_posts)],
-    pool: Opened,
-) -> ShownPost:
+    body: Annotated[CaptionRequest, Body()],
+    author: Annotated[str, Depends(posts_author)],
+    pool: PoolDep,
+) -> PostResponse:
     """Of one's own post, while it is PENDING; needs the scope `posts:write` and a person's key."""
-    return ShownPost.model_validate(await service.edit_caption(pool, author, post_id, body.caption))
+    return PostResponse.model_validate(await service.edit_caption(pool, author, post_id, body.caption))
 
 
-@slo.get("", operation_id="get_slo", summary="Show how the promises stand", dependencies=[Depends(operator)])
-async def get_slo(pool: Opened) -> list[ShownObjective]:
-    """Intents that succeed, how late posts appear, and that none is stuck; needs the scope `posts:read`."""
-    found: list[Objective] = await measure(pool)
-    return [ShownObjective.model_validate(each) for each in found]
+@slo.get(
+    "", operation_id="get_slo", summary="Show the service level objectives", dependencies=[Depends(metrics_reader)]
+)
+async def get_slo(pool: PoolDep) -> list[ObjectiveResponse]:
+    """Success rate of intents, release lag, and stuck posts; needs the scope `posts:read`."""
+    objectives: list[Objective] = await measure(pool)
+    return [ObjectiveResponse.model_validate(objective) for objective in objectives]

@@ -1,7 +1,7 @@
-"""Errors as bodies: `application/problem+json` (RFC 9457), with the error tree's own code.
+"""Error responses: `application/problem+json` (RFC 9457), with the code of the error tree.
 
-A caller's mistake is told with what would do instead; a mistake of ours is told without its insides, which are for the
-log. What the request brought is never repeated: it may be long, and it may be secret.
+An error of the client names the fix. An internal error hides its details, which are logged. Values of the request are
+never repeated: they may be long or secret.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,13 +33,23 @@ from duly.errors import (
 from duly.logging import get_log
 from duly.outcomes import clean_text
 
-__all__ = ["MEDIA_TYPE", "Problem", "refusals", "tell_problems", "with_problems"]
+__all__ = [
+    "INTERNAL_ERROR_DETAIL",
+    "MEDIA_TYPE",
+    "MISCONFIGURED_DETAIL",
+    "Problem",
+    "add_problem_schema",
+    "install_problem_handlers",
+    "problem_responses",
+]
 
 MEDIA_TYPE = "application/problem+json"
-MAX_PLACES = 20
-MAX_PLACE_LENGTH = 200
-MAX_WORDS_LENGTH = 500
+MAX_INVALID_FIELDS = 20
+MAX_LOCATION_LENGTH = 200
+MAX_MESSAGE_LENGTH = 500
 RETRY_SECONDS = 2
+MISCONFIGURED_DETAIL = "the server is not configured for this; its log names the missing setting"
+INTERNAL_ERROR_DETAIL = "internal error; the server's log has the details"
 HEADERS = {
     Unauthorized.status: {"WWW-Authenticate": 'Bearer realm="duly"'},
     Unavailable.status: {"Retry-After": str(RETRY_SECONDS)},
@@ -49,141 +59,146 @@ NOT_MIGRATED = (database_errors.UndefinedTable, database_errors.UndefinedFunctio
 log = get_log("duly.http")
 
 
-class Place(BaseModel):
-    """One thing that is wrong with a request, and where."""
+class InvalidField(BaseModel):
+    """One error in a request, and its location."""
 
-    at: str = Field(description="Where it stands: `body.priority`, `query.limit`.")
-    says: str = Field(description="What would do instead.")
+    at: str = Field(description="Location: `body.priority`, `query.limit`.")
+    says: str = Field(description="The rule that the value breaks.")
 
 
 class Problem(BaseModel):
-    """Why a request was not done."""
+    """Why a request failed."""
 
-    type: str = Field(description="The kind of problem, as a URI that is made of the code.")
-    title: str = Field(description="What this kind of problem is; the same every time.")
+    type: str = Field(description="A URI made of the code.")
+    title: str = Field(description="A summary; always the same for a code.")
     status: int = Field(description="The HTTP status.", ge=400, le=599)
-    detail: str = Field(description="What is the matter this time, and what would do instead.")
-    code: str = Field(description="The code, as on the command line and in a row: docs/errors.md explains each.")
-    places: list[Place] | None = Field(default=None, description="With INVALID_ARGUMENT: what is wrong, and where.")
+    detail: str = Field(description="What is wrong with this request, and how to fix it.")
+    code: str = Field(description="The code, as on the command line and in tables: docs/errors.md explains each.")
+    places: list[InvalidField] | None = Field(
+        default=None, description="With INVALID_ARGUMENT: each error with its location."
+    )
     receipt: dict[str, Any] | None = Field(
         default=None, description="With ALREADY_ANSWERED: the receipt of the first answer."
     )
 
 
-# Telling --------------------------------------------------------------------------------------------------------------
+# Handlers -------------------------------------------------------------------------------------------------------------
 
 
-def tell_problems(app: FastAPI) -> None:
-    """From now on every failure of this application leaves as a problem."""
-    app.add_exception_handler(DulyError, tell_error)
-    app.add_exception_handler(RequestValidationError, tell_invalid)
-    app.add_exception_handler(HTTPException, tell_unroutable)
-    app.add_exception_handler(psycopg.Error, tell_database)
-    app.add_exception_handler(ClientDisconnect, tell_nobody)
-    app.add_middleware(LastResort)
+def install_problem_handlers(app: FastAPI) -> None:
+    """Make every failure of this application a problem response."""
+    app.add_exception_handler(DulyError, handle_duly_error)
+    app.add_exception_handler(RequestValidationError, handle_validation_error)
+    app.add_exception_handler(HTTPException, handle_http_exception)
+    app.add_exception_handler(psycopg.Error, handle_database_error)
+    app.add_exception_handler(ClientDisconnect, handle_client_disconnect)
+    app.add_middleware(InternalErrorMiddleware)
 
 
-def tell_error(request: Request, error: Exception) -> Response:
-    """An error of ours; what is wrong with the server itself is for its log."""
+def handle_duly_error(request: Request, error: Exception) -> Response:
+    """Respond with an error of the tree; details of a wrong configuration are logged only."""
     assert isinstance(error, DulyError)
     if isinstance(error, Misconfigured):
-        log.error("the API cannot work as it is set up", error=error, path=shown_path(request.url.path))
-        return answer(type(error), "the server is not set up for this; its log says what is missing")
+        log.error("http.misconfigured", error=error, path=redact_path(request.url.path))
+        return problem_response(type(error), MISCONFIGURED_DETAIL)
     receipt = error.receipt if isinstance(error, AlreadyAnswered) else None
-    return answer(type(error), public_detail(error), receipt=receipt)
+    return problem_response(type(error), public_detail(error), receipt=receipt)
 
 
 def public_detail(error: DulyError) -> str:
-    """What a client is told; where that is less than the message, the log has the whole."""
+    """Return the message for the client; where it hides something, the full message is logged."""
     if isinstance(error, Unavailable) and error.public is not None:
-        log.error("a request could not be served", error=str(error))
+        log.error("http.unavailable", error=str(error))
         return error.public
     return str(error)
 
 
-def tell_invalid(_: Request, error: Exception) -> Response:
-    """What pydantic refused, place by place."""
+def handle_validation_error(_: Request, error: Exception) -> Response:
+    """Respond with the validation errors of pydantic, field by field."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    places = [place_of(each) for each in found[:MAX_PLACES]]
+    fields = [to_invalid_field(each) for each in found[:MAX_INVALID_FIELDS]]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return answer(InvalidArgument, f"{places[0].at}: {places[0].says}{more}", places)
+    return problem_response(InvalidArgument, f"{fields[0].at}: {fields[0].says}{more}", fields)
 
 
-def tell_unroutable(_: Request, error: Exception) -> Response:
-    """What the framework refuses by itself: an address, a verb, or a body that is no text at all."""
+def handle_http_exception(_: Request, error: Exception) -> Response:
+    """Respond to what the framework rejects: an unknown path, a wrong method, or a body that is not text."""
     assert isinstance(error, HTTPException)
     match error.status_code:
         case status.HTTP_404_NOT_FOUND:
-            return answer(NotFound, "there is nothing at this address; /openapi.json lists what there is")
+            return problem_response(NotFound, "no such path; /openapi.json lists all of them")
         case status.HTTP_405_METHOD_NOT_ALLOWED:
             allowed = (error.headers or {}).get("Allow", "")
-            return answer(MethodNotAllowed, f"this address knows only {allowed}", headers=error.headers)
+            return problem_response(
+                MethodNotAllowed, f"method not allowed for this path; use {allowed}", headers=error.headers
+            )
         case status.HTTP_400_BAD_REQUEST:
-            return answer(InvalidArgument, "the body cannot be read as JSON", [Place(at="body", says="is not JSON")])
+            return problem_response(
+                InvalidArgument, "the body cannot be parsed as JSON", [InvalidField(at="body", says="is not JSON")]
+            )
         case _:
-            return answer(Refused, clean_text(str(error.detail), MAX_WORDS_LENGTH))
+            return problem_response(Refused, clean_text(str(error.detail), MAX_MESSAGE_LENGTH))
 
 
-def tell_database(request: Request, error: Exception) -> Response:
-    """What the database said, in words of ours; what it should never have said is a mistake of ours."""
+def handle_database_error(request: Request, error: Exception) -> Response:
+    """Respond to an error of the database; raises it again when it is a bug of duly."""
     if isinstance(error, NOT_MIGRATED):
-        return tell_error(request, NotMigrated(f"{error}; make our tables with: duly migrate"))
+        return handle_duly_error(request, NotMigrated(f"{error}; create the tables with: duly migrate"))
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
-        return answer(
-            Unavailable, "the database did not answer; whether anything was done is not known: ask again, same key"
+        return problem_response(
+            Unavailable, "the database did not answer, so the result is unknown; retry with the same key"
         )
     raise error
 
 
-def tell_nobody(_request: Request, _error: Exception) -> Response:
-    """Whoever asked hung up while still speaking."""
+def handle_client_disconnect(_request: Request, _error: Exception) -> Response:
+    """End a request whose client disconnected while sending it; the response reaches no one."""
     return Response(status_code=status.HTTP_400_BAD_REQUEST)
 
 
-class LastResort:
-    """Around everything: a mistake of ours becomes a line in the log, and a problem that says no more than that.
+class InternalErrorMiddleware:
+    """The outermost middleware: logs an unexpected exception, and responds with a problem that hides it.
 
-    The framework has such a thing, which tells the server underneath as well; that hangs up, on other requests too.
+    The framework's own one raises it again to the server underneath, which then closes connections of other requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; answer it ourselves when nobody did."""
-        is_answered = False
+        """Call the application; respond in its place when it raised before it began to respond."""
+        has_started = False
 
-        async def watched(message: Message) -> None:
-            nonlocal is_answered
-            is_answered = True
+        async def send_noting_start(message: Message) -> None:
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, send_noting_start)
         except Exception:
-            if is_answered or scope["type"] != "http":
+            if has_started or scope["type"] != "http":
                 raise
-            log.exception("a request failed", method=scope["method"], path=shown_path(scope["path"]))
-            words = "something went wrong here that should not have; the server's log says what"
-            await answer(Unexpected, words)(scope, receive, send)
+            log.exception("http.request_failed", method=scope["method"], path=redact_path(scope["path"]))
+            await problem_response(Unexpected, INTERNAL_ERROR_DETAIL)(scope, receive, send)
 
 
-def answer(
+def problem_response(
     error: type[DulyError],
     detail: str,
-    places: Sequence[Place] | None = None,
+    fields: Sequence[InvalidField] | None = None,
     headers: Mapping[str, str] | None = None,
     receipt: Mapping[str, Any] | None = None,
 ) -> Response:
-    """One problem as a response."""
+    """Build the response for an error."""
     problem = Problem(
         type=f"urn:duly:error:{error.code}",
-        title=title_of(error),
+        title=error.title,
         status=error.status,
         detail=clean_text(detail),
         code=error.code,
-        places=list(places) if places else None,
+        places=list(fields) if fields else None,
         receipt=dict(receipt) if receipt else None,
     )
     return Response(
@@ -194,48 +209,43 @@ def answer(
     )
 
 
-def title_of(error: type[DulyError]) -> str:
-    """The error's own sentence."""
-    return (error.__doc__ or "").splitlines()[0].rstrip(".")
-
-
-def place_of(found: Mapping[str, Any]) -> Place:
-    """One finding of pydantic's, without what was found there."""
-    where = ".".join(map(str, found["loc"]))
+def to_invalid_field(found: Mapping[str, Any]) -> InvalidField:
+    """Convert an error of pydantic, without the value that caused it."""
+    location = ".".join(map(str, found["loc"]))
     match found["type"]:
         case "json_invalid":
-            where, words = "body", f"is not JSON: {found['ctx']['error']}, at character {found['loc'][-1]}"
+            location, message = "body", f"is not JSON: {found['ctx']['error']}, at character {found['loc'][-1]}"
         case "model_attributes_type" | "dict_type" if found["loc"] == ("body",):
-            words = "must be a JSON object, sent with the header Content-Type: application/json"
+            message = "must be a JSON object, sent with the header Content-Type: application/json"
         case _:
-            words = str(found["msg"]).removeprefix("Value error, ")
-    return Place(at=clean_text(where, MAX_PLACE_LENGTH), says=clean_text(words, MAX_WORDS_LENGTH))
+            message = str(found["msg"]).removeprefix("Value error, ")
+    return InvalidField(at=clean_text(location, MAX_LOCATION_LENGTH), says=clean_text(message, MAX_MESSAGE_LENGTH))
 
 
-# Documenting ----------------------------------------------------------------------------------------------------------
+# OpenAPI --------------------------------------------------------------------------------------------------------------
 
 
-def refusals(*errors: type[DulyError]) -> dict[int | str, dict[str, Any]]:
-    """How a route may answer, for its documentation: a status for each error, and the codes that come with it."""
-    found: dict[int | str, dict[str, Any]] = {}
+def problem_responses(*errors: type[DulyError]) -> dict[int | str, dict[str, Any]]:
+    """Document how a route may fail: one response per status, with the codes of its errors."""
+    responses: dict[int | str, dict[str, Any]] = {}
     for error in errors:
-        words = f"`{error.code}`: {title_of(error)}."
-        known = found.get(error.status)
-        found[error.status] = {
-            "description": f"{known['description']} {words}" if known else words,
+        description = f"`{error.code}`: {error.title}."
+        known = responses.get(error.status)
+        responses[error.status] = {
+            "description": f"{known['description']} {description}" if known else description,
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
-    return found
+    return responses
 
 
-def with_problems(document: dict[str, Any]) -> dict[str, Any]:
-    """The OpenAPI document with the body that every refusal refers to."""
+def add_problem_schema(document: dict[str, Any]) -> dict[str, Any]:
+    """Add the schema of problems, to which every error response refers, to an OpenAPI document."""
     schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas |= {**schema.pop("$defs"), "Problem": schema}
     return document
 
 
-def shown_path(path: str) -> str:
-    """The path as a log may have it: who holds the address of a calendar or of an answer may use it."""
+def redact_path(path: str) -> str:
+    """Return a path for the log, without the token of a calendar or an answer link, which grants access."""
     return next((f"{secret}..." for secret in ("/ics/", "/c/") if path.startswith(secret)), path)

@@ -1,6 +1,6 @@
-"""The scheduler as JSON: what may be asked of it, within which bounds, and what is shown.
+"""Request and response models of the scheduler.
 
-Every bound of the tables stands here too, so that a caller hears the rule and not the name of a constraint.
+Every constraint of the tables is repeated here, so that a client reads the rule and not the name of the constraint.
 """
 
 from collections.abc import Mapping
@@ -8,84 +8,85 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from duly.apps.scheduler.model import (
-    LONGEST_NOTE,
     MAX_ADVANCE_MINUTES,
     MAX_DESCRIPTION_LENGTH,
     MAX_KEY_LENGTH,
     MAX_NAME_LENGTH,
+    MAX_NOTE_LENGTH,
     Action,
     CatchUp,
     ExpenseTemplate,
     NewSchedule,
     RunStatus,
-    Status,
-    checked_amount,
+    ScheduleStatus,
+    to_amount,
 )
 from duly.apps.scheduler.rule import MAX_RULE_LENGTH
 from duly.errors import InvalidArgument
 from duly.http.job_models import DueTime, Payload
-from duly.http.types import Asked, Instant, Limit, PageQuery, Shown
+from duly.http.types import Instant, Limit, PageQuery, RequestModel, ResponseModel
 
 __all__ = [
     "MAX_ID",
     "ConfirmationRequest",
     "ExpensePage",
     "ExpenseQuery",
-    "ListedRun",
-    "ListedSchedule",
+    "ExpenseResponse",
+    "FiringResponse",
+    "ReceiptResponse",
     "RunPage",
     "RunQuery",
+    "RunResponse",
+    "RunSummary",
     "RunTransitionPage",
     "ScheduleChanges",
     "SchedulePage",
     "ScheduleQuery",
     "ScheduleRequest",
-    "ShownExpense",
-    "ShownFiring",
-    "ShownReceipt",
-    "ShownRun",
-    "ShownSchedule",
-    "ShownUpcoming",
+    "ScheduleResponse",
+    "ScheduleSummary",
     "UpcomingQuery",
-    "UpcomingRuns",
+    "UpcomingRunResponse",
+    "UpcomingRunsResponse",
 ]
 
 MAX_ID = 2**63 - 1
 
 
-# Kinds of values ------------------------------------------------------------------------------------------------------
+# Value types ----------------------------------------------------------------------------------------------------------
 
 
-def read_amount(value: object) -> Decimal:
-    """An amount, written as a text or as a number."""
+def validate_amount(value: object) -> Decimal:
+    """Parse an amount, given as a string or as a number; raises ValueError."""
     try:
-        return checked_amount("amount", value)
+        return to_amount("amount", value)
     except InvalidArgument as error:
         raise ValueError(str(error).removeprefix("amount: ")) from None
 
 
-def amount_in_words(amount: object) -> object:
-    """An amount without the zeros that only fill its column."""
+def format_amount(amount: object) -> object:
+    """Format an amount without trailing zeros."""
     return format(amount.normalize(), "f") if isinstance(amount, Decimal) else amount
 
 
-def text(max_length: int) -> Any:
-    """A text that can be kept."""
+def text_field(max_length: int) -> Any:
+    """Return the constraints of a text that PostgreSQL can store."""
     return Field(strict=True, min_length=1, max_length=max_length, pattern=r"^[^\x00]+$")
 
 
-ShortText = Annotated[str, text(MAX_NAME_LENGTH)]
-LongText = Annotated[str, text(MAX_DESCRIPTION_LENGTH)]
-Note = Annotated[str, text(LONGEST_NOTE)]
-Key = Annotated[str, text(MAX_KEY_LENGTH)]
+ShortText = Annotated[str, text_field(MAX_NAME_LENGTH)]
+LongText = Annotated[str, text_field(MAX_DESCRIPTION_LENGTH)]
+Note = Annotated[str, text_field(MAX_NOTE_LENGTH)]
+Key = Annotated[str, text_field(MAX_KEY_LENGTH)]
 Currency = Annotated[str, Field(strict=True, pattern=r"^[A-Z]{3}$", examples=["EUR"])]
 Channel = Annotated[str, Field(strict=True, pattern=r"^[a-z][a-z0-9_]{0,31}$", examples=["telegram"])]
 AdvanceMinutes = Annotated[
-    int, Field(strict=True, ge=0, le=MAX_ADVANCE_MINUTES, description="So long before it is due they are reminded.")
+    int,
+    Field(strict=True, ge=0, le=MAX_ADVANCE_MINUTES, description="How long before the due time the reminder is sent."),
 ]
 RuleText = Annotated[
     str,
@@ -93,13 +94,13 @@ RuleText = Annotated[
         strict=True,
         min_length=1,
         max_length=MAX_RULE_LENGTH,
-        description="`cron:` and five fields, or JSON with `every` and `at`; in its own zone, else in the person's.",
+        description="`cron:` and five fields, or JSON with `every` and `at`; in zone `tz`, by default the person's.",
         examples=["cron: 0 10 1 * *", '{"every": "month", "day": 1, "at": "10:00", "tz": "Europe/Stockholm"}'],
     ),
 ]
 Amount = Annotated[
     Decimal,
-    BeforeValidator(read_amount),
+    BeforeValidator(validate_amount),
     WithJsonSchema(
         {
             "anyOf": [
@@ -110,18 +111,19 @@ Amount = Annotated[
         }
     ),
 ]
-ShownAmount = Annotated[str, BeforeValidator(amount_in_words), Field(examples=["9.99"])]
+AmountText = Annotated[str, BeforeValidator(format_amount), Field(examples=["9.99"])]
 Id = Annotated[int, Field(strict=True, ge=1, le=MAX_ID)]
-Next = Annotated[str | None, Field(description="Ask with `?next=` for what follows; null when that was all.")]
+ScheduleId = Annotated[int, Field(validation_alias=AliasChoices("schedule_id", "job_id"))]
+Next = Annotated[str | None, Field(description="Cursor of the next page, passed as `?next=`; null on the last page.")]
 From = Annotated[DueTime | None, Field(alias="from", description="At this time or later.")]
 To = Annotated[DueTime | None, Field(alias="to", description="Before this time.")]
 
 
-# Asking ---------------------------------------------------------------------------------------------------------------
+# Requests -------------------------------------------------------------------------------------------------------------
 
 
-class TemplateRequest(Asked):
-    """What is booked when a run is confirmed."""
+class ExpenseTemplateRequest(RequestModel):
+    """The expense to book when a run is confirmed."""
 
     amount: Amount
     currency: Currency
@@ -129,27 +131,27 @@ class TemplateRequest(Asked):
     merchant: ShortText | None = None
     note: Note | None = None
 
-    def template(self) -> ExpenseTemplate:
-        """The same in the scheduler's words."""
+    def to_template(self) -> ExpenseTemplate:
+        """Convert to the template of the scheduler."""
         return ExpenseTemplate(self.amount, self.currency, self.category, self.merchant, self.note)
 
 
-class ScheduleRequest(Asked):
-    """A schedule that is asked for."""
+class ScheduleRequest(RequestModel):
+    """A schedule to create."""
 
     name: ShortText = Field(examples=["Rent"])
     rule: RuleText
-    first_run_at: DueTime | None = Field(default=None, description="Nothing fires before. Default: now.")
+    first_run_at: DueTime | None = Field(default=None, description="The earliest firing. Default: now.")
     description: LongText | None = None
     advance_minutes: AdvanceMinutes = 0
     channel: Channel = "telegram"
     catch_up: CatchUp = Field(
-        default=CatchUp.LATEST, description="Of periods that were missed the latest is reminded of, or all, or none."
+        default=CatchUp.LATEST, description="Which missed periods are reminded of: the latest, all, or none."
     )
-    expense: TemplateRequest | None = Field(default=None, description="Without it nothing is booked.")
+    expense: ExpenseTemplateRequest | None = Field(default=None, description="Without it no expense is booked.")
 
-    def schedule(self, at: datetime) -> NewSchedule:
-        """The same in the scheduler's words, beginning at a time unless it says another."""
+    def to_schedule(self, at: datetime) -> NewSchedule:
+        """Convert to the schedule of the service; `at` is the default of `first_run_at`."""
         return NewSchedule(
             name=self.name,
             rule=self.rule,
@@ -158,12 +160,12 @@ class ScheduleRequest(Asked):
             advance_minutes=self.advance_minutes,
             channel=self.channel,
             catch_up=self.catch_up,
-            expense=self.expense.template() if self.expense else None,
+            expense=self.expense.to_template() if self.expense else None,
         )
 
 
-class ScheduleChanges(Asked):
-    """What is to be otherwise; what is left out stays."""
+class ScheduleChanges(RequestModel):
+    """Changes of a schedule; omitted fields stay as they are."""
 
     name: ShortText | SkipJsonSchema[None] = None
     rule: RuleText | SkipJsonSchema[None] = None
@@ -172,48 +174,48 @@ class ScheduleChanges(Asked):
     advance_minutes: AdvanceMinutes | SkipJsonSchema[None] = None
     channel: Channel | SkipJsonSchema[None] = None
     catch_up: CatchUp | SkipJsonSchema[None] = None
-    expense: TemplateRequest | None = Field(default=None, description="null: nothing is booked any more.")
+    expense: ExpenseTemplateRequest | None = Field(default=None, description="null: book no expense any more.")
 
     @model_validator(mode="after")
-    def only_the_template_can_go(self) -> "ScheduleChanges":
-        """null would mean that nothing is there, and of a schedule only the template may be missing."""
+    def check_only_expense_is_null(self) -> "ScheduleChanges":
+        """Check that only the expense is null: no other field of a schedule is optional."""
         if empty := sorted(name for name in self.model_fields_set - {"expense"} if getattr(self, name) is None):
-            raise ValueError(f"{empty[0]} cannot be null: leave it out to keep it as it is")
+            raise ValueError(f"{empty[0]} cannot be null: omit it to keep it as it is")
         return self
 
-    def changes(self) -> Mapping[str, Any]:
-        """What was given, the template aside."""
+    def to_changes(self) -> Mapping[str, Any]:
+        """Return the given fields, without the expense."""
         return {name: getattr(self, name) for name in self.model_fields_set - {"expense"}}
 
-    def template(self) -> ExpenseTemplate | Literal["none"] | None:
-        """The template that was given, `none` to drop it, None to keep it."""
+    def to_template(self) -> ExpenseTemplate | Literal["none"] | None:
+        """Return the given template, `none` to remove it, None to keep it."""
         if self.expense:
-            return self.expense.template()
+            return self.expense.to_template()
         return "none" if "expense" in self.model_fields_set else None
 
 
-class ConfirmationRequest(Asked):
+class ConfirmationRequest(RequestModel):
     """An answer to a run."""
 
     job_run_id: Id
     action: Action
-    idempotency_key: Key = Field(description="The same answer under the same key counts once; another is refused.")
+    idempotency_key: Key = Field(description="The same answer under the same key counts once; another is an error.")
     payload: Payload = Field(
         default_factory=dict[str, Any],
-        description="With `complete`: `amount`, `currency`, `category`, `merchant`, `note` for what is booked. With "
+        description="With `complete`: `amount`, `currency`, `category`, `merchant`, `note` of the expense. With "
         "`snooze`: `minutes`.",
         examples=[{"amount": "12.50"}],
     )
 
 
 class ScheduleQuery(PageQuery):
-    """Which schedules, and which page of them."""
+    """Filter and page of a list of schedules."""
 
-    status: Status | None = None
+    status: ScheduleStatus | None = None
 
 
 class RunQuery(PageQuery):
-    """Which runs, and which page of them."""
+    """Filters and page of a list of runs."""
 
     job_id: Annotated[int, Field(ge=1, le=MAX_ID)] | None = Field(default=None, description="Of this schedule only.")
     status: RunStatus | None = None
@@ -222,85 +224,87 @@ class RunQuery(PageQuery):
 
 
 class ExpenseQuery(PageQuery):
-    """Which entries, and which page of them."""
+    """Period and page of a list of expenses."""
 
     from_at: From = None
     to_at: To = None
 
 
-class UpcomingQuery(Asked):
-    """How much of what is coming."""
+class UpcomingQuery(RequestModel):
+    """Limit of a list of upcoming runs."""
 
     limit: Limit = 100
 
 
-# Showing --------------------------------------------------------------------------------------------------------------
+# Responses ------------------------------------------------------------------------------------------------------------
 
 
-class ShownTemplate(Shown):
-    """What is booked when a run is confirmed."""
+class ExpenseTemplateResponse(ResponseModel):
+    """The expense that is booked when a run is confirmed."""
 
-    amount: ShownAmount
+    amount: AmountText
     currency: str
     category: str | None = None
     merchant: str | None = None
     note: str | None = None
 
 
-class ListedSchedule(Shown):
-    """A schedule as a list shows it."""
+class ScheduleSummary(ResponseModel):
+    """A schedule in a list."""
 
     id: int
     user_id: int
     name: str
     description: str | None
     rule: str
-    zone: str = Field(description="Its person's; a rule may have its own.")
+    zone: str = Field(description="The zone of its person; a rule may have its own.")
     first_run_at: Instant
     advance_minutes: int
     channel: str
-    status: Status
+    status: ScheduleStatus
     catch_up: CatchUp
-    expense: ShownTemplate | None
-    next_at: Instant | None = Field(description="The first firing that has no run yet, as far as it is planned.")
-    plan_error: str | None = Field(description="Why it cannot be planned.")
+    expense: ExpenseTemplateResponse | None
+    next_at: Instant | None = Field(description="The first firing without a run, as far as it is planned.")
+    plan_error: str | None = Field(description="Why the rule cannot be planned.")
     created_at: Instant
     updated_at: Instant
 
 
-class ShownFiring(Shown):
+class FiringResponse(ResponseModel):
     """A time at which a schedule fires."""
 
-    period_key: str = Field(description="The period it is the run of.")
+    period_key: str = Field(description="The period of its run.")
     scheduled_at: Instant
     local: datetime = Field(description="The same in the rule's zone.")
 
 
-class ShownSchedule(ListedSchedule):
-    """A schedule, what its rule says in words, and when it fires next."""
+class ScheduleResponse(ScheduleSummary):
+    """A schedule with its rule in plain words and its next firings."""
 
-    says: str | None = Field(description="The rule in plain words; null when it is none.")
-    firings: list[ShownFiring] = Field(description="The next times; none while it is paused, and when it is archived.")
+    says: str | None = Field(description="The rule in plain words; null when it is invalid.")
+    firings: list[FiringResponse] = Field(description="The next firings; empty unless the schedule is active.")
 
 
-class SchedulePage(Shown):
-    """Some schedules, the oldest first."""
+class SchedulePage(ResponseModel):
+    """A page of schedules, the oldest first."""
 
-    items: list[ListedSchedule]
+    items: list[ScheduleSummary]
     next: Next
 
 
-class ListedRun(Shown):
-    """A run as a list shows it."""
+class RunSummary(ResponseModel):
+    """A run in a list."""
 
     id: int
-    job_id: int
+    job_id: ScheduleId
     name: str
     period_key: str
     scheduled_at: Instant
     status: RunStatus
-    remind_at: Instant | None = Field(description="When they are reminded; null once that is under way, or never.")
-    sent_at: Instant | None = Field(description="When they were first reminded.")
+    remind_at: Instant | None = Field(
+        description="When the reminder is sent; null once that has begun, or if none will be sent."
+    )
+    sent_at: Instant | None = Field(description="When the first reminder was sent.")
     reason: str | None = Field(
         description="Why it ended without an answer; or, while it is open, why its period key is its own instant."
     )
@@ -308,70 +312,70 @@ class ListedRun(Shown):
     updated_at: Instant
 
 
-class ShownReminder(Shown):
-    """A message that went out about a run."""
+class ReminderResponse(ResponseModel):
+    """A reminder that was sent for a run."""
 
     id: int
     sent_at: Instant
-    payload: dict[str, Any] | None = Field(description="What it said, and where.")
+    payload: dict[str, Any] | None = Field(description="Its text and its channel.")
 
 
-class BookedExpense(Shown):
-    """The entry that an answer made."""
+class BookedExpenseResponse(ResponseModel):
+    """The expense that an answer booked."""
 
     id: int
-    amount: ShownAmount
+    amount: AmountText
     currency: str
 
 
-class ShownReceipt(Shown):
-    """What an answer did."""
+class ReceiptResponse(ResponseModel):
+    """The effect of an answer."""
 
     confirmation_id: int
     job_run_id: int
-    job_id: int
+    job_id: ScheduleId
     period_key: str
     action: Action
     idempotency_key: str
     confirmed_at: Instant
-    remind_at: Instant | None = Field(description="With `snooze`: when they are reminded again.")
-    expense: BookedExpense | None = Field(description="What was booked for it.")
+    remind_at: Instant | None = Field(description="With `snooze`: when the next reminder is sent.")
+    expense: BookedExpenseResponse | None = Field(description="The expense that was booked.")
 
 
-class ShownRun(ListedRun):
-    """A run, what was sent about it, and what was answered."""
+class RunResponse(RunSummary):
+    """A run with its reminders and answers."""
 
-    reminders: list[ShownReminder]
-    receipts: list[ShownReceipt]
+    reminders: list[ReminderResponse]
+    receipts: list[ReceiptResponse]
 
 
-class RunPage(Shown):
-    """Some runs, the latest first."""
+class RunPage(ResponseModel):
+    """A page of runs, the latest first."""
 
-    items: list[ListedRun]
+    items: list[RunSummary]
     next: Next
 
 
-class ShownMissed(Shown):
-    """A missed period that has no run of its own."""
+class MissedPeriodResponse(ResponseModel):
+    """A missed period without a run."""
 
-    job_id: int
+    job_id: ScheduleId
     period_key: str
     scheduled_at: Instant
     reason: str
 
 
-class MissedPage(Shown):
-    """Some missed periods without a run, the earliest first."""
+class MissedPeriodPage(ResponseModel):
+    """A page of missed periods without a run, the earliest first."""
 
-    items: list[ShownMissed]
+    items: list[MissedPeriodResponse]
     next: Next
 
 
-class ShownUpcoming(Shown):
-    """What is coming: an open run, or a firing that has none yet."""
+class UpcomingRunResponse(ResponseModel):
+    """An open run, or a firing without a run yet."""
 
-    job_id: int
+    job_id: ScheduleId
     name: str
     channel: str
     job_run_id: int | None
@@ -381,16 +385,16 @@ class ShownUpcoming(Shown):
     status: RunStatus | None
 
 
-class UpcomingRuns(Shown):
-    """What is coming, the soonest first."""
+class UpcomingRunsResponse(ResponseModel):
+    """Upcoming runs, the soonest first."""
 
-    items: list[ShownUpcoming]
+    items: list[UpcomingRunResponse]
 
 
-class RunTransition(Shown):
-    """One line of a run's log."""
+class RunTransitionResponse(ResponseModel):
+    """One event of a run."""
 
-    seq: int = Field(description="1, 2, 3, without a gap.")
+    seq: int = Field(description="1, 2, 3, without gaps.")
     ts: Instant
     prev_status: str | None
     next_status: str
@@ -398,32 +402,32 @@ class RunTransition(Shown):
     detail_json: dict[str, Any] | None
 
 
-class RunTransitionPage(Shown):
-    """Some lines of a run's log, in order."""
+class RunTransitionPage(ResponseModel):
+    """A page of events of a run, in order."""
 
-    items: list[RunTransition]
+    items: list[RunTransitionResponse]
     next: Next
 
 
-class ShownExpense(Shown):
-    """An entry of the books."""
+class ExpenseResponse(ResponseModel):
+    """An expense, or the reversal of one."""
 
     id: int
     user_id: int
     name: str
-    amount: ShownAmount = Field(description="Below zero when it takes another back.")
+    amount: AmountText = Field(description="Negative for a reversal.")
     currency: str
     category: str | None
     merchant: str | None
     note: str | None
     occurred_at: Instant
-    source_ref: str = Field(description="What it was booked for; there is one entry for each.")
-    reverses: int | None = Field(description="The entry that it takes back.")
+    source_ref: str = Field(description="What it was booked for; unique.")
+    reverses: int | None = Field(description="The expense that it reverses.")
     created_at: Instant
 
 
-class ExpensePage(Shown):
-    """Some entries, in the order they came in."""
+class ExpensePage(ResponseModel):
+    """A page of expenses, in the order of entry."""
 
-    items: list[ShownExpense]
+    items: list[ExpenseResponse]
     next: Next

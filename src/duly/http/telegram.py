@@ -1,6 +1,7 @@
-"""Where Telegram posts updates: who does not have the secret is refused, and everything else is answered with 200.
+"""The webhook that Telegram posts updates to.
 
-Only an update whose effects are not committed yet is answered otherwise: Telegram sends it again then.
+A request without the secret gets 401. Any other gets 200, unless the effects of its update are not committed yet:
+Telegram sends the update again then.
 """
 
 import hmac
@@ -15,9 +16,9 @@ from duly.db.pool import Pool
 from duly.errors import NotFound, Unauthorized
 from duly.http.request_limits import read_body
 from duly.logging import get_log
-from duly.storage import Objects
+from duly.storage import ObjectStore
 
-__all__ = ["Receives", "TakesUpdates", "router"]
+__all__ = ["UpdateDispatcher", "WebhookBot", "router"]
 
 SECRET = "x-telegram-bot-api-secret-token"  # noqa: S105 (the header's name)
 MAX_UPDATE_BYTES = 1024 * 1024
@@ -25,45 +26,45 @@ MAX_UPDATE_BYTES = 1024 * 1024
 log = get_log("duly.http")
 
 
-class TakesUpdates(Protocol):
-    """Takes updates as Telegram posts them; Unavailable says that one is to come again."""
+class UpdateDispatcher(Protocol):
+    """Dispatches updates as Telegram posts them; raises Unavailable when Telegram is to send one again."""
 
-    async def take_raw(self, given: Mapping[str, Any]) -> None: ...
+    async def dispatch_raw(self, payload: Mapping[str, Any]) -> None: ...
 
 
-class Receives(Protocol):
-    """A bot that is reached by webhook."""
+class WebhookBot(Protocol):
+    """A bot that receives its updates by webhook."""
 
     secret: str
 
-    def open(self, pool: Pool, objects: Objects) -> AbstractAsyncContextManager[TakesUpdates]: ...
+    def open(self, pool: Pool, objects: ObjectStore) -> AbstractAsyncContextManager[UpdateDispatcher]: ...
 
 
 router = APIRouter(prefix="/telegram", include_in_schema=False)
 
 
 @router.post("/hook")
-async def take_update(request: Request) -> Response:
-    """Check the secret, read so much and no more, and hand the update in."""
-    secret: str | None = request.state.hook_secret
+async def receive_update(request: Request) -> Response:
+    """Check the secret, read the body within its limits, and dispatch the update."""
+    secret: str | None = request.state.webhook_secret
     if secret is None:
-        raise NotFound("no bot is reached here; set TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET")
+        raise NotFound("the webhook is disabled; set TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET to enable it")
     given = request.headers.get(SECRET, "")
     if not hmac.compare_digest(given.encode(), secret.encode()):
-        raise Unauthorized("the secret of the webhook is not the one we gave Telegram")
-    update = read_update(await read_body(request, MAX_UPDATE_BYTES))
+        raise Unauthorized("webhook secret missing or wrong; it must be TELEGRAM_WEBHOOK_SECRET")
+    update = parse_update(await read_body(request, MAX_UPDATE_BYTES))
     if update is not None:
-        await request.state.reception.take_raw(update)
+        await request.state.telegram_dispatcher.dispatch_raw(update)
     return Response(status_code=status.HTTP_200_OK)
 
 
-def read_update(body: bytes) -> Mapping[str, Any] | None:
-    """What was posted; None for what is no update, which would be none either if it came again."""
+def parse_update(body: bytes) -> Mapping[str, Any] | None:
+    """Return the posted object, or None when it is not one: sent again, it would be the same."""
     try:
-        given: object = orjson.loads(body)
+        payload: object = orjson.loads(body)
     except orjson.JSONDecodeError:
-        given = None
-    if isinstance(given, dict):
-        return cast("Mapping[str, Any]", given)
-    log.warning("what was posted as an update is none", bytes=len(body))
+        payload = None
+    if isinstance(payload, dict):
+        return cast("Mapping[str, Any]", payload)
+    log.warning("telegram.update_malformed", bytes=len(body))
     return None

@@ -1,56 +1,56 @@
-"""Kinds of values that every domain's routes take and show."""
+"""Base models and value types that the routes of every application share."""
 
 from datetime import UTC, datetime
 from typing import Annotated, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["MAX_SHOWN", "Asked", "Instant", "Limit", "PageQuery", "Place", "Shown"]
+__all__ = ["MAX_PAGE_SIZE", "CursorText", "Instant", "Limit", "PageQuery", "RequestModel", "ResponseModel"]
 
-MAX_SHOWN = 200
-MAX_UNKNOWN = 100  # in one object; more are a heap, which is not looked at
+MAX_PAGE_SIZE = 200
+MAX_UNKNOWN_FIELDS = 100  # of one object; with more, they are reported as one error
 
 
-def in_utc(at: datetime) -> datetime:
-    """The same instant, told in UTC whatever the server's zone is."""
+def to_utc(at: datetime) -> datetime:
+    """Convert an instant to UTC, whatever the zone of the server is."""
     return at.astimezone(UTC)
 
 
-Place = Annotated[
-    str, Field(max_length=512, pattern=r"^[A-Za-z0-9_-]+$", description="`next` of the page before this one.")
+CursorText = Annotated[
+    str, Field(max_length=512, pattern=r"^[A-Za-z0-9_-]+$", description="`next` of the previous page.")
 ]
-Limit = Annotated[int, Field(ge=1, le=MAX_SHOWN, description="How many at most.")]
-Instant: TypeAlias = Annotated[datetime, AfterValidator(in_utc)]
+Limit = Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE, description="Maximum number of items.")]
+Instant: TypeAlias = Annotated[datetime, AfterValidator(to_utc)]
 
 
-def count_fields(given: object) -> int:
-    """How many fields an object has; what is no object has none."""
-    return len(cast("dict[str, object]", given)) if isinstance(given, dict) else 0
+def count_fields(value: object) -> int:
+    """Count the fields of an object; any other value has none."""
+    return len(cast("dict[str, object]", value)) if isinstance(value, dict) else 0
 
 
-class Asked(BaseModel):
-    """Something that was sent: nothing in it is overlooked."""
+class RequestModel(BaseModel):
+    """Base of request models; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @model_validator(mode="before")
     @classmethod
-    def has_hardly_more_than_we_know(cls, given: object) -> object:
-        """A few unknown fields are named one by one; a heap of them is one mistake, and costs as much."""
-        known, sent = len(cls.model_fields), count_fields(given)
-        if sent > known + MAX_UNKNOWN:
-            raise ValueError(f"has {sent} fields, and there are {known}; send no others")
-        return given
+    def limit_unknown_fields(cls, value: object) -> object:
+        """Report very many unknown fields as one error, so that a response stays small; a few are named one by one."""
+        known, sent = len(cls.model_fields), count_fields(value)
+        if sent > known + MAX_UNKNOWN_FIELDS:
+            raise ValueError(f"has {sent} fields, of which at most {known} are known; send no others")
+        return value
 
 
-class PageQuery(Asked):
-    """Which page of a list."""
+class PageQuery(RequestModel):
+    """Selects a page of a list."""
 
-    next: Place | None = None
+    next: CursorText | None = None
     limit: Limit = 100
 
 
-class Shown(BaseModel):
-    """Something that is shown, read off a value of ours."""
+class ResponseModel(BaseModel):
+    """Base of response models, filled from the attributes of a domain object."""
 
     model_config = ConfigDict(from_attributes=True)

@@ -1,1 +1,1 @@
-"""duly inside other frameworks."""
+"""Integrations with web frameworks."""

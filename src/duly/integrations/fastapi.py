@@ -1,15 +1,15 @@
-"""Jobs in a FastAPI application: asked for in a request's transaction and, if you like, performed in the same process.
+"""Jobs in a FastAPI application: enqueued in the transaction of a request and, optionally, performed in its process.
 
     app = FastAPI(lifespan=duly.integrations.fastapi.lifespan(jobs, worker=True))
 
     @app.post("/orders")
     async def order(tx: duly.integrations.fastapi.Transaction) -> None:
         await tx.execute("insert into orders ...")
-        await thumbnail.on(tx).enqueue("a1")          # both, or neither, and before the client hears of it
+        await thumbnail.on(tx).enqueue("a1")          # both or neither, before the response is sent
 
-The worker beside the server is the same as `duly worker`: control in a thread of its own, `async def` handlers on the
-server's loop. It is stopped politely when the server stops. One that dies is logged and followed by another, and until
-that works, `is_working` says no. docs/fastapi.md shows the whole of it.
+The embedded worker is the same as `duly worker`: control in a thread of its own, `async def` handlers on the event loop
+of the server. It is stopped gracefully with the server. One that crashes is logged and replaced, and until the new one
+is ready, `is_working` is false. docs/fastapi.md has the details.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from starlette.requests import HTTPConnection
 
 from duly.app import App
 from duly.backoff import Backoff
-from duly.db.location import Database, open_database, role_on
+from duly.db.location import Database, open_database, role_to_set
 from duly.db.migrate import direct_dsn, migrate
 from duly.db.migrations import names_of
 from duly.db.pool import Pool, open_pool
@@ -43,28 +43,28 @@ log = get_log("duly.integrations.fastapi")
 
 @dataclass(frozen=True)
 class Duly:
-    """What a request finds as `request.state.duly`."""
+    """The value of `request.state.duly`."""
 
     pool: Pool
-    worker: "Beside | None" = None
+    worker: "EmbeddedWorker | None" = None
 
     @property
     def is_working(self) -> bool:
-        """Is there a worker in this process, and can it work now?"""
+        """Return whether this process has a worker, and it is ready."""
         return self.worker is not None and self.worker.is_working
 
 
 def lifespan(
     app: App, *, worker: bool = False, dsn: str | None = None, settings: Settings | None = None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[Mapping[str, Any]]]:
-    """A lifespan for `FastAPI(lifespan=...)`: a pool, and with `worker=True` a worker for the jobs of this app.
+    """Return a lifespan for `FastAPI(lifespan=...)`: a pool, and with `worker=True` a worker for the jobs of this app.
 
     The database is the one of `dsn`, else of DATABASE_URL, else the embedded server, which is migrated too. It may be
-    away when the server starts: then there are no transactions and no work until it is back.
+    unavailable when the server starts: then transactions fail and no jobs run until it is back.
     """
 
     @asynccontextmanager
-    async def living(_: FastAPI) -> AsyncGenerator[Mapping[str, Any], None]:
+    async def open_duly(_: FastAPI) -> AsyncGenerator[Mapping[str, Any], None]:
         mine = settings or load_settings()
         async with AsyncExitStack() as stack:
             database = await asyncio.to_thread(find_database, mine, dsn)
@@ -74,19 +74,19 @@ def lifespan(
                 yield {"duly": Duly(pool)}
                 return
             direct = database.dsn if dsn else direct_dsn(mine, database)
-            async with Beside(app, mine, database.dsn, direct) as beside:
-                yield {"duly": Duly(pool, beside)}
+            async with EmbeddedWorker(app, mine, database.dsn, direct) as embedded:
+                yield {"duly": Duly(pool, embedded)}
 
-    return living
+    return open_duly
 
 
 def find_database(settings: Settings, dsn: str | None) -> Database:
-    """Which database; the embedded one is started, and gets our tables, for nobody else would make them."""
+    """Return the database to use; the embedded one is started and migrated."""
     if dsn is not None:
         return Database(dsn)
     database = open_database(settings)
     if database.server:
-        migrate(database.dsn, names_of(settings), report=lambda words: log.info("migrating", note=words))
+        migrate(database.dsn, names_of(settings), report=lambda text: log.info("database.migrating", step=text))
     return database
 
 
@@ -94,12 +94,12 @@ def find_database(settings: Settings, dsn: str | None) -> Database:
 
 
 async def transaction(connection: HTTPConnection) -> AsyncGenerator[AsyncConnection[Any], None]:
-    """A dependency: a connection in a transaction, committed when the path operation returns, rolled back if it raises.
+    """Yield a connection in a transaction; it commits when the path operation returns, and rolls back if it raises.
 
-    It acts as the login of the address. Use it as `Transaction`, or with `Depends(transaction, scope="function")`: then
-    it is committed before the answer is sent.
+    Its role is the login of the DSN. Use it as `Transaction`, or with `Depends(transaction, scope="function")`: then it
+    commits before the response is sent.
     """
-    async with duly_of(connection).pool.transaction() as given:
+    async with get_duly(connection).pool.transaction() as given:
         yield given
 
 
@@ -107,12 +107,12 @@ Transaction = Annotated[AsyncConnection[Any], Depends(transaction, scope="functi
 
 
 def is_working(connection: HTTPConnection) -> bool:
-    """Is there a worker in this process, and can it work now? Called with a request, or as a dependency."""
-    return duly_of(connection).is_working
+    """Return whether this process has a worker that is ready; call it with a request, or use it as a dependency."""
+    return get_duly(connection).is_working
 
 
-def duly_of(connection: HTTPConnection) -> Duly:
-    """What our lifespan left for requests."""
+def get_duly(connection: HTTPConnection) -> Duly:
+    """Return what the lifespan of duly provides for requests; raises Misconfigured without it."""
     found = getattr(connection.state, "duly", None)
     if not isinstance(found, Duly):
         raise Misconfigured(
@@ -122,11 +122,11 @@ def duly_of(connection: HTTPConnection) -> Duly:
     return found
 
 
-# The worker beside ----------------------------------------------------------------------------------------------------
+# The embedded worker --------------------------------------------------------------------------------------------------
 
 
-class Beside:
-    """A worker on this loop, followed by another if it dies, until we leave."""
+class EmbeddedWorker:
+    """A worker on this event loop, replaced when it crashes, until the context ends."""
 
     def __init__(self, app: App, settings: Settings, dsn: str, direct: str) -> None:
         self.app = app
@@ -139,51 +139,51 @@ class Beside:
 
     @property
     def is_working(self) -> bool:
-        """Can it work now?"""
-        return self.worker is not None and self.worker.control.ready()
+        """Return whether the worker is ready."""
+        return self.worker is not None and self.worker.control.is_ready()
 
-    async def __aenter__(self) -> "Beside":
-        self.task = asyncio.create_task(self.keep_working(), name="duly-worker")
+    async def __aenter__(self) -> "EmbeddedWorker":
+        self.task = asyncio.create_task(self.run_until_stopped(), name="duly-worker")
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop politely: what runs may finish for DULY_STOP_SECONDS, then it is handed back."""
-        assert self.task, "we entered before we leave"
+        """Stop gracefully: running jobs may finish for DULY_STOP_SECONDS, then they are released."""
+        assert self.task, "set in __aenter__"
         self.stopping.set()
         if self.worker:
-            self.worker.ask_to_stop()
+            self.worker.request_stop()
         await self.task
 
-    async def keep_working(self) -> None:
-        """Work until we are to stop; whatever ends a worker before is told, and after a pause there is another."""
+    async def run_until_stopped(self) -> None:
+        """Run a worker until the stop; when it crashes, log that, wait, and start another."""
         failures = 0
         while not self.stopping.is_set():
-            began = asyncio.get_running_loop().time()
+            started_at = asyncio.get_running_loop().time()
             try:
-                await self.work()
+                await self.run_worker()
             except Exception as error:
                 self.report(error)
-            lived = asyncio.get_running_loop().time() - began
-            failures = failures + 1 if lived < RETRY.cap_seconds else 0
-            await self.rest(RETRY.delay_seconds(min(failures, 10)))
+            run_seconds = asyncio.get_running_loop().time() - started_at
+            failures = failures + 1 if run_seconds < RETRY.cap_seconds else 0
+            await self.wait_or_stop(RETRY.delay_seconds(min(failures, 10)))
 
     def report(self, error: Exception) -> None:
-        """Say that a worker died, and of what; how we came there only where that is not said already."""
+        """Log a crash of the worker; with a traceback only if it is not an error of duly's own."""
         trace = None if isinstance(error, DulyError) else error
-        log.error("the worker beside this server died; another follows", error=str(error), exc_info=trace)
+        log.error("worker.crashed", error=str(error), exc_info=trace)
 
-    async def work(self) -> None:
-        """One worker, to its end."""
+    async def run_worker(self) -> None:
+        """Run one worker until it ends."""
         works = works_of(self.settings, ["ledger"], self.app)
-        role = role_on(self.dsn, self.settings.worker_role)
+        role = role_to_set(self.dsn, self.settings.worker_role)
         self.worker = Worker(works, self.settings, dsn=self.dsn, direct_dsn=self.direct, role=role)
         try:
             await self.worker.run()
         finally:
             self.worker = None
 
-    async def rest(self, seconds: float) -> None:
-        """Wait so long, or until we are to stop."""
+    async def wait_or_stop(self, seconds: float) -> None:
+        """Wait for some seconds, or until the stop."""
         try:
             async with asyncio.timeout(seconds):
                 await self.stopping.wait()

@@ -1,10 +1,10 @@
-"""The bot: what people tap and write on Telegram, translated, given to a service, and translated back.
+"""The Telegram bot and the Telegram channel of the outbox.
 
-    Telegram --- long polling or webhook ---> update ---> handler ---> service ---> words, a receipt
+    Telegram --- long polling or webhook ---> update ---> handler ---> service ---> reply
                                                 |
                                     confirmed when its effects are committed
 
-An update comes at least once: whoever is killed between an effect and its confirmation gets it again, and doing it
-again does nothing more. An answer has the key of its button, a photograph and a session the name of their message, a
-person their Telegram id; the database decides which came first.
+Updates are delivered at least once: a bot that is killed between an effect and its confirmation gets the update again.
+Handlers are idempotent: an answer has the key of its button, images and sessions are named after their message, and a
+person is found by Telegram id; the database decides which came first.
 """

@@ -1,7 +1,7 @@
-"""Screenshots that people send: into an open session, or each into one of its own.
+"""Screenshots that people send: added to the open session, or to a new session each.
 
-Telegram makes small letters unreadable when it compresses, so photographs are taken as files only. A file is read as
-far as it may be long, and not at all when its first bytes are of no picture that we take.
+Photos that Telegram has compressed are rejected, because small letters become unreadable; images are accepted as files
+only. A download stops at the size limit, and as soon as its first bytes are not those of a supported image.
 """
 
 from uuid import NAMESPACE_URL, UUID, uuid3, uuid5
@@ -13,188 +13,194 @@ from aiogram.types import Document, Message
 from aiohttp import ClientError, ClientResponseError
 
 from duly.accounts import User
-from duly.apps.ingest import bringing
+from duly.apps.ingest import image_intake
 from duly.apps.ingest.service import MAX_IMAGES
 from duly.crashpoint import crashpoint
 from duly.errors import InvalidArgument, Misconfigured, TooLarge, Unavailable
-from duly.executors.images import clean
+from duly.executors.images import decode_image
 from duly.outcomes import Created
 from duly.storage.photo import MAX_PHOTO_BYTES, Screenshot, clean_screenshot
-from duly.telegram.messages import counted, say
-from duly.telegram.services import Desk
+from duly.telegram.messages import format_image_count, translate
+from duly.telegram.services import Services
 
-__all__ = ["OutOfReach", "router"]
+__all__ = ["TemporaryFailure", "router"]
 
 MEGABYTES = MAX_PHOTO_BYTES // 1024**2
-MAX_DOWNLOAD_BYTES = min(MAX_PHOTO_BYTES, 20 * 1000**2)  # the Bot API gives no larger file
-BEGINNINGS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF")
+MAX_DOWNLOAD_BYTES = min(MAX_PHOTO_BYTES, 20 * 1000**2)  # the limit of the Bot API for downloads
+IMAGE_SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF")
 CHUNK_BYTES = 65_536
 
 
-class Foreign(Exception):
-    """It is no picture that we take."""
+class NotAnImage(Exception):
+    """The file is not a supported image."""
 
 
-class Gone(Exception):
-    """Telegram does not have it any more."""
+class FileGone(Exception):
+    """Telegram no longer has the file."""
 
 
-class OutOfReach(Exception):
-    """Telegram's files, the store or the machine did not do their part this time."""
+class TemporaryFailure(Exception):
+    """Telegram's file server, the object store or the image decoder failed; the update is retried."""
 
 
-async def start_session(message: Message, desk: Desk, person: User) -> None:
-    """Begin a session; who has an open one goes on with it."""
-    begun = await bringing.begin(desk.pool, desk.schema, telegram_id_of(person), session_of(desk, message))
+async def start_session(message: Message, services: Services, person: User) -> None:
+    """Open a session, or continue the open one."""
+    begun = await image_intake.open_session(
+        services.pool, services.schema, require_telegram_id(person), session_id_for(services, message)
+    )
     crashpoint("after_work")
     if isinstance(begun, Created):
-        text = say(person.language, "begun")
+        text = translate(person.language, "session_opened")
     elif begun.row.is_open:
-        text = say(person.language, "going on", images=counted(person.language, begun.row.images))
+        text = translate(person.language, "session_open", images=format_image_count(person.language, begun.row.images))
     else:
-        text = say(person.language, "was closed")
-    await desk.tell(message.chat.id, text)
+        text = translate(person.language, "session_already_closed")
+    await services.send_message(message.chat.id, text)
 
 
-async def done(message: Message, desk: Desk, person: User) -> None:
-    """Close the open session, if anything is in it."""
-    found = await bringing.finish(desk.pool, desk.schema, telegram_id_of(person), message.message_id)
+async def finish_session(message: Message, services: Services, person: User) -> None:
+    """Close the open session, unless it has no image."""
+    found = await image_intake.close_open_session(
+        services.pool, services.schema, require_telegram_id(person), message.message_id
+    )
     crashpoint("after_work")
     if found is None:
-        text = say(person.language, "nothing to close")
+        text = translate(person.language, "no_open_session")
     elif not found.images:
-        text = say(person.language, "empty session")
+        text = translate(person.language, "session_empty")
     else:
-        name = "not yet done" if found.is_open else "done"
-        text = say(person.language, name, images=counted(person.language, found.images))
-    await desk.tell(message.chat.id, text)
+        key = "session_still_open" if found.is_open else "session_closed"
+        text = translate(person.language, key, images=format_image_count(person.language, found.images))
+    await services.send_message(message.chat.id, text)
 
 
-async def refuse_compressed(message: Message, desk: Desk, person: User) -> None:
-    """A photograph that Telegram has compressed is of no use."""
-    await desk.tell(message.chat.id, say(person.language, "compressed"))
+async def reject_compressed(message: Message, services: Services, person: User) -> None:
+    """Reject a photo that Telegram has compressed."""
+    await services.send_message(message.chat.id, translate(person.language, "photo_compressed"))
 
 
-async def take_document(message: Message, desk: Desk, person: User) -> None:
-    """A file: taken once, if it is a picture."""
-    assert message.document, "the filter says so"
+async def handle_document(message: Message, services: Services, person: User) -> None:
+    """Add a file to a session, once, if it is an image."""
+    assert message.document, "the filter of the router requires one"
     try:
-        taken = await take_once(message, message.document, desk, person)
-    except Foreign:
-        text = say(person.language, "foreign", megabytes=MEGABYTES)
+        received = await receive_image_once(message, message.document, services, person)
+    except NotAnImage:
+        text = translate(person.language, "not_an_image", megabytes=MEGABYTES)
     except TooLarge:
-        text = say(person.language, "too large", megabytes=MEGABYTES)
-    except Gone:
-        text = say(person.language, "gone")
-    except bringing.SessionFull:
-        text = say(person.language, "too many", images=counted(person.language, MAX_IMAGES))
+        text = translate(person.language, "file_too_large", megabytes=MEGABYTES)
+    except FileGone:
+        text = translate(person.language, "file_gone")
+    except image_intake.SessionFull:
+        text = translate(person.language, "session_full", images=format_image_count(person.language, MAX_IMAGES))
     else:
         crashpoint("after_work")
-        name = "taken in" if taken.is_open else "taken alone"
-        text = say(person.language, name, nth=taken.image.sequence)
-    await desk.tell(message.chat.id, text)
+        key = "image_added" if received.is_open else "image_received"
+        text = translate(person.language, key, number=received.image.sequence)
+    await services.send_message(message.chat.id, text)
 
 
-async def refuse_foreign(message: Message, desk: Desk, person: User) -> None:
-    """Voices, videos, stickers: nothing to read."""
-    await desk.tell(message.chat.id, say(person.language, "foreign", megabytes=MEGABYTES))
+async def reject_unsupported(message: Message, services: Services, person: User) -> None:
+    """Reject voice messages, videos and stickers."""
+    await services.send_message(message.chat.id, translate(person.language, "not_an_image", megabytes=MEGABYTES))
 
 
-async def not_understood(message: Message, desk: Desk, person: User) -> None:
-    """Words that are no command."""
-    await desk.tell(message.chat.id, say(person.language, "unknown"))
+async def reject_unknown_text(message: Message, services: Services, person: User) -> None:
+    """Reply to a text that is not a command."""
+    await services.send_message(message.chat.id, translate(person.language, "unknown_command"))
 
 
-# Within ---------------------------------------------------------------------------------------------------------------
+# Receiving images -----------------------------------------------------------------------------------------------------
 
 
-async def take_once(message: Message, document: Document, desk: Desk, person: User) -> bringing.Taken:
-    """Fetch, clean and keep a picture, unless this message brought it before."""
-    user_id = telegram_id_of(person)
-    name = f"screenshots/{user_id}/telegram/{desk.bot.id}-{message.message_id}"
-    if found := await bringing.find_taken(desk.pool, desk.schema, user_id, name, message.message_id):
+async def receive_image_once(
+    message: Message, document: Document, services: Services, person: User
+) -> image_intake.ReceivedImage:
+    """Download, clean and store an image, unless this message was processed before."""
+    user_id = require_telegram_id(person)
+    name = f"screenshots/{user_id}/telegram/{services.bot.id}-{message.message_id}"
+    if found := await image_intake.find_received(services.pool, services.schema, user_id, name, message.message_id):
         return found
-    clean = await cleaned(desk, await fetch(desk, document))
-    photograph = bringing.Photograph(name, message.message_id, clean.data, clean.kind)
+    clean = await clean_image(services, await fetch(services, document))
+    photograph = image_intake.Photograph(name, message.message_id, clean.data, clean.suffix)
     try:
-        await bringing.keep(desk.objects, photograph)
+        await image_intake.store_photograph(services.objects, photograph)
     except (Unavailable, Misconfigured) as error:
-        raise OutOfReach(str(error)) from None
-    taken = await bringing.bring(
-        desk.pool,
-        desk.schema,
-        desk.objects,
+        raise TemporaryFailure(str(error)) from None
+    creation = await image_intake.add_photograph(
+        services.pool,
+        services.schema,
+        services.objects,
         user_id,
         photograph,
-        session_of(desk, message),
+        session_id_for(services, message),
         stays_open=message.media_group_id is not None,
     )
-    return taken.row
+    return creation.row
 
 
-async def cleaned(desk: Desk, data: bytes) -> Screenshot:
-    """The picture, written anew; Foreign when it is none that can be read."""
+async def clean_image(services: Services, data: bytes) -> Screenshot:
+    """Re-encode an image in a child process; raises NotAnImage and TemporaryFailure."""
     try:
-        return await clean(desk.children, clean_screenshot, data)
+        return await decode_image(services.image_decoder, clean_screenshot, data)
     except InvalidArgument:
-        raise Foreign from None
+        raise NotAnImage from None
     except Unavailable as error:
-        raise OutOfReach(str(error)) from None
+        raise TemporaryFailure(str(error)) from None
 
 
-async def fetch(desk: Desk, document: Document) -> bytes:
-    """The bytes of a file, as far as we take them."""
+async def fetch(services: Services, document: Document) -> bytes:
+    """Download a file; raises TooLarge, FileGone, NotAnImage and TemporaryFailure."""
     if (document.file_size or 0) > MAX_DOWNLOAD_BYTES:
         raise too_large()
     try:
-        file = await desk.bot.get_file(document.file_id)
+        file = await services.bot.get_file(document.file_id)
     except TelegramBadRequest as error:
-        raise (too_large() if "too big" in str(error) else Gone()) from None
-    session = desk.bot.session
-    address = session.api.file_url(desk.bot.token, file.file_path or "")
+        raise (too_large() if "too big" in str(error) else FileGone()) from None
+    session = services.bot.session
+    url = session.api.file_url(services.bot.token, file.file_path or "")
     data = bytearray()
     try:
-        async for chunk in session.stream_content(address, timeout=int(session.timeout) + 1, chunk_size=CHUNK_BYTES):
+        async for chunk in session.stream_content(url, timeout=int(session.timeout) + 1, chunk_size=CHUNK_BYTES):
             data += chunk
-            if len(data) >= len(BEGINNINGS[0]) and not data.startswith(BEGINNINGS):
-                raise Foreign
+            if len(data) >= len(IMAGE_SIGNATURES[0]) and not data.startswith(IMAGE_SIGNATURES):
+                raise NotAnImage
             if len(data) > MAX_DOWNLOAD_BYTES:
                 raise too_large()
-    except ClientResponseError as error:  # its words have the address, and so the token
+    except ClientResponseError as error:  # its text has the URL, which contains the token
         if error.status == 404:
-            raise Gone from None
-        raise OutOfReach(f"HTTP {error.status}") from None
+            raise FileGone from None
+        raise TemporaryFailure(f"HTTP {error.status}") from None
     except (ClientError, TimeoutError) as error:
-        raise OutOfReach(type(error).__name__) from None
+        raise TemporaryFailure(type(error).__name__) from None
     return bytes(data)
 
 
 def too_large() -> TooLarge:
-    """The refusal of a file that is too large."""
-    return TooLarge(f"the file has more than {MEGABYTES} MB")
+    """Return the error for a file above the limit."""
+    return TooLarge(f"the file is larger than {MEGABYTES} MB")
 
 
-def session_of(desk: Desk, message: Message) -> UUID:
-    """The session that a message begins; pictures that were sent together share one, which takes no others."""
-    address = f"https://t.me/{desk.bot.id}/{message.chat.id}"
+def session_id_for(services: Services, message: Message) -> UUID:
+    """Return the id of the session that a message opens; images sent as one album share it."""
+    url = f"https://t.me/{services.bot.id}/{message.chat.id}"
     if message.media_group_id:
-        return uuid3(NAMESPACE_URL, f"{address}/group-{message.media_group_id}")
-    return uuid5(NAMESPACE_URL, f"{address}/{message.message_id}")
+        return uuid3(NAMESPACE_URL, f"{url}/group-{message.media_group_id}")
+    return uuid5(NAMESPACE_URL, f"{url}/{message.message_id}")
 
 
-def telegram_id_of(person: User) -> int:
-    """The number under which a person's days are kept."""
-    assert person.telegram_id is not None, "they write from there"
+def require_telegram_id(person: User) -> int:
+    """Return the Telegram id under which the days of a person are stored."""
+    assert person.telegram_id is not None, "the person was found by it"
     return person.telegram_id
 
 
 def router() -> Router:
-    """Who takes pictures, and whatever nobody else takes."""
+    """Build the router of sessions and images, which also replies to everything that no other router handles."""
     router = Router(name="captures")
     router.message.register(start_session, Command("start_session"))
-    router.message.register(done, Command("done", "close"))
-    router.message.register(refuse_compressed, F.photo)
-    router.message.register(take_document, F.document)
-    router.message.register(refuse_foreign, ~F.text)
-    router.message.register(not_understood)
+    router.message.register(finish_session, Command("done", "close"))
+    router.message.register(reject_compressed, F.photo)
+    router.message.register(handle_document, F.document)
+    router.message.register(reject_unsupported, ~F.text)
+    router.message.register(reject_unknown_text)
     return router

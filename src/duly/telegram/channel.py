@@ -1,13 +1,13 @@
-"""Telegram: a message goes to the person's private chat with the bot, and its buttons answer it.
+"""The outbox channel Telegram: sends a message to the person's private chat with the bot, with buttons to answer it.
 
-    taken ------------------------------- the chat and the message's number are its receipt
-    429 --------------------------------- tried again when Telegram says
-    403, 400 (blocked, no such chat) ---- it will never work
-    401, 404 (the token), 5xx ----------- tried again: somebody must mend something, or Telegram does
-    no connection ----------------------- tried again: it never left
-    no answer, or one nobody can read --- nobody knows
+    accepted ---------------------------- sent; the receipt is the chat and the number of the message
+    429 --------------------------------- retried after the time that Telegram names
+    403, 400 (blocked, no such chat) ---- undeliverable
+    401, 404 (the token), 5xx ----------- retried
+    no connection ----------------------- retried: nothing was sent
+    no response, or an unreadable one --- outcome unknown
 
-Telegram cannot tell a message that comes twice, so what is uncertain is left to a person to decide.
+Telegram does not detect duplicates, so a message with an unknown outcome is left to an operator.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,21 +26,21 @@ from aiogram.exceptions import (
 )
 from aiogram.types import InlineKeyboardButton, InlineKeyboardMarkup
 
-from duly.outbox.channel import Message, NotSent, Unknown, WhenUncertain, WillNeverWork
-from duly.telegram.buttons import sealed_key
-from duly.telegram.client import NO_PREVIEW, cut, never_left, open_bot, words_of
+from duly.outbox.channel import NotSent, OutboundMessage, OutcomeUnknown, UncertainPolicy, Undeliverable
+from duly.telegram.buttons import sign_key
+from duly.telegram.client import NO_PREVIEW, format_error, open_bot, truncate, was_never_sent
 
 __all__ = ["Telegram"]
 
-A_ROW = 2  # buttons beside each other
-FINAL = (TelegramForbiddenError, TelegramBadRequest, TelegramMigrateToChat, TelegramEntityTooLarge)
+BUTTONS_PER_ROW = 2
+UNDELIVERABLE_ERRORS = (TelegramForbiddenError, TelegramBadRequest, TelegramMigrateToChat, TelegramEntityTooLarge)
 
 
 class Telegram:
-    """Sends messages to people's chats with our bot."""
+    """Sends messages to the chats of people with the bot."""
 
     name = "telegram"
-    when_uncertain = WhenUncertain.ASK
+    uncertain_policy = UncertainPolicy.MANUAL
 
     def __init__(self, token: str, api_url: str = "https://api.telegram.org", seconds: float = 10.0) -> None:
         self.token = token
@@ -48,28 +48,28 @@ class Telegram:
         self.seconds = seconds
         self.bot: Bot | None = None
 
-    async def send(self, message: Message) -> str | None:
-        """Send it to the chat of whoever it is for; the receipt is `chat:message`."""
-        chat = chat_of(message)
-        keyboard = keyboard_of(message.payload.get("buttons", ()), self.token, chat)
+    async def send(self, message: OutboundMessage) -> str | None:
+        """Send a message to the chat of its recipient; returns the receipt `chat:message`."""
+        chat = require_chat(message)
+        keyboard = build_keyboard(message.payload.get("buttons", ()), self.token, chat)
         try:
-            sent = await self.opened().send_message(
-                chat, cut(message.text), reply_markup=keyboard, link_preview_options=NO_PREVIEW
+            sent = await self.get_bot().send_message(
+                chat, truncate(message.text), reply_markup=keyboard, link_preview_options=NO_PREVIEW
             )
         except TelegramRetryAfter as error:
-            raise NotSent(words_of(error), retry_after=float(error.retry_after)) from None
-        except FINAL as error:
-            raise WillNeverWork(words_of(error)) from None
+            raise NotSent(format_error(error), retry_after=float(error.retry_after)) from None
+        except UNDELIVERABLE_ERRORS as error:
+            raise Undeliverable(format_error(error)) from None
         except TelegramNetworkError as error:
-            raise (NotSent if never_left(error) else Unknown)(words_of(error)) from None
+            raise (NotSent if was_never_sent(error) else OutcomeUnknown)(format_error(error)) from None
         except ClientDecodeError:
-            raise Unknown("the answer of the Bot API cannot be read") from None
+            raise OutcomeUnknown("the response of the Bot API cannot be parsed") from None
         except TelegramAPIError as error:
-            raise NotSent(words_of(error)) from None
+            raise NotSent(format_error(error)) from None
         return f"{chat}:{sent.message_id}"
 
-    def opened(self) -> Bot:
-        """The bot, on the loop that sends."""
+    def get_bot(self) -> Bot:
+        """Return the bot, created on the event loop that sends."""
         if self.bot is None:
             self.bot = open_bot(self.token, self.api_url, self.seconds)
         return self.bot
@@ -81,20 +81,20 @@ class Telegram:
             self.bot = None
 
 
-def chat_of(message: Message) -> int:
-    """The private chat of whoever it is for, which has the number of their Telegram id."""
-    if message.person is None or message.person.telegram_id is None:
-        raise WillNeverWork(
+def require_chat(message: OutboundMessage) -> int:
+    """Return the private chat of the recipient, whose id is their Telegram id; raises Undeliverable."""
+    if message.contact is None or message.contact.telegram_id is None:
+        raise Undeliverable(
             f"{message.recipient} has no Telegram id; give them a link with: duly users link {message.recipient}"
         )
-    return message.person.telegram_id
+    return message.contact.telegram_id
 
 
-def keyboard_of(buttons: Sequence[Mapping[str, Any]], token: str, chat: int) -> InlineKeyboardMarkup | None:
-    """The buttons, two in a row."""
-    made = [
-        InlineKeyboardButton(text=str(each["label"]), callback_data=sealed_key(token, chat, str(each["key"])))
+def build_keyboard(buttons: Sequence[Mapping[str, Any]], token: str, chat: int) -> InlineKeyboardMarkup | None:
+    """Build the inline keyboard, or None without buttons."""
+    keys = [
+        InlineKeyboardButton(text=str(each["label"]), callback_data=sign_key(token, chat, str(each["key"])))
         for each in buttons
     ]
-    rows = [made[place : place + A_ROW] for place in range(0, len(made), A_ROW)]
+    rows = [keys[start : start + BUTTONS_PER_ROW] for start in range(0, len(keys), BUTTONS_PER_ROW)]
     return InlineKeyboardMarkup(inline_keyboard=rows) if rows else None

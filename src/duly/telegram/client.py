@@ -1,4 +1,4 @@
-"""The Bot API as we ask it: one session, with a time limit, and errors that never show the token."""
+"""The client of the Bot API: one session with a timeout, and error texts that never contain the token."""
 
 from http import HTTPStatus
 
@@ -13,44 +13,44 @@ from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
 from duly.logging import masked
 
-__all__ = ["MAX_TEXT_LENGTH", "NO_PREVIEW", "cut", "never_left", "open_bot", "words_of"]
+__all__ = ["MAX_TEXT_LENGTH", "NO_PREVIEW", "format_error", "open_bot", "truncate", "was_never_sent"]
 
-MAX_TEXT_LENGTH = 4096  # of a message, as Telegram counts: in units of UTF-16
+MAX_TEXT_LENGTH = 4096  # of a message, in UTF-16 code units
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
 def open_bot(token: str, api_url: str, seconds: float) -> Bot:
-    """A bot at this Bot API; it connects when it is first asked something."""
+    """Create a bot at this Bot API; it connects on the first call."""
     return Bot(token, session=Session(api=TelegramAPIServer.from_base(api_url), timeout=seconds))
 
 
 class Session(AiohttpSession):
-    """The way to the Bot API, on which a gateway may answer in its place."""
+    """A session with the Bot API that expects error pages of gateways."""
 
     def check_response(
         self, bot: Bot, method: TelegramMethod[TelegramType], status_code: int, content: str
     ) -> Response[TelegramType]:
-        """What was answered; a 5xx that does not say why, where aiogram looks into the words, is one all the same."""
+        """Parse a response; a 5xx without a description, on which aiogram fails, raises TelegramServerError too."""
         try:
             return super().check_response(bot, method, status_code, content)
         except TypeError:
             if status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            raise TelegramServerError(method, f"HTTP {status_code} without a word") from None
+            raise TelegramServerError(method, f"HTTP {status_code} without a description") from None
 
 
-def never_left(error: TelegramNetworkError) -> bool:
-    """Did the request certainly not reach the other side, because there was no connection to send it on?"""
+def was_never_sent(error: TelegramNetworkError) -> bool:
+    """Return whether a request was certainly not sent, because there was no connection."""
     return isinstance(error.__cause__, ClientConnectorError | ConnectionTimeoutError)
 
 
-def words_of(error: BaseException) -> str:
-    """An error in one line, without the token, which stands in every address of the Bot API."""
+def format_error(error: BaseException) -> str:
+    """Format an error in one line, without the token, which is part of every URL of the Bot API."""
     return masked(" ".join(f"{type(error).__name__}: {error}".split()))
 
 
-def cut(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
-    """The text, or as much of it as Telegram takes."""
+def truncate(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
+    """Truncate a text to the limit of Telegram."""
     units = text.encode("utf-16-le", "replace")
     if len(units) <= max_length * 2:
         return text

@@ -1,4 +1,4 @@
-"""What a person asks of their days: today's schedule and reminders, and what is coming."""
+"""The commands /today and /upcoming."""
 
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
@@ -11,13 +11,13 @@ from aiogram.types import Message
 
 from duly.accounts import User
 from duly.apps.ingest import service as ingest
-from duly.apps.ingest.shift import is_mark, read_shift
+from duly.apps.ingest.shift import is_cancellation_word, shift_from_json
 from duly.apps.scheduler import service as scheduler
-from duly.apps.scheduler.model import Run, Upcoming
-from duly.db.clock import now
+from duly.apps.scheduler.model import Run, RunStatus, Upcoming
+from duly.db.clock import get_current_time
 from duly.errors import NotFound
-from duly.telegram.messages import say
-from duly.telegram.services import Desk
+from duly.telegram.messages import translate
+from duly.telegram.services import Services
 
 __all__ = ["router"]
 
@@ -25,60 +25,63 @@ MAX_LINES = 50
 MAX_UPCOMING = 10
 
 
-async def today(message: Message, desk: Desk, person: User) -> None:
-    """The person's day by their own clock: what the schedule says, and every reminder with where it is."""
+async def today(message: Message, services: Services, person: User) -> None:
+    """Send the shifts and the reminders of today in the zone of the person."""
     zone = ZoneInfo(person.zone)
-    day = (await now(desk.pool)).astimezone(zone).date()
+    day = (await get_current_time(services.pool)).astimezone(zone).date()
     begins = datetime.combine(day, time(), zone)
     ends = datetime.combine(day + timedelta(days=1), time(), zone)
-    runs = (await scheduler.list_runs(desk.pool, person.id, between=(begins, ends), limit=MAX_LINES)).items
-    coming = await scheduler.list_upcoming(desk.pool, person.id, limit=MAX_LINES)
+    runs = (await scheduler.list_runs(services.pool, person.id, between=(begins, ends), limit=MAX_LINES)).items
+    coming = await scheduler.list_upcoming(services.pool, person.id, limit=MAX_LINES)
     planned = [each for each in coming if each.job_run_id is None and begins <= each.scheduled_at < ends]
-    lines = [say(person.language, "today", day=day.isoformat()), *await schedule_of(desk, person, day)]
-    if told := sorted(reminder_line(person, each, "%H:%M") for each in (*runs, *planned)):
-        lines += ["", say(person.language, "runs"), *told]
-    await desk.tell(message.chat.id, "\n".join(lines))
+    lines = [translate(person.language, "today_title", day=day.isoformat()), *await shift_lines(services, person, day)]
+    if reminders := sorted(reminder_line(person, each, "%H:%M") for each in (*runs, *planned)):
+        lines += ["", translate(person.language, "reminders_title"), *reminders]
+    await services.send_message(message.chat.id, "\n".join(lines))
 
 
-async def upcoming(message: Message, desk: Desk, person: User) -> None:
-    """The next reminders, the soonest first."""
-    found = await scheduler.list_upcoming(desk.pool, person.id, limit=MAX_UPCOMING)
+async def upcoming(message: Message, services: Services, person: User) -> None:
+    """Send the next reminders, the soonest first."""
+    found = await scheduler.list_upcoming(services.pool, person.id, limit=MAX_UPCOMING)
     lines = [reminder_line(person, each, "%Y-%m-%d %H:%M") for each in found]
-    title = say(person.language, "upcoming" if lines else "nothing")
-    await desk.tell(message.chat.id, "\n".join([title, *lines]))
+    title = translate(person.language, "upcoming_title" if lines else "upcoming_empty")
+    await services.send_message(message.chat.id, "\n".join([title, *lines]))
 
 
-async def schedule_of(desk: Desk, person: User, day: date) -> list[str]:
-    """The shifts of a day, a line each."""
-    assert person.telegram_id is not None, "they write from there"
+async def shift_lines(services: Services, person: User, day: date) -> list[str]:
+    """Format the shifts of a day, one line each."""
+    assert person.telegram_id is not None, "the person was found by it"
     try:
-        known = await ingest.get_day(desk.pool, desk.schema, person.telegram_id, day)
+        known = await ingest.get_day(services.pool, services.schema, person.telegram_id, day)
     except NotFound:
-        return [say(person.language, "no day")]
-    return [shift_line(each, person.language) for each in known.snapshot_payload] or [say(person.language, "free day")]
+        return [translate(person.language, "day_unknown")]
+    return [shift_line(each, person.language) for each in known.snapshot_payload] or [
+        translate(person.language, "day_empty")
+    ]
 
 
 def shift_line(document: Mapping[str, Any], language: str) -> str:
-    """When, whether it is cancelled, who or what, and where."""
-    shift = read_shift(document)
+    """Format a shift: times, whether it is cancelled, customer or type, and location."""
+    shift = shift_from_json(document)
     who = shift.customer_name or shift.raw_type_label or shift.shift_type
     street = f"{shift.street} {shift.street_number}".strip()
     where = ", ".join(part for part in (street, shift.city) if part)
     cancelled = ""
     if shift.is_cancelled:
-        cancelled = say(language, "shift cancelled")
-        who = " ".join(word for word in who.split() if not is_mark(word))
+        cancelled = translate(language, "shift_cancelled")
+        who = " ".join(word for word in who.split() if not is_cancellation_word(word))
     return "  ".join(part for part in (f"{shift.start}-{shift.end}", cancelled, who, where) if part)
 
 
-def reminder_line(person: User, each: Run | Upcoming, form: str) -> str:
-    """When, what, and where it is."""
-    at = each.scheduled_at.astimezone(ZoneInfo(person.zone))
-    return f"{at.strftime(form)}  {each.name}: {say(person.language, each.status or 'pending')}"
+def reminder_line(person: User, run: Run | Upcoming, time_format: str) -> str:
+    """Format a run: time, name and status."""
+    status = f"status_{run.status or RunStatus.PENDING}"
+    at = run.scheduled_at.astimezone(ZoneInfo(person.zone))
+    return f"{at.strftime(time_format)}  {run.name}: {translate(person.language, status)}"
 
 
 def router() -> Router:
-    """Who tells of days."""
+    """Build the router of these commands."""
     router = Router(name="days")
     router.message.register(today, Command("today"))
     router.message.register(upcoming, Command("upcoming"))

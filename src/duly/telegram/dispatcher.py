@@ -1,15 +1,16 @@
-"""The reception: takes every update, by whichever way it comes, and says when it is done with it.
+"""Dispatches every update to its handler, whether it came by polling or by webhook, and decides about retries.
 
-An update that meets a trouble of the moment (the database, the Bot API, its files, the store) is not done, and comes
-again: as long as it takes while the database is away, for an hour otherwise. One that fails for a reason nobody foresaw
-comes again a few times. Then it is written down, its person is told, and it is over.
+An update that meets a temporary error is retried: without limit while the database is unavailable, for an hour when it
+is the Bot API, its files or the object store. After an unexpected error it is retried MAX_FAILURES - 1 times. Then it
+is logged, the person is notified, and it is dropped.
 """
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from aiogram import Bot, Dispatcher
+from aiogram import Bot
+from aiogram import Dispatcher as AiogramDispatcher
 from aiogram.exceptions import (
     ClientDecodeError,
     TelegramNetworkError,
@@ -23,24 +24,24 @@ from pydantic import ValidationError
 from duly.crashpoint import crashpoint
 from duly.db.pool import Pool
 from duly.errors import Unavailable
-from duly.executors.images import a_child
+from duly.executors.images import open_image_decoder
 from duly.logging import get_log
 from duly.settings import Settings
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from duly.telegram import answers, captures, days, people
-from duly.telegram.client import open_bot, words_of
-from duly.telegram.messages import COMMANDS, language_of, say
-from duly.telegram.pending_updates import Visit, Visits
-from duly.telegram.services import Desk
+from duly.telegram.client import format_error, open_bot
+from duly.telegram.messages import COMMANDS, parse_language, translate
+from duly.telegram.pending_updates import PendingUpdate, PendingUpdates
+from duly.telegram.services import Services
 
-__all__ = ["UPDATES", "NotNow", "Reception", "open_reception"]
+__all__ = ["ALLOWED_UPDATES", "Dispatcher", "RetryLater", "open_dispatcher"]
 
-UPDATES = ["message", "callback_query"]
-MAX_TRIES = 3
-PATIENCE_SECONDS = 3600.0
-OURS = (Unavailable, OperationalError, InterfaceError)  # nobody is served before it is back
-OF_THE_MOMENT = (
-    captures.OutOfReach,
+ALLOWED_UPDATES = ["message", "callback_query"]
+MAX_FAILURES = 3
+MAX_RETRY_SECONDS = 3600.0
+DATABASE_ERRORS = (Unavailable, OperationalError, InterfaceError)  # retried without limit
+TEMPORARY_ERRORS = (
+    captures.TemporaryFailure,
     TelegramNetworkError,
     TelegramServerError,
     TelegramRetryAfter,
@@ -50,128 +51,132 @@ OF_THE_MOMENT = (
 log = get_log("duly.telegram")
 
 
-class NotNow(Exception):
-    """We are not done with an update: it is to come again, after so many seconds at the soonest."""
+class RetryLater(Exception):
+    """An update must be dispatched again, after at least `seconds`."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         super().__init__()
         self.seconds = seconds
 
 
-class Reception:
-    """Where updates are handed in."""
+class Dispatcher:
+    """Dispatches updates to their handlers."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.dispatcher = dispatcher_of(desk)
-        self.visits = Visits()
-        self.patience_seconds = PATIENCE_SECONDS
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.aiogram_dispatcher = build_aiogram_dispatcher(services)
+        self.pending_updates = PendingUpdates()
+        self.max_retry_seconds = MAX_RETRY_SECONDS
 
     @property
     def bot(self) -> Bot:
-        """The bot that they are for."""
-        return self.desk.bot
+        """Return the bot whose updates these are."""
+        return self.services.bot
 
-    async def take(self, update: Update, patience_seconds: float | None = None) -> None:
-        """Return when its effects are committed, or there will never be any; NotNow when it is to come again."""
+    async def dispatch(self, update: Update, max_retry_seconds: float | None = None) -> None:
+        """Process an update; returns when its effects are committed or it is dropped, raises RetryLater otherwise."""
         if update.message is None and update.callback_query is None:
-            return  # nothing that we asked for
-        visit = self.visits.of(update.update_id)
+            return  # not one of ALLOWED_UPDATES
+        pending = self.pending_updates.get(update.update_id)
         try:
             crashpoint("before_work")
-            await self.dispatcher.feed_update(self.bot, update, visit=visit)
-        except OURS as error:
-            log.warning("an update must wait", update=update.update_id, why=words_of(error))
-            raise NotNow from None
+            await self.aiogram_dispatcher.feed_update(self.bot, update, pending=pending)
+        except DATABASE_ERRORS as error:
+            log.warning("telegram.update_deferred", update_id=update.update_id, error=format_error(error))
+            raise RetryLater from None
         except Exception as error:
-            patience = self.patience_seconds if patience_seconds is None else patience_seconds
-            await self.put_off(update, visit, error, patience)
-        self.visits.end(update.update_id)
+            retry_seconds = self.max_retry_seconds if max_retry_seconds is None else max_retry_seconds
+            await self.retry_or_give_up(update, pending, error, retry_seconds)
+        self.pending_updates.remove(update.update_id)
 
-    async def put_off(self, update: Update, visit: Visit, error: Exception, patience_seconds: float) -> None:
-        """NotNow as long as something may still come of it; then whoever sent it is told that nothing did."""
-        waited = visit.waited_seconds()
-        if isinstance(error, OF_THE_MOMENT):
-            log.warning("an update must wait", update=update.update_id, why=words_of(error))
-            is_over = waited >= patience_seconds
+    async def retry_or_give_up(
+        self, update: Update, pending: PendingUpdate, error: Exception, max_retry_seconds: float
+    ) -> None:
+        """Raise RetryLater while the update may still succeed; then notify the person, and drop it."""
+        waited = pending.waited_seconds()
+        if isinstance(error, TEMPORARY_ERRORS):
+            log.warning("telegram.update_deferred", update_id=update.update_id, error=format_error(error))
+            is_over = waited >= max_retry_seconds
         else:
-            visit.failures += 1
-            log.exception("an update failed", update=update.update_id, tries=visit.failures)
-            is_over = visit.failures >= MAX_TRIES
+            pending.failures += 1
+            log.exception("telegram.update_failed", update_id=update.update_id, failures=pending.failures)
+            is_over = pending.failures >= MAX_FAILURES
         if not is_over:
-            raise NotNow(error.retry_after if isinstance(error, TelegramRetryAfter) else 0.0) from None
+            raise RetryLater(error.retry_after if isinstance(error, TelegramRetryAfter) else 0.0) from None
         try:
-            await self.apologize(update)
-        except Exception as unsaid:
-            if waited < patience_seconds:
-                raise NotNow from None
-            log.warning("nobody was told", update=update.update_id, why=words_of(unsaid))
-        log.error("an update was given up", update=update.update_id, seconds=round(waited), why=words_of(error))
+            await self.notify_failure(update)
+        except Exception as unsent:
+            if waited < max_retry_seconds:
+                raise RetryLater from None
+            log.warning("telegram.failure_notice_not_sent", update_id=update.update_id, error=format_error(unsent))
+        log.error(
+            "telegram.update_dropped", update_id=update.update_id, seconds=round(waited), error=format_error(error)
+        )
 
-    async def take_raw(self, given: Mapping[str, Any]) -> None:
-        """The same, for an update as Telegram posts it; Unavailable when it is to come again."""
+    async def dispatch_raw(self, payload: Mapping[str, Any]) -> None:
+        """Dispatch an update as Telegram posts it; raises Unavailable when Telegram is to send it again."""
         try:
-            await self.take(self.read(given))
-        except NotNow:
-            raise Unavailable("the update is not done with: send it again") from None
+            await self.dispatch(self.parse(payload))
+        except RetryLater:
+            raise Unavailable("the update was not processed; send it again") from None
 
-    def read(self, given: Mapping[str, Any]) -> Update:
-        """An update as Telegram writes it. One that cannot be read is empty: it would be no other if it came again."""
+    def parse(self, payload: Mapping[str, Any]) -> Update:
+        """Parse an update; a malformed one becomes an empty update, because a retry would not change it."""
         try:
-            return Update.model_validate(given, context={"bot": self.bot})
+            return Update.model_validate(payload, context={"bot": self.bot})
         except ValidationError as error:
-            number = given.get("update_id")
-            log.warning("an update cannot be read", update=number, mistakes=error.error_count())
-            return Update(update_id=number if isinstance(number, int) else 0)
+            update_id = payload.get("update_id")
+            log.warning("telegram.update_malformed", update_id=update_id, errors=error.error_count())
+            return Update(update_id=update_id if isinstance(update_id, int) else 0)
 
-    async def apologize(self, update: Update) -> None:
-        """Tell whoever sent it that nothing came of it."""
+    async def notify_failure(self, update: Update) -> None:
+        """Notify the sender of an update that it was dropped."""
         event = update.message or update.callback_query
         if event is None or event.from_user is None:
             return
-        language = language_of(event.from_user.language_code)
-        with suppress(*OURS):
-            language = await people.spoken_by(self.desk, event.from_user)
-        await people.refuse(self.desk, event, say(language, "failed"))
+        language = parse_language(event.from_user.language_code)
+        with suppress(*DATABASE_ERRORS):
+            language = await people.find_language(self.services, event.from_user)
+        await people.refuse(self.services, event, translate(language, "failed"))
 
-    async def introduce(self) -> None:
-        """Let Telegram's apps show what can be asked, in each language."""
+    async def register_commands(self) -> None:
+        """Register the commands, in each language, for the menu of Telegram's apps."""
         for language, commands in COMMANDS.items():
-            listed = [BotCommand(command=name, description=words) for name, words in commands.items()]
+            listed = [BotCommand(command=name, description=description) for name, description in commands.items()]
             await self.bot.set_my_commands(listed, language_code=None if language == "en" else language)
 
 
-def dispatcher_of(desk: Desk) -> Dispatcher:
-    """The handlers, in the order in which they are asked."""
-    dispatcher = Dispatcher(desk=desk, disable_fsm=True)
-    for observer in (dispatcher.message, dispatcher.callback_query):
-        observer.outer_middleware(people.LetIn())
-    dispatcher.include_router(people.links())
+def build_aiogram_dispatcher(services: Services) -> AiogramDispatcher:
+    """Register the handlers, in the order in which they are tried."""
+    aiogram_dispatcher = AiogramDispatcher(services=services, disable_fsm=True)
+    for observer in (aiogram_dispatcher.message, aiogram_dispatcher.callback_query):
+        observer.outer_middleware(people.AdmissionMiddleware())
+    aiogram_dispatcher.include_router(people.link_router())
     for router in (answers.router(), people.router(), days.router(), captures.router()):
         for observer in (router.message, router.callback_query):
-            observer.middleware(people.KnowPeople())
-        dispatcher.include_router(router)
-    return dispatcher
+            observer.middleware(people.PersonMiddleware())
+        aiogram_dispatcher.include_router(router)
+    return aiogram_dispatcher
 
 
 @asynccontextmanager
-async def open_reception(settings: Settings, pool: Pool, objects: Objects) -> AsyncGenerator[Reception, None]:
-    """The reception of the bot that the settings name."""
-    assert settings.telegram_token, "who opens it has a token"
+async def open_dispatcher(settings: Settings, pool: Pool, objects: ObjectStore) -> AsyncGenerator[Dispatcher, None]:
+    """Open the dispatcher of the bot that the settings name."""
+    assert settings.telegram_token, "callers check that a token is set"
     token = settings.telegram_token.get_secret_value()
     bot = open_bot(token, settings.telegram_api_url, settings.telegram_seconds)
     try:
-        async with a_child() as children:
-            yield Reception(
-                Desk(
+        async with open_image_decoder() as image_decoder:
+            yield Dispatcher(
+                Services(
                     bot=bot,
                     pool=pool,
                     objects=objects,
-                    children=children,
+                    image_decoder=image_decoder,
                     schema=settings.db_schema,
                     token=token,
-                    allowed=frozenset(map(int, filter(None, settings.telegram_allowed.split(",")))),
-                    takes_newcomers=settings.telegram_newcomers,
+                    allowed_ids=frozenset(map(int, filter(None, settings.telegram_allowed.split(",")))),
+                    accepts_new_users=settings.telegram_newcomers,
                 )
             )
     finally:

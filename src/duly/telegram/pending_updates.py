@@ -1,42 +1,42 @@
-"""Updates that we are not done with: what is known of each for as long as it comes again."""
+"""What is remembered of updates that are retried."""
 
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-__all__ = ["Visit", "Visits"]
+__all__ = ["PendingUpdate", "PendingUpdates"]
 
-MAX_REMEMBERED = 1000
+MAX_PENDING = 1000
 
 
 @dataclass
-class Visit:
-    """Whether an update was let in, since when it meets trouble of the moment, and how often it failed unforeseen."""
+class PendingUpdate:
+    """Whether an update was admitted, since when it fails, and how many unexpected errors it had."""
 
-    is_let_in: bool = False
-    troubled_since: float | None = None
+    is_admitted: bool = False
+    failing_since: float | None = None
     failures: int = 0
 
     def waited_seconds(self) -> float:
-        """How long it has met trouble by now, which may be the first."""
+        """Return for how long the update has failed; the first call starts the clock."""
         now = time.monotonic()
-        self.troubled_since = now if self.troubled_since is None else self.troubled_since
-        return now - self.troubled_since
+        self.failing_since = now if self.failing_since is None else self.failing_since
+        return now - self.failing_since
 
 
-class Visits:
-    """The visits under way, by the number of their update; of too many the oldest are forgotten."""
+class PendingUpdates:
+    """Pending updates by their id; beyond MAX_PENDING the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self.under_way: OrderedDict[int, Visit] = OrderedDict()
+        self.by_update_id: OrderedDict[int, PendingUpdate] = OrderedDict()
 
-    def of(self, update_id: int) -> Visit:
-        """The visit of an update, which may come for the first time."""
-        visit = self.under_way.setdefault(update_id, Visit())
-        while len(self.under_way) > MAX_REMEMBERED:
-            self.under_way.popitem(last=False)
-        return visit
+    def get(self, update_id: int) -> PendingUpdate:
+        """Return what is remembered of an update, or a new entry."""
+        pending = self.by_update_id.setdefault(update_id, PendingUpdate())
+        while len(self.by_update_id) > MAX_PENDING:
+            self.by_update_id.popitem(last=False)
+        return pending
 
-    def end(self, update_id: int) -> None:
-        """We are done with it."""
-        self.under_way.pop(update_id, None)
+    def remove(self, update_id: int) -> None:
+        """Forget an update that was processed or dropped."""
+        self.by_update_id.pop(update_id, None)

@@ -1,4 +1,4 @@
-"""Who writes to us: known by their Telegram id, met for the first time, or bound to a person by a link."""
+"""Admission of senders, and their persons: known by Telegram id, new, or linked by a link."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -9,134 +9,134 @@ from aiogram.enums import ChatType
 from aiogram.exceptions import AiogramError
 from aiogram.filters import Command, CommandObject, CommandStart
 from aiogram.types import CallbackQuery, Message, TelegramObject
-from aiogram.types import User as Someone
+from aiogram.types import User as TelegramUser
 
 from duly.accounts import User, service
-from duly.accounts.telegram_link import read_link
+from duly.accounts.telegram_link import parse_telegram_link
 from duly.crashpoint import crashpoint
-from duly.db.clock import now
+from duly.db.clock import get_current_time
 from duly.errors import Conflict, InvalidArgument, RateLimited
-from duly.telegram.messages import language_of, say
-from duly.telegram.pending_updates import Visit
-from duly.telegram.services import Desk
+from duly.telegram.messages import parse_language, translate
+from duly.telegram.pending_updates import PendingUpdate
+from duly.telegram.services import Services
 
-__all__ = ["KnowPeople", "LetIn", "links", "refuse", "router", "spoken_by"]
+__all__ = ["AdmissionMiddleware", "PersonMiddleware", "find_language", "link_router", "refuse", "router"]
 
 Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 
 
-class LetIn(BaseMiddleware):
-    """Lets people in who write to us in private, may do so, and not too much at once; others are told why not.
+class AdmissionMiddleware(BaseMiddleware):
+    """Admits updates from private chats of permitted senders within the rate limit; others get the reason.
 
-    What was let in stays so: it was sent once, however often it is tried.
+    An update is admitted once: its retries do not count against the rate limit.
     """
 
     async def __call__(self, handler: Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
-        """Hand the event on, with the language that its app speaks."""
-        desk: Desk = data["desk"]
-        visit: Visit = data["visit"]
+        """Call the handler with the language of the sender's app."""
+        services: Services = data["services"]
+        pending: PendingUpdate = data["pending"]
         if not isinstance(event, Message | CallbackQuery) or event.from_user is None or event.from_user.is_bot:
             return None
         if isinstance(event, Message) and event.chat.type != ChatType.PRIVATE:
-            return None  # in a group we have nothing to say
-        if desk.allowed and event.from_user.id not in desk.allowed:
-            return await self.turn_away(desk, event, event.from_user, "private")
-        if not visit.is_let_in:
+            return None  # the bot ignores groups
+        if services.allowed_ids and event.from_user.id not in services.allowed_ids:
+            return await self.reject(services, event, event.from_user, "bot_private")
+        if not pending.is_admitted:
             try:
-                take_one(desk, event, event.from_user.id)
+                count_request(services, event, event.from_user.id)
             except RateLimited:
-                return await self.turn_away(desk, event, event.from_user, "slowly")
-            visit.is_let_in = True
-        return await handler(event, {**data, "language": language_of(event.from_user.language_code)})
+                return await self.reject(services, event, event.from_user, "rate_limited")
+            pending.is_admitted = True
+        return await handler(event, {**data, "language": parse_language(event.from_user.language_code)})
 
-    async def turn_away(self, desk: Desk, event: Message | CallbackQuery, who: Someone, why: str) -> None:
-        """Say why, if it can be said at once: whoever comes too often is not worth waiting for."""
+    async def reject(self, services: Services, event: Message | CallbackQuery, sender: TelegramUser, key: str) -> None:
+        """Send the reason, once: a failed call is not retried, as that would cost more than the update."""
         with suppress(AiogramError):
-            await refuse(desk, event, say(await spoken_by(desk, who), why))
+            await refuse(services, event, translate(await find_language(services, sender), key))
 
 
-def take_one(desk: Desk, event: Message | CallbackQuery, person: int) -> None:
-    """Count what a person does: messages by the time they were written at, because what waited for us is not much."""
+def count_request(services: Services, event: Message | CallbackQuery, sender_id: int) -> None:
+    """Count against the rate limit; a message by its own time, so that a backlog after an outage is no burst."""
     if isinstance(event, Message):
-        desk.rate.take(f"{person}", event.date.timestamp())
+        services.rate.acquire(f"{sender_id}", event.date.timestamp())
     else:
-        desk.rate.take(f"{person}/taps")
+        services.rate.acquire(f"{sender_id}/taps")
 
 
-async def spoken_by(desk: Desk, who: Someone) -> str:
-    """The language of a person, or of their app as long as we do not know them."""
-    known = await service.find_by_telegram(desk.pool, who.id)
-    return known.language if known else language_of(who.language_code)
+async def find_language(services: Services, sender: TelegramUser) -> str:
+    """Return the language of a person, or of the app of an unknown sender."""
+    known = await service.find_user_by_telegram(services.pool, sender.id)
+    return known.language if known else parse_language(sender.language_code)
 
 
-class KnowPeople(BaseMiddleware):
-    """Lets a handler know which person it is; who is met for the first time becomes one, where that is so."""
+class PersonMiddleware(BaseMiddleware):
+    """Passes the person to the handler; creates one for a new sender if the settings allow it."""
 
     async def __call__(self, handler: Handler, event: TelegramObject, data: dict[str, Any]) -> Any:
-        """Find the person, and hand the event on."""
-        desk: Desk = data["desk"]
-        assert isinstance(event, Message | CallbackQuery), "no other comes so far"
-        assert event.from_user, "nor anybody's"
-        person = await service.find_by_telegram(desk.pool, event.from_user.id)
-        if person is None and desk.takes_newcomers:
-            person = (await service.meet_telegram(desk.pool, event.from_user.id, data["language"])).row
+        """Find or create the person, and call the handler."""
+        services: Services = data["services"]
+        assert isinstance(event, Message | CallbackQuery), "the admission middleware passes no other"
+        assert event.from_user, "the admission middleware requires a sender"
+        person = await service.find_user_by_telegram(services.pool, event.from_user.id)
+        if person is None and services.accepts_new_users:
+            person = (await service.register_telegram_user(services.pool, event.from_user.id, data["language"])).row
             crashpoint("after_work")
         if person is None:
-            return await refuse(desk, event, say(data["language"], "stranger"))
+            return await refuse(services, event, translate(data["language"], "person_unknown"))
         return await handler(event, {**data, "person": person})
 
 
-async def follow_link(message: Message, desk: Desk, command: CommandObject, language: str) -> None:
-    """`/start LINK` binds this Telegram id to the person of the link: once, and one id to one person."""
-    assert message.from_user, "who was let in is somebody"
+async def follow_link(message: Message, services: Services, command: CommandObject, language: str) -> None:
+    """Handle `/start LINK`: link this Telegram id to the person of the link, once, and to no other."""
+    assert message.from_user, "the admission middleware requires a sender"
     telegram_id = message.from_user.id
-    known = await service.find_by_telegram(desk.pool, telegram_id)
-    spoken = known.language if known else language
+    known = await service.find_user_by_telegram(services.pool, telegram_id)
+    reply_language = known.language if known else language
     try:
-        user_id = read_link(desk.token, command.args or "", await now(desk.pool))
+        user_id = parse_telegram_link(services.token, command.args or "", await get_current_time(services.pool))
     except InvalidArgument:
-        await desk.tell(message.chat.id, say(spoken, "bad link"))
+        await services.send_message(message.chat.id, translate(reply_language, "link_invalid"))
         return
     if known and known.id != user_id:
-        await desk.tell(message.chat.id, say(spoken, "taken", uid=known.uid))
+        await services.send_message(message.chat.id, translate(reply_language, "account_taken", uid=known.uid))
         return
     try:
-        person = await service.link_telegram(desk.pool, user_id, telegram_id)
+        person = await service.link_telegram(services.pool, user_id, telegram_id)
     except Conflict:
-        await desk.tell(message.chat.id, say(spoken, "link used"))
+        await services.send_message(message.chat.id, translate(reply_language, "link_person_taken"))
         return
     crashpoint("after_work")
-    await desk.tell(message.chat.id, say(person.language, "linked", uid=person.uid))
+    await services.send_message(message.chat.id, translate(person.language, "linked", uid=person.uid))
 
 
-async def start(message: Message, desk: Desk, person: User) -> None:
-    """`/start` greets."""
-    await desk.tell(message.chat.id, say(person.language, "welcome", uid=person.uid))
+async def start(message: Message, services: Services, person: User) -> None:
+    """Handle `/start`."""
+    await services.send_message(message.chat.id, translate(person.language, "welcome", uid=person.uid))
 
 
-async def tell_help(message: Message, desk: Desk, person: User) -> None:
-    """`/help` says what there is."""
-    await desk.tell(message.chat.id, say(person.language, "known", uid=person.uid))
+async def send_help(message: Message, services: Services, person: User) -> None:
+    """Handle `/help`."""
+    await services.send_message(message.chat.id, translate(person.language, "help_greeting", uid=person.uid))
 
 
-async def refuse(desk: Desk, event: Message | CallbackQuery, text: str) -> None:
-    """Say why nothing is done."""
+async def refuse(services: Services, event: Message | CallbackQuery, text: str) -> None:
+    """Reply with the reason why an update has no effect."""
     if isinstance(event, CallbackQuery):
-        await desk.explain(event.id, text, loudly=True)
+        await services.answer_callback(event.id, text, is_alert=True)
     else:
-        await desk.tell(event.chat.id, text)
+        await services.send_message(event.chat.id, text)
 
 
-def links() -> Router:
-    """Who binds people by links, before anybody asks who they are."""
+def link_router() -> Router:
+    """Build the router of links, which works without a known person."""
     router = Router(name="links")
     router.message.register(follow_link, CommandStart(deep_link=True))
     return router
 
 
 def router() -> Router:
-    """Who greets."""
+    """Build the router of /start and /help."""
     router = Router(name="people")
     router.message.register(start, CommandStart())
-    router.message.register(tell_help, Command("help"))
+    router.message.register(send_help, Command("help"))
     return router

@@ -1,12 +1,13 @@
-"""Long polling: updates are asked for, taken, and confirmed afterwards, by asking for what comes after them.
+"""Long polling: updates are fetched, processed, and confirmed afterwards by fetching from a later offset.
 
-    ask from `offset` ---> new ones join their line ---> look how far the lines came ---> offset at the first not done
-                               |
-                    one person's messages, or taps, in their order; different lines side by side
+    fetch from `offset` ---> append new updates to their queues ---> set `offset` to the first unprocessed update
+                                   |
+                     a queue per sender for messages, another for button presses; queues run concurrently
 
-Whoever is killed in between asks from the same place again. An update that must wait is tried again by its line, while
-the others go on; those behind it that are done already are remembered for as long. Telegram shows a hundred updates at
-a time: when all of these were seen and the first one still waits, it is given up sooner, and its person is told.
+A bot that is killed in between fetches from the same offset again. An update that must wait is retried by its queue
+while other queues go on; the updates after it that are processed already are remembered until then. Telegram returns
+100 updates at a time: when all of these are known and the first of them still waits, it is dropped sooner than usual,
+and its person is notified.
 """
 
 import asyncio
@@ -31,173 +32,170 @@ from duly.backoff import Backoff
 from duly.crashpoint import crashpoint
 from duly.errors import Misconfigured
 from duly.logging import get_log
-from duly.telegram.client import words_of
-from duly.telegram.dispatcher import UPDATES, NotNow, Reception
+from duly.telegram.client import format_error
+from duly.telegram.dispatcher import ALLOWED_UPDATES, Dispatcher, RetryLater
 
 __all__ = ["Poller"]
 
 MAX_UPDATES = 100
-AT_ONCE = 8
-LOOK_SECONDS = 1.0
-CROWDED_SECONDS = 60.0  # how long one that meets trouble is waited for while a hundred others stand behind it
+MAX_CONCURRENT_UPDATES = 8
+QUEUE_WAIT_SECONDS = 1.0
+CROWDED_RETRY_SECONDS = 60.0  # how long a failing update is retried while a full batch waits behind it
 MAX_WAIT_SECONDS = 60.0
 RETRY = Backoff(base_seconds=0.5, cap_seconds=15.0)
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 30.0
-REFUSED = "TELEGRAM_BOT_TOKEN: the Bot API refuses it; get a new one from BotFather, or see TELEGRAM_API_URL"
-TWO_POLLERS = "another program asks for this bot's updates, or a webhook takes them; one of the two must end"
+TOKEN_REFUSED = "TELEGRAM_BOT_TOKEN: the Bot API refuses it; get a new one from BotFather, or check TELEGRAM_API_URL"  # noqa: S105
+CONFLICT_FIX = "stop the other program that polls this bot, or remove its webhook"
 
-Line = tuple[int, bool]
+QueueKey = tuple[int, bool]  # the id of the sender, and whether the queue is for button presses
 T = TypeVar("T")
 log = get_log("duly.telegram")
 
 
-class Answer(BaseModel):
-    """Updates as the Bot API gives them, though one of them may be none."""
+class RawUpdates(BaseModel):
+    """A response of getUpdates in which single updates may be malformed."""
 
     ok: Literal[True]
     result: list[dict[str, Any]]
 
 
 class Poller:
-    """Asks for updates until it is told to stop."""
+    """Fetches and processes updates until it is stopped."""
 
-    def __init__(self, reception: Reception, poll_seconds: float) -> None:
-        self.reception = reception
+    def __init__(self, dispatcher: Dispatcher, poll_seconds: float) -> None:
+        self.dispatcher = dispatcher
         self.poll_seconds = poll_seconds
         self.offset: int | None = None
-        self.behind: int | None = None  # all that we have seen
-        self.lines: dict[Line, deque[Update]] = {}  # what is not done yet
-        self.serving: set[asyncio.Task[None]] = set()  # a task for each line
-        self.done: set[int] = set()  # behind one that is not
+        self.next_offset: int | None = None  # after all fetched updates
+        self.queues: dict[QueueKey, deque[Update]] = {}  # unprocessed updates
+        self.queue_tasks: set[asyncio.Task[None]] = set()
+        self.processed: set[int] = set()  # after `offset`
         self.is_crowded = False
-        self.crowded_seconds = CROWDED_SECONDS
-        self.pause = FIRST_PAUSE_SECONDS
-        self.side_by_side = asyncio.Semaphore(AT_ONCE)
+        self.crowded_retry_seconds = CROWDED_RETRY_SECONDS
+        self.pause_seconds = FIRST_PAUSE_SECONDS
+        self.concurrency = asyncio.Semaphore(MAX_CONCURRENT_UPDATES)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Ask, take, confirm, until the stop; a trouble on the way is waited out, however long."""
-        is_introduced = False
+        """Fetch, process and confirm updates until the stop; errors of the Bot API are retried without limit."""
+        has_started = False
         while not stop.is_set():
             try:
-                if not is_introduced:
-                    await self.begin()
-                    is_introduced = True
-                if (updates := await unless(stop, self.ask(self.poll_seconds))) is None:
+                if not has_started:
+                    await self.start()
+                    has_started = True
+                if (updates := await run_unless(stop, self.fetch(self.poll_seconds))) is None:
                     break
-                self.pause = FIRST_PAUSE_SECONDS
-                self.take(updates, stop)
-                await self.look(LOOK_SECONDS)
+                self.pause_seconds = FIRST_PAUSE_SECONDS
+                self.enqueue(updates, stop)
+                await self.advance_offset(QUEUE_WAIT_SECONDS)
             except (TelegramUnauthorizedError, TelegramNotFound):
-                for task in self.serving:
+                for task in self.queue_tasks:
                     task.cancel()
-                raise Misconfigured(REFUSED) from None
+                raise Misconfigured(TOKEN_REFUSED) from None
             except AiogramError as error:
-                await unless(stop, asyncio.sleep(self.rest_after(error)))
-        await self.end()
+                await run_unless(stop, asyncio.sleep(self.pause_after(error)))
+        await self.finish()
 
-    async def begin(self) -> None:
-        """From now on updates are asked for: no webhook takes them any more. None of them is dropped."""
-        me = await self.reception.bot.get_me()
-        await self.reception.bot.delete_webhook(drop_pending_updates=False)
-        await self.reception.introduce()
-        log.info("the bot listens", bot=me.username)
+    async def start(self) -> None:
+        """Remove the webhook, without dropping its pending updates, and register the commands."""
+        me = await self.dispatcher.bot.get_me()
+        await self.dispatcher.bot.delete_webhook(drop_pending_updates=False)
+        await self.dispatcher.register_commands()
+        log.info("telegram.polling_started", bot=me.username)
 
-    async def ask(self, seconds: float, limit: int = MAX_UPDATES) -> Sequence[Update]:
-        """The next updates; asking from behind others confirms them."""
-        bot = self.reception.bot
+    async def fetch(self, seconds: float, limit: int = MAX_UPDATES) -> Sequence[Update]:
+        """Fetch the next updates, which confirms all updates before the offset."""
+        bot = self.dispatcher.bot
         crashpoint("before_settle")
         try:
             return await bot.get_updates(
-                self.offset, limit, ceil(seconds), UPDATES, request_timeout=ceil(seconds + bot.session.timeout)
+                self.offset, limit, ceil(seconds), ALLOWED_UPDATES, request_timeout=ceil(seconds + bot.session.timeout)
             )
         except ClientDecodeError as error:
             try:
-                found = Answer.model_validate(error.data).result
-            except ValidationError:  # nor is it one of the Bot API: something in between gave it
+                found = RawUpdates.model_validate(error.data).result
+            except ValidationError:  # not a response of the Bot API, but of something in between
                 raise error from None
-            return [self.reception.read(each) for each in found]
+            return [self.dispatcher.parse(each) for each in found]
 
-    def take(self, updates: Sequence[Update], stop: asyncio.Event) -> None:
-        """Let those that are new to us join their lines."""
-        seen = self.done | self.waiting()
-        new = [update for update in updates if update.update_id not in seen]
+    def enqueue(self, updates: Sequence[Update], stop: asyncio.Event) -> None:
+        """Append new updates to their queues, and start a task for each new queue."""
+        known = self.processed | self.unprocessed()
+        new = [update for update in updates if update.update_id not in known]
         self.is_crowded = len(updates) == MAX_UPDATES and not new
         for update in new:
-            self.behind = update.update_id + 1
-            line = line_of(update)
-            if line in self.lines:
-                self.lines[line].append(update)
+            self.next_offset = update.update_id + 1
+            key = queue_key(update)
+            if key in self.queues:
+                self.queues[key].append(update)
             else:
-                self.lines[line] = deque([update])
-                self.serving.add(asyncio.create_task(self.serve(line, stop)))
+                self.queues[key] = deque([update])
+                self.queue_tasks.add(asyncio.create_task(self.process_queue(key, stop)))
 
-    async def serve(self, line: Line, stop: asyncio.Event) -> None:
-        """Take one after another, each as often as it must come again."""
-        updates, failures = self.lines[line], 0
+    async def process_queue(self, key: QueueKey, stop: asyncio.Event) -> None:
+        """Dispatch the updates of a queue one after another, each until it is processed or dropped."""
+        updates, failures = self.queues[key], 0
         while updates and not stop.is_set():
             try:
-                async with self.side_by_side:
-                    await self.reception.take(updates[0], self.crowded_seconds if self.is_crowded else None)
-            except NotNow as wait:
-                seconds = min(max(wait.seconds, RETRY.delay_seconds(failures)), MAX_WAIT_SECONDS)
+                async with self.concurrency:
+                    await self.dispatcher.dispatch(updates[0], self.crowded_retry_seconds if self.is_crowded else None)
+            except RetryLater as retry:
+                seconds = min(max(retry.seconds, RETRY.delay_seconds(failures)), MAX_WAIT_SECONDS)
                 failures = min(failures + 1, 10)
-                await unless(stop, asyncio.sleep(seconds))
+                await run_unless(stop, asyncio.sleep(seconds))
             else:
-                self.done.add(updates.popleft().update_id)
+                self.processed.add(updates.popleft().update_id)
                 failures = 0
         if not updates:
-            del self.lines[line]
+            del self.queues[key]
 
-    async def look(self, seconds: float | None) -> None:
-        """Give the lines a moment; then the first that is not done is where we ask from."""
-        if self.serving:
-            over, self.serving = await asyncio.wait(self.serving, timeout=seconds)
-            for task in over:
+    async def advance_offset(self, seconds: float | None) -> None:
+        """Wait up to `seconds` for the queues, and set the offset to the first unprocessed update."""
+        if self.queue_tasks:
+            finished, self.queue_tasks = await asyncio.wait(self.queue_tasks, timeout=seconds)
+            for task in finished:
                 task.result()
-        self.offset = min(self.waiting(), default=self.behind)
-        self.done = {each for each in self.done if self.offset and each > self.offset}
+        self.offset = min(self.unprocessed(), default=self.next_offset)
+        self.processed = {each for each in self.processed if self.offset and each > self.offset}
 
-    def waiting(self) -> set[int]:
-        """The updates that we have seen and are not done with."""
-        return {update.update_id for line in self.lines.values() for update in line}
+    def unprocessed(self) -> set[int]:
+        """Return the ids of the updates in all queues."""
+        return {update.update_id for queue in self.queues.values() for update in queue}
 
-    async def end(self) -> None:
-        """Bring to its end what is under way, and confirm what is done, so that it does not come again.
-
-        If nobody answers, it does, and that is well too.
-        """
-        await self.look(None)
+    async def finish(self) -> None:
+        """Wait for updates in progress and confirm what is processed; if that fails, Telegram sends it again."""
+        await self.advance_offset(None)
         try:
             if self.offset is not None:
-                await self.ask(0, limit=1)
+                await self.fetch(0, limit=1)
         except AiogramError as error:
-            log.info("the last updates were not confirmed", why=words_of(error))
+            log.info("telegram.updates_not_confirmed", error=format_error(error))
 
-    def rest_after(self, error: Exception) -> float:
-        """How long to wait before the next question."""
+    def pause_after(self, error: Exception) -> float:
+        """Log an error of the Bot API, and return how many seconds to wait before the next call."""
         if isinstance(error, TelegramRetryAfter):
             return float(error.retry_after)
-        if isinstance(error, TelegramConflictError):
-            log.warning(TWO_POLLERS, why=words_of(error))
+        if isinstance(error, TelegramConflictError):  # another program polls this bot, or a webhook is set
+            log.warning("telegram.polling_conflict", error=format_error(error), fix=CONFLICT_FIX)
         else:
-            log.warning("the Bot API does not answer", why=words_of(error))
-        pause, self.pause = self.pause, min(self.pause * 2, MAX_PAUSE_SECONDS)
-        return pause * random.uniform(0.5, 1.0)  # noqa: S311
+            log.warning("telegram.unavailable", error=format_error(error))
+        seconds, self.pause_seconds = self.pause_seconds, min(self.pause_seconds * 2, MAX_PAUSE_SECONDS)
+        return seconds * random.uniform(0.5, 1.0)  # noqa: S311
 
 
-def line_of(update: Update) -> Line:
-    """Whose line an update stands in; a tap does not wait for a photograph."""
+def queue_key(update: Update) -> QueueKey:
+    """Return the queue of an update; button presses do not wait for images of the same sender."""
     event = update.message or update.callback_query
     return event.from_user.id if event and event.from_user else 0, update.callback_query is not None
 
 
-async def unless(stop: asyncio.Event, question: Coroutine[Any, Any, T]) -> T | None:
-    """The answer to a question; None when the stop comes first."""
-    asking, stopping = asyncio.ensure_future(question), asyncio.ensure_future(stop.wait())
+async def run_unless(stop: asyncio.Event, coroutine: Coroutine[Any, Any, T]) -> T | None:
+    """Return the result of a coroutine; cancel it and return None when the stop comes first."""
+    running, stopping = asyncio.ensure_future(coroutine), asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait((asking, stopping), return_when=asyncio.FIRST_COMPLETED)
-        return await asking if asking.done() else None
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return await running if running.done() else None
     finally:
-        asking.cancel()
+        running.cancel()
         stopping.cancel()

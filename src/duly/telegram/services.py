@@ -1,4 +1,4 @@
-"""What every handler has at hand: the bot, the database, where images are kept, and how to speak so that it arrives."""
+"""What handlers use: the bot, the database, the object store, and calls of the Bot API that tolerate refusals."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ from aiogram import Bot
 from aiogram.exceptions import TelegramBadRequest, TelegramForbiddenError
 
 from duly.db.pool import Pool
-from duly.executors.process_pool import Children
+from duly.executors.process_pool import ProcessPool
 from duly.logging import get_log
-from duly.rate_limit import Rate
-from duly.storage import Objects
-from duly.telegram.client import NO_PREVIEW, cut, words_of
+from duly.rate_limit import RateLimiter
+from duly.storage import ObjectStore
+from duly.telegram.client import NO_PREVIEW, format_error, truncate
 
-__all__ = ["Desk"]
+__all__ = ["Services"]
 
-BURST = 60  # messages, or taps, of one person
+BURST = 60  # messages, or button presses, of one person
 MAX_CALLBACK_TEXT_LENGTH = 200
 
 T = TypeVar("T")
@@ -24,44 +24,45 @@ log = get_log("duly.telegram")
 
 
 @dataclass(frozen=True)
-class Desk:
-    """A bot at work."""
+class Services:
+    """The services of a running bot."""
 
     bot: Bot
     pool: Pool
-    objects: Objects
-    children: Children  # who decode what strangers send
+    objects: ObjectStore
+    image_decoder: ProcessPool  # decode untrusted images
     schema: str  # of the ingest tables
-    token: str = field(repr=False)  # seals buttons and links
-    allowed: frozenset[int] = frozenset()  # nobody named: everybody
-    takes_newcomers: bool = True
-    rate: Rate = field(default_factory=lambda: Rate(BURST, per_second=1.0))
+    token: str = field(repr=False)  # signs buttons and links
+    allowed_ids: frozenset[int] = frozenset()  # Telegram ids; empty: all
+    accepts_new_users: bool = True
+    rate: RateLimiter = field(default_factory=lambda: RateLimiter(BURST, per_second=1.0))
 
-    async def tell(self, chat: int, text: str) -> None:
-        """Write to somebody. Who blocked us is told nothing, and that is no error."""
-        await self.quietly(lambda: self.bot.send_message(chat, cut(text), link_preview_options=NO_PREVIEW))
+    async def send_message(self, chat: int, text: str) -> None:
+        """Send a message; that the person blocked the bot is not an error."""
+        await self.ignore_refusal(lambda: self.bot.send_message(chat, truncate(text), link_preview_options=NO_PREVIEW))
 
-    async def explain(self, query: str, text: str, *, loudly: bool = False) -> None:
-        """Say what a tap did. One that is too old to be answered is not."""
-        await self.quietly(lambda: self.bot.answer_callback_query(query, cut(text, MAX_CALLBACK_TEXT_LENGTH), loudly))
+    async def answer_callback(self, query_id: str, text: str, *, is_alert: bool = False) -> None:
+        """Report the effect of a button press; that it is too old for a reply is not an error."""
+        await self.ignore_refusal(
+            lambda: self.bot.answer_callback_query(query_id, truncate(text, MAX_CALLBACK_TEXT_LENGTH), is_alert)
+        )
 
-    async def rewrite(self, chat: int, message_id: int, text: str) -> None:
-        """Put these words, without buttons, in the place of a message; that they stand there already is well."""
-        await self.quietly(
+    async def edit_message(self, chat: int, message_id: int, text: str) -> None:
+        """Replace the text of a message and remove its buttons; that it has this text already is not an error."""
+        await self.ignore_refusal(
             lambda: self.bot.edit_message_text(
-                cut(text), chat_id=chat, message_id=message_id, link_preview_options=NO_PREVIEW
+                truncate(text), chat_id=chat, message_id=message_id, link_preview_options=NO_PREVIEW
             )
         )
 
-    async def quietly(self, call: Callable[[], Awaitable[T]]) -> T | None:
-        """Ask the Bot API for something that changes nothing of ours.
+    async def ignore_refusal(self, call: Callable[[], Awaitable[T]]) -> T | None:
+        """Call the Bot API and log a permanent refusal: retrying the update would not help.
 
-        What it refuses for good is not worth an update that comes again for ever. That it asks us to wait, or that
-        nobody answers, is raised: the update is tried again, and meanwhile the others are taken.
+        Rate limits and network errors are raised: then the update is retried, while others are processed.
         """
         try:
             return await call()
         except (TelegramBadRequest, TelegramForbiddenError) as error:
             if "message is not modified" not in str(error):
-                log.info("Telegram refused", why=words_of(error))
+                log.info("telegram.call_refused", error=format_error(error))
             return None

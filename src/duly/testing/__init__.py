@@ -1,4 +1,4 @@
-"""What users of duly need in their own tests.
+"""Test helpers for users of duly.
 
     def test_an_order_makes_a_thumbnail(duly_database):
         with psycopg.connect(duly_database) as tx:
@@ -7,11 +7,11 @@
         (job,) = drain(app, duly_database)                    # a real worker performs what is due
         assert job.result == {"width": 256}
 
-`jobs` performs handlers and looks for what was asked for, `clock` lets time pass in a database, `databases` makes one
-for every test, and `plugin` gives all of it to pytest as the fixtures `duly_database` and `duly_clock`. The database is
-a real one, always: there is no twin of it in memory. docs/testing.md shows the whole of it.
+`jobs` performs handlers and checks which jobs are enqueued, `clock` moves the time of a database, `databases` creates a
+database per test, and `plugin` provides the pytest fixtures `duly_database` and `duly_clock`. The database is always a
+real PostgreSQL. docs/testing.md has the details.
 
-The names below are imported when they are first used: pytest imports this package in every project that has duly.
+The names below are imported on first use, because pytest imports this package in every project that has duly.
 """
 
 from importlib import import_module
@@ -45,7 +45,7 @@ __all__ = [
     "shared_directory",
 ]
 
-PLACES = {
+MODULES = {
     **dict.fromkeys(("Clock", "install_test_clock", "move_clock"), "duly.testing.clock"),
     **dict.fromkeys(("FAST_SETTINGS", "FOREIGN_DATABASE_VARIABLES"), "duly.testing.databases"),
     **dict.fromkeys(("TestDatabases", "open_server", "server_for_tests", "shared_directory"), "duly.testing.databases"),
@@ -54,8 +54,8 @@ PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in PLACES:
+    if name not in MODULES:
         raise AttributeError(f"module 'duly.testing' has no attribute '{name}'")
-    value = getattr(import_module(PLACES[name]), name)
+    value = getattr(import_module(MODULES[name]), name)
     globals()[name] = value
     return value

@@ -1,7 +1,7 @@
 -- The clock of a test database.
 
 -- name: install_test_clock
--- The two clocks that everything reads get other bodies, with a shift that anybody may move.
+-- Replaces the two clock functions of duly by ones with an offset that every role may change.
 create table duly.test_clock (shift interval not null);
 insert into duly.test_clock values ('0');
 grant select, update on duly.test_clock to public;
@@ -11,13 +11,13 @@ create or replace function duly.now() returns timestamptz language sql stable pa
     return statement_timestamp() + (select shift from duly.test_clock);
 
 -- name: has_test_clock
--- Only a database that was made for tests has it.
+-- Only a test database has it.
 select to_regclass('duly.test_clock') is not null;
 
 -- name: move_clock
--- Both clocks move together, so they never disagree.
+-- Both clocks have one offset, so they never disagree.
 update duly.test_clock set shift = shift + make_interval(secs => %(seconds)s);
 
 -- name: read_clock
--- The time that everything in this database lives by.
+-- The current time of this database.
 select duly.clock();

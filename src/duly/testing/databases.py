@@ -1,13 +1,13 @@
 """Databases for tests: a server with durability off, one template, and a clone of it for every test.
 
-    the processes of a test run ---- shared lock on <directory>/run.lock
-         |                                              whoever is alone there at its end removes the directory
+    processes of a test run ---- shared lock on <directory>/run.lock; the last process removes the directory
+         |
          +---- one server: TEST_DATABASE_URL, or a private one in the directory
-                  +---- one template, built by whichever process comes first
+                  +---- one template, built by the first process
                            +---- a clone for every test
 
-Only `TEST_DATABASE_URL` is ever used, and only when its database says that it is for tests; otherwise a private server
-is started and thrown away.
+`TEST_DATABASE_URL` is used only when the name of its database contains `test`. Without it a private server is started,
+and deleted afterwards; no other setting is used.
 """
 
 import fcntl
@@ -38,12 +38,12 @@ __all__ = [
     "FAST_SETTINGS",
     "FOREIGN_DATABASE_VARIABLES",
     "TestDatabases",
-    "build_movable",
+    "build_test_template",
+    "database_prefix",
     "lock_templates",
     "open_server",
-    "prefix_of",
-    "remove_home",
-    "remove_run",
+    "remove_server_directory",
+    "remove_test_run",
     "server_for_tests",
     "shared_directory",
 ]
@@ -58,7 +58,7 @@ FAST_SETTINGS: Final = {
 FOREIGN_DATABASE_VARIABLES = ("DATABASE_DIRECT_URL", *(set(DATABASE_VARIABLES) - {"TEST_DATABASE_URL"}))
 TEMPLATE_LOCK = 0x64756C79  # "duly"
 STOP_SECONDS = 60.0
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 SQL = load_queries(__file__, "databases.sql")
 
 
@@ -66,7 +66,7 @@ SQL = load_queries(__file__, "databases.sql")
 
 
 def server_for_tests() -> str | None:
-    """`TEST_DATABASE_URL` when set and marked: the word `test` stands in the database's name."""
+    """Return `TEST_DATABASE_URL`, or None; raises NotATestDatabase unless its database name contains `test`."""
     dsn = os.environ.get("TEST_DATABASE_URL")
     if not dsn:
         return None
@@ -76,15 +76,15 @@ def server_for_tests() -> str | None:
         raise NotATestDatabase(f"TEST_DATABASE_URL is {error}") from None
     if not is_for_tests(name):
         raise NotATestDatabase(
-            f"TEST_DATABASE_URL names the database '{name}', which is not marked as one for tests; use one with the "
-            "word 'test' in its name, say 'duly_test', or unset it to test on a private server"
+            f"TEST_DATABASE_URL names the database '{name}', which is not marked as a test database; use one with "
+            "'test' in its name, such as 'duly_test', or unset it to use a private server"
         )
     return plain_address(dsn)
 
 
 @contextmanager
 def open_server(directory: Path) -> Generator[str, None, None]:
-    """The address of a test run's server: TEST_DATABASE_URL, or an embedded one in this directory."""
+    """Yield the DSN of the server of a test run: TEST_DATABASE_URL, or an embedded server in this directory."""
     if dsn := server_for_tests():
         yield dsn
         return
@@ -92,97 +92,97 @@ def open_server(directory: Path) -> Generator[str, None, None]:
         yield embedded.dsn()
 
 
-# What the processes of a run share ------------------------------------------------------------------------------------
+# The shared directory -------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def shared_directory(directory: Path) -> Generator[Path, None, None]:
-    """A directory for all processes of a test run; the last to leave removes it, and its databases elsewhere."""
-    hold = enter(directory)
+    """Yield a directory for all processes of a test run; the last one removes it, and the databases of the run."""
+    lock_descriptor = lock_shared(directory)
     try:
         yield directory
     finally:
         try:
-            if is_alone(hold):
-                remove_run(directory)
+            if try_lock_exclusively(lock_descriptor):
+                remove_test_run(directory)
         finally:
-            os.close(hold)
+            os.close(lock_descriptor)
 
 
-def enter(directory: Path) -> int:
-    """Make the directory, and hold it; one that is being removed this instant is made again."""
+def lock_shared(directory: Path) -> int:
+    """Create the directory and lock it shared; retries when another process removes it at the same time."""
     while True:
         directory.mkdir(parents=True, exist_ok=True)
-        directory.chmod(0o755)  # an unprivileged server account must be able to enter
+        directory.chmod(0o755)  # an unprivileged server account must have access
         lock = directory / "run.lock"
         with suppress(FileNotFoundError):
-            hold = hold_shared(lock)
-            if is_at(hold, lock):
-                return hold
-            os.close(hold)
+            lock_descriptor = hold_shared(lock)
+            if is_same_file(lock_descriptor, lock):
+                return lock_descriptor
+            os.close(lock_descriptor)
 
 
-def is_at(descriptor: int, path: Path) -> bool:
-    """Is the file that we opened still the one of this name?"""
+def is_same_file(descriptor: int, path: Path) -> bool:
+    """Return whether an open file is still the one at this path."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False
 
 
-def is_alone(hold: int) -> bool:
-    """Does nobody else hold it? Then it is ours alone, and newcomers wait."""
+def try_lock_exclusively(lock_descriptor: int) -> bool:
+    """Return whether no other process has the lock; then it is locked exclusively, and new processes wait."""
     try:
-        fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def remove_run(directory: Path) -> None:
-    """Remove what a run left behind: its databases on a server that stays, and its directory."""
+def remove_test_run(directory: Path) -> None:
+    """Remove the databases of a run from a permanent server, and its directory."""
     try:
-        with suppress(NotATestDatabase):  # which was refused before anything was made there
+        with suppress(NotATestDatabase):  # rejected before anything was created there
             if dsn := server_for_tests():
-                TestDatabases(dsn, prefix_of(directory)).drop_all()
+                TestDatabases(dsn, database_prefix(directory)).drop_all()
     finally:
-        remove_home(directory)
+        remove_server_directory(directory)
 
 
-def remove_home(directory: Path) -> None:
-    """Remove a directory of servers once the servers in it have gone."""
+def remove_server_directory(directory: Path) -> None:
+    """Remove a directory of servers once they have stopped."""
     deadline = time.monotonic() + STOP_SECONDS
     for lock in directory.rglob("supervisor.lock"):
         while is_held(lock):
             if time.monotonic() > deadline:
-                raise Unavailable(f"the PostgreSQL in {lock.parent} still runs after {STOP_SECONDS:.0f} s")
-            time.sleep(LOOK_SECONDS)
+                raise Unavailable(f"PostgreSQL in {lock.parent} has not stopped within {STOP_SECONDS:.0f} s")
+            time.sleep(POLL_SECONDS)
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def prefix_of(directory: Path) -> str:
-    """The beginning of every database name of a run."""
+def database_prefix(directory: Path) -> str:
+    """Return the prefix of all database names of a run."""
     return f"duly_test_{directory.name.rsplit('-', 1)[-1].lower()[:12]}"
 
 
 # Databases ------------------------------------------------------------------------------------------------------------
 
 
-def build_movable(dsn: str) -> None:
-    """Give an empty database duly's tables, for the roles of the settings, and a clock that can be moved."""
+def build_test_template(dsn: str) -> None:
+    """Migrate an empty database with the roles of the settings, and install a test clock."""
     migrate(dsn, names_of(load_settings()))
     with connect(dsn, autocommit=True) as admin:
         install_test_clock(admin)
 
 
 def lock_templates(admin: psycopg.Connection[Any]) -> None:
-    """Keep every other process from building a template on this server, until this connection ends."""
+    """Keep other processes from building a template on this server until this connection ends."""
     admin.execute(SQL.lock_templates, {"key": TEMPLATE_LOCK})
 
 
 class TestDatabases:
     """Clones of one template on one server, cheap enough for every test."""
 
-    __test__ = False  # pytest: not a class of tests
+    __test__ = False  # for pytest: not a test class
 
     def __init__(self, dsn: str, prefix: str, template: str | None = None) -> None:
         self.dsn = dsn
@@ -191,7 +191,7 @@ class TestDatabases:
         self.numbers = itertools.count(1)
 
     def build_template(self, build: Callable[[str], None]) -> None:
-        """Make the template once, whichever of many processes comes first; `build` gets its address."""
+        """Create the template unless another process has; `build` gets its DSN."""
         with connect(self.dsn, autocommit=True) as admin:
             lock_templates(admin)
             if has_database(admin, self.template):
@@ -203,7 +203,7 @@ class TestDatabases:
 
     @contextmanager
     def clone(self, owner: str) -> Generator[str, None, None]:
-        """The address of a fresh database, gone afterwards together with its connections."""
+        """Yield the DSN of a new database, which is dropped afterwards together with its connections."""
         name = f"{self.prefix}_{owner}_{next(self.numbers)}"
         with connect(self.dsn, autocommit=True) as admin:
             clone_database(admin, self.template, name)
@@ -214,7 +214,7 @@ class TestDatabases:
                 drop_database(admin, name)
 
     def drop_all(self) -> None:
-        """Remove every database of this prefix, the template included."""
+        """Drop every database with this prefix, including the template."""
         with connect(self.dsn, autocommit=True) as admin:
             for name in list_databases(admin, f"{self.prefix}_"):
                 drop_database(admin, name)

@@ -1,5 +1,5 @@
--- What a server for tests is told.
+-- Statements for a test server.
 
 -- name: lock_templates
--- One process at a time builds a template on this server; the lock goes with its connection.
+-- One process at a time builds a template on this server; the lock ends with its connection.
 select pg_advisory_lock(%(key)s);

@@ -1,10 +1,10 @@
-"""Jobs in tests: was one asked for, what does its handler say, and what happens when a worker performs it.
+"""Assertions about jobs in tests, and two ways to perform them.
 
-    assert_enqueued(tx, thumbnail, image_id="a1")     looks, inside your own transaction
+    assert_enqueued(tx, thumbnail, image_id="a1")     queries inside your own transaction
     perform(thumbnail, "a1")                          calls one handler, without a database
     drain(app, dsn)                                   lets a real worker perform all that is due
 
-None of them needs a loop, and all of them work where one runs: only looking on an async connection is awaited.
+All of them work with or without a running event loop; only assertions on an async connection are awaited.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from psycopg.types.json import Jsonb
 
 from duly.app import App, JobType
 from duly.canonical_json import Json, checked_json
-from duly.db.location import role_on
+from duly.db.location import role_to_set
 from duly.db.pool import Pool, open_pool
 from duly.db.queries import load_queries
 from duly.db.rows import Connection, Row, find_value
 from duly.errors import InvalidArgument, Misconfigured
 from duly.jobs import repository
-from duly.jobs.context import Context, Desk, Nothing
-from duly.jobs.drivers import AnyTransaction, AsyncTransaction, SyncTransaction, is_async, look, look_async
+from duly.jobs.context import CompletedAwaitable, Context, JobDatabase
+from duly.jobs.drivers import AnyTransaction, AsyncTransaction, SyncTransaction, is_async, query_async, query_sync
 from duly.jobs.model import Job
 from duly.jobs.work import JobWork
 from duly.lease.operations import Lease
@@ -43,18 +43,18 @@ from duly.settings import load_settings
 from duly.testing.clock import Clock, require_test_clock
 from duly.worker.runner import Worker
 
-__all__ = ["assert_enqueued", "assert_not_enqueued", "drain", "find_next_retry", "list_asked", "perform"]
+__all__ = ["assert_enqueued", "assert_not_enqueued", "drain", "find_next_retry", "list_candidate_jobs", "perform"]
 
 TUNING = Tuning()
-MAX_SHOWN = 20
-MAX_SHOWN_LENGTH = 200
-MOMENT_SECONDS = 0.001  # past the time that a job is due
+MAX_LISTED_JOBS = 20
+MAX_PAYLOAD_LENGTH = 200
+DUE_MARGIN_SECONDS = 0.001  # how far the clock moves past the due time
 
 SQL = load_queries(__file__, "jobs.sql")
 T = TypeVar("T")
 
 
-# Was it asked for? ----------------------------------------------------------------------------------------------------
+# Assertions -----------------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -89,19 +89,18 @@ def assert_enqueued(
     org: UUID | None = None,
     **kwargs: Any,
 ) -> Awaitable[None] | None:
-    """So many jobs of this type wait, no more and no fewer, whose payload contains these arguments.
+    """Assert that exactly `times` jobs of this type are queued whose payload contains these arguments.
 
-    It looks inside the caller's transaction, at the jobs of the app's org unless another is named, and leaves nothing
-    behind; on an async connection it is awaited. An argument of the handler that is called `times`, `key` or `org` can
-    be given by its place only.
+    It queries inside the caller's transaction, by default the jobs of the app's org, and changes nothing; on an async
+    connection it is awaited. An argument of the handler that is called `times`, `key` or `org` must be positional.
     """
     __tracebackhide__ = True
-    payload = some_of_payload(job_type, args, kwargs)
-    wanted = Wanted(job_type.handler.type, payload, key, org or job_type.app.org, times)
-    asked = list_asked(transaction, wanted)
-    if isinstance(asked, Sequence):
-        return compare(asked, wanted)
-    return compare_later(asked, wanted)
+    payload = bind_partial_payload(job_type, args, kwargs)
+    expected = ExpectedJob(job_type.handler.type, payload, key, org or job_type.app.org, times)
+    candidates = list_candidate_jobs(transaction, expected)
+    if isinstance(candidates, Sequence):
+        return compare(candidates, expected)
+    return compare_async(candidates, expected)
 
 
 @overload
@@ -133,14 +132,14 @@ def assert_not_enqueued(
     org: UUID | None = None,
     **kwargs: Any,
 ) -> Awaitable[None] | None:
-    """No job of this type waits whose payload contains these arguments; see `assert_enqueued`."""
+    """Assert that no job of this type is queued whose payload contains these arguments; see `assert_enqueued`."""
     __tracebackhide__ = True
     return assert_enqueued(transaction, job_type, *args, times=0, key=key, org=org, **kwargs)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What somebody looks for, and how often."""
+class ExpectedJob:
+    """The expected jobs and their number."""
 
     type: str
     payload: Mapping[str, Json]
@@ -149,11 +148,15 @@ class Wanted:
     times: int
 
     def __str__(self) -> str:
-        return f"'{self.type}' with {shown(self.payload)}" + (f" under the key '{self.key}'" if self.key else "")
+        return f"'{self.type}' with {format_payload(self.payload)}" + (
+            f" under the key '{self.key}'" if self.key else ""
+        )
 
 
-def some_of_payload(job_type: JobType[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Json]:
-    """Arguments by name, though some are missing; refused when the handler has no such ones."""
+def bind_partial_payload(
+    job_type: JobType[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Mapping[str, Json]:
+    """Bind some arguments of the handler by name; raises InvalidArgument when it has no such parameters."""
     try:
         given = inspect.signature(job_type.function).bind_partial(None, *args, **kwargs)
     except TypeError as error:
@@ -162,49 +165,51 @@ def some_of_payload(job_type: JobType[..., Any], args: Sequence[Any], kwargs: Ma
     return checked_json(dict(named))
 
 
-def list_asked(transaction: AnyTransaction, wanted: Wanted) -> Sequence[Row] | Awaitable[Sequence[Row]]:
-    """The jobs of an org, the likeliest first, each with how many there are of what is looked for."""
+def list_candidate_jobs(transaction: AnyTransaction, expected: ExpectedJob) -> Sequence[Row] | Awaitable[Sequence[Row]]:
+    """List jobs of an org, those most like the expected one first, each with the number of matching jobs."""
     parameters = {
-        "org": wanted.org,
-        "type": wanted.type,
-        "payload": Jsonb(wanted.payload),
-        "key": wanted.key,
-        "most": MAX_SHOWN,
+        "org": expected.org,
+        "type": expected.type,
+        "payload": Jsonb(expected.payload),
+        "key": expected.key,
+        "limit": MAX_LISTED_JOBS,
     }
     if is_async(transaction):
-        return look_async(transaction, wanted.org, SQL.list_asked, parameters)
-    return look(transaction, wanted.org, SQL.list_asked, parameters)
+        return query_async(transaction, expected.org, SQL.list_candidate_jobs, parameters)
+    return query_sync(transaction, expected.org, SQL.list_candidate_jobs, parameters)
 
 
-async def compare_later(asked: Awaitable[Sequence[Row]], wanted: Wanted) -> None:
-    """`compare`, once the database has answered."""
+async def compare_async(candidates: Awaitable[Sequence[Row]], expected: ExpectedJob) -> None:
+    """Await the rows and compare them."""
     __tracebackhide__ = True
-    compare(await asked, wanted)
+    compare(await candidates, expected)
 
 
-def compare(rows: Sequence[Row], wanted: Wanted) -> None:
-    """As many as there should be, or AssertionError with what there is."""
+def compare(rows: Sequence[Row], expected: ExpectedJob) -> None:
+    """Raise AssertionError, with the jobs that exist, unless the number of matching jobs is the expected one."""
     __tracebackhide__ = True
     found = rows[0]["found"] if rows else 0
-    if found == wanted.times:
+    if found == expected.times:
         return
-    there_is = [line_of(row) for row in rows] or ["  no job at all, as far as this transaction can see"]
-    raise AssertionError("\n".join([f"{found} jobs wait, not {wanted.times}: {wanted}; there is", *there_is]))
+    listed = [format_row(row) for row in rows] or ["  none that this transaction can see"]
+    raise AssertionError(
+        "\n".join([f"{found} jobs are queued, expected {expected.times}: {expected}; existing jobs:", *listed])
+    )
 
 
-def line_of(row: Row) -> str:
-    """One job, in a line."""
+def format_row(row: Row) -> str:
+    """Format a job in one line."""
     key = row["idempotency_key"]
-    return f"  {row['type']}  {row['status']}  {shown(row['payload'])}" + (f"  key {key}" if key else "")
+    return f"  {row['type']}  {row['status']}  {format_payload(row['payload'])}" + (f"  key {key}" if key else "")
 
 
-def shown(payload: Mapping[str, Json]) -> str:
-    """A payload, not too much of it."""
+def format_payload(payload: Mapping[str, Json]) -> str:
+    """Format a payload, truncated."""
     text = json.dumps(payload, ensure_ascii=False)
-    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[:MAX_SHOWN_LENGTH]}…"
+    return text if len(text) <= MAX_PAYLOAD_LENGTH else f"{text[:MAX_PAYLOAD_LENGTH]}…"
 
 
-# What does its handler say? -------------------------------------------------------------------------------------------
+# One handler ----------------------------------------------------------------------------------------------------------
 
 
 def perform(
@@ -217,11 +222,11 @@ def perform(
     org: UUID | None = None,
     **kwargs: Any,
 ) -> Outcome:
-    """Call one handler without a database, its arguments checked and copied as on their way through the ledger.
+    """Call one handler without a database, with arguments validated and copied as if they had been enqueued.
 
-    Returns the outcome that it returned or raised; a plain value is `Done(value)`. Other exceptions come out as they
-    are. It is not awaited, whichever sort of function the handler is; no time limit holds, and an isolated handler runs
-    in this process. Progress goes nowhere, and `ctx.transaction()` refuses: `drain` has a database.
+    Returns the outcome that it returned or raised; a plain value is `Done(value)`. Other exceptions propagate. It is
+    not awaited, also for an async handler; timeouts do not apply, and an isolated handler runs in this process.
+    Progress is ignored, and `ctx.transaction()` raises Misconfigured: use `drain` for handlers that need a database.
     """
     handler = job_type.handler
     context = Context(
@@ -232,111 +237,118 @@ def perform(
         attempt=attempt,
         snoozes=snoozes,
         max_attempts=job_type.options.max_attempts if max_attempts is None else max_attempts,
-        desk=Nowhere(handler.type),
+        database=NoDatabase(handler.type),
     )
-    payload = job_type.payload_of(*args, **kwargs)
+    payload = job_type.build_payload(*args, **kwargs)
     try:
-        returned = apart(lambda: finish(job_type.function(context, **payload)))
+        returned = run_in_thread(lambda: run_if_coroutine(job_type.function(context, **payload)))
     except RAISABLE as raised:
         return raised
     return returned if isinstance(returned, Outcome) else Done(returned)
 
 
-def finish(returned: Any) -> Any:
-    """What a plain function returned, or what an async one comes to."""
+def run_if_coroutine(returned: Any) -> Any:
+    """Return a value, or the result of a coroutine."""
     return asyncio.run(returned) if inspect.iscoroutine(returned) else returned
 
 
-def apart(act: Callable[[], T]) -> T:
-    """Do something in a thread of its own, where it may have a loop of its own, whatever the caller's thread is at.
+def run_in_thread(function: Callable[[], T]) -> T:
+    """Call a function in a new thread, where it may run an event loop even if the caller's thread runs one.
 
-    The thread is nobody's to wait for: a test that is interrupted does not hang in a handler that does.
+    It is a daemon thread, so that an interrupted test does not hang in a handler that does.
     """
-    answer: Future[T] = Future()
+    result: Future[T] = Future()
 
     def run() -> None:
         try:
-            answer.set_result(act())
+            result.set_result(function())
         except BaseException as error:
-            answer.set_exception(error)
+            result.set_exception(error)
 
     threading.Thread(target=contextvars.copy_context().run, args=[run], name="duly-testing", daemon=True).start()
-    return answer.result()
+    return result.result()
 
 
-class Nowhere(Desk):
-    """A handler's way to the database where there is none."""
+class NoDatabase(JobDatabase):
+    """The database of a context without one."""
 
-    loop: Any = object()  # none that runs
+    loop: Any = object()  # never the running loop
 
     def __init__(self, type: str) -> None:  # noqa: A002
         self.type = type
-        self.open = None
+        self.open_connection = None
         self.is_settled = False
 
     def transaction(self) -> Any:
-        """Refused."""
+        """Raise Misconfigured."""
         raise Misconfigured(
             f"perform() calls the handler of '{self.type}' without a database; since it uses ctx.transaction(), "
             "enqueue the job and let duly.testing.drain() perform it"
         )
 
-    plain_transaction = transaction
+    sync_transaction = transaction
 
-    def soon(self, saying: Coroutine[Any, Any, None]) -> Awaitable[None]:
-        """Progress, which nobody is there to hear."""
-        saying.close()
-        return Nothing()
+    def run_soon(self, recording: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        """Ignore progress."""
+        recording.close()
+        return CompletedAwaitable()
 
 
-# What happens when a worker performs it? ------------------------------------------------------------------------------
+# A worker -------------------------------------------------------------------------------------------------------------
 
 
 def drain(app: App, dsn: str, *, max_cycles: int = 100, raising: bool = False) -> list[Job]:
-    """Perform everything that is due, and what that makes due, until nothing is; the jobs, in the order they began.
+    """Perform all due jobs, and those they make due, until none is left; returns them in the order of their start.
 
-    A real worker does it, with a worker's rights, one cycle after another; not awaited, from async tests too. For
-    retries that wait their time the database's clock is moved. What waits for another reason (a delay, `Later`, a
-    pause, a type without a handler) is left alone, and what is not committed cannot be seen.
+    A real worker performs them, with the role of a worker, one cycle after another; it is not awaited, also in async
+    tests. The clock of the database is moved to the next retry. Jobs that wait for another reason (a delay, `Later`, a
+    pause, a type without a handler) are not performed, and uncommitted jobs are not visible.
 
-    With `raising=True` the first try that fails ends it: its handler's exception comes out as it is, or the
-    `duly.Failed` or `duly.GiveUp` that is recorded where there is none in this process.
+    With `raising=True` the first failed attempt ends it: the exception of its handler propagates, or, if that was
+    raised in another process, the recorded `duly.Failed` or `duly.GiveUp`.
     """
     with psycopg.connect(dsn, autocommit=True) as connection:
         require_test_clock(connection)
 
-    def act() -> list[Job]:
+    def run() -> list[Job]:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(drain_here(app, dsn, max_cycles, raising))
+            return runner.run(drain_async(app, dsn, max_cycles, raising))
 
-    return apart(act)
+    return run_in_thread(run)
 
 
-async def drain_here(app: App, dsn: str, max_cycles: int, raising: bool) -> list[Job]:
-    """`drain`, on the loop of this thread."""
+async def drain_async(app: App, dsn: str, max_cycles: int, raising: bool) -> list[Job]:
+    """Implement `drain` on the event loop of this thread."""
     settings = load_settings()
-    role = role_on(dsn, settings.worker_role)
+    role = role_to_set(dsn, settings.worker_role)
     clock = Clock(dsn)
-    orgs: dict[UUID, UUID] = {}  # of the jobs we have held, in the order they began
+    orgs: dict[UUID, UUID] = {}  # by job id, in the order of their start
     newest: dict[UUID, UUID] = {}
     async with open_pool(dsn, size=1, idle=1, role=role, name="duly drain") as pool:
         for _ in range(max_cycles):
-            work, looked_at = Noting(app, settings.api_role), clock.now()
+            work, polled_at = RecordingJobWork(app, settings.api_role), clock.now()
             await Worker([work], settings, dsn=dsn, role=role).run(once=True)
             if raising and work.failures:
                 raise work.failures[0]
             newest = work.orgs
             orgs |= newest
-            if not newest and not await wait_for_retry(pool, clock, list(orgs), looked_at):
-                return await jobs_of(pool, orgs)
-        last = [f"  {job.type}  {job.status}  {shown(job.payload or {})}" for job in await jobs_of(pool, newest)]
+            if not newest and not await advance_to_retry(pool, clock, list(orgs), polled_at):
+                return await load_jobs(pool, orgs)
+        last = [
+            f"  {job.type}  {job.status}  {format_payload(job.payload or {})}" for job in await load_jobs(pool, newest)
+        ]
     raise AssertionError(
-        "\n".join([f"there is still work after {max_cycles} cycles; raise most_cycles, or is it endless?", *last])
+        "\n".join(
+            [
+                f"jobs are still due after {max_cycles} cycles; raise max_cycles, if they ever end",
+                *last,
+            ]
+        )
     )
 
 
-class Noting(JobWork):
-    """One cycle's jobs, noted as they are claimed."""
+class RecordingJobWork(JobWork):
+    """Records the jobs of one cycle when they are claimed."""
 
     def __init__(self, app: App, api_role: str) -> None:
         super().__init__(app.handlers(), TUNING, api_role=api_role, on_failure=app.failure_hooks)
@@ -344,37 +356,37 @@ class Noting(JobWork):
         self.failures: list[BaseException] = []
 
     def report_failure(self, lease: Lease, failure: Failed | GiveUp) -> Callable[[], Any] | None:
-        """Note what a handler raised."""
+        """Record what a handler raised."""
         self.failures.append(failure.error or failure)
         return super().report_failure(lease, failure)
 
     async def claim(
         self, connection: Connection, worker_id: str, limit: int, keys: Sequence[UUID] | None = None
     ) -> list[Lease]:
-        """Hold due jobs, let them begin in the order they were due, and note whose they are."""
+        """Claim due jobs, start them in the order they were due, and record their orgs."""
         leases = await super().claim(connection, worker_id, limit, keys)
         leases.sort(key=lambda lease: (-lease.row["priority"], lease.row["run_at"], lease.key))
         self.orgs |= {lease.key: lease.row["org_id"] for lease in leases}
         return leases
 
 
-async def wait_for_retry(pool: Pool, clock: Clock, keys: Sequence[UUID], looked_at: datetime) -> bool:
-    """Let time pass until the first of these is tried again; False when none of them waits for that."""
+async def advance_to_retry(pool: Pool, clock: Clock, keys: Sequence[UUID], polled_at: datetime) -> bool:
+    """Move the clock to the first retry of these jobs; returns False when none waits for a retry."""
     async with pool.transaction() as connection:
-        seconds = await find_next_retry(connection, keys, looked_at)
+        seconds = await find_next_retry(connection, keys, polled_at)
     if seconds is None:
         return False
-    clock.advance(max(0.0, seconds) + MOMENT_SECONDS)
+    clock.advance(max(0.0, seconds) + DUE_MARGIN_SECONDS)
     return True
 
 
-async def find_next_retry(connection: AsyncConnection[Any], keys: Sequence[UUID], looked_at: datetime) -> float | None:
-    """In how many seconds the first of these jobs is tried again; None when none waits for that."""
-    return await find_value(connection, SQL.find_next_retry, keys=list(keys), looked_at=looked_at)
+async def find_next_retry(connection: AsyncConnection[Any], keys: Sequence[UUID], polled_at: datetime) -> float | None:
+    """Return the seconds until the first retry of these jobs; None when none waits for a retry."""
+    return await find_value(connection, SQL.find_next_retry, keys=list(keys), polled_at=polled_at)
 
 
-async def jobs_of(pool: Pool, orgs: Mapping[UUID, UUID]) -> list[Job]:
-    """These jobs as they are now; what has left is left out."""
+async def load_jobs(pool: Pool, orgs: Mapping[UUID, UUID]) -> list[Job]:
+    """Load the current state of these jobs; deleted ones are left out."""
     async with pool.transaction() as connection:
         found = [await repository.find_job(connection, org, key) for key, org in orgs.items()]
     return [job for job in found if job]

@@ -1,8 +1,8 @@
--- What tests ask about jobs.
+-- Queries about jobs for tests.
 
--- name: list_asked
--- What an org's jobs are, the likeliest first, and how many in all are what is looked for: of this type, waiting, with a
--- payload that contains this one and, if one is given, under this key.
+-- name: list_candidate_jobs
+-- Jobs of an org, those most like the expected one first, each with the number of matching jobs: of this type, queued,
+-- with a payload that contains this one and, if a key is given, under this key.
 select
     type, status, payload, idempotency_key,
     count(*) filter (
@@ -15,8 +15,8 @@ order by type = %(type)s desc, status = 'queued' desc, created_at, id
 limit %(limit)s;
 
 -- name: find_next_retry
--- In how many seconds the first of these jobs is to be tried again. Those that wait for another reason do not count, nor
--- those that were due when a worker last looked and were left alone: they rest.
+-- Seconds until the first retry of these jobs. Jobs that wait for another reason do not count, nor those that were due
+-- at the last poll of a worker and were not claimed.
 select extract(epoch from min(run_at) - duly.clock())::float8
 from ledger.job
-where id = any (%(keys)s) and status = 'queued' and said ->> 'reason' = 'retry' and run_at > %(looked_at)s;
+where id = any (%(keys)s) and status = 'queued' and said ->> 'reason' = 'retry' and run_at > %(polled_at)s;

@@ -1,40 +1,40 @@
-"""Places for large bodies: one caller never takes those of all others."""
+"""Slots for large request bodies: one caller never gets all of them."""
 
 import asyncio
 
-from duly.http.request_limits import Room
+from duly.http.body_slots import BodySlots, Slot
 
 
 async def test_one_caller_gets_half_and_each_other_a_share() -> None:
-    room = Room(32)
+    slots = BodySlots(32)
     for _ in range(16):
-        await room.take("bert")
-    assert not room.has_place_for("bert")
+        await slots.acquire("bert")
+    assert not slots.has_free_slot("bert")
     for _ in range(4):
-        await room.take("anna")
-    assert not room.has_place_for("anna")
+        await slots.acquire("anna")
+    assert not slots.has_free_slot("anna")
     for other in ("carl", "dora", "emil"):
         for _ in range(4):
-            await room.take(other)
-    assert room.held.total() == 32
-    assert not room.has_place_for("frida")
+            await slots.acquire(other)
+    assert slots.used.total() == 32
+    assert not slots.has_free_slot("frida")
 
 
-async def test_a_place_that_is_given_back_goes_to_who_waits_for_one() -> None:
-    room = Room(8)
+async def test_a_released_slot_goes_to_a_waiting_caller() -> None:
+    slots = BodySlots(8)
     for _ in range(4):
-        await room.take("bert")
-    waiting = asyncio.create_task(room.take("bert"))
+        await slots.acquire("bert")
+    waiting = asyncio.create_task(slots.acquire("bert"))
     done, _ = await asyncio.wait([waiting], timeout=0.01)
     assert not done
-    room.release("bert")
+    slots.release("bert")
     await asyncio.wait_for(waiting, 10)
-    assert room.held == {"bert": 4}
+    assert slots.used == {"bert": 4}
 
 
-async def test_who_gave_back_everything_is_forgotten() -> None:
-    room = Room(8)
-    async with room.place("anna") as place:
-        await place.take()
-        assert room.held == {"anna": 1}
-    assert not room.held
+async def test_a_caller_without_slots_is_forgotten() -> None:
+    slots = BodySlots(8)
+    with Slot(slots, "anna") as slot:
+        await slot.acquire()
+        assert slots.used == {"anna": 1}
+    assert not slots.used

@@ -1,4 +1,4 @@
-"""Ingest over HTTP: sessions given as data or in images, days and what became of them, and every way it says no."""
+"""Ingest over HTTP: sessions with a payload or with images, days, and every error."""
 
 import asyncio
 import json
@@ -18,21 +18,22 @@ from psycopg.conninfo import make_conninfo
 
 from duly.accounts.service import change_user
 from duly.apps.ingest.canonical import MAX_ENTRIES, MAX_NAME_LENGTH
+from duly.apps.ingest.options import CaptureOptions
 from duly.apps.ingest.reading import FixtureReader
 from duly.apps.ingest.service import MAX_IMAGES
-from duly.apps.ingest.work import CaptureWork, Rules
+from duly.apps.ingest.work import CaptureWork
 from duly.db.migrations import Names
 from duly.http.problems import MEDIA_TYPE
 from duly.http.request_limits import MAX_BODY_BYTES
 from duly.launcher import ROOT
 from duly.lease.work import Tuning
-from duly.paging import place_of
+from duly.paging import encode_cursor
 from duly.settings import load_settings
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from duly.testing import TestDatabases, install_test_clock, move_clock
 from duly.verify import check
 from duly.worker.runner import Worker
-from tests.support.api import api_of, as_owner, ask_until_refused, client_of, key_for, objects_here
+from tests.support.api import api_of, as_owner, client_for, key_for, request_until_rate_limited, temporary_object_store
 from tests.support.deadly import die_of
 
 NOWHERE = UUID(int=7)
@@ -59,10 +60,10 @@ SESSION_KEYS = {
 }
 
 
-class House:
-    """An API over a database whose clock can be moved, the directory of its images, and people with keys."""
+class ApiEnvironment:
+    """An API over a database with a test clock, the directory of its images, and people with API keys."""
 
-    def __init__(self, admin: Admin, objects: Objects, address: str, stack: ExitStack) -> None:
+    def __init__(self, admin: Admin, objects: ObjectStore, address: str, stack: ExitStack) -> None:
         self.admin = admin
         self.database = admin.info.dsn
         self.objects = objects
@@ -70,78 +71,78 @@ class House:
         self.stack = stack
 
     def person(self, uid: str, scopes: Sequence[str] = BOTH) -> httpx2.Client:
-        """Somebody with a key of their own, and a Telegram id where they have one."""
+        """Return a client with the key of a person, who may have a Telegram id."""
         secret = key_for(self.database, None, scopes, uid=uid, telegram_id=PEOPLE.get(uid)).secret
-        return self.stack.enter_context(client_of(self.address, secret))
+        return self.stack.enter_context(client_for(self.address, secret))
 
     def org(self, scopes: Sequence[str] = BOTH) -> httpx2.Client:
-        """An org's key, which is nobody's in particular."""
-        return self.stack.enter_context(client_of(self.address, key_for(self.database, "acme", scopes).secret))
+        """Return a client with the key of an org, without a person."""
+        return self.stack.enter_context(client_for(self.address, key_for(self.database, "acme", scopes).secret))
 
     @property
     def images(self) -> dict[str, bytes]:
-        """What is kept, by its name."""
-        root = getattr(self.objects.place, "root", None)
+        """Return the stored objects by name."""
+        root = getattr(self.objects.backend, "root", None)
         assert isinstance(root, Path)
         return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}
 
     def work(self, due: str = "given_at", file: Path = SAMPLE) -> int:
-        """One cycle of a worker that takes what was given as data; how many sessions it took."""
+        """Run one cycle of a worker for sessions with a payload; returns how many it processed."""
 
         async def once() -> int:
-            work = CaptureWork(FixtureReader(file), Tuning(), Rules(due=due))
+            work = CaptureWork(FixtureReader(file), Tuning(), CaptureOptions(due=due))
             dsn = make_conninfo(self.database, user=Names().worker)
             return await Worker([work], load_settings(), dsn=dsn).run(once=True)
 
         return asyncio.run(once())
 
     def verify(self) -> None:
-        """Nothing breaks a law."""
+        """Check that all invariants hold."""
         assert check(self.admin, ("duly", "schedule_ingest")) == []
 
 
 @contextmanager
-def opened(database: str) -> Generator[House, None, None]:
-    """Serve a database in which nothing is yet."""
+def opened(database: str) -> Generator[ApiEnvironment, None, None]:
+    """Serve an empty database."""
     with ExitStack() as stack, psycopg.connect(database, autocommit=True) as admin:
         install_test_clock(admin)
-        objects = stack.enter_context(objects_here())
-        yield House(admin, objects, stack.enter_context(api_of(database, objects)), stack)
+        objects = stack.enter_context(temporary_object_store())
+        yield ApiEnvironment(admin, objects, stack.enter_context(api_of(database, objects)), stack)
 
 
 @pytest.fixture
 def database(movable_database: str) -> str:
-    """Here, one with a clock that can be moved."""
+    """Return a database with a test clock."""
     return movable_database
 
 
 @pytest.fixture
-def house(database: str) -> Generator[House, None, None]:
-    """A house of the test's own."""
-    with opened(database) as house:
-        yield house
+def env(database: str) -> Generator[ApiEnvironment, None, None]:
+    """Return an environment for this test."""
+    with opened(database) as env:
+        yield env
 
 
 @pytest.fixture
-def anna(house: House) -> httpx2.Client:
-    """Somebody whose days are captured there."""
-    return house.person("anna")
+def anna(env: ApiEnvironment) -> httpx2.Client:
+    """Return a client of a person whose days are captured."""
+    return env.person("anna")
 
 
 @pytest.fixture(scope="module")
 def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
-    """Somebody in a house that is shared by tests that change nothing."""
-    with databases.clone(worker_id) as dsn, opened(dsn) as house:
-        yield house.person("anna")
+    """Return a client in an environment shared by tests that change nothing."""
+    with databases.clone(worker_id) as dsn, opened(dsn) as env:
+        yield env.person("anna")
 
 
 def day(*entries: Mapping[str, Any], on: str = "2026-02-10", **more: Any) -> Json:
-    """A day as data."""
+    """Return the payload of a day."""
     return {"payload": {"schedule_date": on, "entries": list(entries), **more}}
 
 
 def picture(kind: str = "PNG", size: tuple[int, int] = (60, 40), **saved: Any) -> bytes:
-    """A picture of a screen."""
+    """Return a screenshot."""
     file = BytesIO()
     image = Image.linear_gradient("L").resize(size).convert("RGB")
     image.save(file, kind, **saved)
@@ -149,7 +150,7 @@ def picture(kind: str = "PNG", size: tuple[int, int] = (60, 40), **saved: Any) -
 
 
 def made(answer: httpx2.Response) -> Json:
-    """A session that was begun."""
+    """Create a session."""
     assert answer.status_code == 201, answer.text
     body: Json = answer.json()
     assert body.keys() == SESSION_KEYS | {"images"}
@@ -159,39 +160,39 @@ def made(answer: httpx2.Response) -> Json:
 
 
 def send(person: httpx2.Client, session: str, image: bytes, name: str = "day.png") -> httpx2.Response:
-    """Add an image to a session, as a browser does."""
+    """Upload an image to a session like a browser."""
     return person.post(f"{SESSIONS}/{session}/images", files={"file": (name, image, "image/png")})
 
 
 def added(answer: httpx2.Response) -> Json:
-    """An image that was taken."""
+    """Check that an image was accepted, and return it."""
     assert answer.status_code == 201, answer.text
     return answer.json()
 
 
 def shown(answer: httpx2.Response) -> Json:
-    """What is shown when all is well."""
+    """Check for status 200, and return the body."""
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
     return answer.json()
 
 
 def items(answer: httpx2.Response) -> list[Json]:
-    """The rows of a page that is the last."""
+    """Return the items of the last page."""
     page = shown(answer)
     assert page["next"] is None
     return page["items"]
 
 
 def problem(answer: httpx2.Response, status: int, code: str) -> str:
-    """A refusal; its words."""
+    """Check for a problem response, and return its detail."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE), answer.text
     assert answer.json()["code"] == code
     return answer.json()["detail"]
 
 
-def test_sessions_are_listed_page_by_page_the_newest_first(house: House, anna: httpx2.Client) -> None:
+def test_sessions_are_listed_page_by_page_the_newest_first(env: ApiEnvironment, anna: httpx2.Client) -> None:
     keys = [made(anna.post(SESSIONS, json=day(MORNING, on=f"2026-02-1{nth}")))["id"] for nth in range(5)]
-    bo = house.person("bo")
+    bo = env.person("bo")
     theirs = made(bo.post(SESSIONS))["id"]
     page = shown(anna.get(SESSIONS, params={"limit": 2}))
     assert [each["id"] for each in page["items"]] == keys[:2:-1]
@@ -202,11 +203,11 @@ def test_sessions_are_listed_page_by_page_the_newest_first(house: House, anna: h
 
 
 def test_events_versions_messages_and_logs_come_in_pages_that_hold_everything_once(
-    house: House, anna: httpx2.Client
+    env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
     for nth in range(6):
         made(anna.post(SESSIONS, json=day({**MORNING, "start": f"0{nth}:00"})))
-        assert house.work() == 1
+        assert env.work() == 1
     (newest, *_) = shown(anna.get(SESSIONS))["items"]
     for path, key, wanted in (
         (f"{DAY}/versions", "version", list(range(1, 7))),
@@ -224,10 +225,10 @@ def test_events_versions_messages_and_logs_come_in_pages_that_hold_everything_on
         assert wanted in (None, [each[key] for each in found])
 
 
-def test_events_of_another_program_come_first_and_none_is_passed_over(house: House, anna: httpx2.Client) -> None:
+def test_events_of_another_program_come_first_and_none_is_passed_over(env: ApiEnvironment, anna: httpx2.Client) -> None:
     key = made(anna.post(SESSIONS, json=day(MORNING)))["id"]
-    assert house.work() == 1
-    house.admin.execute(
+    assert env.work() == 1
+    env.admin.execute(
         "insert into schedule_ingest.schedule_event (event_id, user_id, schedule_date, event_type,"
         " location_fingerprint, customer_fingerprint, old_value_hash, new_value_hash, new_value, source_session_id)"
         " select gen_random_uuid(), 42, '2026-02-10', 'shift_added', 'p' || n, 'c', 'o', 'n', '{}', %s"
@@ -240,12 +241,12 @@ def test_events_of_another_program_come_first_and_none_is_passed_over(house: Hou
     assert len({each["event_id"] for each in (*page["items"], *rest)}) == 6
 
 
-def test_an_idle_session_is_closed_by_a_worker_that_reads(house: House, anna: httpx2.Client) -> None:
+def test_an_idle_session_is_closed_by_a_worker_that_reads(env: ApiEnvironment, anna: httpx2.Client) -> None:
     key = made(anna.post(SESSIONS))["id"]
     added(send(anna, key, picture()))
-    assert house.work("closed_at") == 0
-    move_clock(house.admin, 26)
-    assert house.work("closed_at") == 1
+    assert env.work("closed_at") == 0
+    move_clock(env.admin, 26)
+    assert env.work("closed_at") == 1
     assert shown(anna.get(f"{SESSIONS}/{key}"))["state"] == "done"
 
 
@@ -254,38 +255,38 @@ HEADERS = b'Content-Disposition: form-data; name="file"; filename="day.png"\r\nC
 
 
 def form(*parts: bytes, end: bytes = b"--b0undary--\r\n") -> bytes:
-    """A form of these parts, headers and all."""
+    """Build a form of these parts, which include their headers."""
     return b"".join(b"--b0undary\r\n" + part + b"\r\n" for part in parts) + end
 
 
 @pytest.mark.parametrize(
     ("kind", "content", "words"),
     [
-        ("image/png", picture(), "is no form"),
-        ("application/json", b"{}", "is no form"),
-        ("multipart/form-data", form(HEADERS + picture()), "is no form"),
-        ("multipart/mixed; boundary=b0undary", form(HEADERS + picture()), "is no form"),
-        (f"multipart/form-data; boundary={'x' * 71}", form(HEADERS + picture()), "is no form"),
+        ("image/png", picture(), "is not a form"),
+        ("application/json", b"{}", "is not a form"),
+        ("multipart/form-data", form(HEADERS + picture()), "is not a form"),
+        ("multipart/mixed; boundary=b0undary", form(HEADERS + picture()), "is not a form"),
+        (f"multipart/form-data; boundary={'x' * 71}", form(HEADERS + picture()), "is not a form"),
         ("multipart/form-data; boundary=other", form(HEADERS + picture()), "does not begin"),
         ("multipart/form-data; boundary=b0undary", b"", "does not begin"),
         ("multipart/form-data; boundary=b0undary", form(), "has no part"),
         ("multipart/form-data; boundary=b0undary", form(HEADERS + picture(), HEADERS + picture()), "several parts"),
         ("multipart/form-data; boundary=b0undary", form(HEADERS + picture(), end=b""), "ends in the middle"),
-        ("multipart/form-data; boundary=b0undary", form(b"no headers"), "headers cannot be read"),
-        ("multipart/form-data; boundary=b0undary", form(b"X: " + b"y" * 9000 + b"\r\n\r\n"), "headers cannot be read"),
+        ("multipart/form-data; boundary=b0undary", form(b"no headers"), "headers cannot be parsed"),
+        ("multipart/form-data; boundary=b0undary", form(b"X: " + b"y" * 9000 + b"\r\n\r\n"), "cannot be parsed"),
         (
             "multipart/form-data; boundary=b0undary",
             form(HEADERS.replace(b'"file"', b'"photo"') + picture()),
-            "no file called file",
+            "not a file in the field file",
         ),
         (
             "multipart/form-data; boundary=b0undary",
             form(b'Content-Disposition: form-data; name="file"\r\n\r\ntext'),
-            "no file called file",
+            "not a file in the field file",
         ),
-        ("multipart/form-data; boundary=b0undary", form(HEADERS), "no photograph that we can read"),
-        ("multipart/form-data; boundary=b0undary", form(HEADERS + b"GIF89a"), "no photograph that we can read"),
-        ("multipart/form-data; boundary=b0undary", form(HEADERS + picture()[:-40]), "no photograph that we can read"),
+        ("multipart/form-data; boundary=b0undary", form(HEADERS), "not a readable image"),
+        ("multipart/form-data; boundary=b0undary", form(HEADERS + b"GIF89a"), "not a readable image"),
+        ("multipart/form-data; boundary=b0undary", form(HEADERS + picture()[:-40]), "not a readable image"),
     ],
     ids=lambda part: ascii(part)[:30],
 )
@@ -312,7 +313,7 @@ def test_an_image_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_on(
     key = made(quiet.post(SESSIONS))["id"]
     with monkeypatch.context() as patched:
         patched.setattr("duly.http.ingest.clean_screenshot", die_of)
-        assert "no photograph that we can read" in problem(send(quiet, key, picture()), 422, "INVALID_ARGUMENT")
+        assert "not a readable image" in problem(send(quiet, key, picture()), 422, "INVALID_ARGUMENT")
     added(send(quiet, key, picture()))
 
 
@@ -385,41 +386,41 @@ def test_a_day_of_which_nothing_is_known_is_not_there_and_its_lists_are_empty(qu
         assert items(quiet.get(f"/v1/ingest/days/2031-05-05/{what}")) == []
 
 
-BROKEN_PLACES = ["x", "!", place_of(1, 2, 3, 4), place_of("x", "y"), place_of(), "a" * 600]
-UNSTORABLE_PLACE = place_of("2026-01-01T00:00:00+00:00", "\0")
+BROKEN_CURSORS = ["x", "!", encode_cursor(1, 2, 3, 4), encode_cursor("x", "y"), encode_cursor(), "a" * 600]
+UNSTORABLE_CURSOR = encode_cursor("2026-01-01T00:00:00+00:00", "\0")
 
 
-@pytest.mark.parametrize("place", [*BROKEN_PLACES, UNSTORABLE_PLACE])
+@pytest.mark.parametrize("cursor", [*BROKEN_CURSORS, UNSTORABLE_CURSOR])
 @pytest.mark.parametrize("path", [SESSIONS, f"{DAY}/versions", f"{DAY}/events", f"{DAY}/notifications"])
-def test_a_place_that_no_page_gave_is_refused(place: str, path: str, quiet: httpx2.Client) -> None:
-    problem(quiet.get(path, params={"next": place}), 422, "INVALID_ARGUMENT")
+def test_an_invalid_cursor_is_refused(cursor: str, path: str, quiet: httpx2.Client) -> None:
+    problem(quiet.get(path, params={"next": cursor}), 422, "INVALID_ARGUMENT")
 
 
-def test_an_administrator_acts_for_a_person_and_nobody_else_does(house: House, anna: httpx2.Client) -> None:
+def test_an_administrator_acts_for_a_person_and_nobody_else_does(env: ApiEnvironment, anna: httpx2.Client) -> None:
     key = made(anna.post(SESSIONS))["id"]
-    admin, org, bo = house.org(["admin"]), house.org(), house.person("bo")
+    admin, org, bo = env.org(["admin"]), env.org(), env.person("bo")
     for_anna = {"Duly-User": "anna"}
     assert shown(admin.get(f"{SESSIONS}/{key}", headers=for_anna))["user_id"] == 42
     assert made(admin.post(SESSIONS, headers=for_anna))["user_id"] == 42
-    assert "days belong to people" in problem(admin.get(SESSIONS), 403, "FORBIDDEN")
-    assert "days belong to people" in problem(org.post(SESSIONS), 403, "FORBIDDEN")
+    assert "days belong to a person" in problem(admin.get(SESSIONS), 403, "FORBIDDEN")
+    assert "days belong to a person" in problem(org.post(SESSIONS), 403, "FORBIDDEN")
     for caller in (org, bo):
         assert "for administrators" in problem(caller.get(SESSIONS, headers=for_anna), 403, "FORBIDDEN")
     words = problem(admin.get(SESSIONS, headers={"Duly-User": "nobody-here"}), 404, "NOT_FOUND")
     assert "duly users create nobody-here --telegram-id" in words
 
 
-def test_a_person_without_a_telegram_id_hears_how_to_get_one(house: House) -> None:
-    cia = house.person("cia")
+def test_a_person_without_a_telegram_id_hears_how_to_get_one(env: ApiEnvironment) -> None:
+    cia = env.person("cia")
     for answer in (cia.get(SESSIONS), cia.post(SESSIONS), cia.get(DAY), cia.get(f"{SESSIONS}/{uuid4()}")):
         assert "duly users set cia --telegram-id N" in problem(answer, 403, "FORBIDDEN")
-    as_owner(house.database, lambda pool: change_user(pool, "cia", telegram_id=77))
+    as_owner(env.database, lambda pool: change_user(pool, "cia", telegram_id=77))
     assert made(cia.post(SESSIONS))["user_id"] == 77
 
 
 def test_who_sits_at_this_machine_says_for_whom(database: str) -> None:
-    with opened(database) as house, client_of(house.address) as neighbour:
-        house.admin.execute("insert into \"user\".users (uid, telegram_id) values ('anna', 42)")
+    with opened(database) as env, client_for(env.address) as neighbour:
+        env.admin.execute("insert into \"user\".users (uid, telegram_id) values ('anna', 42)")
         assert made(neighbour.post(SESSIONS, headers={"Duly-User": "anna"}))["user_id"] == 42
         problem(neighbour.post(SESSIONS), 403, "FORBIDDEN")
 
@@ -427,13 +428,13 @@ def test_who_sits_at_this_machine_says_for_whom(database: str) -> None:
 EVENING = {"start": "18:00", "end": "20:00", "title": "Anna Svensson • Städning", "address": "Storgatan 12 B, Göteborg"}
 
 
-def test_a_day_given_as_data_becomes_versions_events_and_messages(house: House, anna: httpx2.Client) -> None:
+def test_a_day_given_as_data_becomes_versions_events_and_messages(env: ApiEnvironment, anna: httpx2.Client) -> None:
     first = made(anna.post(SESSIONS, json=day(MORNING)))
     assert (first["user_id"], first["starts"]) == (42, 0)
     assert first["closed_at"] is not None
-    assert house.work() == 1
+    assert env.work() == 1
     second = made(anna.post(SESSIONS, json=day({**MORNING, "start": "11:00"}, EVENING, source="app")))
-    assert house.work() == 1
+    assert env.work() == 1
     seen = shown(anna.get(f"{SESSIONS}/{second['id']}"))
     assert (seen["state"], seen["error"], seen["starts"], seen["images"]) == ("done", None, 1, [])
     assert seen["result"] == {
@@ -479,33 +480,33 @@ def test_a_day_given_as_data_becomes_versions_events_and_messages(house: House, 
         (2, "pending", "processing"),
         (3, "processing", "done"),
     ]
-    house.verify()
+    env.verify()
 
 
-def test_the_same_day_again_changes_nothing_and_says_so(house: House, anna: httpx2.Client) -> None:
+def test_the_same_day_again_changes_nothing_and_says_so(env: ApiEnvironment, anna: httpx2.Client) -> None:
     made(anna.post(SESSIONS, json=day(MORNING)))
-    assert house.work() == 1
+    assert env.work() == 1
     last = made(anna.post(SESSIONS, json=day(MORNING)))
-    assert house.work() == 1
+    assert env.work() == 1
     result = shown(anna.get(f"{SESSIONS}/{last['id']}"))["result"]
     assert (result["outcome"], result["version"], result["events"], result["notifications"]) == ("unchanged", 1, 0, 0)
     known = shown(anna.get(DAY))
     assert (known["current_version"], known["source_session_id"]) == (1, last["id"])
     assert len(items(anna.get(f"{DAY}/versions"))) == 1
-    house.verify()
+    env.verify()
 
 
-def test_the_longest_names_there_may_be_are_told_too(house: House, anna: httpx2.Client) -> None:
+def test_the_longest_names_there_may_be_are_told_too(env: ApiEnvironment, anna: httpx2.Client) -> None:
     long = {"start": "10:00", "end": "14:00", **dict.fromkeys(("title", "location", "address"), "å" * MAX_NAME_LENGTH)}
     for entry in (long, {**long, "title": "ö" * MAX_NAME_LENGTH}, {**long, "location": "ä" * MAX_NAME_LENGTH}):
         key = made(anna.post(SESSIONS, json=day(entry)))["id"]
-        assert house.work() == 1
+        assert env.work() == 1
         assert shown(anna.get(f"{SESSIONS}/{key}"))["state"] == "done"
-    house.verify()
+    env.verify()
 
 
 def test_images_are_taken_in_order_cleaned_and_kept_until_the_session_is_closed(
-    house: House, anna: httpx2.Client
+    env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
     key = made(anna.post(SESSIONS))["id"]
     text = PngInfo()
@@ -517,7 +518,7 @@ def test_images_are_taken_in_order_cleaned_and_kept_until_the_session_is_closed(
     assert first.keys() == {"id", "session_id", "sequence", "r2_key", "created_at"}
     assert [each["sequence"] for each in (first, second, third)] == [1, 2, 3]
     assert [each["r2_key"].rsplit(".", 1)[1] for each in (first, second, third)] == ["png", "jpg", "jpg"]
-    kept = house.images
+    kept = env.images
     assert set(kept) == {each["r2_key"] for each in (first, second, third)}
     assert all(name.startswith(f"screenshots/42/{key}/") for name in kept)
     assert not any(b"SECRET" in data for data in kept.values())
@@ -526,54 +527,54 @@ def test_images_are_taken_in_order_cleaned_and_kept_until_the_session_is_closed(
         assert one.tobytes() == other.tobytes()
     seen = shown(anna.get(f"{SESSIONS}/{key}"))
     assert (seen["images"], seen["closed_at"], seen["state"]) == ([first, second, third], None, "pending")
-    assert house.work() == 0  # it was not given as data
+    assert env.work() == 0  # it was not given as data
     closed = shown(anna.post(f"{SESSIONS}/{key}/close"))
     assert (closed["closed_at"] is not None, len(closed["images"])) == (True, 3)
     assert shown(anna.post(f"{SESSIONS}/{key}/close")) == closed
     assert "is closed and takes no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_MOVE")
-    assert len(house.images) == 3
-    assert house.work("closed_at") == 1  # but a worker with a file takes that
+    assert len(env.images) == 3
+    assert env.work("closed_at") == 1  # but a worker with a file takes that
     assert shown(anna.get(f"{SESSIONS}/{key}"))["result"]["input"] == "fixture"
     assert "is done and takes no more images" in problem(send(anna, key, screen), 409, "ILLEGAL_MOVE")
     assert shown(anna.post(f"{SESSIONS}/{key}/close"))["state"] == "done"
-    house.verify()
+    env.verify()
 
 
-def test_a_session_given_as_data_takes_no_images(house: House, anna: httpx2.Client) -> None:
+def test_a_session_given_as_data_takes_no_images(env: ApiEnvironment, anna: httpx2.Client) -> None:
     key = made(anna.post(SESSIONS, json=day(MORNING)))["id"]
     assert "takes no more images" in problem(send(anna, key, picture()), 409, "ILLEGAL_MOVE")
-    assert house.images == {}
+    assert env.images == {}
 
 
-def test_a_session_takes_so_many_images_and_no_more(house: House, anna: httpx2.Client) -> None:
+def test_a_session_takes_so_many_images_and_no_more(env: ApiEnvironment, anna: httpx2.Client) -> None:
     key = made(anna.post(SESSIONS))["id"]
-    house.admin.execute(
+    env.admin.execute(
         "insert into schedule_ingest.capture_image (session_id, sequence, r2_key)"
         " select %s, n, 'k' || n from generate_series(1, %s) as n",
         [key, MAX_IMAGES - 1],
     )
     assert added(send(anna, key, picture()))["sequence"] == MAX_IMAGES
-    assert "takes no more; close it" in problem(send(anna, key, picture()), 422, "INVALID_ARGUMENT")
-    assert len(house.images) == 1
+    assert "the maximum; close it" in problem(send(anna, key, picture()), 422, "INVALID_ARGUMENT")
+    assert len(env.images) == 1
 
 
-def test_the_same_day_of_two_people_is_two_days(house: House, anna: httpx2.Client) -> None:
-    bo = house.person("bo")
+def test_the_same_day_of_two_people_is_two_days(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    bo = env.person("bo")
     for person, entry in ((anna, MORNING), (bo, EVENING)):
         made(person.post(SESSIONS, json=day(entry)))
-    assert house.work() == 2
+    assert env.work() == 2
     for person, start in ((anna, "10:00"), (bo, "18:00")):
         known = shown(person.get(DAY))
         assert (known["current_version"], [each["start"] for each in known["snapshot_payload"]]) == (1, [start])
-    house.verify()
+    env.verify()
 
 
-def test_scopes_say_who_may_look_and_who_may_bring(house: House, anna: httpx2.Client) -> None:
+def test_scopes_say_who_may_look_and_who_may_bring(env: ApiEnvironment, anna: httpx2.Client) -> None:
     key = made(anna.post(SESSIONS))["id"]
     looks, brings, posts = (
-        house.person("anna", ["ingest:read"]),
-        house.person("anna", ["ingest:write"]),
-        house.person("anna", ["posts:read", "posts:write"]),
+        env.person("anna", ["ingest:read"]),
+        env.person("anna", ["ingest:write"]),
+        env.person("anna", ["posts:read", "posts:write"]),
     )
     shown(looks.get(f"{SESSIONS}/{key}"))
     assert "lacks the scope ingest:write" in problem(looks.post(SESSIONS), 403, "FORBIDDEN")
@@ -581,13 +582,15 @@ def test_scopes_say_who_may_look_and_who_may_bring(house: House, anna: httpx2.Cl
     assert "lacks the scope ingest:read" in problem(brings.get(f"{SESSIONS}/{key}"), 403, "FORBIDDEN")
     problem(posts.get(SESSIONS), 403, "FORBIDDEN")
     problem(posts.post(SESSIONS), 403, "FORBIDDEN")
-    with client_of(house.address) as nobody:
+    with client_for(env.address) as nobody:
         problem(nobody.get(SESSIONS), 401, "UNAUTHORIZED")
 
 
-def test_one_person_who_brings_too_much_at_once_is_told_when_to_come_back(house: House, anna: httpx2.Client) -> None:
-    bo = house.person("bo")
-    *answers, limited = ask_until_refused(lambda: anna.post(f"{SESSIONS}/{NOWHERE}/close"))
+def test_one_person_who_brings_too_much_at_once_is_told_when_to_come_back(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
+    bo = env.person("bo")
+    *answers, limited = request_until_rate_limited(lambda: anna.post(f"{SESSIONS}/{NOWHERE}/close"))
     assert len(answers) >= 120
     assert limited.headers["retry-after"] == "1"
     assert problem(limited, 429, "RATE_LIMITED")
@@ -595,15 +598,15 @@ def test_one_person_who_brings_too_much_at_once_is_told_when_to_come_back(house:
     shown(anna.get(SESSIONS))
 
 
-def test_why_a_session_failed_is_shown_to_its_person(house: House, anna: httpx2.Client, tmp_path: Path) -> None:
+def test_why_a_session_failed_is_shown_to_its_person(env: ApiEnvironment, anna: httpx2.Client, tmp_path: Path) -> None:
     key = made(anna.post(SESSIONS))["id"]
     added(send(anna, key, picture()))
     shown(anna.post(f"{SESSIONS}/{key}/close"))
     broken = tmp_path / "day.json"
     broken.write_text('{"schedule_date": "someday"}')
-    assert house.work("closed_at", broken) == 1
+    assert env.work("closed_at", broken) == 1
     seen = shown(anna.get(f"{SESSIONS}/{key}"))
     assert (seen["state"], seen["result"]) == ("failed", None)
     assert seen["error"].startswith("schedule_date: must be a day such as 2026-02-10")
     problem(anna.get(DAY), 404, "NOT_FOUND")
-    house.verify()
+    env.verify()

@@ -1,4 +1,4 @@
-"""The ledger over HTTP: a real server, the API's own role, every route and every way it says no."""
+"""Jobs over HTTP, with the role of the API: every route and every error."""
 
 import json
 from collections.abc import AsyncGenerator, Generator, Iterator
@@ -19,10 +19,10 @@ from duly.http.problems import MEDIA_TYPE
 from duly.http.request_limits import MAX_BODY_BYTES
 from duly.jobs import repository
 from duly.jobs.model import DEFAULT_ORG
-from duly.paging import place_of
+from duly.paging import encode_cursor
 from duly.settings import parse_address
 from duly.testing import TestDatabases, install_test_clock
-from tests.support.api import api_on, client_of, objects_here, running
+from tests.support.api import api_on, client_for, running, temporary_object_store
 from tests.support.jobs.actions import JobActions
 
 Json = dict[str, Any]
@@ -32,13 +32,13 @@ AS_JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture
 def database(movable_database: str) -> str:
-    """Here, one with a clock that can be moved."""
+    """Return a database with a test clock."""
     return movable_database
 
 
 @pytest.fixture
 def admin(database: str) -> Generator[psycopg.Connection[Any], None, None]:
-    """The test's own hand, with a clock that it can move."""
+    """Return an administrator's connection to a database with a test clock."""
     with psycopg.connect(database, autocommit=True) as connection:
         install_test_clock(connection)
         yield connection
@@ -46,35 +46,35 @@ def admin(database: str) -> Generator[psycopg.Connection[Any], None, None]:
 
 @pytest.fixture
 def api(admin: psycopg.Connection[Any]) -> Generator[httpx2.Client, None, None]:
-    """Somebody at this machine, where no key was ever made."""
-    with api_on(admin.info.dsn) as address, client_of(address) as client:
+    """Return a local client without a key, where no key was ever created."""
+    with api_on(admin.info.dsn) as address, client_for(address) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
-    """The same, shared by tests that make nothing."""
-    with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_of(address) as client:
+    """Return a client without a key, shared by tests that change nothing."""
+    with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_for(address) as client:
         yield client
 
 
 @pytest.fixture
 async def jobs(admin: psycopg.Connection[Any]) -> AsyncGenerator[JobActions, None]:
-    """A worker's hand, for what only a worker does."""
+    """Return a connection with the role of a worker."""
     worker: AsyncConnection[Any]
     async with await connect(make_conninfo(admin.info.dsn, user=Names().worker)) as worker:
         yield JobActions(admin, worker)
 
 
 def made(api: httpx2.Client, **body: Any) -> Json:
-    """A job that was just made."""
+    """Create a job."""
     answer = api.post("/v1/jobs", json={"type": "work", **body})
     assert answer.status_code == 201, answer.text
     return answer.json()
 
 
 def refused(answer: httpx2.Response, status: int, code: str) -> Json:
-    """A problem in its one form, with this status and code."""
+    """Check for a problem response with this status and code."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == MEDIA_TYPE
     problem: Json = answer.json()
@@ -92,7 +92,7 @@ def events_of(api: httpx2.Client, job: Json) -> list[Json]:
 
 
 async def dead_letter(api: httpx2.Client, jobs: JobActions) -> Json:
-    """A job that failed as often as it may."""
+    """Create a dead letter."""
     job = made(api, max_attempts=1)
     await jobs.fail(*await jobs.claim())
     return job
@@ -172,7 +172,7 @@ def test_times_are_told_in_utc_whatever_the_zone_of_the_server(database: str) ->
     with psycopg.connect(database, autocommit=True) as admin:
         name = sql.Identifier(parse_address(database)["dbname"])
         admin.execute(sql.SQL("alter database {} set timezone = 'Asia/Kolkata'").format(name))
-    with api_on(database) as address, client_of(address) as api:
+    with api_on(database) as address, client_for(address) as api:
         job = made(api, run_at="2030-01-31T12:00:00+05:30")
         assert job["run_at"] == "2030-01-31T06:30:00Z"
         assert job["created_at"].endswith("Z")
@@ -229,9 +229,9 @@ def test_times_are_told_in_utc_whatever_the_zone_of_the_server(database: str) ->
         ("backoff", {"base": 1}, "not permitted"),
         ("payload", [], "$: must be an object"),
         ("payload", None, "$: must be an object"),
-        ("payload", {"a": "x\0"}, "$.a: holds the character NUL"),
+        ("payload", {"a": "x\0"}, "$.a: contains the character NUL"),
         ("payload", {"a\0": 1}, "NUL"),
-        ("payload", {"a": ["\udfff"]}, "$.a[0]: holds a lone surrogate"),
+        ("payload", {"a": ["\udfff"]}, "$.a[0]: contains a lone surrogate"),
         ("payload", {"a": 2**53}, "2^53"),
         ("payload", {"a": 1e300}, "2^53"),
         ("prio", 5, "not permitted"),
@@ -258,7 +258,7 @@ def test_a_field_whose_name_is_no_text_is_refused(quiet: httpx2.Client) -> None:
 def test_a_time_and_a_delay_contradict_each_other(quiet: httpx2.Client) -> None:
     body = {"type": "work", "run_at": "2030-01-01T00:00:00Z", "delay_seconds": 1}
     problem = refused(quiet.post("/v1/jobs", json=body), 422, "INVALID_ARGUMENT")
-    assert "not both" in problem["detail"]
+    assert "exclude each other" in problem["detail"]
 
 
 def test_all_that_is_wrong_is_told_at_once_and_not_repeated(quiet: httpx2.Client) -> None:
@@ -278,7 +278,7 @@ def test_what_is_not_a_number_is_refused(number: str, body: str, quiet: httpx2.C
 
 
 def nested(levels: int) -> Json:
-    """An object of so many levels."""
+    """Return a nested object."""
     return {"a": nested(levels - 1)} if levels > 1 else {}
 
 
@@ -408,8 +408,8 @@ async def test_a_list_can_be_narrowed(api: httpx2.Client, jobs: JobActions) -> N
         ("next=", "query.next"),
         ("next=%2B", "query.next"),
         ("next=" + "a" * 513, "query.next"),
-        ("next=aaaa", "no place in the list"),
-        ("next=WzEsMl0", "no place in the list"),
+        ("next=aaaa", "invalid cursor"),
+        ("next=WzEsMl0", "invalid cursor"),
     ],
 )
 def test_a_bad_question_is_refused(query: str, words: str, quiet: httpx2.Client) -> None:
@@ -419,8 +419,8 @@ def test_a_bad_question_is_refused(query: str, words: str, quiet: httpx2.Client)
 @pytest.mark.parametrize("seconds", ["", "+00:00:00.000001", "+23:59", "-23:59"])
 @pytest.mark.parametrize("year", ["0001", "2030", "9999"])
 def test_a_place_that_we_never_gave_leads_nowhere(year: str, seconds: str, quiet: httpx2.Client) -> None:
-    place = place_of(f"{year}-12-31T00:00:00{seconds}", str(NOWHERE))
-    assert quiet.get("/v1/jobs", params={"next": place}).json() == {"items": [], "next": None}
+    cursor = encode_cursor(f"{year}-12-31T00:00:00{seconds}", str(NOWHERE))
+    assert quiet.get("/v1/jobs", params={"next": cursor}).json() == {"items": [], "next": None}
 
 
 async def test_a_log_is_walked_page_by_page(api: httpx2.Client, jobs: JobActions) -> None:
@@ -547,16 +547,16 @@ def test_a_mistake_of_ours_is_told_without_its_insides(api: httpx2.Client, admin
 def test_a_login_that_is_somebody_else_acts_as_the_api(admin: psycopg.Connection[Any]) -> None:
     admin.execute("select ledger.enqueue(org => %s, type => 'theirs')", [uuid4()])
     with (
-        objects_here() as images,
+        temporary_object_store() as images,
         running(build_app(admin.info.dsn, images, role=Names().api)) as address,
-        client_of(address) as api,
+        client_for(address) as api,
     ):
         job = made(api)
         assert [each["id"] for each in api.get("/v1/jobs").json()["items"]] == [job["id"]]
     with (
-        objects_here() as images,
+        temporary_object_store() as images,
         running(build_app(admin.info.dsn, images, role="nobody_here")) as address,
-        client_of(address) as api,
+        client_for(address) as api,
     ):
         assert "nobody_here" not in refused(api.get("/v1/jobs"), 500, "NOT_MIGRATED")["detail"]
 
@@ -576,7 +576,7 @@ def test_what_is_not_said_is_as_the_table_has_it(api: httpx2.Client, admin: psyc
 
 async def test_a_result_is_shown_as_the_handler_left_it(api: httpx2.Client, jobs: JobActions) -> None:
     job = made(api)
-    await repository.done(jobs.worker, await jobs.claim(), [["any", {"json": 1.5}]])
+    await repository.settle_done(jobs.worker, await jobs.claim(), [["any", {"json": 1.5}]])
     shown = api.get(f"/v1/jobs/{job['id']}").json()
     assert (shown["status"], shown["result"]) == ("succeeded", ["any", {"json": 1.5}])
     assert shown["retain_until"] > shown["finished_at"] > shown["created_at"]

@@ -1,4 +1,4 @@
-"""Who may ask: keys, scopes, orgs, and the neighbour who needs none until the first key is made."""
+"""Authentication: keys, scopes, orgs, and local requests, which need no key until the first one is created."""
 
 import json
 from collections.abc import AsyncGenerator, Generator, Mapping
@@ -17,7 +17,7 @@ from duly.http.app import build_app
 from duly.http.auth import is_loopback
 from duly.jobs.model import DEFAULT_ORG
 from duly.testing import TestDatabases
-from tests.support.api import ALL, api_on, as_owner, client_of, key_for, objects_here
+from tests.support.api import ALL, api_on, as_owner, client_for, key_for, temporary_object_store
 
 NOWHERE = UUID(int=7)
 JOB = {"type": "work"}
@@ -25,20 +25,20 @@ JOB = {"type": "work"}
 
 @pytest.fixture
 def api(database: str) -> Generator[httpx2.Client, None, None]:
-    """A caller without a key."""
-    with api_on(database) as address, client_of(address) as client:
+    """Return a client without a key."""
+    with api_on(database) as address, client_for(address) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
-    """The same, shared by tests that make nothing."""
-    with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_of(address) as client:
+    """Return a client without a key, shared by tests that change nothing."""
+    with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_for(address) as client:
         yield client
 
 
 def is_refused(answer: httpx2.Response, status: int, code: str) -> str:
-    """Refused in the one form; what it said."""
+    """Check for a problem response, and return its detail."""
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (status, code), answer.text
     assert ("www-authenticate" in answer.headers) == (status == 401)
@@ -103,8 +103,8 @@ def test_a_stranger_who_comes_through_a_browser_or_a_proxy_needs_a_key(
 
 @pytest.fixture
 async def asked_from(database: str, request: pytest.FixtureRequest) -> AsyncGenerator[httpx2.AsyncClient, None]:
-    """A caller at another address, which no test machine has: the application is asked directly."""
-    with objects_here() as objects:
+    """Return a client with a foreign address, which calls the application by ASGI."""
+    with temporary_object_store() as objects:
         app = build_app(make_conninfo(database, user=Names().api), objects)
     async with app.router.lifespan_context(app) as state:
         assert state
@@ -130,12 +130,12 @@ async def test_this_machine_has_several_addresses(asked_from: httpx2.AsyncClient
 def test_the_first_key_locks_the_door_at_once_and_for_good(database: str, api: httpx2.Client) -> None:
     assert api.get("/v1/jobs").status_code == 200
     key = key_for(database, "acme")
-    assert "needs a key" in is_refused(api.get("/v1/jobs"), 401, "UNAUTHORIZED")
+    assert "API key missing" in is_refused(api.get("/v1/jobs"), 401, "UNAUTHORIZED")
     assert api.get("/v1/jobs", headers=bearer(key.secret)).status_code == 200
     as_owner(database, lambda pool: service.revoke_key(pool, key.key.prefix))
     is_refused(api.get("/v1/jobs"), 401, "UNAUTHORIZED")
     is_refused(api.get("/v1/jobs", headers=bearer(key.secret)), 401, "UNAUTHORIZED")
-    with api_on(database) as address, client_of(address) as later:
+    with api_on(database) as address, client_for(address) as later:
         is_refused(later.get("/v1/jobs"), 401, "UNAUTHORIZED")
 
 
@@ -218,7 +218,7 @@ def test_no_route_that_takes_an_id_finds_what_belongs_to_another_org(database: s
     with ExitStack() as stack:
         address = stack.enter_context(api_on(database))
         ours, theirs = (
-            stack.enter_context(client_of(address, key_for(database, org, ["admin"]).secret))
+            stack.enter_context(client_for(address, key_for(database, org, ["admin"]).secret))
             for org in ("acme", "other")
         )
         job = ours.post("/v1/jobs", json={**JOB, "key": "k", "payload": {"secret": "hunter2"}}).json()
@@ -245,11 +245,11 @@ def test_no_list_shows_what_belongs_to_another_org(database: str) -> None:
     with ExitStack() as stack:
         address = stack.enter_context(api_on(database))
         ours, theirs = (
-            stack.enter_context(client_of(address, key_for(database, org, ["admin"]).secret))
+            stack.enter_context(client_for(address, key_for(database, org, ["admin"]).secret))
             for org in ("acme", "other")
         )
         jobs = [ours.post("/v1/jobs", json=JOB).json() for _ in range(3)]
-        place = ours.get("/v1/jobs", params={"limit": 1}).json()["next"]
+        cursor = ours.get("/v1/jobs", params={"limit": 1}).json()["next"]
         lists = [
             path
             for path, verbs in ours.get("/openapi.json").json()["paths"].items()
@@ -257,7 +257,7 @@ def test_no_list_shows_what_belongs_to_another_org(database: str) -> None:
         ]
         assert lists == ["/v1/jobs"]  # a feed is everybody's, and promises are the whole house's
         for path in lists:
-            for query in ({}, {"status": "queued"}, {"type": "work"}, {"next": place}):
+            for query in ({}, {"status": "queued"}, {"type": "work"}, {"next": cursor}):
                 assert theirs.get(path, params=query).json()["items"] == [], (path, query)
         assert len(ours.get("/v1/jobs").json()["items"]) == len(jobs)
 
@@ -266,7 +266,7 @@ def test_the_same_key_of_two_orgs_makes_two_jobs(database: str) -> None:
     with api_on(database) as address:
         made: list[str] = []
         for org in ("acme", "other"):
-            with client_of(address, key_for(database, org).secret) as client:
+            with client_for(address, key_for(database, org).secret) as client:
                 answer = client.post("/v1/jobs", json={**JOB, "key": "order:42"})
                 assert answer.status_code == 201
                 made.append(answer.json()["id"])

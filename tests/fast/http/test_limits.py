@@ -1,4 +1,4 @@
-"""What one caller can cost: bodies that nobody may send, that are slow or too many, and questions that are one."""
+"""Limits per caller: bodies that are forbidden, too large, too slow or too many, and concurrent readiness checks."""
 
 import asyncio
 import json
@@ -15,13 +15,15 @@ from urllib.parse import urlsplit
 import httpx2
 import psycopg
 import pytest
+from fastapi import Request
 from psycopg import sql
 
+from duly.http.auth import Tenant, jobs_writer
 from duly.http.request_limits import SMALL_BODY_BYTES, GuardedRoute, ImageRoute
-from duly.rate_limit import Rate
+from duly.rate_limit import RateLimiter
 from duly.settings import parse_address
 from duly.testing import TestDatabases
-from tests.support.api import SECONDS, client_of, key_for, served_on
+from tests.support.api import SECONDS, client_for, key_for, served_on
 
 NOWHERE = "00000000-0000-0000-0000-000000000007"
 IMAGES = "/v1/posts/images"
@@ -37,7 +39,7 @@ LARGE = SMALL_BODY_BYTES + 1
 
 @dataclass(frozen=True)
 class Api:
-    """An API, and two keys to it."""
+    """An API with two keys."""
 
     address: str
     writer: str
@@ -46,7 +48,7 @@ class Api:
 
 @contextmanager
 def opened(database: str) -> Generator[Api, None, None]:
-    """An API over a database, where anna of acme may do everything, and bo may look."""
+    """Serve an API where anna of acme has all scopes, and bo may read."""
     writer = key_for(database, "acme", WRITES, uid="anna", telegram_id=42).secret
     with served_on(database) as address:
         yield Api(address, writer, key_for(database, None, READS, uid="bo").secret)
@@ -54,30 +56,30 @@ def opened(database: str) -> Generator[Api, None, None]:
 
 @pytest.fixture
 def api(database: str) -> Generator[Api, None, None]:
-    """An API of the test's own."""
+    """Return an API for this test."""
     with opened(database) as api:
         yield api
 
 
 class Sender:
-    """Somebody who speaks HTTP by hand, and stops in the middle of a request."""
+    """A raw HTTP client that can stop in the middle of a request."""
 
     def __init__(self, address: str) -> None:
         place = urlsplit(address)
         self.socket = socket.create_connection((place.hostname or "", place.port or 80), timeout=SECONDS)
 
     def begin(self, path: str, key: str, announced: int | None, kind: str = "application/json") -> None:
-        """Say what is to come, and how much of it; in pieces, where that is not said."""
+        """Send the head of a request; without an announced length it is chunked."""
         length = "Transfer-Encoding: chunked" if announced is None else f"Content-Length: {announced}"
         lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {key}", f"Content-Type: {kind}"]
         self.socket.sendall("\r\n".join([*lines, length, "", ""]).encode())
 
     def send(self, data: bytes) -> None:
-        """A piece of the body."""
+        """Send a part of the body."""
         self.socket.sendall(data)
 
     def answer(self) -> tuple[int, dict[str, Any], str | None]:
-        """The status, the body, and how long to wait before the next try."""
+        """Return status, body and Retry-After of the response."""
         with closing(HTTPResponse(self.socket)) as response:
             response.begin()
             return response.status, json.loads(response.read()), response.getheader("retry-after")
@@ -85,14 +87,14 @@ class Sender:
 
 @contextmanager
 def sender_to(api: Api) -> Generator[Sender, None, None]:
-    """A connection to the API."""
+    """Connect to the API."""
     sender = Sender(api.address)
     with sender.socket:
         yield sender
 
 
 def answer_before_the_body(api: Api, path: str, key: str, announced: int | None) -> tuple[int, str]:
-    """The status and the code that somebody gets who announced a body, and did not send it."""
+    """Announce a body without sending it, and return status and code of the response."""
     with sender_to(api) as sender:
         sender.begin(path, key, announced)
         status, body, _ = sender.answer()
@@ -103,11 +105,25 @@ def answer_before_the_body(api: Api, path: str, key: str, announced: int | None)
 def test_who_asks_too_often_is_refused_before_the_body_comes_and_every_request_counts_once(
     path: str, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.http.app.Rate", partial(Rate, burst=3, per_second=0.0))
-    with opened(database) as api, client_of(api.address, api.writer) as anna:
+    monkeypatch.setattr("duly.http.app.RateLimiter", partial(RateLimiter, burst=3, per_second=0.0))
+    with opened(database) as api, client_for(api.address, api.writer) as anna:
         answers = [anna.post(path, json={"unheard": "of"}).status_code for _ in range(3)]
         assert 429 not in answers
         assert answer_before_the_body(api, path, api.writer, LARGE) == (429, "RATE_LIMITED")
+
+
+def test_the_access_rule_of_a_route_runs_once_per_request(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    check = jobs_writer.check
+
+    async def counted_check(request: Request) -> Tenant:
+        checked.append(request.method)
+        return await check(request)
+
+    monkeypatch.setattr(jobs_writer, "check", counted_check)
+    with client_for(api.address, api.writer) as anna:
+        assert anna.post(JOBS, json={"type": "a"}).status_code == 201
+    assert checked == ["POST"]
 
 
 def test_a_header_that_names_nobody_is_refused_before_the_body_comes(api: Api) -> None:
@@ -148,7 +164,7 @@ def test_however_many_ask_whether_we_are_ready_one_connection_asks_the_database(
 
 
 async def statuses_of(address: str) -> Counter[int]:
-    """What many get who ask at the same time."""
+    """Count the statuses of many concurrent requests."""
     limits = httpx2.Limits(max_connections=MANY)
     async with httpx2.AsyncClient(trust_env=False, timeout=SECONDS, limits=limits) as client:
         answers = await asyncio.gather(*(client.get(address) for _ in range(MANY)))
@@ -159,12 +175,12 @@ async def statuses_of(address: str) -> Counter[int]:
 
 
 def unknown(count: int) -> dict[str, int]:
-    """Fields of which no request knows."""
+    """Return unknown fields."""
     return {f"{nth:x}": 0 for nth in range(100_000, 100_000 + count)}
 
 
 def bodies_full_of_unknown_fields() -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Where to, what, and where it is wrong."""
+    """Yield path, body and location of the error."""
     yield JOBS, {"type": "a", **unknown(1000)}, "body"
     yield JOBS, {"type": "a", "backoff": unknown(1000)}, "body.backoff"
     yield SCHEDULES, {"name": "a", "rule": "cron: 0 10 1 * *", "expense": unknown(1000)}, "body.expense"
@@ -175,7 +191,7 @@ def bodies_full_of_unknown_fields() -> Iterator[tuple[str, dict[str, Any], str]]
     ("path", "body", "place"), list(bodies_full_of_unknown_fields()), ids=["job", "backoff", "expense", "session"]
 )
 def test_a_heap_of_unknown_fields_is_one_mistake(path: str, body: dict[str, Any], place: str, api: Api) -> None:
-    with client_of(api.address, api.writer) as anna:
+    with client_for(api.address, api.writer) as anna:
         problem = anna.post(path, json=body).json()
     assert (problem["status"], problem["code"]) == (422, "INVALID_ARGUMENT")
     assert [each["at"] for each in problem["places"]] == [place]
@@ -185,6 +201,6 @@ def test_a_heap_of_unknown_fields_is_one_mistake(path: str, body: dict[str, Any]
 
 @pytest.mark.parametrize("names", [["prioritty"], [f"field_{nth}" for nth in range(15)]])
 def test_a_few_unknown_fields_are_named_one_by_one(names: Sequence[str], api: Api) -> None:
-    with client_of(api.address, api.writer) as anna:
+    with client_for(api.address, api.writer) as anna:
         places = anna.post(JOBS, json={"type": "a", **dict.fromkeys(names, 1)}).json()["places"]
     assert places == [{"at": f"body.{name}", "says": "Extra inputs are not permitted"} for name in names]

@@ -1,44 +1,44 @@
-"""A file comes out of a form as it went in, and nothing but a form with one file is one."""
+"""Forms: a file is extracted unchanged, and anything but a form with one file is an error."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.errors import InvalidArgument
-from duly.http.multipart import file_in
+from duly.http.multipart import extract_file
 
 KIND = "multipart/form-data; boundary=b0undary"
 DISPOSITION = b'Content-Disposition: form-data; name="file"; filename="x.png"'
 
 
 def form(data: bytes, headers: bytes = DISPOSITION) -> bytes:
-    """A form of one part."""
+    """Build a form with one part."""
     return b"--b0undary\r\n" + headers + b"\r\n\r\n" + data + b"\r\n--b0undary--\r\n"
 
 
 @given(st.binary(max_size=300))
 def test_what_went_in_comes_out(data: bytes) -> None:
-    assert file_in(KIND, form(data)) == data
+    assert extract_file(KIND, form(data)) == data
 
 
 @given(st.lists(st.sampled_from([b"\r\n", b"\r", b"\n", b"--", b"b0undary", b"\r\n--b0", b"x", b"\r\n\r\n"])))
 def test_whatever_looks_like_a_border_and_is_none_is_data(parts: list[bytes]) -> None:
     data = b"".join(parts)
     if b"\r\n--b0undary" not in b"\r\n" + data:
-        assert file_in(KIND, form(data)) == data
+        assert extract_file(KIND, form(data)) == data
 
 
 @given(st.text(max_size=80), st.binary(max_size=300))
 def test_anything_else_is_refused_in_words(kind: str, body: bytes) -> None:
     for content_type in (None, kind, KIND):
         with pytest.raises(InvalidArgument, match="send one file as multipart/form-data"):
-            file_in(content_type, body)
+            extract_file(content_type, body)
 
 
 @given(st.integers(0, len(form(b"data")) - 6))
 def test_a_form_that_was_cut_off_is_refused(length: int) -> None:
     with pytest.raises(InvalidArgument):
-        file_in(KIND, form(b"data")[:length])
+        extract_file(KIND, form(b"data")[:length])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_form_that_was_cut_off_is_refused(length: int) -> None:
     ],
 )
 def test_headers_are_read_however_they_are_written(headers: bytes) -> None:
-    assert file_in(KIND, form(b"data", headers)) == b"data"
+    assert extract_file(KIND, form(b"data", headers)) == b"data"
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_headers_are_read_however_they_are_written(headers: bytes) -> None:
     ],
 )
 def test_a_part_that_is_no_file_of_this_name_is_refused(headers: bytes) -> None:
-    with pytest.raises(InvalidArgument, match="no file called file"):
-        file_in(KIND, form(b"data", headers))
+    with pytest.raises(InvalidArgument, match="not a file in the field file"):
+        extract_file(KIND, form(b"data", headers))

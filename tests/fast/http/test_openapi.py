@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: whatever is sent, nothing breaks, and every answer is one that it announces."""
+"""The OpenAPI document is correct: no request causes an internal error, and every response is documented."""
 
 import json
 import re
@@ -25,7 +25,7 @@ NOT_JSON = {"get /metrics": "text/plain", "get /v1/posts/{post_id}/image": "imag
 
 
 def photo() -> bytes:
-    """A photograph."""
+    """Return a photo."""
     file = BytesIO()
     Image.new("RGB", (3, 2)).save(file, "JPEG")
     return file.getvalue()
@@ -40,14 +40,14 @@ load_all_checks()
 
 
 def operations() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every verb of every path."""
+    """Yield every operation."""
     for path, verbs in DOCUMENT["paths"].items():
         for verb, about in verbs.items():
             yield f"{verb} {path}", about
 
 
 def faults_of(name: str, about: dict[str, Any]) -> Iterator[str]:
-    """List what a route does not say, or says wrongly."""
+    """List what the documentation of a route lacks or has wrong."""
     for key in ("operationId", "summary"):
         if not about.get(key):
             yield f"{name}: no {key}"

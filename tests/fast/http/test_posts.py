@@ -1,4 +1,4 @@
-"""Posts over HTTP: the contract to the letter, the same request again, images, the feed, and every way it says no."""
+"""Posts over HTTP: the contract, repeated requests, images, the feed, and every error."""
 
 import asyncio
 import json
@@ -30,14 +30,14 @@ from duly.db.pool import connect
 from duly.errors import Unavailable
 from duly.http.problems import MEDIA_TYPE
 from duly.lease.work import Tuning
-from duly.paging import place_of
+from duly.paging import encode_cursor
 from duly.settings import load_settings
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from duly.testing import TestDatabases, install_test_clock, move_clock
 from duly.testing.clock import read_clock
 from duly.verify import check
 from duly.worker.runner import Worker
-from tests.support.api import api_of, as_owner, client_of, key_for, objects_here
+from tests.support.api import api_of, as_owner, client_for, key_for, temporary_object_store
 from tests.support.deadly import die_of
 
 Json = dict[str, Any]
@@ -49,10 +49,10 @@ AS_JSON = {"Content-Type": "application/json"}
 HOURS = 3600.0
 
 
-class House:
-    """An API over a database whose clock stands at noon, the directory of its images, and people with keys."""
+class ApiEnvironment:
+    """An API over a database whose clock is set to noon, the directory of its images, and people with API keys."""
 
-    def __init__(self, admin: Admin, objects: Objects, address: str, stack: ExitStack) -> None:
+    def __init__(self, admin: Admin, objects: ObjectStore, address: str, stack: ExitStack) -> None:
         self.admin = admin
         self.database = admin.info.dsn
         self.objects = objects
@@ -60,51 +60,51 @@ class House:
         self.stack = stack
 
     def person(self, uid: str, scopes: Sequence[str] = BOTH, org: str | None = None) -> httpx2.Client:
-        """Somebody with a key of their own."""
+        """Return a client with the key of a person."""
         secret = key_for(self.database, org, scopes, uid=uid).secret
-        return self.stack.enter_context(client_of(self.address, secret))
+        return self.stack.enter_context(client_for(self.address, secret))
 
     def org(self, scopes: Sequence[str] = BOTH) -> httpx2.Client:
-        """An org's key, which is nobody's in particular."""
-        return self.stack.enter_context(client_of(self.address, key_for(self.database, "acme", scopes).secret))
+        """Return a client with the key of an org, without a person."""
+        return self.stack.enter_context(client_for(self.address, key_for(self.database, "acme", scopes).secret))
 
     def nobody(self, secret: str | None = None) -> httpx2.Client:
-        """A caller without a key, or with a wrong one."""
-        return self.stack.enter_context(client_of(self.address, secret))
+        """Return a client without a key, or with a wrong one."""
+        return self.stack.enter_context(client_for(self.address, secret))
 
     @property
     def images(self) -> set[str]:
-        """The names under which images are kept."""
+        """Return the names of the stored images."""
         root = root_of(self.objects)
         return {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
 
     def count(self, table: str) -> int:
-        """How many rows a table of posts has."""
+        """Count the rows of a table."""
         ((rows,),) = self.admin.execute(sql.SQL("select count(*) from posts.{}").format(sql.Identifier(table)))
         return rows
 
     def release(self) -> int:
-        """Six hours pass, and a worker comes by."""
+        """Advance the clock by six hours, and run one cycle of a worker."""
         move_clock(self.admin, 6 * HOURS + 1)
         return release_due(self.database)
 
     def bring(self, *documents: Json) -> int:
-        """Import documents of the first version; how many are new."""
+        """Import legacy documents; returns how many are new."""
         lines = [json.dumps(document).encode() for document in documents]
         done = as_owner(self.database, lambda pool: import_legacy(pool, lines))
         assert done.bad_lines == []
         return done.added
 
 
-def root_of(objects: Objects) -> Path:
-    """The directory of a store."""
-    root = getattr(objects.place, "root", None)
+def root_of(objects: ObjectStore) -> Path:
+    """Return the directory of an object store."""
+    root = getattr(objects.backend, "root", None)
     assert isinstance(root, Path)
     return root
 
 
 def release_due(database: str) -> int:
-    """One cycle of a worker; how many posts it took."""
+    """Run one cycle of a worker; returns how many posts it processed."""
 
     async def once() -> int:
         work = PostWork(RulesAnalyzer(), Tuning())
@@ -114,7 +114,7 @@ def release_due(database: str) -> int:
 
 
 def set_time(admin: Admin, clock: str) -> None:
-    """Move the database's clock to a time of its present UTC day."""
+    """Set the clock of the database to a time of its current UTC day."""
     day = "date_trunc('day', duly.clock(), 'UTC')"
     ((seconds,),) = admin.execute(
         f"select extract(epoch from ({day} + %s::interval - duly.clock()))::float8".encode(), [clock]
@@ -123,43 +123,43 @@ def set_time(admin: Admin, clock: str) -> None:
 
 
 @contextmanager
-def opened(database: str, objects: Objects | None = None) -> Generator[House, None, None]:
-    """Serve a database in which nothing is yet."""
+def opened(database: str, objects: ObjectStore | None = None) -> Generator[ApiEnvironment, None, None]:
+    """Serve an empty database."""
     with ExitStack() as stack, psycopg.connect(database, autocommit=True) as admin:
         install_test_clock(admin)
         set_time(admin, "12:00")
-        kept = objects or stack.enter_context(objects_here())
-        yield House(admin, kept, stack.enter_context(api_of(database, kept)), stack)
+        kept = objects or stack.enter_context(temporary_object_store())
+        yield ApiEnvironment(admin, kept, stack.enter_context(api_of(database, kept)), stack)
 
 
 @pytest.fixture
 def database(movable_database: str) -> str:
-    """Here, one with a clock that can be moved."""
+    """Return a database with a test clock."""
     return movable_database
 
 
 @pytest.fixture
-def house(database: str) -> Generator[House, None, None]:
-    """A house of the test's own."""
-    with opened(database) as house:
-        yield house
+def env(database: str) -> Generator[ApiEnvironment, None, None]:
+    """Return an environment for this test."""
+    with opened(database) as env:
+        yield env
 
 
 @pytest.fixture
-def anna(house: House) -> httpx2.Client:
-    """Somebody who posts there."""
-    return house.person("anna")
+def anna(env: ApiEnvironment) -> httpx2.Client:
+    """Return a client of a person who posts."""
+    return env.person("anna")
 
 
 @pytest.fixture(scope="module")
 def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
-    """Somebody who may post, in a house that is shared by tests that make nothing."""
-    with databases.clone(worker_id) as dsn, opened(dsn) as house:
-        yield house.person("anna")
+    """Return a client of an author, in an environment shared by tests that create nothing."""
+    with databases.clone(worker_id) as dsn, opened(dsn) as env:
+        yield env.person("anna")
 
 
 def photo(kind: str = "JPEG", **saved: Any) -> bytes:
-    """A photograph of nothing in particular."""
+    """Return a photo."""
     file = BytesIO()
     Image.new("RGB", (60, 40), (250, 140, 60)).save(file, kind, **saved)
     return file.getvalue()
@@ -169,7 +169,7 @@ PHOTO = photo()
 
 
 def upload(person: httpx2.Client, image: bytes = PHOTO, headers: Mapping[str, str] | None = None) -> str:
-    """Bring an image; the name it goes by."""
+    """Upload an image, and return its path."""
     answer = person.post("/v1/posts/images", content=image, headers=headers)
     assert answer.status_code == 201, answer.text
     assert answer.json().keys() == {"imagePath"}
@@ -177,12 +177,12 @@ def upload(person: httpx2.Client, image: bytes = PHOTO, headers: Mapping[str, st
 
 
 def body_of(person: httpx2.Client, caption: str = "My day") -> Json:
-    """A request for a post, with an image that is there."""
+    """Build the request for a post, with an uploaded image."""
     return {"imagePath": upload(person), "caption": caption, "requestId": str(uuid4())}
 
 
 def refused(answer: httpx2.Response, status: int, code: str, post: str | None = None) -> str:
-    """A refusal in the envelope; its words."""
+    """Check for a failure in the envelope, and return its message."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
     assert ("www-authenticate" in answer.headers) == (status == 401)
     assert ("retry-after" in answer.headers) == (status in (429, 503))
@@ -197,14 +197,14 @@ def refused(answer: httpx2.Response, status: int, code: str, post: str | None = 
 
 
 def problem(answer: httpx2.Response, status: int, code: str) -> str:
-    """A refusal elsewhere; its words."""
+    """Check for a problem response, and return its detail."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE), answer.text
     assert answer.json()["code"] == code
     return answer.json()["detail"]
 
 
 def items(answer: httpx2.Response) -> list[Json]:
-    """The posts of a page."""
+    """Return the posts of a page."""
     assert answer.status_code == 200, answer.text
     return answer.json()["items"]
 
@@ -280,7 +280,7 @@ def test_a_missing_field_is_refused_by_its_name(field: str, quiet: httpx2.Client
 )
 def test_a_path_that_no_upload_was_answered_with_is_refused(path: str, quiet: httpx2.Client) -> None:
     answer = quiet.post(INTENT, json={"imagePath": path, "caption": "My day", "requestId": str(uuid4())})
-    assert refused(answer, 400, "INVALID_ARGUMENT").startswith("imagePath: must be what the upload")
+    assert refused(answer, 400, "INVALID_ARGUMENT").startswith("imagePath: must be the name that the upload")
 
 
 @pytest.mark.parametrize(
@@ -309,21 +309,21 @@ def test_a_body_that_does_not_say_it_is_json_is_not_read_as_json(kind: str | Non
     assert "Content-Type: application/json" in refused(answer, 400, "INVALID_ARGUMENT")
 
 
-def test_without_a_key_or_with_a_wrong_one_nobody_is_known(house: House) -> None:
-    house.person("anna")
-    assert "needs a key" in refused(house.nobody().post(INTENT, content=b"{"), 401, "UNAUTHORIZED")
-    assert "wrong" in refused(house.nobody(new_secret()).post(INTENT, json={}), 401, "UNAUTHORIZED")
+def test_without_a_key_or_with_a_wrong_one_nobody_is_known(env: ApiEnvironment) -> None:
+    env.person("anna")
+    assert "API key missing" in refused(env.nobody().post(INTENT, content=b"{"), 401, "UNAUTHORIZED")
+    assert "unknown, revoked" in refused(env.nobody(new_secret()).post(INTENT, json={}), 401, "UNAUTHORIZED")
 
 
-def test_a_key_without_the_scope_may_not_look(house: House) -> None:
-    writer = house.person("anna", ["posts:write"])
+def test_a_key_without_the_scope_may_not_look(env: ApiEnvironment) -> None:
+    writer = env.person("anna", ["posts:write"])
     for path in ("", f"/{NOWHERE}", f"/{NOWHERE}/image"):
         assert "--scope posts:read" in problem(writer.get(f"/v1/posts{path}"), 403, "FORBIDDEN")
     problem(writer.get("/v1/slo"), 403, "FORBIDDEN")
 
 
 def bomb(side: int = 7000) -> bytes:
-    """A small file that promises 49 million pixels."""
+    """Return a small file that claims 49 million pixels."""
     file = BytesIO()
     Image.new("1", (side, side)).save(file, "PNG")
     assert len(file.getvalue()) < 100_000
@@ -333,11 +333,11 @@ def bomb(side: int = 7000) -> bytes:
 @pytest.mark.parametrize(
     ("image", "words"),
     [
-        (lambda: b"", "no photograph"),
-        (lambda: b"My day was fine, thank you.", "no photograph"),
-        (lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no photograph"),
-        (lambda: PHOTO[: len(PHOTO) // 2], "no photograph"),
-        (lambda: photo("GIF"), "no photograph"),
+        (lambda: b"", "not a readable image"),
+        (lambda: b"My day was fine, thank you.", "not a readable image"),
+        (lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a readable image"),
+        (lambda: PHOTO[: len(PHOTO) // 2], "not a readable image"),
+        (lambda: photo("GIF"), "not a readable image"),
         (bomb, "million pixels"),
     ],
     ids=["nothing", "text", "svg", "half", "gif", "bomb"],
@@ -377,8 +377,8 @@ def test_a_photograph_that_kills_whoever_decodes_it_is_refused_and_the_api_goes_
         ("author=%00", "query.author"),
         ("status=PENDING", "query.status"),
         ("next=", "query.next"),
-        ("next=aaaa", "no place in the list"),
-        ("next=WzEsMl0", "no place in the list"),
+        ("next=aaaa", "invalid cursor"),
+        ("next=WzEsMl0", "invalid cursor"),
     ],
 )
 def test_a_bad_question_is_refused(query: str, words: str, quiet: httpx2.Client) -> None:
@@ -388,9 +388,9 @@ def test_a_bad_question_is_refused(query: str, words: str, quiet: httpx2.Client)
 @pytest.mark.parametrize("seconds", ["", "+00:00:00.000001", "+23:59", "-23:59"])
 @pytest.mark.parametrize("year", ["0001", "2030", "9999"])
 def test_a_place_that_we_never_gave_leads_nowhere(year: str, seconds: str, quiet: httpx2.Client) -> None:
-    place = place_of(f"{year}-12-31T00:00:00{seconds}", str(NOWHERE))
+    cursor = encode_cursor(f"{year}-12-31T00:00:00{seconds}", str(NOWHERE))
     for author in ({}, {"author": "anna"}):
-        assert quiet.get("/v1/posts", params={"next": place, **author}).json() == {"items": [], "next": None}
+        assert quiet.get("/v1/posts", params={"next": cursor, **author}).json() == {"items": [], "next": None}
 
 
 def test_what_is_no_id_is_told_as_such(quiet: httpx2.Client) -> None:
@@ -440,7 +440,9 @@ POST_KEYS = {
 }
 
 
-def test_a_post_is_asked_for_and_answered_in_the_words_of_the_contract(house: House, anna: httpx2.Client) -> None:
+def test_a_post_is_asked_for_and_answered_in_the_words_of_the_contract(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
     body = body_of(anna)
     answer = anna.post(INTENT, json=body)
     data = made(answer)
@@ -453,31 +455,33 @@ def test_a_post_is_asked_for_and_answered_in_the_words_of_the_contract(house: Ho
     assert datetime.fromisoformat(shown["releaseTime"]) - created == timedelta(hours=6)
     assert shown["dailyKey"] == f"anna_{created:%Y%m%d}"
     assert (shown["version"], shown["processAttempts"], shown["ai"], shown["aiError"]) == (1, 0, None, None)
-    ((lock, post),) = house.admin.execute("select id, post_id from posts.daily_locks").fetchall()
+    ((lock, post),) = env.admin.execute("select id, post_id from posts.daily_locks").fetchall()
     assert (lock, str(post)) == (f"{shown['dailyKey']}_UTC", data["postId"])
-    assert check(house.admin, ("duly", "posts")) == []
+    assert check(env.admin, ("duly", "posts")) == []
 
 
-def test_a_caption_may_be_empty_long_and_in_any_script(house: House) -> None:
+def test_a_caption_may_be_empty_long_and_in_any_script(env: ApiEnvironment) -> None:
     for uid, caption in (("anna", ""), ("bo", "ö" * MAX_CAPTION_LENGTH), ("cia", "日本 👩‍👩‍👧 \t\n'\"\\")):
-        person = house.person(uid)
+        person = env.person(uid)
         data = made(person.post(INTENT, json=body_of(person, caption)))
         assert person.get(f"/v1/posts/{data['postId']}").json()["caption"] == caption
 
 
-def test_an_image_of_nobody_of_another_person_or_that_is_gone_is_refused(house: House, anna: httpx2.Client) -> None:
-    theirs, gone = upload(house.person("bo")), upload(anna)
-    (root_of(house.objects) / gone).unlink()
+def test_an_image_of_nobody_of_another_person_or_that_is_gone_is_refused(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
+    theirs, gone = upload(env.person("bo")), upload(anna)
+    (root_of(env.objects) / gone).unlink()
     request = str(uuid4())
     for path in (f"temp/{NOWHERE}.jpg", theirs, gone):
         answer = anna.post(INTENT, json={"imagePath": path, "caption": "My day", "requestId": request})
         assert f"there is no image {path} of yours" in refused(answer, 400, "INVALID_ARGUMENT")
-    assert [house.count(table) for table in ("posts", "daily_locks", "idempotency_keys")] == [0, 0, 0]
+    assert [env.count(table) for table in ("posts", "daily_locks", "idempotency_keys")] == [0, 0, 0]
     made(anna.post(INTENT, json={**body_of(anna), "requestId": request}))  # a refusal uses up no request id
 
 
-def test_a_key_without_the_scope_or_without_a_person_may_not_post(house: House) -> None:
-    anna, reader, org = house.person("anna"), house.person("bo", ["posts:read"]), house.org()
+def test_a_key_without_the_scope_or_without_a_person_may_not_post(env: ApiEnvironment) -> None:
+    anna, reader, org = env.person("anna"), env.person("bo", ["posts:read"]), env.org()
     body = body_of(anna)
     assert "--scope posts:write" in refused(reader.post(INTENT, json=body), 403, "FORBIDDEN")
     assert "--user UID" in refused(org.post(INTENT, json=body), 403, "FORBIDDEN")
@@ -490,25 +494,27 @@ def test_a_key_without_the_scope_or_without_a_person_may_not_post(house: House) 
     made(anna.post(INTENT, json=body, headers={"Duly-User": "anna"}))  # which says what the key says
 
 
-def test_a_second_post_of_the_day_is_refused_with_the_first_ones_id(house: House, anna: httpx2.Client) -> None:
+def test_a_second_post_of_the_day_is_refused_with_the_first_ones_id(env: ApiEnvironment, anna: httpx2.Client) -> None:
     first = made(anna.post(INTENT, json=body_of(anna)))
     for body in (body_of(anna), {**body_of(anna), "imagePath": f"temp/{NOWHERE}.jpg"}):
         refused(anna.post(INTENT, json=body), 409, "ALREADY_POSTED", first["postId"])
-    bo = house.person("bo")
+    bo = env.person("bo")
     made(bo.post(INTENT, json=body_of(bo)))
-    assert house.count("posts") == house.count("daily_locks") == 2
+    assert env.count("posts") == env.count("daily_locks") == 2
 
 
-def test_a_request_id_that_stands_for_another_request_is_refused(house: House, anna: httpx2.Client) -> None:
+def test_a_request_id_that_stands_for_another_request_is_refused(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
     made(anna.post(INTENT, json=body))
     for change in ({"caption": "Another"}, {"imagePath": upload(anna)}):
         assert body["requestId"] in refused(anna.post(INTENT, json={**body, **change}), 409, "REQUEST_ID_REUSED")
-    bo = house.person("bo")
+    bo = env.person("bo")
     made(bo.post(INTENT, json={**body_of(bo), "requestId": body["requestId"]}))  # everybody has their own
 
 
-def test_who_asks_too_often_is_told_when_to_come_again_and_others_are_not(house: House, anna: httpx2.Client) -> None:
+def test_who_asks_too_often_is_told_when_to_come_again_and_others_are_not(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
     seen: Counter[int] = Counter()
     answer = anna.post(INTENT, json={})
     while answer.status_code != 429 and seen.total() < 1000:
@@ -520,29 +526,29 @@ def test_who_asks_too_often_is_told_when_to_come_again_and_others_are_not(house:
     assert set(seen) == {400}
     problem(anna.post("/v1/posts/images", content=b"x"), 429, "RATE_LIMITED")
     assert anna.get("/v1/posts").status_code == 200  # looking is free
-    bo = house.person("bo")
+    bo = env.person("bo")
     made(bo.post(INTENT, json=body_of(bo)))
 
 
 def test_what_is_our_fault_is_told_without_its_insides_and_can_be_asked_again(
-    house: House, anna: httpx2.Client
+    env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
     body, function = body_of(anna), "posts.create_intent(text, uuid, bytea, text, text, boolean)"
-    house.admin.execute(f"revoke execute on function {function} from duly_api".encode())
+    env.admin.execute(f"revoke execute on function {function} from duly_api".encode())
     words = refused(anna.post(INTENT, json=body), 500, "UNEXPECTED")
     assert "create_intent" not in words
     assert "permission" not in words
-    house.admin.execute(f"grant execute on function {function} to duly_api".encode())
+    env.admin.execute(f"grant execute on function {function} to duly_api".encode())
     made(anna.post(INTENT, json=body))
 
 
 def test_the_same_request_is_answered_the_same_after_midnight_after_release_and_for_a_month(
-    house: House, anna: httpx2.Client
+    env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
-    set_time(house.admin, "23:59:50")
+    set_time(env.admin, "23:59:50")
     body = body_of(anna)
     first = anna.post(INTENT, json=body)
-    day = read_clock(house.admin).date()
+    day = read_clock(env.admin).date()
 
     def again() -> None:
         answer = anna.post(INTENT, json=body)
@@ -550,41 +556,41 @@ def test_the_same_request_is_answered_the_same_after_midnight_after_release_and_
         assert answer.headers["duly-replayed"] == "true"
 
     again()
-    move_clock(house.admin, 20)
-    assert read_clock(house.admin).date() > day
+    move_clock(env.admin, 20)
+    assert read_clock(env.admin).date() > day
     again()
     second = anna.post(INTENT, json=body_of(anna))  # the new day has a post of its own
     assert made(second)["postId"] != made(first)["postId"]
     again()
-    assert house.release() == 2
+    assert env.release() == 2
     assert anna.get(f"/v1/posts/{made(first)['postId']}").json()["status"] == "RELEASED"
     again()
-    move_clock(house.admin, 29 * 24 * HOURS)
+    move_clock(env.admin, 29 * 24 * HOURS)
     again()
-    assert house.count("posts") == house.count("daily_locks") == 2
-    assert check(house.admin, ("duly", "posts")) == []
+    assert env.count("posts") == env.count("daily_locks") == 2
+    assert check(env.admin, ("duly", "posts")) == []
 
 
-class Clinging(Objects):
-    """A store that keeps everything and, today, removes nothing."""
+class Clinging(ObjectStore):
+    """An object store whose deletions fail."""
 
     async def remove(self, names: Sequence[str]) -> None:
-        """Not now."""
+        """Raise Unavailable."""
         raise Unavailable(f"cannot remove {names} now")
 
 
 def test_a_post_that_was_made_is_answered_even_if_its_upload_cannot_be_removed(database: str) -> None:
-    with objects_here() as objects, opened(database, Clinging(objects.place)) as house:
-        anna = house.person("anna")
+    with temporary_object_store() as objects, opened(database, Clinging(objects.backend)) as env:
+        anna = env.person("anna")
         body = body_of(anna)
         first = anna.post(INTENT, json=body)
         made(first)
         assert anna.post(INTENT, json=body).content == first.content
-        assert body["imagePath"] in house.images  # until its day is over
+        assert body["imagePath"] in env.images  # until its day is over
 
 
 def telling() -> dict[str, bytes]:
-    """Photographs in every format, each of which tells where it was taken."""
+    """Yield photos in every format, with location metadata."""
     exif = Image.Exif()
     exif[0x010F] = "Camera Inc."
     exif.get_ifd(0x8825).update({1: "N", 2: (59.0, 19.0, 46.0), 3: "E", 4: (18.0, 4.0, 7.0)})
@@ -597,10 +603,10 @@ def telling() -> dict[str, bytes]:
     }
 
 
-def test_a_photograph_of_every_kind_becomes_a_jpeg_that_tells_nothing(house: House) -> None:
+def test_a_photograph_of_every_kind_becomes_a_jpeg_that_tells_nothing(env: ApiEnvironment) -> None:
     for nth, (kind, image) in enumerate(telling().items()):
         assert Image.open(BytesIO(image)).getexif().get_ifd(0x8825), "the test's own photograph has no place in it"
-        person = house.person(f"person-{nth}")
+        person = env.person(f"person-{nth}")
         path = upload(person, image, {"Content-Type": kind})
         assert re.fullmatch(r"temp/[0-9a-f-]{36}\.jpg", path)
         data = made(person.post(INTENT, json={"imagePath": path, "caption": kind, "requestId": str(uuid4())}))
@@ -614,41 +620,43 @@ def test_a_photograph_of_every_kind_becomes_a_jpeg_that_tells_nothing(house: Hou
             assert trace not in answer.content
 
 
-def test_the_image_of_a_post_is_moved_to_where_it_stays(house: House, anna: httpx2.Client) -> None:
+def test_the_image_of_a_post_is_moved_to_where_it_stays(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
-    assert house.images == {body["imagePath"]}
+    assert env.images == {body["imagePath"]}
     name = body["imagePath"].removeprefix("temp/")
     data = made(anna.post(INTENT, json=body))
-    assert house.images == {f"posts/{name[:2]}/{name}"}
+    assert env.images == {f"posts/{name[:2]}/{name}"}
     assert anna.get(f"/v1/posts/{data['postId']}").json()["imageUrl"] == f"posts/{name[:2]}/{name}"
     made(anna.post(INTENT, json=body))
-    assert house.images == {f"posts/{name[:2]}/{name}"}
+    assert env.images == {f"posts/{name[:2]}/{name}"}
 
 
-def test_an_image_that_is_not_used_leaves_after_a_day_and_a_used_one_stays(house: House, anna: httpx2.Client) -> None:
+def test_an_image_that_is_not_used_leaves_after_a_day_and_a_used_one_stays(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
     used, unused = body_of(anna), upload(anna)
     made(anna.post(INTENT, json=used))
-    refused(anna.post(INTENT, json={**body_of(anna), "imagePath": unused}), 409, "ALREADY_POSTED", posts_of(house)[0])
-    move_clock(house.admin, 24 * HOURS + 1)
+    refused(anna.post(INTENT, json={**body_of(anna), "imagePath": unused}), 409, "ALREADY_POSTED", posts_of(env)[0])
+    move_clock(env.admin, 24 * HOURS + 1)
 
     async def tidy() -> None:
-        async with await connect(make_conninfo(house.database, user=Names().worker)) as worker:
-            await PostWork(RulesAnalyzer(), Tuning(), objects=house.objects).tidy(worker)
+        async with await connect(make_conninfo(env.database, user=Names().worker)) as worker:
+            await PostWork(RulesAnalyzer(), Tuning(), objects=env.objects).purge(worker)
 
     asyncio.run(tidy())
-    assert len(house.images) == 1
-    assert house.images == {name for (name,) in house.admin.execute("select image_url from posts.posts")}
+    assert len(env.images) == 1
+    assert env.images == {name for (name,) in env.admin.execute("select image_url from posts.posts")}
 
 
-def posts_of(house: House) -> list[str]:
-    """The ids of all posts there are, in the order they were made."""
-    return [str(key) for (key,) in house.admin.execute("select id from posts.posts order by created_at, id")]
+def posts_of(env: ApiEnvironment) -> list[str]:
+    """Return the ids of all posts, in the order of creation."""
+    return [str(key) for (key,) in env.admin.execute("select id from posts.posts order by created_at, id")]
 
 
 def test_what_waits_is_there_for_its_author_alone_and_what_is_released_for_all(
-    house: House, anna: httpx2.Client
+    env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
-    bo, org = house.person("bo"), house.org(["posts:read"])
+    bo, org = env.person("bo"), env.org(["posts:read"])
     post = made(anna.post(INTENT, json=body_of(anna)))["postId"]
     path = f"/v1/posts/{post}"
     assert anna.get(path).json()["status"] == "PENDING"
@@ -660,7 +668,7 @@ def test_what_waits_is_there_for_its_author_alone_and_what_is_released_for_all(
             problem(found, 404, "NOT_FOUND")
             assert found.text == nothing.text.replace(str(NOWHERE), post)
         assert items(other.get("/v1/posts")) == items(other.get("/v1/posts?author=anna")) == []
-    assert house.release() == 1
+    assert env.release() == 1
     for viewer in (anna, bo, org):
         shown = viewer.get(path).json()
         assert shown.keys() == POST_KEYS
@@ -673,15 +681,17 @@ def test_what_waits_is_there_for_its_author_alone_and_what_is_released_for_all(
     assert items(bo.get("/v1/posts?author=bo")) == []
 
 
-def test_documents_of_the_first_version_are_in_the_feed_in_their_place(house: House, anna: httpx2.Client) -> None:
-    now = read_clock(house.admin)
+def test_documents_of_the_first_version_are_in_the_feed_in_their_place(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
+    now = read_clock(env.admin)
     days = {name: (now + timedelta(days=days)).isoformat() for name, days in (("old", -700), ("new", -1), ("ahead", 1))}
     old = {"id": "a1", "userId": "bo", "timestamp": days["old"], "content": "long ago", "url": "https://old/1.jpg"}
     new = {"id": "a2", "userId": "anna", "timestamp": days["new"], "content": "yesterday", "imageUrl": "my pictures/1"}
     ahead = {"id": "a3", "userId": "cia", "timestamp": days["ahead"]}
-    assert house.bring(new, ahead, old) == 3
+    assert env.bring(new, ahead, old) == 3
     post = made(anna.post(INTENT, json=body_of(anna, "today")))["postId"]
-    assert house.release() == 1
+    assert env.release() == 1
     feed = items(anna.get("/v1/posts"))
     assert [each["caption"] for each in feed] == ["", "today", "yesterday", "long ago"]
     assert [each["authorId"] for each in feed] == ["cia", "anna", "anna", "bo"]
@@ -695,30 +705,30 @@ def test_documents_of_the_first_version_are_in_the_feed_in_their_place(house: Ho
         problem(anna.get(f"/v1/posts/{feed[nth]['postId']}/image"), 404, "NOT_FOUND")
 
 
-def test_a_feed_is_walked_page_by_page_while_new_posts_arrive(house: House, anna: httpx2.Client) -> None:
-    at = read_clock(house.admin) - timedelta(days=30)
+def test_a_feed_is_walked_page_by_page_while_new_posts_arrive(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    at = read_clock(env.admin) - timedelta(days=30)
     times = [at + timedelta(minutes=nth // 3) for nth in range(23)]  # three of each instant: ids part them
     documents = [{"id": str(uuid4()), "userId": "anna", "timestamp": time.isoformat()} for time in times]
-    house.bring(*documents)
+    env.bring(*documents)
     wanted = [each["postId"] for each in items(anna.get("/v1/posts"))]
     assert set(wanted) == {document["id"] for document in documents}
     for path in ("/v1/posts", "/v1/posts?author=anna"):
         seen: list[str] = []
-        place, pages = None, 0
-        while pages == 0 or place:
-            page = anna.get(path, params={"limit": 5} | ({"next": place} if place else {})).json()
+        cursor, pages = None, 0
+        while pages == 0 or cursor:
+            page = anna.get(path, params={"limit": 5} | ({"next": cursor} if cursor else {})).json()
             assert page.keys() == {"items", "next"}
             assert len(page["items"]) <= 5
             seen += [each["postId"] for each in page["items"]]
-            place, pages = page["next"], pages + 1
-            house.bring({"userId": "anna", "timestamp": read_clock(house.admin).isoformat()})  # at the front
+            cursor, pages = page["next"], pages + 1
+            env.bring({"userId": "anna", "timestamp": read_clock(env.admin).isoformat()})  # at the front
         assert seen[-len(wanted) :] == wanted
         assert len(seen) == len(set(seen))
         assert pages >= 5
 
 
-def test_a_caption_is_its_authors_until_the_post_is_taken(house: House, anna: httpx2.Client) -> None:
-    bo = house.person("bo")
+def test_a_caption_is_its_authors_until_the_post_is_taken(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    bo = env.person("bo")
     post = made(anna.post(INTENT, json=body_of(anna)))["postId"]
     path = f"/v1/posts/{post}"
     edited = anna.patch(path, json={"caption": "My evening"})
@@ -727,30 +737,30 @@ def test_a_caption_is_its_authors_until_the_post_is_taken(house: House, anna: ht
     assert edited.json()["updatedAt"] > edited.json()["createdAt"]
     for other in (bo.patch(path, json={"caption": "Mine!"}), bo.patch(f"/v1/posts/{NOWHERE}", json={"caption": "x"})):
         problem(other, 404, "NOT_FOUND")
-    assert house.release() == 1
+    assert env.release() == 1
     released = anna.get(path).json()
     assert "is RELEASED" in problem(anna.patch(path, json={"caption": "Late"}), 409, "ILLEGAL_MOVE")
     problem(bo.patch(path, json={"caption": "Mine!"}), 404, "NOT_FOUND")
     assert anna.get(path).json() == released
     assert released["caption"] == "My evening"
-    assert check(house.admin, ("duly", "posts")) == []
+    assert check(env.admin, ("duly", "posts")) == []
 
 
-def test_a_post_that_is_being_prepared_keeps_its_caption(house: House, anna: httpx2.Client) -> None:
+def test_a_post_that_is_being_prepared_keeps_its_caption(env: ApiEnvironment, anna: httpx2.Client) -> None:
     post = made(anna.post(INTENT, json=body_of(anna)))["postId"]
-    move_clock(house.admin, 6 * HOURS + 1)
-    house.admin.execute(
+    move_clock(env.admin, 6 * HOURS + 1)
+    env.admin.execute(
         "update posts.posts set status = 'PROCESSING', lease_owner = 'w/1', process_attempts = 1,"
         " lease_expires_at = duly.clock() + interval '1 minute'"
     )
     assert "is PROCESSING" in problem(anna.patch(f"/v1/posts/{post}", json={"caption": "x"}), 409, "ILLEGAL_MOVE")
 
 
-def test_an_administrator_posts_and_looks_for_whom_they_say(house: House) -> None:
-    bo = house.person("bo")
-    root, org = house.person("root", ["admin"]), house.org(["admin"])
+def test_an_administrator_posts_and_looks_for_whom_they_say(env: ApiEnvironment) -> None:
+    bo = env.person("bo")
+    root, org = env.person("root", ["admin"]), env.org(["admin"])
     for admin, uid in ((root, "anna"), (org, "cia")):
-        house.person(uid)
+        env.person(uid)
         behalf = {"Duly-User": uid}
         path = upload(admin, headers=behalf)
         body = {"imagePath": path, "caption": "My day", "requestId": str(uuid4())}
@@ -764,8 +774,8 @@ def test_an_administrator_posts_and_looks_for_whom_they_say(house: House) -> Non
     refused(org.post(INTENT, json=body), 403, "FORBIDDEN")
 
 
-def test_the_header_names_somebody_who_is_there(house: House, anna: httpx2.Client) -> None:
-    root = house.person("root", ["admin"])
+def test_the_header_names_somebody_who_is_there(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    root = env.person("root", ["admin"])
     body, nobody = body_of(anna), {"Duly-User": "nobody-here"}
     answer = root.post("/v1/posts/images", content=PHOTO, headers=nobody)
     assert "duly users create nobody-here" in problem(answer, 422, "INVALID_ARGUMENT")
@@ -776,9 +786,9 @@ def test_the_header_names_somebody_who_is_there(house: House, anna: httpx2.Clien
     problem(root.get("/v1/posts", headers=nobody), 422, "INVALID_ARGUMENT")
 
 
-def test_without_any_key_this_machine_posts_for_whom_it_says(house: House) -> None:
-    house.admin.execute("insert into \"user\".users (uid) values ('anna')")
-    here = house.nobody()
+def test_without_any_key_this_machine_posts_for_whom_it_says(env: ApiEnvironment) -> None:
+    env.admin.execute("insert into \"user\".users (uid) values ('anna')")
+    here = env.nobody()
     refused(here.post(INTENT, json={"caption": "x"}), 403, "FORBIDDEN")
     anna = {"Duly-User": "anna"}
     body = {"imagePath": upload(here, headers=anna), "caption": "My day", "requestId": str(uuid4())}
@@ -789,20 +799,20 @@ def test_without_any_key_this_machine_posts_for_whom_it_says(house: House) -> No
     assert here.get(f"/v1/posts/{made(first)['postId']}", headers=anna).json()["authorId"] == "anna"
 
 
-def test_the_promises_are_shown_with_what_may_still_go_wrong(house: House, anna: httpx2.Client) -> None:
+def test_the_promises_are_shown_with_what_may_still_go_wrong(env: ApiEnvironment, anna: httpx2.Client) -> None:
     none, late, stuck = anna.get("/v1/slo").json()
     wanted = {"name", "promise", "is_met", "measured", "target", "events", "bad", "budget_left", "burn_rates"}
     assert none.keys() == late.keys() == stuck.keys() == wanted
     assert [each["name"] for each in (none, late, stuck)] == ["intents", "lag", "stuck"]
     assert (none["measured"], none["is_met"], none["budget_left"]) == (None, True, None)
-    house.admin.execute(
+    env.admin.execute(
         "insert into posts.intent_minutes select date_trunc('minute', duly.clock(), 'UTC') - at, outcome, intents from"
         " (values ('CREATED', 900, interval '0'), ('REPLAYED', 90, '0'), ('UNAVAILABLE', 9, '2 hours'),"
         " ('UNEXPECTED', 1, '4 days'), ('INVALID_ARGUMENT', 500, '0')) as v (outcome, intents, at)"
     )
     made(anna.post(INTENT, json=body_of(anna)))
-    move_clock(house.admin, 60)
-    assert house.release() == 1
+    move_clock(env.admin, 60)
+    assert env.release() == 1
     intents, lag, stuck = anna.get("/v1/slo").json()
     assert (intents["events"], intents["bad"], intents["measured"], intents["is_met"]) == (1000, 10, 0.99, False)
     assert intents["budget_left"] == -1.0  # ten failed where five may
@@ -812,11 +822,11 @@ def test_the_promises_are_shown_with_what_may_still_go_wrong(house: House, anna:
     assert (lag["events"], lag["bad"], lag["is_met"]) == (1, 0, True)
     assert 60 < lag["measured"] < 120
     assert (stuck["bad"], stuck["is_met"]) == (0, True)
-    assert house.org(["posts:read"]).get("/v1/slo").status_code == 200
+    assert env.org(["posts:read"]).get("/v1/slo").status_code == 200
 
 
 def made(answer: httpx2.Response) -> Json:
-    """What the contract promises of a post that was made, to the letter."""
+    """Check a created post against the contract."""
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
     body: Json = answer.json()
     assert body.keys() == {"success", "data"}
@@ -829,7 +839,7 @@ def made(answer: httpx2.Response) -> Json:
 
 
 def test_a_full_disk_is_told_without_the_path_of_the_store(
-    house: House, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+    env: ApiEnvironment, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -837,5 +847,5 @@ def test_a_full_disk_is_told_without_the_path_of_the_store(
     monkeypatch.setattr("duly.storage.directory.sync", fail)
     answer = anna.post("/v1/posts/images", content=PHOTO)
     assert answer.status_code == 503
-    assert str(root_of(house.objects)) not in answer.text
+    assert str(root_of(env.objects)) not in answer.text
     assert "No space left on device" in answer.text

@@ -12,12 +12,12 @@ from duly.testing import move_clock
 from tests.fast.http.test_posts import (
     AS_JSON,
     INTENT,
-    House,
+    ApiEnvironment,
     Json,
     anna,
     body_of,
     database,
-    house,
+    env,
     made,
     problem,
     quiet,
@@ -25,12 +25,12 @@ from tests.fast.http.test_posts import (
     upload,
 )
 
-__all__ = ["anna", "database", "house", "quiet"]
+__all__ = ["anna", "database", "env", "quiet"]
 PRIVATE = {"requestId", "leaseOwner", "leaseExpiresAt"}
 
 
 def result(answer: httpx2.Response) -> Json:
-    """What a callable function returned."""
+    """Return the result of a callable function."""
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
     body: Json = answer.json()
     assert list(body) == ["result"]
@@ -38,7 +38,7 @@ def result(answer: httpx2.Response) -> Json:
 
 
 def callable_error(answer: httpx2.Response, status: int, canonical: str, code: str) -> Json:
-    """An error as callable functions tell it."""
+    """Check for an error in the form of callable functions."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
     body: Json = answer.json()
     assert list(body) == ["error"]
@@ -52,7 +52,9 @@ def callable_error(answer: httpx2.Response, status: int, canonical: str, code: s
 # createPostIntent (Callable) -------------------------------------------------------------------------------------
 
 
-def test_the_callable_form_answers_the_contracts_response_as_its_result(house: House, anna: httpx2.Client) -> None:
+def test_the_callable_form_answers_the_contracts_response_as_its_result(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
     body = body_of(anna)
     first = anna.post(INTENT, json={"data": body})
     assert result(first).keys() == {"success", "data"}
@@ -61,7 +63,7 @@ def test_the_callable_form_answers_the_contracts_response_as_its_result(house: H
     assert (again.content, again.headers["duly-replayed"]) == (first.content, "true")
     plain = anna.post(INTENT, json=body)  # the same request, in the other form
     assert (made(plain), plain.headers["duly-replayed"]) == (result(first)["data"], "true")
-    assert house.count("posts") == 1
+    assert env.count("posts") == 1
 
 
 def test_already_posted_is_told_in_the_callable_form(anna: httpx2.Client) -> None:
@@ -80,7 +82,10 @@ def test_already_posted_is_told_in_the_callable_form(anna: httpx2.Client) -> Non
             {"data": {"imagePath": "x", "caption": "x" * (MAX_CAPTION_LENGTH + 1), "requestId": str(uuid4())}},
             "data.caption: ",
         ),
-        ({"data": {"imagePath": "../x", "caption": "x", "requestId": str(uuid4())}}, "imagePath: must be what the"),
+        (
+            {"data": {"imagePath": "../x", "caption": "x", "requestId": str(uuid4())}},
+            "imagePath: must be the name that the upload",
+        ),
         ({"data": None}, "data: "),
         ({"data": []}, "data: "),
         ({"data": {}, "more": 1}, "data.imagePath: "),
@@ -101,12 +106,12 @@ def test_bad_input_is_told_in_the_callable_form(body: Any, words: str, quiet: ht
     assert error["message"].startswith(words)
 
 
-def test_a_refusal_before_the_body_is_read_has_a_status_that_callable_clients_know(house: House) -> None:
-    house.person("anna")
-    answer = house.nobody().post(INTENT, json={"data": {}})
+def test_a_refusal_before_the_body_is_read_has_a_status_that_callable_clients_know(env: ApiEnvironment) -> None:
+    env.person("anna")
+    answer = env.nobody().post(INTENT, json={"data": {}})
     refused(answer, 401, "UNAUTHORIZED")
     assert answer.json()["error"]["status"] == "UNAUTHENTICATED"
-    answer = house.person("bo", ["posts:read"]).post(INTENT, json={"data": {}})
+    answer = env.person("bo", ["posts:read"]).post(INTENT, json={"data": {}})
     refused(answer, 403, "FORBIDDEN")
     assert answer.json()["error"]["status"] == "PERMISSION_DENIED"
 
@@ -115,7 +120,7 @@ def test_a_refusal_before_the_body_is_read_has_a_status_that_callable_clients_kn
 
 
 def test_an_author_sees_the_request_and_the_lease_of_their_post_without_the_token(
-    house: House, anna: httpx2.Client
+    env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
     body = body_of(anna)
     post = made(anna.post(INTENT, json=body))["postId"]
@@ -126,8 +131,8 @@ def test_an_author_sees_the_request_and_the_lease_of_their_post_without_the_toke
         "leaseExpiresAt": None,
     }
     token = "A" * 22
-    move_clock(house.admin, 6 * 3600 + 1)
-    house.admin.execute(
+    move_clock(env.admin, 6 * 3600 + 1)
+    env.admin.execute(
         "update posts.posts set status = 'PROCESSING', lease_owner = %s, process_attempts = 1,"
         " lease_expires_at = duly.clock() + interval '1 minute'",
         [f"worker-13832/{token}"],
@@ -141,16 +146,16 @@ def test_an_author_sees_the_request_and_the_lease_of_their_post_without_the_toke
     assert token not in anna.get("/v1/posts?author=anna").text
 
 
-def test_others_do_not_see_the_request_of_a_post(house: House, anna: httpx2.Client) -> None:
+def test_others_do_not_see_the_request_of_a_post(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
     post = made(anna.post(INTENT, json=body))["postId"]
-    assert house.release() == 1
-    bo, org = house.person("bo"), house.org(["posts:read"])
+    assert env.release() == 1
+    bo, org = env.person("bo"), env.org(["posts:read"])
     for other in (bo, org):
         shown = [other.get(f"/v1/posts/{post}").json()]
         shown += other.get("/v1/posts").json()["items"] + other.get("/v1/posts?author=anna").json()["items"]
         assert [{each[name] for name in PRIVATE} for each in shown] == [{None}] * 3
-    root = house.org(["admin"])
+    root = env.org(["admin"])
     for mine in (anna, root):
         shown = [mine.get(f"/v1/posts/{post}").json()]
         shown += mine.get("/v1/posts").json()["items"] + mine.get("/v1/posts?author=anna").json()["items"]
@@ -160,10 +165,10 @@ def test_others_do_not_see_the_request_of_a_post(house: House, anna: httpx2.Clie
 # Duly-User ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_duly_user_is_named_with_its_header(house: House, anna: httpx2.Client) -> None:
-    root, behalf = house.org(["admin"]), {"Duly-User": "nobody-here"}
+def test_an_unknown_duly_user_is_named_with_its_header(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    root, behalf = env.org(["admin"]), {"Duly-User": "nobody-here"}
     words = refused(root.post(INTENT, json=body_of(anna), headers=behalf), 400, "INVALID_ARGUMENT")
-    assert words.startswith("Duly-User: nobody-here: there is no person with this uid; ")
+    assert words.startswith("Duly-User: nobody-here: no person has this uid; ")
     assert "duly users create nobody-here" in words
     for answer in (
         root.post("/v1/posts/images", content=b"x", headers=behalf),

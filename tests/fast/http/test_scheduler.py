@@ -1,4 +1,4 @@
-"""The scheduler over HTTP: schedules, runs, answers, books, the calendar's feed, and every way it says no."""
+"""The scheduler over HTTP: schedules, runs, answers, expenses, the calendar feed, and every error."""
 
 import asyncio
 import threading
@@ -18,17 +18,24 @@ from icalendar import Calendar
 from psycopg.conninfo import make_conninfo
 
 from duly.accounts.service import change_user
-from duly.apps.ingest.shift import shift_of
-from duly.apps.scheduler.calendar import COMING, MAX_EVENTS, calendar_of, coming_firings, firings_of, recent_runs
-from duly.apps.scheduler.model import CatchUp, Run, RunStatus, Schedule, Status
+from duly.apps.ingest.shift import shift_from_entry
+from duly.apps.scheduler.calendar import (
+    FEED_FUTURE,
+    MAX_EVENTS,
+    firings_after,
+    recent_runs,
+    render_calendar,
+    upcoming_firings,
+)
+from duly.apps.scheduler.model import CatchUp, Run, RunStatus, Schedule, ScheduleStatus
 from duly.db.migrations import Names
 from duly.db.pool import connect, open_pool
 from duly.http.app import build_app
-from duly.http.calendar import at_clock, feed_of
+from duly.http.calendar import clock_to_instant, render_feed
 from duly.http.problems import MEDIA_TYPE
-from duly.paging import place_of
+from duly.paging import encode_cursor
 from duly.testing import TestDatabases, install_test_clock, move_clock
-from tests.support.api import api_of, as_owner, client_of, key_for, objects_here, running
+from tests.support.api import api_of, as_owner, client_for, key_for, running, temporary_object_store
 from tests.support.scheduler.actions import ScheduleActions
 
 NOWHERE = 4_000_000_000
@@ -44,8 +51,8 @@ DAILY, MONTHLY = "cron: 30 12 * * *", "cron: 0 10 1 * *"
 TEMPLATE = {"amount": "9.99", "currency": "EUR", "category": "tv"}
 
 
-class House:
-    """An API over a database whose clock stands at noon, and people with keys."""
+class ApiEnvironment:
+    """An API over a database whose clock is set to noon, and people with API keys."""
 
     def __init__(self, admin: Admin, address: str, stack: ExitStack) -> None:
         self.admin = admin
@@ -54,19 +61,19 @@ class House:
         self.stack = stack
 
     def person(self, uid: str, scopes: Sequence[str] = BOTH) -> httpx2.Client:
-        """Somebody with a key of their own."""
-        return self.stack.enter_context(client_of(self.address, key_for(self.database, None, scopes, uid=uid).secret))
+        """Return a client with the key of a person."""
+        return self.stack.enter_context(client_for(self.address, key_for(self.database, None, scopes, uid=uid).secret))
 
     def org(self, scopes: Sequence[str] = BOTH) -> httpx2.Client:
-        """An org's key, which is nobody's in particular."""
-        return self.stack.enter_context(client_of(self.address, key_for(self.database, "acme", scopes).secret))
+        """Return a client with the key of an org, without a person."""
+        return self.stack.enter_context(client_for(self.address, key_for(self.database, "acme", scopes).secret))
 
     def nobody(self) -> httpx2.Client:
-        """A caller without a key."""
-        return self.stack.enter_context(client_of(self.address))
+        """Return a client without a key."""
+        return self.stack.enter_context(client_for(self.address))
 
     def ask(self, question: Callable[[ScheduleActions], Awaitable[T]]) -> T:
-        """Act on schedules."""
+        """Yield the actions of the scheduler."""
 
         async def run() -> T:
             worker = make_conninfo(self.database, user=Names().worker)
@@ -76,84 +83,84 @@ class House:
         return asyncio.run(run())
 
     def turn(self, seconds: float = 0) -> None:
-        """Some time passes, and a worker plans, reminds and sends."""
+        """Advance the clock, and let a worker plan, remind and send."""
         move_clock(self.admin, seconds)
         self.ask(lambda schedules: schedules.run_cycle())
 
 
 @contextmanager
-def opened(database: str) -> Generator[House, None, None]:
-    """Serve a database in which nothing is yet."""
+def opened(database: str) -> Generator[ApiEnvironment, None, None]:
+    """Serve an empty database."""
     with ExitStack() as stack, psycopg.connect(database, autocommit=True) as admin:
         admin.execute("set timezone = 'UTC'")
         install_test_clock(admin)
         now = admin.execute("select duly.clock()").fetchall()[0][0]
         move_clock(admin, (NOON - now).total_seconds())
-        objects = stack.enter_context(objects_here())
-        yield House(admin, stack.enter_context(api_of(database, objects)), stack)
+        objects = stack.enter_context(temporary_object_store())
+        yield ApiEnvironment(admin, stack.enter_context(api_of(database, objects)), stack)
 
 
 @pytest.fixture
 def database(movable_database: str) -> str:
-    """Here, one with a clock that can be moved."""
+    """Return a database with a test clock."""
     return movable_database
 
 
 @pytest.fixture
-def house(database: str) -> Generator[House, None, None]:
-    """A house of the test's own."""
-    with opened(database) as house:
-        yield house
+def env(database: str) -> Generator[ApiEnvironment, None, None]:
+    """Return an environment for this test."""
+    with opened(database) as env:
+        yield env
 
 
 @pytest.fixture
-def anna(house: House) -> httpx2.Client:
-    """Somebody who has schedules there."""
-    return house.person("anna")
+def anna(env: ApiEnvironment) -> httpx2.Client:
+    """Return a client of a person with schedules."""
+    return env.person("anna")
 
 
 @pytest.fixture(scope="module")
 def quiet(databases: TestDatabases, worker_id: str) -> Generator[httpx2.Client, None, None]:
-    """Somebody in a house that is shared by tests that change nothing."""
-    with databases.clone(worker_id) as dsn, opened(dsn) as house:
-        yield house.person("anna")
+    """Return a client in an environment shared by tests that change nothing."""
+    with databases.clone(worker_id) as dsn, opened(dsn) as env:
+        yield env.person("anna")
 
 
 def schedule(**wanted: Any) -> Json:
-    """A schedule that is asked for."""
+    """Build the request for a schedule."""
     return {"name": "Rent", "rule": DAILY, **wanted}
 
 
 def made(answer: httpx2.Response) -> Json:
-    """What was made."""
+    """Check for status 201, and return the body."""
     assert (answer.status_code, answer.headers["content-type"]) == (201, "application/json"), answer.text
     return answer.json()
 
 
 def shown(answer: httpx2.Response) -> Json:
-    """What is shown when all is well."""
+    """Check for status 200, and return the body."""
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
     return answer.json()
 
 
 def items(answer: httpx2.Response) -> list[Json]:
-    """The rows of a page that is the last."""
+    """Return the items of the last page."""
     page = shown(answer)
     assert page["next"] is None
     return page["items"]
 
 
 def problem(answer: httpx2.Response, status: int, code: str) -> str:
-    """A refusal; its words."""
+    """Check for a problem response, and return its detail."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE), answer.text
     assert answer.json()["code"] == code
     return answer.json()["detail"]
 
 
-def sent_run(house: House, person: httpx2.Client, **wanted: Any) -> Json:
-    """A run that somebody was reminded of: the first of a schedule that is made for it."""
+def sent_run(env: ApiEnvironment, person: httpx2.Client, **wanted: Any) -> Json:
+    """Create a schedule, and return its first run after the reminder."""
     job = made(person.post(SCHEDULES, json=schedule(**wanted)))["id"]
-    house.turn(31 * 60)
+    env.turn(31 * 60)
     (run,) = items(person.get(RUNS, params={"job_id": job}))
     assert run["status"] == "sent"
     return run
@@ -170,8 +177,8 @@ def answered(
 # Schedules ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_schedule_says_its_rule_in_words_and_when_it_fires_next(house: House, anna: httpx2.Client) -> None:
-    as_owner(house.database, lambda pool: change_user(pool, "anna", zone="Europe/Stockholm"))
+def test_a_schedule_says_its_rule_in_words_and_when_it_fires_next(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    as_owner(env.database, lambda pool: change_user(pool, "anna", zone="Europe/Stockholm"))
     wanted = schedule(
         rule=MONTHLY, description="The flat", advance_minutes=60, channel="console", catch_up="all", expense=TEMPLATE
     )
@@ -193,7 +200,7 @@ def test_a_schedule_says_its_rule_in_words_and_when_it_fires_next(house: House, 
     assert shown(anna.get(f"{SCHEDULES}/{body['id']}")) == body
 
 
-def test_a_schedule_begins_now_by_the_clock_of_the_database(house: House, anna: httpx2.Client) -> None:
+def test_a_schedule_begins_now_by_the_clock_of_the_database(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = made(anna.post(SCHEDULES, json=schedule()))
     assert body["first_run_at"].startswith("2026-11-16T12:0")
     assert body["firings"][0]["scheduled_at"] == "2026-11-16T12:30:00Z"
@@ -203,7 +210,7 @@ def test_a_schedule_begins_now_by_the_clock_of_the_database(house: House, anna: 
         "latest",
         None,
     )
-    house.turn()
+    env.turn()
     assert items(anna.get(RUNS))[0]["period_key"] == body["firings"][0]["period_key"] == "2026-11-16"
 
 
@@ -279,16 +286,16 @@ def test_a_change_that_breaks_a_rule_is_refused(change: Any, place: str, anna: h
     assert place in problem(anna.patch(f"{SCHEDULES}/{key}", json=change), 422, "INVALID_ARGUMENT")
 
 
-def test_a_schedule_is_paused_goes_on_and_ends(house: House, anna: httpx2.Client) -> None:
+def test_a_schedule_is_paused_goes_on_and_ends(env: ApiEnvironment, anna: httpx2.Client) -> None:
     at = f"{SCHEDULES}/{made(anna.post(SCHEDULES, json=schedule()))['id']}"
-    house.turn()
+    env.turn()
     paused = shown(anna.post(f"{at}/pause"))
     assert (paused["status"], paused["firings"]) == ("paused", [])
     assert items(anna.get(RUNS)) == []
     assert shown(anna.post(f"{at}/pause"))["status"] == "paused"
     resumed = shown(anna.post(f"{at}/resume"))
     assert (resumed["status"], len(resumed["firings"])) == ("active", 5)
-    house.turn()
+    env.turn()
     assert [each["status"] for each in items(anna.get(RUNS))] == ["pending"]
     archived = shown(anna.post(f"{at}/archive"))
     assert (archived["status"], archived["firings"]) == ("archived", [])
@@ -302,29 +309,31 @@ def test_a_schedule_is_paused_goes_on_and_ends(house: House, anna: httpx2.Client
     assert shown(anna.post(f"{at}/archive"))["status"] == "archived"
 
 
-def test_a_schedule_is_fired_besides_its_rule(house: House, anna: httpx2.Client) -> None:
+def test_a_schedule_is_fired_besides_its_rule(env: ApiEnvironment, anna: httpx2.Client) -> None:
     at = f"{SCHEDULES}/{made(anna.post(SCHEDULES, json=schedule()))['id']}"
     first = anna.post(f"{at}/fire")
     run = made(first)
     assert (run["status"], run["period_key"][:17]) == ("pending", "fired-2026-11-16T")
     assert first.headers["location"] == f"{RUNS}/{run['id']}"
-    move_clock(house.admin, 60)
+    move_clock(env.admin, 60)
     assert made(anna.post(f"{at}/fire"))["id"] != run["id"]
 
 
-def test_a_rule_that_somebody_wrote_past_us_is_shown_with_what_is_wrong(house: House, anna: httpx2.Client) -> None:
+def test_a_rule_that_somebody_wrote_past_us_is_shown_with_what_is_wrong(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
     key = made(anna.post(SCHEDULES, json=schedule()))["id"]
-    house.admin.execute("update scheduler.jobs set rule = 'cron: nonsense'")
-    house.turn()
+    env.admin.execute("update scheduler.jobs set rule = 'cron: nonsense'")
+    env.turn()
     body = shown(anna.get(f"{SCHEDULES}/{key}"))
     assert (body["says"], body["firings"]) == (None, [])
     assert "rule" in body["plan_error"]
 
 
-def test_what_is_coming_is_listed_the_soonest_first(house: House, anna: httpx2.Client) -> None:
+def test_what_is_coming_is_listed_the_soonest_first(env: ApiEnvironment, anna: httpx2.Client) -> None:
     made(anna.post(SCHEDULES, json=schedule(name="Late", rule=MONTHLY)))
     soon = made(anna.post(SCHEDULES, json=schedule(name="Soon")))["id"]
-    house.turn()
+    env.turn()
     coming = shown(anna.get(f"{RUNS}/upcoming"))["items"]
     assert [(each["name"], each["scheduled_at"][:10], each["status"]) for each in coming] == [
         ("Soon", "2026-11-16", "pending"),
@@ -334,7 +343,7 @@ def test_what_is_coming_is_listed_the_soonest_first(house: House, anna: httpx2.C
     assert coming[0]["job_id"] == soon
     assert shown(anna.get(f"{RUNS}/{coming[0]['job_run_id']}"))["period_key"] == coming[0]["period_key"]
     assert shown(anna.get(f"{RUNS}/upcoming", params={"limit": 1}))["items"] == coming[:1]
-    assert shown(house.person("bo").get(f"{RUNS}/upcoming"))["items"] == []
+    assert shown(env.person("bo").get(f"{RUNS}/upcoming"))["items"] == []
 
 
 @pytest.mark.parametrize(
@@ -343,20 +352,20 @@ def test_what_is_coming_is_listed_the_soonest_first(house: House, anna: httpx2.C
         (SCHEDULES, {"status": "gone"}, "status"),
         (SCHEDULES, {"limit": "0"}, "limit"),
         (SCHEDULES, {"next": "!"}, "next"),
-        (SCHEDULES, {"next": place_of("x")}, "next"),
+        (SCHEDULES, {"next": encode_cursor("x")}, "next"),
         (SCHEDULES, {"user": "bo"}, "user"),
         (RUNS, {"status": "gone"}, "status"),
         (RUNS, {"job_id": "0"}, "job_id"),
         (RUNS, {"from": "yesterday"}, "from"),
         (RUNS, {"to": "2026-01-01T10:00:00"}, "to"),
-        (RUNS, {"next": place_of(1)}, "next"),
+        (RUNS, {"next": encode_cursor(1)}, "next"),
         (f"{RUNS}/upcoming", {"limit": "201"}, "limit"),
         (f"{RUNS}/zero", {}, "run_id"),
         (f"{RUNS}/0", {}, "run_id"),
         (f"{RUNS}/{2**63}", {}, "run_id"),
         (f"{SCHEDULES}/x", {}, "schedule_id"),
         (EXPENSES, {"from": "1"}, "from"),
-        (EXPENSES, {"next": place_of("x")}, "next"),
+        (EXPENSES, {"next": encode_cursor("x")}, "next"),
     ],
 )
 def test_a_question_that_breaks_a_rule_is_refused_with_the_place(
@@ -368,8 +377,8 @@ def test_a_question_that_breaks_a_rule_is_refused_with_the_place(
 # Answers and books ----------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_counts_once_and_books_once(house: House, anna: httpx2.Client) -> None:
-    run = sent_run(house, anna, expense=TEMPLATE)
+def test_an_answer_counts_once_and_books_once(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    run = sent_run(env, anna, expense=TEMPLATE)
     receipt = made(answered(anna, run["id"]))
     assert (receipt["action"], receipt["period_key"], receipt["remind_at"]) == ("complete", "2026-11-16", None)
     assert (receipt["expense"]["amount"], receipt["expense"]["currency"]) == ("9.99", "EUR")
@@ -389,8 +398,8 @@ def test_an_answer_counts_once_and_books_once(house: House, anna: httpx2.Client)
 
 
 @pytest.mark.parametrize(("action", "status"), [("skip", "skipped"), ("cancel", "cancelled"), ("snooze", "snoozed")])
-def test_other_answers_book_nothing(action: str, status: str, house: House, anna: httpx2.Client) -> None:
-    run = sent_run(house, anna, expense=TEMPLATE)
+def test_other_answers_book_nothing(action: str, status: str, env: ApiEnvironment, anna: httpx2.Client) -> None:
+    run = sent_run(env, anna, expense=TEMPLATE)
     receipt = made(answered(anna, run["id"], action))
     assert receipt["expense"] is None
     assert (receipt["remind_at"] is not None) == (action == "snooze")
@@ -399,25 +408,25 @@ def test_other_answers_book_nothing(action: str, status: str, house: House, anna
 
 
 @pytest.mark.parametrize("amount", ["12.50", 12.5, " 12.5 ", "\N{FULLWIDTH DIGIT ONE}\N{FULLWIDTH DIGIT TWO}.5"])
-def test_an_answer_may_say_what_is_booked(amount: object, house: House, anna: httpx2.Client) -> None:
-    run = sent_run(house, anna)
+def test_an_answer_may_say_what_is_booked(amount: object, env: ApiEnvironment, anna: httpx2.Client) -> None:
+    run = sent_run(env, anna)
     receipt = made(answered(anna, run["id"], amount=amount, currency="SEK", note="with a tip"))
     assert (receipt["expense"]["amount"], receipt["expense"]["currency"]) == ("12.5", "SEK")
     assert shown(answered(anna, run["id"], amount=amount, currency="SEK", note="with a tip")) == receipt
     assert items(anna.get(EXPENSES))[0]["note"] == "with a tip"
 
 
-def test_a_run_that_ended_without_an_answer_takes_none(house: House, anna: httpx2.Client) -> None:
-    run = sent_run(house, anna)
+def test_a_run_that_ended_without_an_answer_takes_none(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    run = sent_run(env, anna)
     shown(anna.post(f"{SCHEDULES}/{run['job_id']}/archive"))
     answer = answered(anna, run["id"])
     assert "archived" in problem(answer, 409, "RUN_CLOSED")
     assert "receipt" not in answer.json()
 
 
-def test_a_run_that_nobody_was_reminded_of_cannot_be_snoozed(house: House, anna: httpx2.Client) -> None:
+def test_a_run_that_nobody_was_reminded_of_cannot_be_snoozed(env: ApiEnvironment, anna: httpx2.Client) -> None:
     made(anna.post(SCHEDULES, json=schedule()))
-    house.turn()
+    env.turn()
     (run,) = items(anna.get(RUNS))
     problem(answered(anna, run["id"], "snooze"), 409, "ILLEGAL_MOVE")
 
@@ -447,27 +456,27 @@ def test_an_answer_that_breaks_a_rule_is_refused(change: Json, place: str, quiet
 
 
 def events_of(feed: bytes) -> dict[str, Any]:
-    """The events of a feed by their names."""
+    """Return the events of a feed by name."""
     calendar: Any = Calendar.from_ical(feed)
     return {str(event["UID"]): event for event in calendar.walk("VEVENT")}
 
 
-def subscribed(house: House, person: httpx2.Client) -> tuple[httpx2.Client, str]:
-    """Somebody without a key who knows the address of a person's calendar."""
+def subscribed(env: ApiEnvironment, person: httpx2.Client) -> tuple[httpx2.Client, str]:
+    """Return a client without a key, and the address of a person's calendar."""
     address = made(person.post(CALENDAR))
     assert address["url"] == f"/ics/{address['token']}"
     assert len(address["token"]) == 43
-    return house.nobody(), address["url"]
+    return env.nobody(), address["url"]
 
 
 def feed(answer: httpx2.Response) -> dict[str, Any]:
-    """The events of an answer."""
+    """Return the events of a response."""
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/calendar; charset=utf-8"), answer.text
     return events_of(answer.content)
 
 
-def test_a_new_address_takes_the_place_of_the_old_one(house: House, anna: httpx2.Client) -> None:
-    reader, old = subscribed(house, anna)
+def test_a_new_address_takes_the_place_of_the_old_one(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    reader, old = subscribed(env, anna)
     assert feed(reader.get(old)) == {}
     answer = anna.post(CALENDAR)
     assert answer.headers["cache-control"] == "no-store"
@@ -484,7 +493,7 @@ def test_a_new_address_takes_the_place_of_the_old_one(house: House, anna: httpx2
 
 
 def plan_of(key: int = 1, rule: str = DAILY, **more: Any) -> Schedule:
-    """A schedule of somebody's."""
+    """Return a schedule."""
     known = Schedule(
         id=key,
         user_id=1,
@@ -496,7 +505,7 @@ def plan_of(key: int = 1, rule: str = DAILY, **more: Any) -> Schedule:
         first_run_at=datetime(2026, 1, 1, tzinfo=UTC),
         advance_minutes=0,
         channel="telegram",
-        status=Status.ACTIVE,
+        status=ScheduleStatus.ACTIVE,
         catch_up=CatchUp.LATEST,
         created_at=NOON,
         updated_at=NOON,
@@ -508,22 +517,22 @@ def plan_of(key: int = 1, rule: str = DAILY, **more: Any) -> Schedule:
 
 
 def run_of(period: str, at: datetime, status: RunStatus = RunStatus.SENT, key: int = 1) -> Run:
-    """A run of it."""
+    """Return a run of a schedule."""
     return Run(key, key, "Rent", period, at, status, None, None, None, NOON, NOON)
 
 
 def test_a_period_that_has_its_run_gets_no_other_event() -> None:
     yearly = plan_of(rule="cron: 0 10 1 12 *")
-    assert [firing.period_key for firing in coming_firings([yearly], [], NOON, 10)] == ["2026"]
+    assert [firing.period_key for firing in upcoming_firings([yearly], [], NOON, 10)] == ["2026"]
     earlier = run_of("2026", NOON - timedelta(days=200), RunStatus.CONFIRMED)
-    assert coming_firings([yearly], [earlier], NOON, 10) == []
+    assert upcoming_firings([yearly], [earlier], NOON, 10) == []
     assert recent_runs([earlier], NOON) == []
-    assert events_of(feed_of([yearly], [earlier], [], NOON)) == {}
+    assert events_of(render_feed([yearly], [earlier], [], NOON)) == {}
 
 
 def test_what_is_late_and_has_no_run_yet_is_coming_still() -> None:
     late = plan_of(next_at=NOON - timedelta(hours=47, minutes=30))
-    assert [each.period_key for each in coming_firings([late], [], NOON, 3)] == [
+    assert [each.period_key for each in upcoming_firings([late], [], NOON, 3)] == [
         "2026-11-14",
         "2026-11-15",
         "2026-11-16",
@@ -531,25 +540,25 @@ def test_what_is_late_and_has_no_run_yet_is_coming_still() -> None:
 
 
 def test_a_rule_that_was_changed_shows_at_once_although_its_next_time_is_still_the_old_one() -> None:
-    changed = plan_of(next_at=NOON + COMING + timedelta(days=200))
-    assert len(events_of(feed_of([changed], [], [], NOON))) == 90
+    changed = plan_of(next_at=NOON + FEED_FUTURE + timedelta(days=200))
+    assert len(events_of(render_feed([changed], [], [], NOON))) == 90
 
 
 def test_a_rule_that_is_none_spoils_nobody_elses_events() -> None:
-    events = events_of(feed_of([plan_of(1, "nonsense"), plan_of(2, MONTHLY)], [], [], NOON))
+    events = events_of(render_feed([plan_of(1, "nonsense"), plan_of(2, MONTHLY)], [], [], NOON))
     assert {name.split("-")[1] for name in events} == {"2"}
 
 
 def test_the_periods_of_events_follow_the_zone_of_the_rule() -> None:
     tokyo = plan_of(rule="cron: CRON_TZ=Asia/Tokyo 0 5 * * *")
-    first = next(firings_of(tokyo, NOON))
+    first = next(firings_after(tokyo, NOON))
     assert (first.period_key, first.scheduled_at) == ("2026-11-17", datetime(2026, 11, 16, 20, tzinfo=UTC))
-    assert all(each.scheduled_at <= NOON + COMING for each in coming_firings([tokyo], [], NOON, MAX_EVENTS))
+    assert all(each.scheduled_at <= NOON + FEED_FUTURE for each in upcoming_firings([tokyo], [], NOON, MAX_EVENTS))
 
 
 @pytest.mark.parametrize("name", ["a\r\nBEGIN:VEVENT", "a\rb", "a;b,c\\n", "å" * 120, "a\u2028b\x0b\x85c", "🏠" * 60])
 def test_no_name_breaks_the_feed(name: str) -> None:
-    written = calendar_of([], [replace(run_of("p", NOON), name=name)], [])
+    written = render_calendar([], [replace(run_of("p", NOON), name=name)], [])
     (event,) = events_of(written).values()
     assert all(len(line) <= 75 for line in written.split(b"\r\n"))
     assert b"\r" not in written.replace(b"\r\n", b"")
@@ -561,7 +570,7 @@ def test_no_name_breaks_the_feed(name: str) -> None:
 def test_a_reminder_at_the_time_itself_and_one_a_week_before_are_alarms_too() -> None:
     for minutes in (0, 1, 10_080):
         known = plan_of(advance_minutes=minutes)
-        (event,) = events_of(calendar_of([known], [run_of("p", NOON)], [])).values()
+        (event,) = events_of(render_calendar([known], [run_of("p", NOON)], [])).values()
         assert [alarm["TRIGGER"].dt for alarm in event.walk("VALARM")] == [timedelta(minutes=-minutes)]
 
 
@@ -577,10 +586,10 @@ SHIFTS = """
 """
 
 
-def know_days(house: House, user_id: int, shifts: str, *days: date) -> None:
-    """These shifts are known of each of a person's days."""
-    house.admin.execute("insert into schedule_ingest.capture_session (user_id) values (%s)", [user_id])
-    house.admin.execute(
+def know_days(env: ApiEnvironment, user_id: int, shifts: str, *days: date) -> None:
+    """Store these shifts for each of a person's days."""
+    env.admin.execute("insert into schedule_ingest.capture_session (user_id) values (%s)", [user_id])
+    env.admin.execute(
         "insert into schedule_ingest.day_snapshot (user_id, schedule_date, snapshot_payload, source_session_id, events)"
         " select s.user_id, day, %s::jsonb, s.id, 0"
         " from schedule_ingest.capture_session as s, unnest(%s::date[]) as day where s.user_id = %s",
@@ -589,11 +598,11 @@ def know_days(house: House, user_id: int, shifts: str, *days: date) -> None:
 
 
 @pytest.mark.lawless
-def test_a_calendar_shows_the_days_of_its_person_too(house: House, anna: httpx2.Client) -> None:
-    house.admin.execute("""update "user".users set telegram_id = 42, zone = 'Europe/Stockholm' where uid = 'anna'""")
+def test_a_calendar_shows_the_days_of_its_person_too(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    env.admin.execute("""update "user".users set telegram_id = 42, zone = 'Europe/Stockholm' where uid = 'anna'""")
     for user in (42, 43):
-        know_days(house, user, SHIFTS, date(2026, 11, 17))
-    reader, url = subscribed(house, anna)
+        know_days(env, user, SHIFTS, date(2026, 11, 17))
+    reader, url = subscribed(env, anna)
     events = feed(reader.get(url))
     assert list(events) == ["day-2026-11-17-c1-l1-1@duly", "day-2026-11-17-c2-l2-1@duly"]
     work, night = events.values()
@@ -606,16 +615,16 @@ def test_a_calendar_shows_the_days_of_its_person_too(house: House, anna: httpx2.
 @pytest.mark.lawless
 @pytest.mark.parametrize("title", ["Avbokad Anna Berg • Städning", "Anna Berg • Inställd", "Cancelled: Anna Berg"])
 def test_a_cancelled_shift_is_a_cancelled_event_that_takes_no_time(
-    house: House, anna: httpx2.Client, title: str
+    env: ApiEnvironment, anna: httpx2.Client, title: str
 ) -> None:
-    house.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
     entries = (
         {"start": "09:00", "end": "12:00", "title": "Anna Berg • Städning", "address": "Storgatan 12"},
         {"start": "13:00", "end": "15:00", "title": title, "address": "Storgatan 12"},
     )
-    shifts = orjson.dumps([shift_of(entry).document for entry in entries]).decode()
-    know_days(house, 42, shifts, date(2026, 11, 17))
-    reader, url = subscribed(house, anna)
+    shifts = orjson.dumps([shift_from_entry(entry).document for entry in entries]).decode()
+    know_days(env, 42, shifts, date(2026, 11, 17))
+    reader, url = subscribed(env, anna)
     (first, takes_place), (second, cancelled) = feed(reader.get(url)).items()
     assert (str(takes_place["STATUS"]), takes_place.get("TRANSP")) == ("CONFIRMED", None)
     assert (str(cancelled["STATUS"]), str(cancelled["TRANSP"])) == ("CANCELLED", "TRANSPARENT")
@@ -625,18 +634,18 @@ def test_a_cancelled_shift_is_a_cancelled_event_that_takes_no_time(
 
 @pytest.mark.lawless
 def test_the_shifts_of_a_calendar_are_worked_out_beside_the_loop(
-    house: House, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+    env: ApiEnvironment, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = list[str]()
 
     def noted(day: date, clock: str, zone: ZoneInfo) -> datetime:
         threads.append(threading.current_thread().name)
-        return at_clock(day, clock, zone)
+        return clock_to_instant(day, clock, zone)
 
-    monkeypatch.setattr("duly.http.calendar.at_clock", noted)
-    house.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
-    know_days(house, 42, SHIFTS, NOON.date())
-    reader, url = subscribed(house, anna)
+    monkeypatch.setattr("duly.http.calendar.clock_to_instant", noted)
+    env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    know_days(env, 42, SHIFTS, NOON.date())
+    reader, url = subscribed(env, anna)
     assert len(feed(reader.get(url))) == 2
     assert len(threads) == 4
     assert "api" not in threads
@@ -644,25 +653,25 @@ def test_the_shifts_of_a_calendar_are_worked_out_beside_the_loop(
 
 @pytest.mark.parametrize("first", [None, "2026-11-20T00:00:00Z"])
 def test_the_same_request_under_the_same_key_makes_one_schedule(
-    first: str | None, house: House, anna: httpx2.Client
+    first: str | None, env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
     wanted = schedule(expense={**TEMPLATE, "amount": 9.99}, **({"first_run_at": first} if first else {}))
     key = {"Idempotency-Key": "k1"}
     one = made(anna.post(SCHEDULES, json=wanted, headers=key))
-    move_clock(house.admin, 60)
+    move_clock(env.admin, 60)
     again = anna.post(SCHEDULES, json=wanted, headers=key)
     assert shown(again)["id"] == one["id"]
     assert again.headers["location"] == f"{SCHEDULES}/{one['id']}"
     refused = anna.post(SCHEDULES, json={**wanted, "name": "Other"}, headers=key)
     assert "k1" in problem(refused, 409, "KEY_REUSED")
-    assert made(house.person("bo").post(SCHEDULES, json=wanted, headers=key))["id"] != one["id"]
+    assert made(env.person("bo").post(SCHEDULES, json=wanted, headers=key))["id"] != one["id"]
     assert made(anna.post(SCHEDULES, json=wanted))["id"] != one["id"]
     assert len(items(anna.get(SCHEDULES))) == 2
 
 
-def test_schedules_are_listed_page_by_page_the_oldest_first(house: House, anna: httpx2.Client) -> None:
+def test_schedules_are_listed_page_by_page_the_oldest_first(env: ApiEnvironment, anna: httpx2.Client) -> None:
     keys = [made(anna.post(SCHEDULES, json=schedule(name=f"S{nth}")))["id"] for nth in range(4)]
-    made(house.person("bo").post(SCHEDULES, json=schedule()))
+    made(env.person("bo").post(SCHEDULES, json=schedule()))
     page = shown(anna.get(SCHEDULES, params={"limit": 3}))
     assert [each["id"] for each in page["items"]] == keys[:3]
     assert "firings" not in page["items"][0]
@@ -671,19 +680,19 @@ def test_schedules_are_listed_page_by_page_the_oldest_first(house: House, anna: 
     assert [each["id"] for each in items(anna.get(SCHEDULES, params={"status": "paused"}))] == [keys[1]]
 
 
-def test_in_one_minute_the_second_time_is_answered_with_the_first(house: House, anna: httpx2.Client) -> None:
+def test_in_one_minute_the_second_time_is_answered_with_the_first(env: ApiEnvironment, anna: httpx2.Client) -> None:
     at = f"{SCHEDULES}/{made(anna.post(SCHEDULES, json=schedule()))['id']}"
-    now = house.admin.execute("select duly.clock()").fetchall()[0][0]
-    move_clock(house.admin, 60 - now.second)  # a minute has just begun
+    now = env.admin.execute("select duly.clock()").fetchall()[0][0]
+    move_clock(env.admin, 60 - now.second)  # a minute has just begun
     first = made(anna.post(f"{at}/fire"))
     assert shown(anna.post(f"{at}/fire")) == first
 
 
-def test_runs_are_listed_by_schedule_state_and_time_page_by_page(house: House, anna: httpx2.Client) -> None:
+def test_runs_are_listed_by_schedule_state_and_time_page_by_page(env: ApiEnvironment, anna: httpx2.Client) -> None:
     one = made(anna.post(SCHEDULES, json=schedule(catch_up="all")))["id"]
     two = made(anna.post(SCHEDULES, json=schedule(rule="cron: 45 12 * * *")))["id"]
-    house.turn()
-    house.turn(3 * 86400)
+    env.turn()
+    env.turn(3 * 86400)
     every = items(anna.get(RUNS))
     assert len(every) == 8
     times = [each["scheduled_at"] for each in every]
@@ -696,11 +705,11 @@ def test_runs_are_listed_by_schedule_state_and_time_page_by_page(house: House, a
     page = shown(anna.get(RUNS, params={"limit": 5}))
     rest = items(anna.get(RUNS, params={"limit": 5, "next": page["next"]}))
     assert [each["id"] for each in [*page["items"], *rest]] == [each["id"] for each in every]
-    assert items(house.person("bo").get(RUNS)) == []
+    assert items(env.person("bo").get(RUNS)) == []
 
 
-def test_a_run_is_shown_with_its_reminders_and_receipts_and_its_log(house: House, anna: httpx2.Client) -> None:
-    run = sent_run(house, anna, expense=TEMPLATE)
+def test_a_run_is_shown_with_its_reminders_and_receipts_and_its_log(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    run = sent_run(env, anna, expense=TEMPLATE)
     made(answered(anna, run["id"], "snooze", "first", minutes=30))
     receipt = made(answered(anna, run["id"], "complete", "second"))
     whole = shown(anna.get(f"{RUNS}/{run['id']}"))
@@ -715,8 +724,8 @@ def test_a_run_is_shown_with_its_reminders_and_receipts_and_its_log(house: House
     assert items(anna.get(f"{RUNS}/{run['id']}/timeline", params={"next": page["next"]})) == log[3:]
 
 
-def test_what_was_booked_is_taken_back_once(house: House, anna: httpx2.Client) -> None:
-    run = sent_run(house, anna, expense=TEMPLATE)
+def test_what_was_booked_is_taken_back_once(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    run = sent_run(env, anna, expense=TEMPLATE)
     at = f"{RUNS}/{run['id']}/undo"
     assert "nothing was booked" in problem(anna.post(at), 409, "NOTHING_TO_UNDO")
     booked = made(answered(anna, run["id"]))["expense"]["id"]
@@ -727,26 +736,26 @@ def test_what_was_booked_is_taken_back_once(house: House, anna: httpx2.Client) -
     assert shown(anna.get(f"{RUNS}/{run['id']}"))["status"] == "confirmed"
 
 
-def test_after_a_while_it_cannot_be_taken_back(house: House, anna: httpx2.Client) -> None:
-    run = sent_run(house, anna, expense=TEMPLATE)
+def test_after_a_while_it_cannot_be_taken_back(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    run = sent_run(env, anna, expense=TEMPLATE)
     made(answered(anna, run["id"]))
-    move_clock(house.admin, 30)
-    app = build_app(make_conninfo(house.database, user=Names().api), object(), undo_seconds=20)  # type: ignore[arg-type]
-    with running(app) as address, client_of(address) as hasty:
+    move_clock(env.admin, 30)
+    app = build_app(make_conninfo(env.database, user=Names().api), object(), undo_seconds=20)  # type: ignore[arg-type]
+    with running(app) as address, client_for(address) as hasty:
         hasty.headers["Authorization"] = anna.headers["Authorization"]
         problem(hasty.post(f"{RUNS}/{run['id']}/undo"), 409, "NOTHING_TO_UNDO")
-    move_clock(house.admin, 540)
+    move_clock(env.admin, 540)
     made(anna.post(f"{RUNS}/{run['id']}/undo"))
-    second = sent_run(house, anna, rule="cron: 0 13 * * *", expense=TEMPLATE)
+    second = sent_run(env, anna, rule="cron: 0 13 * * *", expense=TEMPLATE)
     made(answered(anna, second["id"]))
-    move_clock(house.admin, 601)
+    move_clock(env.admin, 601)
     problem(anna.post(f"{RUNS}/{second['id']}/undo"), 409, "NOTHING_TO_UNDO")
 
 
-def test_entries_are_listed_by_time_page_by_page(house: House, anna: httpx2.Client) -> None:
+def test_entries_are_listed_by_time_page_by_page(env: ApiEnvironment, anna: httpx2.Client) -> None:
     made(anna.post(SCHEDULES, json=schedule(expense=TEMPLATE)))
     for _ in range(3):
-        house.turn(86400)
+        env.turn(86400)
         (run,) = items(anna.get(RUNS, params={"status": "sent"}))
         made(answered(anna, run["id"]))
     every = items(anna.get(EXPENSES))
@@ -755,11 +764,11 @@ def test_entries_are_listed_by_time_page_by_page(house: House, anna: httpx2.Clie
     assert items(anna.get(EXPENSES, params={"next": page["next"]})) == every[2:]
     within = {"from": "2026-11-18T00:00:00Z", "to": "2026-11-19T00:00:00Z"}
     assert items(anna.get(EXPENSES, params=within)) == every[1:2]
-    assert items(house.person("bo").get(EXPENSES)) == []
+    assert items(env.person("bo").get(EXPENSES)) == []
 
 
 def ways(job: int, run: int) -> list[tuple[str, str, Json | None]]:
-    """Every route that names a schedule or a run."""
+    """Yield every route with the id of a schedule or a run."""
     answer = {"job_run_id": run, "action": "complete", "idempotency_key": str(uuid4())}
     return [
         ("GET", f"{SCHEDULES}/{job}", None),
@@ -772,10 +781,10 @@ def ways(job: int, run: int) -> list[tuple[str, str, Json | None]]:
     ]
 
 
-def test_what_belongs_to_another_person_is_not_there(house: House, anna: httpx2.Client) -> None:
-    run = sent_run(house, anna, expense=TEMPLATE)
+def test_what_belongs_to_another_person_is_not_there(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    run = sent_run(env, anna, expense=TEMPLATE)
     before = shown(anna.get(f"{SCHEDULES}/{run['job_id']}"))
-    bo = house.person("bo")
+    bo = env.person("bo")
     for (verb, path, body), (_, nowhere, nothing) in zip(
         ways(run["job_id"], run["id"]), ways(NOWHERE, NOWHERE), strict=True
     ):
@@ -789,7 +798,7 @@ def test_what_belongs_to_another_person_is_not_there(house: House, anna: httpx2.
 
 
 def every_way() -> list[tuple[str, str, Json | None, str]]:
-    """Every route, and the scope it needs."""
+    """Yield every route with the scope it needs."""
     lists = [(SCHEDULES, None), (RUNS, None), (f"{RUNS}/upcoming", None), (EXPENSES, None)]
     writes = [("POST", SCHEDULES, schedule()), ("POST", CALENDAR, None), ("DELETE", CALENDAR, None)]
     reads: list[tuple[str, str, Json | None]] = [("GET", path, body) for path, body in lists]
@@ -799,33 +808,33 @@ def every_way() -> list[tuple[str, str, Json | None, str]]:
     ]
 
 
-def test_every_route_asks_for_its_scope_a_person_and_a_key(house: House) -> None:
-    reader, writer = house.person("anna", BOTH[:1]), house.person("bo", BOTH[1:])
-    org, nobody = house.org(), house.nobody()
+def test_every_route_asks_for_its_scope_a_person_and_a_key(env: ApiEnvironment) -> None:
+    reader, writer = env.person("anna", BOTH[:1]), env.person("bo", BOTH[1:])
+    org, nobody = env.org(), env.nobody()
     for verb, path, body, scope in every_way():
         wrong = writer if scope == "scheduler:read" else reader
         assert scope in problem(wrong.request(verb, path, json=body), 403, "FORBIDDEN")
-        assert "belong to people" in problem(org.request(verb, path, json=body), 403, "FORBIDDEN")
+        assert "belong to a person" in problem(org.request(verb, path, json=body), 403, "FORBIDDEN")
         problem(nobody.request(verb, path, json=body), 401, "UNAUTHORIZED")
 
 
-def test_an_administrator_acts_for_a_person_and_nobody_else_does(house: House, anna: httpx2.Client) -> None:
-    chief = house.org(["admin"])
+def test_an_administrator_acts_for_a_person_and_nobody_else_does(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    chief = env.org(["admin"])
     made(chief.post(SCHEDULES, json=schedule(), headers={"Duly-User": "anna"}))
     assert len(items(anna.get(SCHEDULES))) == 1
     problem(chief.get(SCHEDULES, headers={"Duly-User": "who"}), 404, "NOT_FOUND")
-    house.person("bo")
+    env.person("bo")
     problem(anna.get(SCHEDULES, headers={"Duly-User": "bo"}), 403, "FORBIDDEN")
 
 
-def test_an_event_stays_the_same_when_its_firing_becomes_a_run(house: House, anna: httpx2.Client) -> None:
+def test_an_event_stays_the_same_when_its_firing_becomes_a_run(env: ApiEnvironment, anna: httpx2.Client) -> None:
     job = made(anna.post(SCHEDULES, json=schedule(advance_minutes=15, description="The flat; now")))["id"]
-    reader, url = subscribed(house, anna)
+    reader, url = subscribed(env, anna)
     before = feed(reader.get(url))
     name = f"schedule-{job}-2026-11-16@duly"
     assert len(before) == 90
     assert next(iter(before)) == name
-    house.turn()
+    env.turn()
     assert [run["period_key"] for run in items(anna.get(RUNS))] == ["2026-11-16"]
     after = feed(reader.get(url))
     assert after.keys() == before.keys()
@@ -838,11 +847,11 @@ def test_an_event_stays_the_same_when_its_firing_becomes_a_run(house: House, ann
         assert (str(alarm["ACTION"]), alarm["TRIGGER"].dt) == ("DISPLAY", timedelta(minutes=-15))
 
 
-def test_what_is_skipped_or_cancelled_is_cancelled_in_the_feed(house: House, anna: httpx2.Client) -> None:
+def test_what_is_skipped_or_cancelled_is_cancelled_in_the_feed(env: ApiEnvironment, anna: httpx2.Client) -> None:
     job = made(anna.post(SCHEDULES, json=schedule()))["id"]
-    reader, url = subscribed(house, anna)
+    reader, url = subscribed(env, anna)
     for action, status in {"complete": "CONFIRMED", "skip": "CANCELLED", "cancel": "CANCELLED"}.items():
-        house.turn(86400)
+        env.turn(86400)
         (run,) = items(anna.get(RUNS, params={"status": "sent"}))
         made(answered(anna, run["id"], action))
         event = feed(reader.get(url))[f"schedule-{job}-{run['period_key']}@duly"]
@@ -850,29 +859,31 @@ def test_what_is_skipped_or_cancelled_is_cancelled_in_the_feed(house: House, ann
 
 
 def test_the_feed_holds_what_is_open_or_recent_and_what_comes_of_active_schedules(
-    house: House, anna: httpx2.Client
+    env: ApiEnvironment, anna: httpx2.Client
 ) -> None:
-    run = sent_run(house, anna)
+    run = sent_run(env, anna)
     monthly = made(anna.post(SCHEDULES, json=schedule(rule=MONTHLY)))["id"]
-    made(house.person("bo").post(SCHEDULES, json=schedule()))
-    reader, url = subscribed(house, anna)
+    made(env.person("bo").post(SCHEDULES, json=schedule()))
+    reader, url = subscribed(env, anna)
     mine = f"schedule-{run['job_id']}-"
     shown(anna.post(f"{SCHEDULES}/{run['job_id']}/pause"))
     assert set(feed(reader.get(url))) == {
         f"{mine}2026-11-16@duly",
         *(f"schedule-{monthly}-{month}@duly" for month in ("2026-12", "2027-01", "2027-02")),
     }
-    move_clock(house.admin, 31 * 86400)
+    move_clock(env.admin, 31 * 86400)
     assert not any(name.startswith(mine) for name in feed(reader.get(url)))
 
 
-def test_only_the_hash_of_an_address_is_kept_and_everybody_has_their_own(house: House, anna: httpx2.Client) -> None:
+def test_only_the_hash_of_an_address_is_kept_and_everybody_has_their_own(
+    env: ApiEnvironment, anna: httpx2.Client
+) -> None:
     made(anna.post(SCHEDULES, json=schedule()))
-    reader, url = subscribed(house, anna)
-    _, other = subscribed(house, house.person("bo"))
+    reader, url = subscribed(env, anna)
+    _, other = subscribed(env, env.person("bo"))
     assert len(feed(reader.get(url))) == 90
     assert feed(reader.get(other)) == {}
-    kept = house.admin.execute('select c::text from "user".calendars as c').fetchall()
+    kept = env.admin.execute('select c::text from "user".calendars as c').fetchall()
     assert len(kept) == 2
     assert url.removeprefix("/ics/") not in str(kept)
     assert shown(anna.delete(CALENDAR)) == {"revoked": True}
@@ -880,10 +891,10 @@ def test_only_the_hash_of_an_address_is_kept_and_everybody_has_their_own(house: 
 
 
 @pytest.mark.lawless
-def test_every_day_of_the_time_that_a_calendar_shows_is_read_once(house: House, anna: httpx2.Client) -> None:
-    house.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+def test_every_day_of_the_time_that_a_calendar_shows_is_read_once(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
     days = [NOON.date() + timedelta(days=nth) for nth in range(-40, 101)]
-    know_days(house, 42, SHIFTS, *days)
-    reader, url = subscribed(house, anna)
+    know_days(env, 42, SHIFTS, *days)
+    reader, url = subscribed(env, anna)
     starts = [event.start for name, event in feed(reader.get(url)).items() if "-c1-" in name]
     assert [at.date() for at in starts] == days[10:131]

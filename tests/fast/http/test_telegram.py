@@ -1,7 +1,7 @@
-"""The bot through the front: links for people, what doctor says of it, and the command that listens."""
+"""The bot on the command line: links for people, the checks of doctor, and `duly bot`."""
 
-from duly.cli.up import polls
-from duly.doctor import CHECKS, Case, Finding, Verdict, open_connection
+from duly.cli.up import is_bot_polling
+from duly.doctor import CHECKS, CheckContext, Finding, Verdict, open_connection
 from duly.settings import Settings
 from tests.support.bot_api import TOKEN, FakeTelegram
 
@@ -10,10 +10,10 @@ SECRET = TOKEN.partition(":")[2]
 
 
 def look(database: str, **variables: object) -> Finding:
-    """What doctor says of the bot."""
+    """Return the findings of doctor about the bot."""
     with open_connection(database) as connection:
         given = {"DATABASE_URL": database, **variables}
-        found = CHECKS["telegram"](Case(connection, Settings(**given)))  # type: ignore[arg-type]
+        found = CHECKS["telegram"](CheckContext(connection, Settings(**given)))  # type: ignore[arg-type]
     assert SECRET not in f"{found}"
     return found
 
@@ -21,8 +21,8 @@ def look(database: str, **variables: object) -> Finding:
 def test_doctor_says_where_messages_go_without_a_bot_and_who_it_is_with_one(
     database: str, telegram: FakeTelegram
 ) -> None:
-    assert "what is meant for Telegram waits, and fails after 7 days" in look(database).found
-    assert "appears on the console" in look(database, DULY_TELEGRAM_ON_CONSOLE="true").found
+    assert "messages for Telegram wait, and fail after 7 days" in look(database).found
+    assert "are printed on the console" in look(database, DULY_TELEGRAM_ON_CONSOLE="true").found
     found = look(database, TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_API_URL=telegram.url)
     assert (found.verdict, found.found) == (Verdict.OK, "@duly_test_bot answers; its updates are asked for")
 
@@ -33,16 +33,16 @@ def test_doctor_finds_a_wrong_token_a_silent_api_and_another_webhook(database: s
     assert look(database, TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_API_URL="http://127.0.0.1:9").verdict is Verdict.WARN
     telegram.webhook = {"url": "https://elsewhere.example.com"}
     found = look(database, TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_API_URL=telegram.url)
-    assert (found.verdict, found.fix) == (Verdict.WARN, "start duly bot, which takes the webhook away")
+    assert (found.verdict, found.fix) == (Verdict.WARN, "start duly bot, which removes the webhook")
 
 
 def test_doctor_does_not_blame_the_token_when_the_api_is_not_well(database: str, telegram: FakeTelegram) -> None:
-    telegram.refuse(502, "Bad Gateway", "getMe")
+    telegram.plan_errors(502, "Bad Gateway", "getMe")
     found = look(database, TELEGRAM_BOT_TOKEN=TOKEN, TELEGRAM_API_URL=telegram.url)
-    assert (found.verdict, found.found) == (Verdict.WARN, f"no answer from the Bot API at {telegram.url}: HTTP 502")
+    assert (found.verdict, found.found) == (Verdict.WARN, f"no response from the Bot API at {telegram.url}: HTTP 502")
 
 
 def test_up_runs_a_bot_that_has_a_token_and_no_webhook() -> None:
     bot = {"TELEGRAM_BOT_TOKEN": TOKEN}
     hooked = bot | {"TELEGRAM_WEBHOOK_URL": HOOK, "TELEGRAM_WEBHOOK_SECRET": "x"}
-    assert [polls(Settings(**given)) for given in ({}, bot, hooked)] == [False, True, False]  # type: ignore[arg-type]
+    assert [is_bot_polling(Settings(**given)) for given in ({}, bot, hooked)] == [False, True, False]  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Jobs in a FastAPI application: asked for with a request, performed beside the server, stopped with it."""
+"""Jobs in a FastAPI application: enqueued in a request, performed by an embedded worker, stopped with the server."""
 
 import importlib
 import re
@@ -24,7 +24,7 @@ jobs = duly.App()
 
 @jobs.job("greet")
 async def greet(ctx: duly.Context, name: str) -> str:
-    """Say hello."""
+    """Greet."""
     return f"hello {name}"
 
 
@@ -32,7 +32,7 @@ async def greet(ctx: duly.Context, name: str) -> str:
 
 
 def application(dsn: str, **options: Any) -> FastAPI:
-    """An application that greets, and fails in all the ways there are."""
+    """Build an application that enqueues jobs and fails in several ways."""
     app = FastAPI(lifespan=duly.integrations.fastapi.lifespan(jobs, dsn=dsn, **options))
 
     @app.post("/greet/{name}")
@@ -56,7 +56,7 @@ def application(dsn: str, **options: Any) -> FastAPI:
 
 @pytest.fixture
 def client(duly_database: str) -> Generator[TestClient, None, None]:
-    """A client of it, without a worker."""
+    """Return a client of the application, without a worker."""
     with TestClient(application(duly_database), raise_server_exceptions=False) as client:
         yield client
 
@@ -124,7 +124,7 @@ async def slow(ctx: duly.Context) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path, duly_database: str) -> Path:
-    """The files and the tables of the page, and a job that lasts as long as a test wants."""
+    """Write the files and tables of the page, and a job that lasts as long as a test wants."""
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         name, _, code = block.partition("\n")
         (tmp_path / name.removeprefix("# ")).write_text(code)

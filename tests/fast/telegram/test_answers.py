@@ -1,28 +1,30 @@
-"""Taps on the buttons of a reminder: one effect, an explanation always, and the message becomes the receipt."""
+"""Button presses on reminders: one effect, always a reply, and the message is replaced by the receipt."""
 
 import pytest
 
 from duly.apps.scheduler.reminder import CHOICES
-from duly.telegram.buttons import MAX_DATA_BYTES, find_key, sealed_key
+from duly.telegram.buttons import MAX_DATA_BYTES, find_key, sign_key
 from tests.support.bot_api import TOKEN
-from tests.support.telegram.hands import House
+from tests.support.telegram.environment import BotTestEnvironment
 
 
 @pytest.mark.parametrize("data", ["", "x", ".", "1:2:complete", "1:2:complete.AAAAAAAAAAAAAAAA", "ü.ö", "a" * 64])
-async def test_data_that_we_never_sealed_is_refused_with_words(data: str, house: House) -> None:
-    anna = house.telegram.person()
-    house.schedules.add_user("anna", telegram_id=42)
-    async with house.listening():
-        query = anna.tap(1, data)
-        await house.wait(lambda: query.answered)
+async def test_data_that_we_never_sealed_is_refused_with_words(data: str, env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    env.schedules.add_user("anna", telegram_id=42)
+    async with env.listening():
+        query = anna.press_data(1, data)
+        await env.wait(lambda: query.answered)
     assert "not made for this chat" in query.answered[0]
 
 
-async def test_a_person_without_a_bot_session_is_told_in_words_when_nobody_new_is_taken(house: House) -> None:
-    ben = house.telegram.person(43, "sv")
-    async with house.listening(TELEGRAM_NEWCOMERS=False):
-        query = ben.tap(1, sealed_key(TOKEN, 43, "1:1:complete"))
-        await house.wait(lambda: query.answered)
+async def test_a_person_without_a_bot_session_is_told_in_words_when_nobody_new_is_taken(
+    env: BotTestEnvironment,
+) -> None:
+    ben = env.telegram.person(43, "sv")
+    async with env.listening(TELEGRAM_NEWCOMERS=False):
+        query = ben.press_data(1, sign_key(TOKEN, 43, "1:1:complete"))
+        await env.wait(lambda: query.answered)
     assert query.answered == ["Jag känner dig inte än. Be om en länk och öppna den här."]
 
 
@@ -30,7 +32,7 @@ async def test_a_person_without_a_bot_session_is_told_in_words_when_nobody_new_i
 @pytest.mark.parametrize("run", [1, 2**62, 2**63 - 1])
 def test_what_a_button_carries_fits_into_64_bytes_whatever_the_run(run: int, action: str, minutes: int | None) -> None:
     key = f"{run}:7258118399:{action}" + (f":{minutes}" if minutes else "")
-    data = sealed_key(TOKEN, 2**62, key)
+    data = sign_key(TOKEN, 2**62, key)
     assert len(data.encode()) <= MAX_DATA_BYTES
     assert find_key(TOKEN, 2**62, data) == key
     assert find_key(TOKEN, 2**62 + 1, data) is None

@@ -1,12 +1,12 @@
-"""What a person asks of their days: a cancelled shift is told as cancelled, in their language."""
+"""The command /today: a cancelled shift is marked as cancelled, in the person's language."""
 
 from datetime import date
 
 import pytest
 from psycopg.types.json import Jsonb
 
-from duly.apps.ingest.shift import shift_of
-from tests.support.telegram.hands import House
+from duly.apps.ingest.shift import shift_from_entry
+from tests.support.telegram.environment import BotTestEnvironment
 
 ADDRESS = "Storgatan 12, Göteborg"
 ENTRIES = (
@@ -26,16 +26,16 @@ select 42, %s, %s, id from session
 
 @pytest.mark.lawless  # a day without its events
 @pytest.mark.parametrize(("language", "word"), [("en", "cancelled"), ("sv", "avbokat"), ("zh", "已取消")])
-async def test_a_cancelled_shift_is_shown_as_cancelled(house: House, language: str, word: str) -> None:
-    anna = house.telegram.person(42, language)
-    house.schedules.add_user("anna", telegram_id=42, language=language)
-    house.schedules.set_clock("2031-11-16T12:00:00+00:00")
-    shifts = [shift_of(entry).document for entry in ENTRIES]
-    house.schedules.admin.execute(DAY.encode(), [date(2031, 11, 16), Jsonb(shifts)])
-    async with house.listening():
-        anna.say("/today")
-        await house.wait(anna.read)
-    assert anna.read()[0].splitlines()[1:4] == [
+async def test_a_cancelled_shift_is_shown_as_cancelled(env: BotTestEnvironment, language: str, word: str) -> None:
+    anna = env.telegram.person(42, language)
+    env.schedules.add_user("anna", telegram_id=42, language=language)
+    env.schedules.set_clock("2031-11-16T12:00:00+00:00")
+    shifts = [shift_from_entry(entry).document for entry in ENTRIES]
+    env.schedules.admin.execute(DAY.encode(), [date(2031, 11, 16), Jsonb(shifts)])
+    async with env.listening():
+        anna.send_text("/today")
+        await env.wait(anna.texts)
+    assert anna.texts()[0].splitlines()[1:4] == [
         "08:00-10:00  Bo Berg  Storgatan 12, Göteborg",
         f"10:00-14:00  {word}  Anna Svensson  Storgatan 12, Göteborg",
         f"15:00-16:00  {word}",

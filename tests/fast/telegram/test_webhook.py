@@ -1,4 +1,4 @@
-"""The webhook: only with its secret, always answered, and sent again only while its effects are not committed."""
+"""The webhook: needs its secret, and an update is sent again only while its effects are not committed."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,40 +9,40 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.http.app import build_app
-from duly.telegram.webhook import Hook
-from tests.support.api import client_of, running
-from tests.support.telegram.hands import House
+from duly.telegram.webhook import TelegramWebhook
+from tests.support.api import client_for, running
+from tests.support.telegram.environment import BotTestEnvironment
 
 SECRET = "a-secret_of-ours"  # noqa: S105
 HEADER = "X-Telegram-Bot-Api-Secret-Token"
 
 
 @contextmanager
-def hooked(house: House, **more: object) -> Generator[httpx2.Client, None, None]:
-    """The API, with a bot that is reached by webhook."""
-    hook = Hook(house.settings(TELEGRAM_WEBHOOK_SECRET=SECRET, **more))
-    dsn = make_conninfo(house.schedules.admin.info.dsn, user=Names().api)
+def hooked(env: BotTestEnvironment, **more: object) -> Generator[httpx2.Client, None, None]:
+    """Serve the API with a bot that receives updates by webhook."""
+    webhook = TelegramWebhook(env.settings(TELEGRAM_WEBHOOK_SECRET=SECRET, **more))
+    dsn = make_conninfo(env.schedules.admin.info.dsn, user=Names().api)
     with (
-        running(build_app(dsn, house.objects, pool_size=4, hook=hook)) as address,
-        client_of(address) as client,
+        running(build_app(dsn, env.objects, pool_size=4, webhook=webhook)) as address,
+        client_for(address) as client,
     ):
         yield client
 
 
 def update(**message: object) -> dict[str, object]:
-    """An update as Telegram posts it."""
+    """Build an update as Telegram posts it."""
     return {"update_id": 7, **message}
 
 
-async def test_what_nobody_needs_is_answered_with_200(house: House) -> None:
-    with hooked(house) as client:
+async def test_what_nobody_needs_is_answered_with_200(env: BotTestEnvironment) -> None:
+    with hooked(env) as client:
         bodies: list[Any] = [{"update_id": 7, "poll": {}}, {"update_id": 8}, {"no": "update"}, [1], "x"]
         for body in bodies:
             assert client.post("/telegram/hook", json=body, headers={HEADER: SECRET}).status_code == 200, body
         assert client.post("/telegram/hook", content=b"\xff", headers={HEADER: SECRET}).status_code == 200
 
 
-async def test_without_a_bot_there_is_no_such_address(house: House) -> None:
-    dsn = make_conninfo(house.schedules.admin.info.dsn, user=Names().api)
-    with running(build_app(dsn, house.objects)) as address, client_of(address) as client:
+async def test_without_a_bot_there_is_no_such_address(env: BotTestEnvironment) -> None:
+    dsn = make_conninfo(env.schedules.admin.info.dsn, user=Names().api)
+    with running(build_app(dsn, env.objects)) as address, client_for(address) as client:
         assert client.post("/telegram/hook", json={}, headers={HEADER: SECRET}).status_code == 404

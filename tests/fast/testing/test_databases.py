@@ -1,4 +1,4 @@
-"""The databases every other test stands on."""
+"""The test databases that all other tests use."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What users of duly have in their own tests: the helpers, and the plugin in a project of their own."""
+"""The test helpers for users, and the pytest plugin in a project of its own."""
 
 import subprocess
 import tomllib
@@ -32,14 +32,14 @@ PYTEST = (*PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
 @app.job("thumbnail", queue="images")
 async def thumbnail(ctx: duly.Context, image_id: str, size: int = 256, tags: tuple[str, ...] = ()) -> object:
-    """An async handler that says what it got."""
+    """Return the arguments, asynchronously."""
     await ctx.progress("drawing", 50)
     return {"image": image_id, "size": size, "tags": tags, "attempt": ctx.attempt}
 
 
 @app.job("plain", max_attempts=7)
 def plain(ctx: duly.Context, say: str = "") -> object:
-    """A plain handler that says what it is told to."""
+    """Return or raise the outcome that the arguments name."""
     ctx.progress("thinking")
     match say:
         case "later":
@@ -54,7 +54,7 @@ def plain(ctx: duly.Context, say: str = "") -> object:
 
 @app.job("chain")
 async def chain(ctx: duly.Context, links: int) -> None:
-    """Asks for the next of its kind."""
+    """Enqueue the next job of the same type."""
     async with ctx.transaction() as tx:
         if links:
             await chain.on(tx).enqueue(links - 1)
@@ -62,7 +62,7 @@ async def chain(ctx: duly.Context, links: int) -> None:
 
 @app.job("writes")
 def writes(ctx: duly.Context) -> None:
-    """Needs a database."""
+    """Use a transaction."""
     with ctx.transaction():
         pass
 
@@ -126,17 +126,17 @@ KINDS = (
 
 @pytest.fixture(params=KINDS, ids=lambda each: each.__name__)
 def opens(request: pytest.FixtureRequest) -> Opens:
-    """Each kind of connection in turn."""
+    """Return each kind of connection in turn."""
     return request.param
 
 
 async def now(answer: Any) -> Any:
-    """What was answered, whichever way."""
+    """Return a value, awaited if needed."""
     return await answer if hasattr(answer, "__await__") else answer
 
 
 async def enqueue(tx: Any, of: Any, *args: Any, size: int | None = None, **when: Any) -> None:
-    """Ask for a job on whichever kind of connection."""
+    """Enqueue a job on any kind of connection."""
     await now(of.on(tx, **when).enqueue(*args, **({} if size is None else {"size": size})))
 
 
@@ -158,14 +158,16 @@ async def test_a_job_is_found_in_the_transaction_that_asked_for_it_and_committed
 
 async def test_what_is_not_there_fails_and_says_what_is(opens: Opens, duly_database: str) -> None:
     async with opens(duly_database) as tx:
-        with pytest.raises(AssertionError, match=r"0 jobs wait, not 1: 'thumbnail' with {}; there is\n  no job"):
+        with pytest.raises(
+            AssertionError, match=r"0 jobs are queued, expected 1: 'thumbnail' with {}; existing jobs:\n  none"
+        ):
             await now(assert_enqueued(tx, thumbnail))
         await enqueue(tx, plain, "x")
         await enqueue(tx, thumbnail, "b2", key="k1")
         with pytest.raises(AssertionError) as failure:
             await now(assert_enqueued(tx, thumbnail, "a1", key="k1"))
     assert str(failure.value).splitlines() == [
-        "0 jobs wait, not 1: 'thumbnail' with {\"image_id\": \"a1\"} under the key 'k1'; there is",
+        "0 jobs are queued, expected 1: 'thumbnail' with {\"image_id\": \"a1\"} under the key 'k1'; existing jobs:",
         '  thumbnail  queued  {"image_id": "b2"}  key k1',
         '  plain  queued  {"say": "x"}',
     ]
@@ -193,7 +195,7 @@ async def set_tenant(tx: Any, org: UUID) -> None:
 
 
 async def run(tx: Any, statement: str) -> Any:
-    """A statement on whichever kind of connection; its rows are read at once."""
+    """Execute a statement on any kind of connection, and fetch its rows."""
     if isinstance(tx, Session | AsyncSession):
         tx = await now(tx.connection())
     if isinstance(tx, psycopg.Connection):
@@ -204,7 +206,7 @@ async def run(tx: Any, statement: str) -> Any:
 
 
 class Read:
-    """A row that was read already."""
+    """A fetched row."""
 
     def __init__(self, row: Any) -> None:
         self.row = row
@@ -241,7 +243,7 @@ def test_as_many_as_there_are_is_not_more_and_not_fewer(duly_database: str) -> N
         for _ in range(30):
             plain.on(tx).enqueue()
         assert_enqueued(tx, plain, times=30)
-        with pytest.raises(AssertionError, match="30 jobs wait, not 29"):
+        with pytest.raises(AssertionError, match="30 jobs are queued, expected 29"):
             assert_enqueued(tx, plain, times=29)
 
 
@@ -265,7 +267,7 @@ def test_arguments_and_results_travel_as_json() -> None:
     assert said == duly.Done({"image": "a1", "size": 256, "tags": ["x", "y"], "attempt": 2})
     with pytest.raises(InvalidArgument):
         perform(thumbnail, object())
-    with pytest.raises(InvalidArgument, match="cannot be called like this"):
+    with pytest.raises(InvalidArgument, match="cannot be called with these arguments"):
         perform(thumbnail)
 
 
@@ -302,7 +304,7 @@ async def test_a_test_with_a_loop_drains_as_well(duly_database: str) -> None:
 def test_an_endless_chain_is_cut_and_named(duly_database: str) -> None:
     with psycopg.connect(duly_database) as tx:
         chain.on(tx).enqueue(1000)
-    with pytest.raises(AssertionError, match=r"still work after 3 cycles.*\n  chain  succeeded  {\"links\": 998}"):
+    with pytest.raises(AssertionError, match=r"still due after 3 cycles.*\n  chain  succeeded  {\"links\": 998}"):
         drain(app, duly_database, max_cycles=3)
 
 
@@ -317,7 +319,7 @@ def test_a_drain_has_the_rights_of_a_worker_and_no_more(duly_database: str) -> N
 def test_a_database_that_is_not_for_tests_is_not_touched(database: str) -> None:
     with psycopg.connect(database) as tx:
         plain.on(tx).enqueue()
-    with pytest.raises(NotATestDatabase, match="no clock that can be moved"):
+    with pytest.raises(NotATestDatabase, match="has no test clock"):
         drain(app, database)
     with pytest.raises(NotATestDatabase, match="install_test_clock"):
         Clock(database).advance("1s")
@@ -346,7 +348,7 @@ def test_time_passes_for_others_when_the_transaction_is_committed(duly_database:
 
 
 def pytest_in(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest there as somebody else would, with no more plugins than it is given."""
+    """Run pytest in another project, with only the given plugins."""
     return subprocess.run(
         [*PYTEST, "--rootdir", directory, "-c", "/dev/null", *arguments],
         env=plain_environment(PYTHONPATH=str(directory), **environment),

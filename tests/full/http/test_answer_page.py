@@ -1,4 +1,4 @@
-"""The page behind a link in a message: looking answers nothing, its button answers once, and nobody makes one up."""
+"""The answer page behind a link: opening it changes nothing, its button answers once, and no link can be forged."""
 
 import asyncio
 import json
@@ -10,36 +10,36 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.db.pool import connect
-from duly.outbox.answer_links import Links
+from duly.outbox.answer_links import AnswerLinks
 from duly.outbox.channels.apprise import AppriseChannel
-from tests.fast.http.test_answer_page import Reminded, house
-from tests.fast.http.test_scheduler import House
+from tests.fast.http.test_answer_page import Reminded, env
+from tests.fast.http.test_scheduler import ApiEnvironment
 from tests.support.actions import working
 from tests.support.outbox.actions import MessageActions, send_work
 from tests.support.outbox.receiver import Answer, Receiver
 
-__all__ = ["house"]
+__all__ = ["env"]
 
 
-async def test_from_the_reminder_to_the_books_by_a_link_that_was_sent(house: House) -> None:
-    """Planned, sent by apprise to a real server, opened, answered, booked: as a person meets it."""
-    anna = await asyncio.to_thread(Reminded, house, "zh", "房租")
+async def test_from_the_reminder_to_the_books_by_a_link_that_was_sent(env: ApiEnvironment) -> None:
+    """The full path: planned, sent by apprise to a real server, opened, answered, booked."""
+    anna = await asyncio.to_thread(Reminded, env, "zh", "房租")
     with ExitStack() as stack:
         receiver = stack.enter_context(Receiver())
         receiver.answer = lambda _: Answer(200)
-        house.admin.execute(
+        env.admin.execute(
             'insert into "user".apprise_addresses (user_id, url) select id, %s from "user".users where uid = %s',
             [f"json://127.0.0.1:{receiver.server.server_port}/", "anna"],
         )
-        message = house.admin.execute(
+        message = env.admin.execute(
             "insert into duly.outbox (channel, recipient, kind, payload)"
             " select channel, recipient, kind, payload from duly.outbox returning id"
         ).fetchone()
         assert message
-        dsn = make_conninfo(house.database, user=Names().worker)
+        dsn = make_conninfo(env.database, user=Names().worker)
         channel = AppriseChannel(seconds=20, allow_private=True)
-        async with working(dsn, send_work(channel, links=Links(f"{house.address}/"))), await connect(dsn) as worker:
-            messages = MessageActions(house.admin, worker)
+        async with working(dsn, send_work(channel, links=AnswerLinks(f"{env.address}/"))), await connect(dsn) as worker:
+            messages = MessageActions(env.admin, worker)
             await messages.until(lambda: messages.columns("status")[-1] == "sent")
         text: str = json.loads(receiver.posted[-1].body)["message"]
     links = dict(re.findall(r"^(\S.*): (http\S+)$", text, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""What somebody without a key can cost: connections that never say what they want, and requests of two meanings."""
+"""Limits for clients without a key: connections that never send a head, and ambiguous requests."""
 
 import socket
 from collections.abc import Generator
@@ -8,48 +8,48 @@ from urllib.parse import urlsplit
 import pytest
 
 from duly.http import server
-from tests.support.api import SECONDS, client_of, served_on
+from tests.support.api import SECONDS, client_for, served_on
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 
 class Log:
-    """What would have been logged."""
+    """Records log events."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
 
     def warning(self, event: str, **_: object) -> None:
-        """Note it."""
+        """Record an event."""
         self.events.append(event)
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
-    """What the server logs about connections, from now on."""
+    """Return the log events about connections."""
     log = Log()
     monkeypatch.setattr(server, "log", log)
-    monkeypatch.setattr(server, "COMPLAINTS", server.Complaints())
+    monkeypatch.setattr(server, "CONNECTION_LOG", server.ConnectionLog())
     return log
 
 
 @pytest.fixture
 def address(database: str) -> Generator[str, None, None]:
-    """The address of a server."""
+    """Return the address of a server."""
     with served_on(database) as found:
         yield found
 
 
 @contextmanager
 def connected(address: str) -> Generator[socket.socket, None, None]:
-    """A connection to it."""
+    """Connect to the server."""
     place = urlsplit(address)
     with socket.create_connection((place.hostname or "", place.port or 80), timeout=SECONDS) as connection:
         yield connection
 
 
 def read_all(connection: socket.socket) -> bytes:
-    """Everything until the other end closes; nothing when it resets."""
+    """Read until the connection is closed; returns nothing when it is reset."""
     received = b""
     with closing(connection.makefile("rb")) as stream:
         try:
@@ -67,7 +67,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(
     with connected(address) as slow:
         slow.sendall(begun)
         assert read_all(slow).startswith(b"HTTP/1.1 408 ")
-    assert log.events == ["request header timeout: a connection was closed"]
+    assert log.events == ["http.header_timeout"]
 
 
 def test_a_head_that_drips_is_not_waited_for_either(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +112,9 @@ def test_connections_that_only_wait_give_way_to_those_that_ask(
             slow = stack.enter_context(connected(address))
             slow.sendall(HEALTH + b"X: ")
         for _ in range(5):
-            with client_of(address) as client:
+            with client_for(address) as client:
                 assert client.get("/healthz").status_code == 200
-    assert log.events == ["too many connections: one was closed"]
+    assert log.events == ["http.connection_limit"]
 
 
 def test_a_process_that_may_open_few_files_takes_fewer_connections(monkeypatch: pytest.MonkeyPatch) -> None:

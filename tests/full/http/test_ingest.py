@@ -1,4 +1,4 @@
-"""Ingest over HTTP: sessions given as data or in images, days and what became of them, and every way it says no."""
+"""Ingest over HTTP: sessions with a payload or with images, days, and every error."""
 
 import httpx2
 
@@ -8,12 +8,12 @@ from tests.fast.http.test_ingest import (
     MORNING,
     NOWHERE,
     SESSIONS,
-    House,
+    ApiEnvironment,
     added,
     anna,
     database,
     day,
-    house,
+    env,
     items,
     made,
     picture,
@@ -23,7 +23,7 @@ from tests.fast.http.test_ingest import (
     shown,
 )
 
-__all__ = ["anna", "database", "house", "quiet"]
+__all__ = ["anna", "database", "env", "quiet"]
 
 
 # A day, from data to messages -----------------------------------------------------------------------------------------
@@ -45,12 +45,12 @@ def test_an_image_of_just_so_many_bytes_is_looked_at_and_a_larger_one_is_not(qui
 # Whose it is ----------------------------------------------------------------------------------------------------------
 
 
-def test_another_persons_session_and_day_are_not_there(house: House, anna: httpx2.Client) -> None:
+def test_another_persons_session_and_day_are_not_there(env: ApiEnvironment, anna: httpx2.Client) -> None:
     key = made(anna.post(SESSIONS))["id"]
     added(send(anna, key, picture()))
     made(anna.post(SESSIONS, json=day(MORNING)))
-    assert house.work() == 1
-    bo = house.person("bo")
+    assert env.work() == 1
+    bo = env.person("bo")
     for verb, path in (("GET", ""), ("GET", "/timeline"), ("POST", "/close"), ("POST", "/images")):
         files = {"file": ("day.png", picture(), "image/png")} if path == "/images" else None
         theirs = bo.request(verb, f"{SESSIONS}/{key}{path}", files=files)
@@ -63,7 +63,7 @@ def test_another_persons_session_and_day_are_not_there(house: House, anna: httpx
     assert items(bo.get(SESSIONS)) == []
     seen = shown(anna.get(f"{SESSIONS}/{key}"))
     assert (seen["closed_at"], len(seen["images"])) == (None, 1)
-    assert len(house.images) == 1
+    assert len(env.images) == 1
 
 
 # When a session cannot be read ----------------------------------------------------------------------------------------

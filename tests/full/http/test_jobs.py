@@ -1,4 +1,4 @@
-"""The ledger over HTTP: a real server, the API's own role, every route and every way it says no."""
+"""Jobs over HTTP, with the role of the API: every route and every error."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from duly.http.request_limits import MAX_BODY_BYTES
 from duly.settings import parse_address
 from duly.testing import TestDatabases
 from tests.fast.http.test_jobs import admin, api, database, jobs, made, quiet, refused
-from tests.support.api import SECONDS, api_on, client_of
+from tests.support.api import SECONDS, api_on, client_for
 
 __all__ = ["admin", "api", "database", "jobs", "quiet"]
 
@@ -31,7 +31,7 @@ async def test_a_hundred_at_once_under_one_key_make_one_job(api: httpx2.Client) 
 
 
 def test_a_database_that_is_away_is_told_as_such(databases: TestDatabases, worker_id: str) -> None:
-    with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_of(address) as api:
+    with databases.clone(worker_id) as dsn, api_on(dsn) as address, client_for(address) as api:
         job = made(api)
         with psycopg.connect(databases.dsn, autocommit=True) as admin:
             drop_database(admin, parse_address(dsn)["dbname"])

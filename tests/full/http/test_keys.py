@@ -1,4 +1,4 @@
-"""Who may ask: keys, scopes, orgs, and the neighbour who needs none until the first key is made."""
+"""Authentication: keys, scopes, orgs, and local requests, which need no key until the first one is created."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ from duly.accounts import service
 from duly.accounts.model import new_secret
 from duly.testing import install_test_clock, move_clock
 from tests.fast.http.test_keys import api, bearer, is_refused
-from tests.support.api import as_owner, client_of, key_for
+from tests.support.api import as_owner, client_for, key_for
 from tests.support.processes import PYTHON, Program, plain_environment
 
 __all__ = ["api"]
@@ -65,7 +65,7 @@ def test_beyond_loopback_it_does_not_listen_without_a_key(database: str) -> None
     as_owner(database, lambda pool: service.revoke_key(pool, key.key.prefix))  # a lock is a lock
     with Program(command, environment=environment) as program:
         port = program.line().rsplit(":", 1)[1]
-        with client_of(f"http://127.0.0.1:{port}") as client:
+        with client_for(f"http://127.0.0.1:{port}") as client:
             assert client.get("/healthz").status_code == 200
             is_refused(client.get("/v1/jobs"), 401, "UNAUTHORIZED")
 

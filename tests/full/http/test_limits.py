@@ -1,4 +1,4 @@
-"""What one caller can cost: bodies that nobody may send, that are slow or too many, and questions that are one."""
+"""Limits per caller: bodies that are forbidden, too large, too slow or too many, and concurrent readiness checks."""
 
 import json
 import time
@@ -23,7 +23,7 @@ from tests.fast.http.test_limits import (
     sender_to,
     unknown,
 )
-from tests.support.api import SECONDS, client_of, key_for
+from tests.support.api import SECONDS, client_for, key_for
 
 __all__ = ["api"]
 TAKES_A_BODY = [JOBS, f"/v1/jobs/{NOWHERE}/cancel", "/v1/confirmations", *LIMITED]
@@ -47,11 +47,11 @@ def test_who_lacks_the_scope_is_refused_before_the_body_comes(path: str, announc
 def test_half_of_the_places_for_large_bodies_is_all_that_one_caller_gets_and_others_are_served(
     path: str, places: int, elsewhere: str, api: Api, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.http.request_limits.PLACE_SECONDS", 0.5)
+    monkeypatch.setattr("duly.http.body_slots.SLOT_WAIT_SECONDS", 0.5)
     monkeypatch.setattr("duly.http.request_limits.STALL_SECONDS", SECONDS)
     other = key_for(database, "bravo", WRITES, uid="bert").secret
     another_key = key_for(database, "acme", WRITES, uid="anna", telegram_id=42).secret
-    with ExitStack() as stack, client_of(api.address, api.writer) as anna, client_of(api.address, other) as bert:
+    with ExitStack() as stack, client_for(api.address, api.writer) as anna, client_for(api.address, other) as bert:
         senders = [stack.enter_context(sender_to(api)) for _ in range(places // 2 + 2)]
         for sender in senders:
             sender.begin(path, api.writer, LARGE + 1)
@@ -62,7 +62,7 @@ def test_half_of_the_places_for_large_bodies_is_all_that_one_caller_gets_and_oth
             assert (status, body["code"], retry_after) == (503, "UNAVAILABLE", "2")
             senders.remove(refused)
         assert anna.post(path, content=bytes(LARGE)).status_code == 503
-        with client_of(api.address, another_key) as anna_again:
+        with client_for(api.address, another_key) as anna_again:
             assert anna_again.post(path, content=bytes(LARGE)).status_code == 503
         assert bert.post(path, content=bytes(LARGE)).status_code == 422
         assert anna.post(path, content=b"small").status_code == 422
@@ -86,7 +86,7 @@ def test_a_large_body_that_stalls_gives_its_place_back(path: str, api: Api, monk
 
 
 def answered(senders: Sequence[Sender]) -> Sender:
-    """The first of them who gets an answer."""
+    """Return the first client that gets a response."""
     ready, _, _ = select([sender.socket for sender in senders], [], [], SECONDS)
     return next(sender for sender in senders if sender.socket in ready)
 
@@ -94,7 +94,7 @@ def answered(senders: Sequence[Sender]) -> Sender:
 def test_a_body_as_large_as_we_read_that_is_all_unknown_fields_is_refused_in_one_sentence(api: Api) -> None:
     body = json.dumps({"type": "a", **unknown(300_000)}, separators=(",", ":")).encode()
     assert MAX_BODY_BYTES * 0.6 < len(body) < MAX_BODY_BYTES
-    with client_of(api.address, api.writer) as anna:
+    with client_for(api.address, api.writer) as anna:
         answer = anna.post(JOBS, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422
     assert len(answer.json()["places"]) == 1

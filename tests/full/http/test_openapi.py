@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: whatever is sent, nothing breaks, and every answer is one that it announces."""
+"""The OpenAPI document is correct: no request causes an internal error, and every response is documented."""
 
 import re
 from collections.abc import Generator
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from schemathesis.checks import load_all_checks
 
 from duly.accounts import NewKey
-from duly.rate_limit import Rate
+from duly.rate_limit import RateLimiter
 from duly.testing import TestDatabases
 from tests.fast.http.test_openapi import DOCUMENT, TESTER, photo
-from tests.support.api import api_on, client_of, key_for
+from tests.support.api import api_on, client_for, key_for
 
 TESTER.openapi.format("binary", st.just(photo()) | st.binary(max_size=100))
 for kind in DOCUMENT["paths"]["/v1/posts/images"]["post"]["requestBody"]["content"]:
@@ -31,7 +31,7 @@ load_all_checks()
 
 @dataclass(frozen=True)
 class Api:
-    """An API, an administrator's key to it, and what can be found with it."""
+    """An API, an administrator's key, and the ids of existing data."""
 
     address: str
     key: NewKey
@@ -48,7 +48,7 @@ class Api:
 
 @pytest.fixture(scope="module")
 def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
-    """An API over jobs of which some wait, some run and some are dead letters, and over posts of some days."""
+    """Serve an API with jobs in several states, posts, sessions, days and schedules."""
     with databases.clone(worker_id) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
         key = key_for(dsn, "acme", ["admin"], uid="anna", telegram_id=42)
         asked = "select (ledger.enqueue(org => %s, type => 'work')).id::text from generate_series(1, %s)"
@@ -60,7 +60,7 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
         for change, first in ((held, 2), (failed, 4), ("status = 'dead_letter', lease_owner = null", 4)):
             admin.execute(f"update ledger.job set {change} where id = any (%s::uuid[])".encode(), [jobs[first:]])
         key_for(dsn, None, ["posts:read"], uid="bo")
-        with hurried(), api_on(dsn) as address, client_of(address, key.secret) as anna:
+        with hurried(), api_on(dsn) as address, client_for(address, key.secret) as anna:
             image, *images = [
                 anna.post("/v1/posts/images", content=photo(), headers={"Duly-User": uid}).json()["imagePath"]
                 for uid in ("anna", "bo", "bo")
@@ -74,21 +74,21 @@ def api(databases: TestDatabases, worker_id: str) -> Generator[Api, None, None]:
             session = anna.post("/v1/ingest/sessions").json()["id"]
             schedule = anna.post("/v1/schedules", json={"name": "Rent", "rule": "cron: 0 10 1 * *"}).json()["id"]
             run = anna.post(f"/v1/schedules/{schedule}/fire").json()["id"]
-            with client_of(address, key_for(dsn, None, ["scheduler:write"], uid="cleo").secret) as cleo:
+            with client_for(address, key_for(dsn, None, ["scheduler:write"], uid="cleo").secret) as cleo:
                 token = cleo.post("/v1/calendar").json()["token"]
             yield Api(address, key, jobs, post, released, images, session, know_day(admin), schedule, run, token)
 
 
 @contextmanager
 def hurried() -> Generator[None, None, None]:
-    """What is asked here by one person in a minute is more than anybody may."""
+    """Raise the rate limit, which these tests would exceed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("duly.http.app.Rate", partial(Rate, burst=MANY))
+        patch.setattr("duly.http.app.RateLimiter", partial(RateLimiter, burst=MANY))
         yield
 
 
 def know_day(admin: psycopg.Connection[Any]) -> str:
-    """A day of anna's that a worker has seen."""
+    """Create a day of anna's with a version."""
     ((session,),) = admin.execute(
         "insert into schedule_ingest.capture_session (user_id) values (42) returning id"
     ).fetchall()
@@ -124,7 +124,7 @@ def test_no_route_that_takes_a_post_finds_what_another_has_not_released(api: Api
         "token",
     }
     probed = 0
-    with client_of(api.address, api.key.secret) as anna, client_of(api.address, api.key.secret) as other:
+    with client_for(api.address, api.key.secret) as anna, client_for(api.address, api.key.secret) as other:
         other.headers["Duly-User"] = "bo"
         before = anna.get(f"/v1/posts/{api.post}").json()
         for path in (path for path in paths if "{post_id}" in path):

@@ -1,4 +1,4 @@
-"""An API whose database goes away says so once, and says when it is back."""
+"""An outage of the database is logged once, and so is its end."""
 
 import asyncio
 import json
@@ -12,36 +12,36 @@ from psycopg.conninfo import conninfo_to_dict
 
 from duly.db.pool import Pool, open_pool
 from duly.errors import Unavailable
-from duly.http.database_outage import telling_outages
-from tests.support.outbox.said import lines_of_log
+from duly.http.database_outage import log_database_outages
+from tests.support.outbox.log_capture import capture_log_lines
 
 
 async def test_an_outage_of_the_database_is_two_lines_in_the_log_however_long(database: str) -> None:
     name = conninfo_to_dict(database)["dbname"]
     allow = sql.SQL("alter database {} allow_connections {}")
-    with psycopg.connect(database, dbname="postgres", autocommit=True) as outside, lines_of_log("info") as lines:
+    with psycopg.connect(database, dbname="postgres", autocommit=True) as outside, capture_log_lines("info") as lines:
 
         def set_allowed(word: str) -> None:
             outside.execute(allow.format(sql.Identifier(str(name)), sql.SQL(word)))  # type: ignore[arg-type]
 
-        async with telling_outages() as note, open_pool(database, size=4, idle=4, on_connect=note) as pool:
-            await pool.connections.wait()  # one that is still being made would be a sign that the database is back
+        async with log_database_outages() as note, open_pool(database, size=4, idle=4, on_connect=note) as pool:
+            await pool.connections.wait()  # a pending connection attempt would end the outage
             set_allowed("false")
             outside.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
             await ask_until(pool, time.monotonic() + 5)  # in which the pool tries again and again
             set_allowed("true")
-            await ask_until(pool, time.monotonic() + 60, lambda: "the database is back" in lines.getvalue())
+            await ask_until(pool, time.monotonic() + 60, lambda: "database.available" in lines.getvalue())
     told = [json.loads(line) for line in lines.getvalue().splitlines()]
     assert [(line["level"], line["event"]) for line in told if line["logger"] != "duly.tests"] == [
-        ("warning", "the database does not answer; trying until it is back"),
-        ("info", "the database is back"),
+        ("warning", "database.unavailable"),
+        ("info", "database.available"),
     ]
     assert told[-2]["error"]["message"]
-    assert told[-1]["away_seconds"] > 3
+    assert told[-1]["outage_seconds"] > 3
 
 
 async def ask_until(pool: Pool, end: float, condition: Callable[[], bool] = lambda: False) -> None:
-    """Ask for a transaction again and again, as requests do, until the condition holds or it is this late."""
+    """Open transactions, like requests do, until the condition holds or the deadline has passed."""
     while time.monotonic() < end and not condition():
         with suppress(Unavailable, psycopg.OperationalError, TimeoutError):
             async with asyncio.timeout(1), pool.transaction() as connection:

@@ -1,4 +1,4 @@
-"""Posts over HTTP: the contract to the letter, the same request again, images, the feed, and every way it says no."""
+"""Posts over HTTP: the contract, repeated requests, images, the feed, and every error."""
 
 import json
 import socket
@@ -16,17 +16,17 @@ from duly.db.admin import drop_database
 from duly.errors import Unavailable
 from duly.http.request_limits import MAX_BODY_BYTES
 from duly.settings import parse_address
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from duly.storage.photo import MAX_PHOTO_BYTES
 from duly.testing import TestDatabases
 from tests.fast.http.test_posts import (
     AS_JSON,
     INTENT,
-    House,
+    ApiEnvironment,
     anna,
     body_of,
     database,
-    house,
+    env,
     made,
     opened,
     problem,
@@ -36,17 +36,17 @@ from tests.fast.http.test_posts import (
 from tests.support.api import SECONDS, api_of
 from tests.support.locks import wait_until_blocked
 
-__all__ = ["anna", "database", "house", "quiet"]
+__all__ = ["anna", "database", "env", "quiet"]
 
 
 # Asking, to the letter ------------------------------------------------------------------------------------------------
 
 
 def test_a_database_that_is_gone_is_told_in_the_envelope(databases: TestDatabases, worker_id: str) -> None:
-    with databases.clone(worker_id) as dsn, opened(dsn) as house:
-        anna = house.person("anna")
+    with databases.clone(worker_id) as dsn, opened(dsn) as env:
+        anna = env.person("anna")
         body = body_of(anna)
-        house.admin.close()
+        env.admin.close()
         with psycopg.connect(databases.dsn, autocommit=True) as admin:
             drop_database(admin, parse_address(dsn)["dbname"])
         answer = anna.post(INTENT, json=body)
@@ -57,27 +57,27 @@ def test_a_database_that_is_gone_is_told_in_the_envelope(databases: TestDatabase
 # The same request again -----------------------------------------------------------------------------------------------
 
 
-def test_whoever_hangs_up_while_speaking_is_nobodys_failure(house: House, anna: httpx2.Client) -> None:
+def test_whoever_hangs_up_while_speaking_is_nobodys_failure(env: ApiEnvironment, anna: httpx2.Client) -> None:
     for _ in range(3):
         speaking(anna, b'{"caption"', length=1000).close()
     made(anna.post(INTENT, json=body_of(anna)))
-    house.stack.close()  # which ends what is under way, and writes the counts down
-    assert counts_of(house) == {"CREATED": 1}
+    env.stack.close()  # which ends what is under way, and writes the counts down
+    assert counts_of(env) == {"CREATED": 1}
 
 
-class Away(Objects):
-    """A store that does not answer today."""
+class Away(ObjectStore):
+    """An object store that is unavailable."""
 
     async def copy(self, name: str, to: str) -> bool:
-        """Not now."""
+        """Raise Unavailable."""
         raise Unavailable(f"cannot copy {name} to {to} now")
 
 
-def test_a_store_that_is_away_is_in_nobodys_way_who_needs_no_image(house: House, anna: httpx2.Client) -> None:
-    bo, body = house.person("bo"), body_of(anna)
+def test_a_store_that_is_away_is_in_nobodys_way_who_needs_no_image(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    bo, body = env.person("bo"), body_of(anna)
     first = anna.post(INTENT, json=body)
     new, others = body_of(anna), body_of(bo)
-    with api_of(house.database, Away(house.objects.place)) as address:
+    with api_of(env.database, Away(env.objects.backend)) as address:
         again = anna.post(address + INTENT, json=body)
         assert (again.content, again.headers["duly-replayed"]) == (first.content, "true")
         refused(anna.post(address + INTENT, json=new), 409, "ALREADY_POSTED", made(first)["postId"])
@@ -101,29 +101,29 @@ def test_a_store_that_is_away_is_in_nobodys_way_who_needs_no_image(house: House,
 # How the promises stand -----------------------------------------------------------------------------------------------
 
 
-def counts_of(house: House) -> Counter[str]:
-    """How requests ended, as it was written down."""
-    with psycopg.connect(house.database) as admin:
+def counts_of(env: ApiEnvironment) -> Counter[str]:
+    """Return the stored outcomes of requests."""
+    with psycopg.connect(env.database) as admin:
         found = admin.execute("select outcome, sum(intents)::int from posts.intent_minutes group by outcome").fetchall()
     return Counter(dict(found))
 
 
-def test_every_request_is_counted_however_it_ended(house: House, anna: httpx2.Client) -> None:
+def test_every_request_is_counted_however_it_ended(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body, function = body_of(anna), "posts.create_intent(text, uuid, bytea, text, text, boolean)"
-    house.admin.execute(f"revoke execute on function {function} from duly_api".encode())
+    env.admin.execute(f"revoke execute on function {function} from duly_api".encode())
     refused(anna.post(INTENT, json=body), 500, "UNEXPECTED")
-    house.admin.execute(f"grant execute on function {function} to duly_api".encode())
+    env.admin.execute(f"grant execute on function {function} to duly_api".encode())
     for _ in range(3):
         made(anna.post(INTENT, json=body))
     anna.post(INTENT, json={**body, "caption": "Another"})
     anna.post(INTENT, json=body_of(anna))
     anna.post(INTENT, json={})
     anna.post(INTENT, content=b"\xff", headers=AS_JSON)
-    house.nobody().post(INTENT, json=body)
-    house.person("bo", ["posts:read"]).post(INTENT, json=body)
+    env.nobody().post(INTENT, json=body)
+    env.person("bo", ["posts:read"]).post(INTENT, json=body)
     announced(anna, INTENT, MAX_BODY_BYTES + 1)
-    house.stack.close()
-    assert counts_of(house) == {
+    env.stack.close()
+    assert counts_of(env) == {
         "UNEXPECTED": 1,
         "CREATED": 1,
         "REPLAYED": 2,
@@ -136,22 +136,24 @@ def test_every_request_is_counted_however_it_ended(house: House, anna: httpx2.Cl
     }
 
 
-def test_counts_are_written_while_it_serves(house: House, anna: httpx2.Client) -> None:
-    house.admin.execute(
+def test_counts_are_written_while_it_serves(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    env.admin.execute(
         "create function posts.tell() returns trigger language plpgsql as 'begin notify counted; return null; end';"
         "create trigger tell after insert on posts.intent_minutes execute function posts.tell(); listen counted"
     )
     anna.post(INTENT, json={})
-    assert list(house.admin.notifies(timeout=SECONDS, stop_after=1))
-    assert counts_of(house) == {"INVALID_ARGUMENT": 1}
+    assert list(env.admin.notifies(timeout=SECONDS, stop_after=1))
+    assert counts_of(env) == {"INVALID_ARGUMENT": 1}
 
 
-def test_requests_that_no_database_answered_are_counted_when_it_is_back(house: House, databases: TestDatabases) -> None:
-    anna, name = house.person("anna"), sql.Identifier(parse_address(house.database)["dbname"])
+def test_requests_that_no_database_answered_are_counted_when_it_is_back(
+    env: ApiEnvironment, databases: TestDatabases
+) -> None:
+    anna, name = env.person("anna"), sql.Identifier(parse_address(env.database)["dbname"])
     body = body_of(anna)
     with psycopg.connect(databases.dsn, autocommit=True) as server:
         server.execute(sql.SQL("alter database {} with allow_connections false").format(name))
-        house.admin.execute(
+        env.admin.execute(
             "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
@@ -159,8 +161,8 @@ def test_requests_that_no_database_answered_are_counted_when_it_is_back(house: H
         server.execute(sql.SQL("alter database {} with allow_connections true").format(name))
     assert "connection" in words
     made(anna.post(INTENT, json=body))
-    house.stack.close()
-    assert counts_of(house) == {"UNAVAILABLE": 1, "CREATED": 1}
+    env.stack.close()
+    assert counts_of(env) == {"UNAVAILABLE": 1, "CREATED": 1}
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_comes_or_cut_off(quiet: httpx2.Client) -> None:
@@ -172,7 +174,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_comes_or_cut_off(quiet: h
 
 
 def announced(person: httpx2.Client, path: str, size: int) -> httpx2.Response:
-    """The answer to a request that says how long it will be, and brings nothing."""
+    """Announce a body without sending it, and return the response."""
     connection = HTTPConnection(person.base_url.host, person.base_url.port or 80, timeout=SECONDS)
     with closing(connection):
         connection.putrequest("POST", path)
@@ -184,28 +186,28 @@ def announced(person: httpx2.Client, path: str, size: int) -> httpx2.Response:
 
 
 def parts_of(size: int) -> Iterator[bytes]:
-    """So many bytes, in parts of a mebibyte."""
+    """Yield bytes in chunks of 1 MiB."""
     for _ in range(size // 1024**2):
         yield b" " * 1024**2
 
 
-def test_whoever_lost_the_answer_gets_it_by_asking_again(house: House, anna: httpx2.Client) -> None:
+def test_whoever_lost_the_answer_gets_it_by_asking_again(env: ApiEnvironment, anna: httpx2.Client) -> None:
     body = body_of(anna)
-    ((lock,),) = house.admin.execute("select posts.daily_key('anna', duly.clock()) || '_UTC'").fetchall()
-    with psycopg.connect(house.database) as first_of_all:  # stands in the way until the client is gone
+    ((lock,),) = env.admin.execute("select posts.daily_key('anna', duly.clock()) || '_UTC'").fetchall()
+    with psycopg.connect(env.database) as first_of_all:  # stands in the way until the client is gone
         first_of_all.execute("insert into posts.daily_locks (id, post_id) values (%s, %s)", [lock, uuid4()])
         with closing(speaking(anna, json.dumps(body).encode())):
-            wait_until_blocked(house.database)
-        assert house.count("posts") == 0
+            wait_until_blocked(env.database)
+        assert env.count("posts") == 0
         first_of_all.rollback()
     answer = anna.post(INTENT, json=body)
     assert answer.headers["duly-replayed"] == "true"
-    ((post,),) = house.admin.execute("select id from posts.posts").fetchall()
+    ((post,),) = env.admin.execute("select id from posts.posts").fetchall()
     assert made(answer)["postId"] == str(post)
 
 
 def speaking(person: httpx2.Client, body: bytes, length: int | None = None) -> socket.socket:
-    """A connection on which a request was sent, or the beginning of one, and nothing was read."""
+    """Send a request, or the beginning of one, and return the connection without reading."""
     connection = socket.create_connection((person.base_url.host, person.base_url.port or 80), timeout=SECONDS)
     head = (
         f"POST {INTENT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

@@ -1,4 +1,4 @@
-"""The scheduler over HTTP: schedules, runs, answers, books, the calendar's feed, and every way it says no."""
+"""The scheduler over HTTP: schedules, runs, answers, expenses, the calendar feed, and every error."""
 
 import json
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from icalendar import Calendar
 
 from duly.apps.ingest.model import KnownDay
 from duly.apps.ingest.service import list_days
-from duly.apps.scheduler.calendar import MAX_EVENTS, MAX_PAST_EVENTS, Appointment, coming_firings
+from duly.apps.scheduler.calendar import MAX_EVENTS, MAX_PAST_EVENTS, Appointment, upcoming_firings
 from duly.apps.scheduler.model import RunStatus
-from duly.http.calendar import feed_of
+from duly.http.calendar import render_feed
 from duly.testing import move_clock
 from tests.fast.http.test_scheduler import (
     NOON,
     NOWHERE,
     SCHEDULES,
     SHIFTS,
-    House,
+    ApiEnvironment,
     anna,
     database,
+    env,
     events_of,
     feed,
-    house,
     know_days,
     made,
     plan_of,
@@ -35,9 +35,9 @@ from tests.fast.http.test_scheduler import (
     shown,
     subscribed,
 )
-from tests.support.api import ask_until_refused
+from tests.support.api import request_until_rate_limited
 
-__all__ = ["anna", "database", "house"]
+__all__ = ["anna", "database", "env"]
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -47,21 +47,21 @@ __all__ = ["anna", "database", "house"]
 
 
 def test_one_person_cannot_ask_for_too_much_at_once(anna: httpx2.Client) -> None:
-    answers = ask_until_refused(lambda: anna.post(f"{SCHEDULES}/{NOWHERE}/pause"))
+    answers = request_until_rate_limited(lambda: anna.post(f"{SCHEDULES}/{NOWHERE}/pause"))
     assert {answer.status_code for answer in answers} == {404, 429}
     problem(answers[-1], 429, "RATE_LIMITED")
 
 
-def test_the_same_state_gives_the_same_bytes_and_is_not_sent_twice(house: House, anna: httpx2.Client) -> None:
+def test_the_same_state_gives_the_same_bytes_and_is_not_sent_twice(env: ApiEnvironment, anna: httpx2.Client) -> None:
     job = made(anna.post(SCHEDULES, json=schedule()))["id"]
-    reader, url = subscribed(house, anna)
+    reader, url = subscribed(env, anna)
     first = reader.get(url)
     calendar: Any = Calendar.from_ical(first.content)
     assert (str(calendar["X-PUBLISHED-TTL"]), calendar["REFRESH-INTERVAL"].dt) == ("PT1H", timedelta(hours=1))
     assert b"REFRESH-INTERVAL;VALUE=DURATION:PT1H\r\n" in first.content
     assert first.headers["cache-control"] == "private, max-age=300"
     tag = first.headers["etag"]
-    move_clock(house.admin, 60)
+    move_clock(env.admin, 60)
     assert reader.get(url).content == first.content
     for said in (tag, f'"other", W/{tag}', "*"):
         again = reader.get(url, headers={"If-None-Match": said})
@@ -73,16 +73,16 @@ def test_the_same_state_gives_the_same_bytes_and_is_not_sent_twice(house: House,
     assert {str(event["SUMMARY"]) for event in feed(changed).values()} == {"Flat"}
 
 
-def test_a_calendar_is_not_read_without_end(house: House, anna: httpx2.Client) -> None:
-    reader, url = subscribed(house, anna)
-    answers = ask_until_refused(lambda: reader.get(url))
+def test_a_calendar_is_not_read_without_end(env: ApiEnvironment, anna: httpx2.Client) -> None:
+    reader, url = subscribed(env, anna)
+    answers = request_until_rate_limited(lambda: reader.get(url))
     assert {answer.status_code for answer in answers} == {200, 429}
 
 
 def test_the_soonest_come_first_whosever_they_are_and_never_more_than_there_is_room_for() -> None:
     often = [plan_of(nth, "cron: * * * * *") for nth in range(1, 40)]
     runs = [run_of(f"p{nth}", NOON - timedelta(minutes=nth), RunStatus.CONFIRMED, key=1) for nth in range(MAX_EVENTS)]
-    events = events_of(feed_of([*often, plan_of(99, "cron: 5 12 * * *")], runs, [], NOON))
+    events = events_of(render_feed([*often, plan_of(99, "cron: 5 12 * * *")], runs, [], NOON))
     assert len(events) == MAX_EVENTS
     assert sum(name.startswith("schedule-1-p") for name in events) == MAX_PAST_EVENTS
     assert "schedule-99-2026-11-16@duly" in events
@@ -94,11 +94,11 @@ def test_of_more_events_than_there_is_room_for_the_farthest_in_time_leave_whatev
     hours = [NOON + timedelta(hours=nth) for nth in range(-30 * 24, 90 * 24)]
     shifts = [Appointment(f"day-{at:%Y%m%d%H}@duly", at, at + timedelta(hours=1), "Anna", "", NOON) for at in hours]
     past = [run_of(f"p{nth}", NOON - timedelta(days=nth, minutes=1)) for nth in range(1, 29)]
-    events = events_of(feed_of([plan_of(7)], past, shifts, NOON))
+    events = events_of(render_feed([plan_of(7)], past, shifts, NOON))
     assert len(events) == MAX_EVENTS
     distances = sorted(abs(event["DTSTART"].dt - NOON) for event in events.values())
     everything = [*hours, *(run.scheduled_at for run in past)]
-    everything += [each.scheduled_at for each in coming_firings([plan_of(7)], past, NOON, MAX_EVENTS)]
+    everything += [each.scheduled_at for each in upcoming_firings([plan_of(7)], past, NOON, MAX_EVENTS)]
     assert distances == sorted(abs(at - NOON) for at in everything)[:MAX_EVENTS]
     assert {name.split("-")[0] for name in events} == {"schedule", "day"}
     assert "schedule-7-2026-11-16@duly" in events
@@ -106,7 +106,7 @@ def test_of_more_events_than_there_is_room_for_the_farthest_in_time_leave_whatev
 
 @pytest.mark.lawless
 def test_days_that_a_calendar_has_no_room_for_are_not_read(
-    house: House, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+    env: ApiEnvironment, anna: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = list[KnownDay]()
 
@@ -115,11 +115,11 @@ def test_days_that_a_calendar_has_no_room_for_are_not_read(
         return found
 
     monkeypatch.setattr("duly.http.calendar.list_days", noted)
-    house.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
+    env.admin.execute("""update "user".users set telegram_id = 42 where uid = 'anna'""")
     shift = json.loads(SHIFTS)[0]
     shifts = [{**shift, "start": f"{nth % 24:02}:{nth // 24:02}", "end": "24:00"} for nth in range(200)]
-    know_days(house, 42, json.dumps(shifts), *(NOON.date() + timedelta(days=nth) for nth in range(-40, 101)))
-    reader, url = subscribed(house, anna)
+    know_days(env, 42, json.dumps(shifts), *(NOON.date() + timedelta(days=nth) for nth in range(-40, 101)))
+    reader, url = subscribed(env, anna)
     events = feed(reader.get(url))
     assert len(events) == MAX_EVENTS
     assert max(abs(event.start - NOON) for event in events.values()) <= timedelta(days=2, hours=12)

@@ -1,17 +1,17 @@
-"""The bot through the front: links for people, what doctor says of it, and the command that listens."""
+"""The bot on the command line: links for people, the checks of doctor, and `duly bot`."""
 
 import json
 import subprocess
 from datetime import UTC, datetime
 
-from duly.accounts.telegram_link import read_link
+from duly.accounts.telegram_link import parse_telegram_link
 from tests.fast.http.test_telegram import HOOK, SECRET
 from tests.support.bot_api import TOKEN, FakeTelegram
 from tests.support.processes import PYTHON, plain_environment
 
 
 def run(database: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A command of duly's."""
+    """Run a command of duly."""
     environment = plain_environment(DATABASE_URL=database, **variables)
     ran = subprocess.run([*PYTHON, "-m", "duly", *arguments], env=environment, capture_output=True, text=True)
     assert SECRET not in ran.stdout + ran.stderr
@@ -23,7 +23,7 @@ def test_a_link_for_a_person_is_printed_with_the_bots_address(database: str, tel
     made = json.loads(run(database, "users", "create", "anna", "--json").stdout)
     told = json.loads(run(database, "users", "link", "anna", "--json", **bot).stdout)
     assert told["address"] == f"https://t.me/duly_test_bot?start={told['link']}"
-    assert read_link(TOKEN, told["link"], datetime.now(UTC)) == made["id"]
+    assert parse_telegram_link(TOKEN, told["link"], datetime.now(UTC)) == made["id"]
     assert f"/start {told['link'][:10]}" in run(database, "users", "link", "anna", **bot).stdout
 
 

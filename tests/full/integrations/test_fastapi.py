@@ -1,4 +1,4 @@
-"""Jobs in a FastAPI application: asked for with a request, performed beside the server, stopped with it."""
+"""Jobs in a FastAPI application: enqueued in a request, performed by an embedded worker, stopped with the server."""
 
 import json
 import os
@@ -35,7 +35,7 @@ SECONDS = 60.0
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that another thread or process does."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline, "it never came"
@@ -46,7 +46,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def bare(databases: TestDatabases, worker_id: str) -> Generator[str, None, None]:
-    """A database without duly's tables."""
+    """Create a database without the tables of duly."""
     name = f"{databases.prefix}_{worker_id}_bare"
     yield create_database(databases.dsn, name)
     with psycopg.connect(databases.dsn, autocommit=True) as admin:
@@ -58,7 +58,7 @@ def test_a_worker_that_dies_is_told_and_followed_by_another(bare: str, capfd: py
 
     def has_died() -> bool:
         said.append(capfd.readouterr().err)
-        return "the worker beside this server died; another follows" in "".join(said)
+        return "worker.crashed" in "".join(said)
 
     with TestClient(application(bare, worker=True)) as client:
         until(has_died)
@@ -79,7 +79,7 @@ async def test_without_an_address_the_embedded_server_is_used_and_migrated(home:
 
 @pytest.fixture
 def login(duly_database: str) -> Generator[str, None, None]:
-    """The address as a login that may do what the page says it must be allowed to, and no more."""
+    """Return the DSN of a login with exactly the privileges that the page names."""
     name = f"shop_{os.getpid()}"
     role = sql.Identifier(name)
     with psycopg.connect(duly_database, autocommit=True) as admin:
@@ -95,7 +95,7 @@ def login(duly_database: str) -> Generator[str, None, None]:
 
 @contextmanager
 def serving(project: Path, app: str, dsn: str) -> Generator[tuple[Program, Callable[..., Any]], None, None]:
-    """Real uvicorn, and a way to ask it: the status and the body of an answer."""
+    """Run uvicorn, and return a function that requests a path and returns status and body."""
     command = (*PYTHON, "-m", "uvicorn", app, "--port", "0")
     environment = plain_environment(DATABASE_URL=dsn, PYTHONPATH=str(project), PYTHONUNBUFFERED="1")
     with Program(command, environment=environment, directory=project) as server:

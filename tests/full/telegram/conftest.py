@@ -1,3 +1,3 @@
-"""Fixtures of bot, shared by all tiers."""
+"""Fixtures of bot tests, shared by all tiers."""
 
 from tests.support.telegram.fixtures import *  # noqa: F403

@@ -1,10 +1,10 @@
-"""Taps on the buttons of a reminder: one effect, an explanation always, and the message becomes the receipt."""
+"""Button presses on reminders: one effect, always a reply, and the message is replaced by the receipt."""
 
 import pytest
 
 from duly.apps.scheduler import service
 from duly.apps.scheduler.model import Action, Answer
-from tests.support.telegram.hands import House
+from tests.support.telegram.environment import BotTestEnvironment
 
 LABELS = {
     "en": ["Done", "Skip", "In 1 hour", "Tomorrow", "Cancel this one"],
@@ -19,8 +19,8 @@ RECEIPTS = {
 
 CLOSED = {
     "en": (
-        "It is over, and takes no answer: the schedule was archived",
-        "Over without an answer: the schedule was archived",
+        "This reminder is closed and accepts no answer: the schedule was archived",
+        "Closed without an answer: the schedule was archived",
     ),
     "sv": ("Den är över och tar inget svar: schemat arkiverades", "Avslutad utan svar: schemat arkiverades"),
     "zh": ("已结束，不再接受回复：该计划已归档", "未回复即结束：该计划已归档"),  # noqa: RUF001
@@ -29,184 +29,186 @@ CLOSED = {
 
 @pytest.mark.parametrize("language", LABELS)
 async def test_a_reminder_has_buttons_in_the_persons_language_and_becomes_the_receipt(
-    language: str, house: House
+    language: str, env: BotTestEnvironment
 ) -> None:
-    anna = house.telegram.person(42, language)
-    message = await house.remind(anna)
+    anna = env.telegram.person(42, language)
+    message = await env.remind(anna)
     assert [each["text"] for row in message["reply_markup"]["inline_keyboard"] for each in row] == LABELS[language]
-    async with house.listening():
+    async with env.listening():
         query = anna.press(message, LABELS[language][0])
-        await house.wait(lambda: anna.read() == [RECEIPTS[language]])
-    assert house.answers() == ["complete"]
-    assert house.booked() == ["9.99 EUR"]
+        await env.wait(lambda: anna.texts() == [RECEIPTS[language]])
+    assert env.answers() == ["complete"]
+    assert env.booked() == ["9.99 EUR"]
     assert query.answered == [RECEIPTS[language].splitlines()[3]]
     assert "reply_markup" not in anna.messages()[0]
-    assert house.telegram.waiting() == []
+    assert env.telegram.waiting() == []
 
 
 @pytest.mark.parametrize(
     ("label", "action", "status"),
     [("Skip", "skip", "skipped"), ("In 1 hour", "snooze", "snoozed"), ("Cancel this one", "cancel", "cancelled")],
 )
-async def test_every_button_does_what_it_says(label: str, action: str, status: str, house: House) -> None:
-    anna = house.telegram.person()
-    message = await house.remind(anna)
-    async with house.listening():
+async def test_every_button_does_what_it_says(label: str, action: str, status: str, env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    message = await env.remind(anna)
+    async with env.listening():
         anna.press(message, label)
-        await house.wait(lambda: anna.read() != [message["text"]])
-    assert house.answers() == [action]
-    assert house.schedules.runs("status") == [status]
-    assert house.booked() == []
+        await env.wait(lambda: anna.texts() != [message["text"]])
+    assert env.answers() == [action]
+    assert env.schedules.runs("status") == [status]
+    assert env.booked() == []
 
 
-async def test_a_second_tap_does_nothing_more_and_is_answered_too(house: House) -> None:
-    anna = house.telegram.person()
-    message = await house.remind(anna)
+async def test_a_second_tap_does_nothing_more_and_is_answered_too(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    message = await env.remind(anna)
     first, second = (anna.press(message, "Done") for _ in range(2))
-    async with house.listening():
-        await house.wait(lambda: first.answered and second.answered)
+    async with env.listening():
+        await env.wait(lambda: first.answered and second.answered)
     assert first.answered == second.answered
-    assert house.answers() == ["complete"]
-    assert house.booked() == ["9.99 EUR"]
+    assert env.answers() == ["complete"]
+    assert env.booked() == ["9.99 EUR"]
 
 
-async def test_another_answer_after_the_first_is_refused_with_the_first_receipt(house: House) -> None:
-    anna = house.telegram.person()
-    message = await house.remind(anna)
-    async with house.listening():
+async def test_another_answer_after_the_first_is_refused_with_the_first_receipt(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    message = await env.remind(anna)
+    async with env.listening():
         anna.press(message, "Done")
         late = anna.press(message, "Skip")
-        await house.wait(lambda: late.answered)
-        await house.wait(lambda: anna.read() == [RECEIPTS["en"]])
+        await env.wait(lambda: late.answered)
+        await env.wait(lambda: anna.texts() == [RECEIPTS["en"]])
     assert late.answered == ["It was answered already: ✅ Done, 2026-11-16 11:00"]
-    assert house.answers() == ["complete"]
+    assert env.answers() == ["complete"]
 
 
-async def test_a_run_that_was_answered_elsewhere_explains_itself_and_its_message_is_rewritten(house: House) -> None:
-    anna = house.telegram.person()
-    message = await house.remind(anna)
-    run = house.schedules.run_id()
-    await service.answer_run(house.schedules.api, None, run, Answer(Action.COMPLETE, "by the API"))
-    async with house.listening():
+async def test_a_run_that_was_answered_elsewhere_explains_itself_and_its_message_is_rewritten(
+    env: BotTestEnvironment,
+) -> None:
+    anna = env.telegram.person()
+    message = await env.remind(anna)
+    run = env.schedules.run_id()
+    await service.answer_run(env.schedules.api, None, run, Answer(Action.COMPLETE, "by the API"))
+    async with env.listening():
         late = anna.press(message, "Cancel this one")
-        await house.wait(lambda: anna.read() == [RECEIPTS["en"]])
+        await env.wait(lambda: anna.texts() == [RECEIPTS["en"]])
     assert late.answered[0].startswith("It was answered already")
 
 
 @pytest.mark.parametrize("language", CLOSED)
 async def test_a_run_that_is_over_without_an_answer_says_why_in_the_persons_language(
-    language: str, house: House
+    language: str, env: BotTestEnvironment
 ) -> None:
-    anna = house.telegram.person(42, language)
-    message = await house.remind(anna)
-    house.schedules.admin.execute("update scheduler.jobs set status = 'archived'")
-    async with house.listening():
+    anna = env.telegram.person(42, language)
+    message = await env.remind(anna)
+    env.schedules.admin.execute("update scheduler.jobs set status = 'archived'")
+    async with env.listening():
         late = anna.press(message, LABELS[language][0])
-        await house.wait(lambda: anna.read() != [message["text"]])
+        await env.wait(lambda: anna.texts() != [message["text"]])
     told, shown = CLOSED[language]
     assert late.answered == [told]
-    assert anna.read()[0].endswith(shown)
-    assert house.answers() == []
+    assert anna.texts()[0].endswith(shown)
+    assert env.answers() == []
 
 
 async def test_an_old_message_about_a_run_that_came_back_still_answers_it_and_both_become_receipts(
-    house: House,
+    env: BotTestEnvironment,
 ) -> None:
-    anna = house.telegram.person()
-    old = await house.remind(anna)
-    async with house.listening():
-        new = await house.come_back(anna, old)
+    anna = env.telegram.person()
+    old = await env.remind(anna)
+    async with env.listening():
+        new = await env.come_back(anna, old)
         assert new["message_id"] != old["message_id"]
         anna.press(old, "Done")  # the app of another device still shows it
-        await house.wait(lambda: all("Booked" in text for text in anna.read()))
-    assert house.answers() == ["snooze", "complete"]
-    assert house.booked() == ["9.99 EUR"]
+        await env.wait(lambda: all("Booked" in text for text in anna.texts()))
+    assert env.answers() == ["snooze", "complete"]
+    assert env.booked() == ["9.99 EUR"]
     assert all("reply_markup" not in message for message in anna.messages())
 
 
-async def test_a_second_tap_on_an_old_snooze_leaves_the_newer_reminder_its_buttons(house: House) -> None:
-    anna = house.telegram.person()
-    old = await house.remind(anna)
-    async with house.listening():
-        new = await house.come_back(anna, old)
+async def test_a_second_tap_on_an_old_snooze_leaves_the_newer_reminder_its_buttons(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    old = await env.remind(anna)
+    async with env.listening():
+        new = await env.come_back(anna, old)
         again = anna.press(old, "In 1 hour")  # the app of another device still shows it
-        await house.wait(lambda: again.answered)
-    assert again.answered == ["You have been reminded again since. Answer the newer message, please."]
+        await env.wait(lambda: again.answered)
+    assert again.answered == ["You have been reminded again since. Please answer the newer message."]
     assert anna.messages()[1] == new
-    assert "Later" in anna.read()[0]
-    assert house.schedules.runs("status") == ["sent"]
+    assert "Later" in anna.texts()[0]
+    assert env.schedules.runs("status") == ["sent"]
 
 
-async def test_a_second_tap_on_an_old_snooze_leaves_the_receipt_of_the_answer(house: House) -> None:
-    anna = house.telegram.person()
-    message = await house.remind(anna)
-    async with house.listening():
+async def test_a_second_tap_on_an_old_snooze_leaves_the_receipt_of_the_answer(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    message = await env.remind(anna)
+    async with env.listening():
         anna.press(message, "In 1 hour")
         anna.press(message, "Done")
         again = anna.press(message, "In 1 hour")
-        await house.wait(lambda: again.answered)
+        await env.wait(lambda: again.answered)
     assert again.answered == ["It was answered already: ✅ Done, 2026-11-16 11:00"]
-    assert anna.read() == [RECEIPTS["en"]]
-    assert house.answers() == ["snooze", "complete"]
+    assert anna.texts() == [RECEIPTS["en"]]
+    assert env.answers() == ["snooze", "complete"]
 
 
-async def test_of_two_snoozes_the_later_one_counts_whichever_is_tapped_again(house: House) -> None:
-    anna = house.telegram.person()
-    message = await house.remind(anna)
-    async with house.listening():
+async def test_of_two_snoozes_the_later_one_counts_whichever_is_tapped_again(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    message = await env.remind(anna)
+    async with env.listening():
         anna.press(message, "In 1 hour")
         anna.press(message, "Tomorrow")
         again = anna.press(message, "In 1 hour")
-        await house.wait(lambda: again.answered)
+        await env.wait(lambda: again.answered)
     assert again.answered == ["⏰ Later: I will remind you 2026-11-17 11:00"]
-    assert anna.read()[0].endswith(again.answered[0])
+    assert anna.texts()[0].endswith(again.answered[0])
 
 
-async def test_a_button_from_another_chat_does_nothing_and_says_so(house: House) -> None:
-    anna, ben = house.telegram.person(42), house.telegram.person(43)
-    message = await house.remind(anna)
-    house.schedules.add_user("ben", telegram_id=43)
+async def test_a_button_from_another_chat_does_nothing_and_says_so(env: BotTestEnvironment) -> None:
+    anna, ben = env.telegram.person(42), env.telegram.person(43)
+    message = await env.remind(anna)
+    env.schedules.add_user("ben", telegram_id=43)
     data = message["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
-    async with house.listening():
-        from_his_chat = ben.tap(1, data)
-        in_her_chat = ben.tap(message["message_id"], data, chat=42)  # the seal is right, and the run is not his
-        altered = anna.tap(message["message_id"], data.replace(":complete.", ":cancel."))
-        await house.wait(lambda: from_his_chat.answered and in_her_chat.answered and altered.answered)
+    async with env.listening():
+        from_his_chat = ben.press_data(1, data)
+        in_her_chat = ben.press_data(message["message_id"], data, chat=42)  # the seal is right, and the run is not his
+        altered = anna.press_data(message["message_id"], data.replace(":complete.", ":cancel."))
+        await env.wait(lambda: from_his_chat.answered and in_her_chat.answered and altered.answered)
     assert "not made for this chat" in from_his_chat.answered[0]
-    assert "not there any more" in in_her_chat.answered[0]
+    assert "no longer exists" in in_her_chat.answered[0]
     assert "not made for this chat" in altered.answered[0]
-    assert house.answers() == []
+    assert env.answers() == []
 
 
-async def test_a_tap_that_is_too_old_to_be_answered_counts_all_the_same(house: House) -> None:
-    anna = house.telegram.person()
-    message = await house.remind(anna)
+async def test_a_tap_that_is_too_old_to_be_answered_counts_all_the_same(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    message = await env.remind(anna)
     query = anna.press(message, "Done")
-    house.telegram.expire_queries()
-    async with house.listening():
-        await house.wait(lambda: anna.read() == [RECEIPTS["en"]])
+    env.telegram.expire_button_queries()
+    async with env.listening():
+        await env.wait(lambda: anna.texts() == [RECEIPTS["en"]])
     assert query.answered == []
-    assert house.answers() == ["complete"]
+    assert env.answers() == ["complete"]
 
 
-async def test_being_told_to_wait_while_rewriting_ends_in_the_receipt(house: House) -> None:
-    anna = house.telegram.person()
-    message = await house.remind(anna)
-    house.telegram.flood(1, "editMessageText")
-    house.telegram.flood(1, "answerCallbackQuery")
-    async with house.listening():
+async def test_being_told_to_wait_while_rewriting_ends_in_the_receipt(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    message = await env.remind(anna)
+    env.telegram.rate_limit(1, "editMessageText")
+    env.telegram.rate_limit(1, "answerCallbackQuery")
+    async with env.listening():
         query = anna.press(message, "Done")
-        await house.wait(lambda: anna.read() == [RECEIPTS["en"]])
+        await env.wait(lambda: anna.texts() == [RECEIPTS["en"]])
     assert query.answered
-    assert house.telegram.waiting() == []
+    assert env.telegram.waiting() == []
 
 
-async def test_who_blocks_the_bot_after_a_tap_is_answered_and_nothing_waits(house: House) -> None:
-    anna = house.telegram.person()
-    message = await house.remind(anna)
+async def test_who_blocks_the_bot_after_a_tap_is_answered_and_nothing_waits(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person()
+    message = await env.remind(anna)
     anna.press(message, "Done")
     anna.block()
-    async with house.listening():
-        await house.wait(lambda: not house.telegram.waiting())
-    assert house.answers() == ["complete"]
-    assert house.telegram.called("editMessageText")[-1].status == 403
+    async with env.listening():
+        await env.wait(lambda: not env.telegram.waiting())
+    assert env.answers() == ["complete"]
+    assert env.telegram.called("editMessageText")[-1].status == 403

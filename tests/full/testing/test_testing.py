@@ -1,4 +1,4 @@
-"""What users of duly have in their own tests: the helpers, and the plugin in a project of their own."""
+"""The test helpers for users, and the pytest plugin in a project of its own."""
 
 import re
 import textwrap
@@ -17,7 +17,7 @@ from tests.support.shop import app as shop
 
 @app.job("stumble", max_attempts=4, backoff=duly.Backoff(BackoffPolicy.FIXED, 3600, 3600))
 async def stumble(ctx: duly.Context, until: int) -> str:
-    """Fails until it was tried often enough, an hour apart."""
+    """Fail until the attempt is high enough, an hour apart."""
     if ctx.attempt < until:
         raise ValueError(f"attempt {ctx.attempt}")
     return "stood up"
@@ -73,7 +73,7 @@ def test_more_than_one_cycle_takes_is_drained(duly_database: str) -> None:
 
 
 def write_project(directory: Path, page: str) -> None:
-    """The files that a page of the docs shows: a block belongs to the file that its first line names."""
+    """Return the files that a page of the docs shows; the first line of a block names its file."""
     files: dict[str, list[str]] = {}
     for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL):
         name, _, code = block.partition("\n")

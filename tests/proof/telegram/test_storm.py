@@ -1,10 +1,10 @@
-"""A storm on the buttons, with bots that are killed: one effect for every run, and nothing is lost."""
+"""Many concurrent button presses while bots are killed: one effect per run, and no update is lost."""
 
 import random
 from collections import Counter
 
 from tests.support.storage.pictures import gradient, written
-from tests.support.telegram.hands import House
+from tests.support.telegram.environment import BotTestEnvironment
 
 RUNS = 4
 TAPS = 12
@@ -12,12 +12,12 @@ LABELS = ("Done", "Skip", "In 1 hour", "In 1 hour", "Tomorrow")
 
 
 async def test_a_storm_of_taps_from_two_devices_through_bots_that_are_killed_has_one_effect_a_run(
-    house: House,
+    env: BotTestEnvironment,
 ) -> None:
     chance = random.Random(7)  # noqa: S311
-    anna = house.telegram.person(42)
+    anna = env.telegram.person(42)
     for nth in range(RUNS):
-        await house.remind(anna, name=f"Rent {nth}")
+        await env.remind(anna, name=f"Rent {nth}")
     messages = anna.messages()
     assert len(messages) == RUNS
     taps = [(message, chance.choice(LABELS)) for message in messages for _ in range(TAPS)]
@@ -26,54 +26,54 @@ async def test_a_storm_of_taps_from_two_devices_through_bots_that_are_killed_has
     taps = [*later, *taps, *later]  # at first it counts, and at last it is long over
     queries = [anna.press(message, label) for message, label in taps[: len(taps) // 2]]
     for point in ("after_work:1", "before_settle:2", "after_work:3"):  # as by kill -9, between effect and confirmation
-        with house.bot_process(DULY_CRASHPOINT=point) as bot:
+        with env.bot_process(DULY_CRASHPOINT=point) as bot:
             assert bot.process.wait(120) == 137, bot.said()
     queries += [anna.press(message, label) for message, label in taps[len(taps) // 2 :]]
-    with house.bot_process() as bot:
-        await house.wait(lambda: any(query.answered for query in queries[-5:]))
+    with env.bot_process() as bot:
+        await env.wait(lambda: any(query.answered for query in queries[-5:]))
         bot.kill()
-    with house.bot_process() as bot:
-        await house.wait(lambda: not house.telegram.waiting())
+    with env.bot_process() as bot:
+        await env.wait(lambda: not env.telegram.waiting())
         assert bot.finish(15) == 0
-    answers = Counter(house.answers())
+    answers = Counter(env.answers())
     completed = answers["complete"]
     assert completed + answers["skip"] == RUNS
     assert 0 < answers["snooze"] <= 2 * RUNS  # each of the two once, and never after the end
-    assert house.booked() == ["9.99 EUR"] * completed
-    assert all(status in ("confirmed", "skipped") for status in house.schedules.runs("status"))
-    assert all(("Done" in text or "Skipped" in text) for text in anna.read())
+    assert env.booked() == ["9.99 EUR"] * completed
+    assert all(status in ("confirmed", "skipped") for status in env.schedules.runs("status"))
+    assert all(("Done" in text or "Skipped" in text) for text in anna.texts())
     assert all("reply_markup" not in message for message in anna.messages())
 
 
-async def test_a_bot_that_is_killed_loses_no_screenshot_and_takes_none_twice(house: House) -> None:
+async def test_a_bot_that_is_killed_loses_no_screenshot_and_takes_none_twice(env: BotTestEnvironment) -> None:
     png = written(gradient(), "PNG")
-    anna = house.telegram.person(42)
-    anna.say("/start_session")
+    anna = env.telegram.person(42)
+    anna.send_text("/start_session")
     for _ in range(3):
         anna.send_file(png)
-    anna.say("/done")
+    anna.send_text("/done")
     anna.send_file(png)
     for point in ("after_work:2", "after_work:3", "after_work:4", "before_settle:2"):
-        with house.bot_process(DULY_CRASHPOINT=point) as bot:
+        with env.bot_process(DULY_CRASHPOINT=point) as bot:
             assert bot.process.wait(120) == 137, bot.said()
-    with house.bot_process() as bot:
-        await house.wait(lambda: not house.telegram.waiting())
+    with env.bot_process() as bot:
+        await env.wait(lambda: not env.telegram.waiting())
         assert bot.finish(15) == 0
-    assert house.sessions() == [(True, 3), (True, 1)]
-    keys = house.schedules.values("select r2_key from schedule_ingest.capture_image")
+    assert env.sessions() == [(True, 3), (True, 1)]
+    keys = env.schedules.values("select r2_key from schedule_ingest.capture_image")
     assert len(set(keys)) == 4
     for key in keys:
-        assert await house.objects.exists(key)
+        assert await env.objects.exists(key)
 
 
-async def test_nothing_that_the_bot_writes_shows_its_token(house: House) -> None:
-    anna = house.telegram.person(42)
+async def test_nothing_that_the_bot_writes_shows_its_token(env: BotTestEnvironment) -> None:
+    anna = env.telegram.person(42)
     anna.send_file(written(gradient(), "PNG"))
-    house.telegram.files["file-1"] = b""
-    house.telegram.refuse(502, "Bad Gateway", "getUpdates")
-    with house.bot_process(DULY_LOG_LEVEL="debug") as bot:
-        await house.wait(lambda: not house.telegram.waiting())
+    env.telegram.files["file-1"] = b""
+    env.telegram.plan_errors(502, "Bad Gateway", "getUpdates")
+    with env.bot_process(DULY_LOG_LEVEL="debug") as bot:
+        await env.wait(lambda: not env.telegram.waiting())
         assert bot.finish(15) == 0
         said = bot.said()
-    assert "the bot listens" in said
-    assert house.telegram.token.partition(":")[2] not in said
+    assert "telegram.polling_started" in said
+    assert env.telegram.token.partition(":")[2] not in said

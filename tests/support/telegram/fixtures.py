@@ -1,27 +1,27 @@
-"""A bot between the scheduler's hands and a Bot API of the test's own."""
+"""Fixtures of bot tests."""
 
 from collections.abc import Generator
 
 import pytest
 
-from duly.storage import Objects
-from tests.support.api import objects_here
+from duly.storage import ObjectStore
+from tests.support.api import temporary_object_store
 from tests.support.bot_api import FakeTelegram
 from tests.support.scheduler.actions import ScheduleActions
 from tests.support.scheduler.fixtures import admin, api, database, schedules, worker
-from tests.support.telegram.hands import House
+from tests.support.telegram.environment import BotTestEnvironment
 
-__all__ = ["admin", "api", "database", "house", "objects", "schedules", "worker"]
-
-
-@pytest.fixture
-def objects() -> Generator[Objects, None, None]:
-    """Where images are kept."""
-    with objects_here() as kept:
-        yield kept
+__all__ = ["admin", "api", "database", "env", "objects", "schedules", "worker"]
 
 
 @pytest.fixture
-def house(schedules: ScheduleActions, telegram: FakeTelegram, objects: Objects) -> House:
-    """What tests of the bot do all the time."""
-    return House(schedules, telegram, objects)
+def objects() -> Generator[ObjectStore, None, None]:
+    """Return an object store."""
+    with temporary_object_store() as store:
+        yield store
+
+
+@pytest.fixture
+def env(schedules: ScheduleActions, telegram: FakeTelegram, objects: ObjectStore) -> BotTestEnvironment:
+    """Return the environment of bot tests."""
+    return BotTestEnvironment(schedules, telegram, objects)

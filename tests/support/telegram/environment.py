@@ -1,4 +1,4 @@
-"""What tests of the bot do all the time: let people be reminded, let the bot listen, wait for what it says."""
+"""The environment of bot tests: send reminders, run the bot, and wait for its messages."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -10,40 +10,40 @@ from psycopg.conninfo import make_conninfo
 
 from duly.db.migrations import Names
 from duly.settings import Settings
-from duly.storage import Objects
+from duly.storage import ObjectStore
 from duly.storage.directory import Directory
 from duly.telegram.channel import Telegram
-from duly.telegram.dispatcher import open_reception
+from duly.telegram.dispatcher import open_dispatcher
 from duly.telegram.polling import Poller
 from tests.support.actions import working
-from tests.support.bot_api import FakeTelegram, Json, Someone
+from tests.support.bot_api import FakeTelegram, FakeUser, Json
 from tests.support.forking import ForkedProgram
 from tests.support.outbox.actions import send_work
 from tests.support.processes import Program
 from tests.support.scheduler.actions import ScheduleActions
 
-__all__ = ["House"]
+__all__ = ["BotTestEnvironment"]
 
 NOW = "2026-11-16T10:00:01+00:00"
 BOT = ("duly.cli.app", "duly.cli.bot", "duly.telegram.polling", "duly.telegram.dispatcher")  # what `duly bot` imports
 
 
 class Bot(ForkedProgram):
-    """A bot, forked from a parent that has imported Telegram's library."""
+    """A bot process, forked from a parent that has imported aiogram."""
 
     imports = BOT
 
 
-class House:
-    """A scheduler, a Bot API, and a bot between them."""
+class BotTestEnvironment:
+    """A scheduler, a fake Bot API, and a bot between them."""
 
-    def __init__(self, schedules: ScheduleActions, telegram: FakeTelegram, objects: Objects) -> None:
+    def __init__(self, schedules: ScheduleActions, telegram: FakeTelegram, objects: ObjectStore) -> None:
         self.schedules = schedules
         self.telegram = telegram
         self.objects = objects
 
     def settings(self, **more: Any) -> Settings:
-        """The settings of a bot here."""
+        """Return the settings of the bot."""
         given: dict[str, Any] = {
             "TELEGRAM_BOT_TOKEN": self.telegram.token,
             "TELEGRAM_API_URL": self.telegram.url,
@@ -54,11 +54,11 @@ class House:
 
     @asynccontextmanager
     async def listening(self, **more: Any) -> AsyncGenerator[Poller, None]:
-        """A bot in this process, stopped politely at the end."""
+        """Run a bot in this process, stopped gracefully at the end."""
         stop = asyncio.Event()
         settings = self.settings(**more)
-        async with open_reception(settings, self.schedules.api, self.objects) as reception:
-            poller = Poller(reception, settings.telegram_poll_seconds)
+        async with open_dispatcher(settings, self.schedules.api, self.objects) as dispatcher:
+            poller = Poller(dispatcher, settings.telegram_poll_seconds)
             running = asyncio.create_task(poller.run(stop))
             try:
                 yield poller
@@ -67,8 +67,8 @@ class House:
                 await running
 
     def bot_process(self, **more: str) -> Program:
-        """A bot as a process of its own, which can be killed."""
-        assert isinstance(self.objects.place, Directory)
+        """Start a bot process, which can be killed."""
+        assert isinstance(self.objects.backend, Directory)
         return Bot(
             "duly",
             "bot",
@@ -78,16 +78,16 @@ class House:
             TELEGRAM_API_URL=self.telegram.url,
             TELEGRAM_POLL_SECONDS="5",
             TELEGRAM_SECONDS="5",
-            DULY_OBJECTS_DIR=str(self.objects.place.root),
+            DULY_OBJECTS_DIR=str(self.objects.backend.root),
             **more,
         )
 
     async def wait(self, condition: Any) -> Any:
-        """Wait until something is so, while the bot in this process goes on."""
+        """Wait until a condition is true, while the bot in this process goes on."""
         return await asyncio.to_thread(self.telegram.wait, condition)
 
-    async def remind(self, someone: Someone, **wanted: Any) -> Json:
-        """Let somebody be reminded of something by Telegram, and return the message that came."""
+    async def remind(self, someone: FakeUser, **wanted: Any) -> Json:
+        """Send a reminder to a user by Telegram, and return the message."""
         self.schedules.set_clock(NOW)
         uid = wanted.pop("uid", "anna")
         self.schedules.add_user(uid, telegram_id=someone.id, language=someone.language, zone="Europe/Stockholm")
@@ -99,8 +99,8 @@ class House:
         await self.schedules.remind()
         return await self.send(someone)
 
-    async def send(self, someone: Someone) -> Json:
-        """Send what is due by Telegram, as a sender does; the last message that came."""
+    async def send(self, someone: FakeUser) -> Json:
+        """Send due messages by Telegram with a real sender, and return the last message."""
         before = len(someone.messages())
         channel = Telegram(self.telegram.token, self.telegram.url, seconds=5)
         dsn = make_conninfo(self.schedules.admin.info.dsn, user=Names().worker)
@@ -109,33 +109,33 @@ class House:
             await asyncio.to_thread(self.settle)
         return someone.messages()[-1]
 
-    async def come_back(self, someone: Someone, message: Json) -> Json:
-        """Let somebody put off what they were reminded of, while the bot listens; the message of an hour later."""
+    async def come_back(self, someone: FakeUser, message: Json) -> Json:
+        """Snooze a reminder for an hour, and return the next message; needs a running bot."""
         someone.press(message, "In 1 hour")
-        await self.wait(lambda: "Later" in someone.read()[0])
+        await self.wait(lambda: "Later" in someone.texts()[0])
         self.schedules.advance_clock(hours=1, seconds=1)
         await self.schedules.remind()
         return await self.send(someone)
 
     def settle(self) -> None:
-        """Wait until the sender has written down what it sent."""
+        """Wait until the sender has recorded all messages."""
         while self.schedules.one("select count(*) from duly.outbox where status in ('pending', 'sending')"):
             self.schedules.admin.execute("select pg_sleep(0.02)")
 
-    # Looking ----------------------------------------------------------------------------------------------------------
+    # Queries ----------------------------------------------------------------------------------------------------------
 
     def answers(self) -> list[Any]:
-        """Every answer that counted."""
+        """Return all accepted answers."""
         return self.schedules.values("select action from scheduler.confirmations order by id")
 
     def booked(self) -> list[Any]:
-        """What stands in the books."""
+        """Return all booked expenses."""
         return self.schedules.values(
             "select trim_scale(amount)::text || ' ' || currency from expense.expenses order by id"
         )
 
     def sessions(self) -> list[Any]:
-        """Every session, whether it is closed, and how many images it has."""
+        """Return for every session whether it is closed, and its number of images."""
         return self.schedules.rows(
             "select s.closed_at is not null, (select count(*) from schedule_ingest.capture_image i"
             " where i.session_id = s.id) from schedule_ingest.capture_session s order by s.created_at, s.id"
